@@ -20,8 +20,14 @@ __version__ = "0.1.0"
 __all__ = ["__version__", "connect"]
 
 
-def connect(url: str | None = None, *, storage: Mapping[str, str] | None = None) -> Cluster:
+def connect(
+    url: str | None = None,
+    *,
+    storage: Mapping[str, str] | None = None,
+    token: str | None = None,
+    ca: str | None = None,
+) -> Cluster:
     """Connect to the cluster at `url` (default: SPARKLOG_CLUSTER). See `sparklog.client.cluster.connect`."""
     from sparklog.client.cluster import connect as connect_to
 
-    return connect_to(url, storage=storage)
+    return connect_to(url, storage=storage, token=token, ca=ca)

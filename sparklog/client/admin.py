@@ -153,8 +153,7 @@ class Admin:
 
     def submit(self, command: Command, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> CommandResult:
         """Commit one command. Raises the command's error, OutcomeUnknown, RequestTimedOut."""
-        committer = self.connection.committer
-        return committer.submit(committer.begin(command), timeout_ms)
+        return self.connection.submit(command, timeout_ms)
 
     def _topic(self, name: str) -> Topic:
         with self.connection.follower.current() as state:

@@ -18,12 +18,10 @@ from sparklog.client.connection import Connection
 from sparklog.client.consumer.consumer import Consumer
 from sparklog.client.consumer.listener import RebalanceListener
 from sparklog.client.consumer.options import consumer_options
+from sparklog.client.group_member import SESSION_TIMEOUT_MS, GroupMember
 from sparklog.client.groups import (
-    SESSION_TIMEOUT_MS,
     GroupDescription,
-    GroupMember,
     Offsets,
-    Place,
     commit_of,
     commit_offsets,
     committed,
@@ -54,6 +52,7 @@ from sparklog.core.records import CommandResult
 from sparklog.core.replication.append import Acks
 from sparklog.core.replication.epoch_history import EpochEnd
 from sparklog.core.state import ClusterState
+from sparklog.core.types import Place
 from sparklog.host.deadline import Deadline
 from sparklog.log.batch import check_compression
 from sparklog.log.record_lookup import start_of_last

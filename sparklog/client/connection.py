@@ -10,6 +10,7 @@ from functools import partial
 import msgspec
 from msgspec.structs import replace
 
+from sparklog.chain.committer import DEFAULT_TIMEOUT_MS
 from sparklog.chain.copies import Copies
 from sparklog.chain.follower import Follower
 from sparklog.client.coordinated import Coordinated
@@ -22,7 +23,7 @@ from sparklog.core.decide.command import decide
 from sparklog.core.errors import InconsistentClusterId
 from sparklog.core.plan import RangeToRead, plan_range
 from sparklog.core.positions import right_up_to
-from sparklog.core.records import At, Record
+from sparklog.core.records import At, CommandResult, Record
 from sparklog.core.state import ClusterState, Store
 from sparklog.core.types import EntryNumber, Offset, OffsetRange, StoreId, TopicPartition
 from sparklog.host.clock import now_ms
@@ -110,6 +111,10 @@ class Connection:
         submission = self.committer.begin(command)
         with self.follower.current() as state:
             return state, decide(state, submission, At(EntryNumber(state.n + 1), now_ms())).records
+
+    def submit(self, command: Command, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> CommandResult:
+        """Commit one new command. Raises the command's error, OutcomeUnknown, RequestTimedOut."""
+        return self.committer.submit(self.committer.begin(command), timeout_ms)
 
     def replan(self, plan: RangeToRead, at: Offset) -> RangeToRead:
         """A new plan for [at, plan.end) by the newest state (`scan.Replan`). A risen log start moves its beginning.

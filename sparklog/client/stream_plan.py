@@ -15,13 +15,13 @@ from sparklog.core.errors import DataLoss, InconsistentClusterId, UnknownTopicOr
 from sparklog.core.plan import RangeToRead, offset_behind_bytes, weigh
 from sparklog.core.positions import Position, right_up_to
 from sparklog.core.state import ClusterState, Partition, Topic
-from sparklog.core.stream_positions import Place, StreamPositions
+from sparklog.core.stream_positions import StreamPositions
 from sparklog.core.trigger_limits import TriggerLimits, shares
-from sparklog.core.types import Offset, OffsetRange, TopicPartition
+from sparklog.core.types import Offset, OffsetRange, Place, TopicPartition
 from sparklog.log.stores import Stores
 from sparklog.options.typed import AssignPartitions, ReadOptions, SubscribeTopics
 
-NEW_PARTITION_STARTS: int = 0  # at earliest, and a log start above it means that records were missed
+NEW_PARTITION_STARTS: int = 0  # a log start above it means that the stream has missed records
 
 
 def start_positions(state: ClusterState, options: ReadOptions, stores: Stores, warnings: list[str]) -> StreamPositions:
@@ -33,8 +33,8 @@ def start_positions(state: ClusterState, options: ReadOptions, stores: Stores, w
 def newest_positions(state: ClusterState, options: ReadOptions, known: StreamPositions | None) -> StreamPositions:
     """The end of what can be read now in each partition. Raises UnknownTopicOrPartition.
 
-    A topic that the stream has positions in may be gone; if data loss is no failure, every one may, and also if `known`
-    is None: then an end is looked for before the stream has any position.
+    A topic that the stream has a position in may be gone: it is left out here, and `losses_at` reports it. Any topic
+    may be gone if data loss is no failure, or if `known` is None, because the stream has no position yet.
     """
     assert options.subscription is not None
     had = None if known is None else {topic for topic, _ in known.at}
@@ -44,7 +44,7 @@ def newest_positions(state: ClusterState, options: ReadOptions, known: StreamPos
 
 
 def not_beyond(newest: StreamPositions, target: StreamPositions) -> StreamPositions:
-    """`newest`, but no partition that `target` lacks, and none beyond it."""
+    """`newest` without the partitions that `target` lacks, and nowhere beyond it."""
     at = {}
     for place, position in newest.at.items():
         last = target.at.get(place)
@@ -97,8 +97,7 @@ def tasks_between(
         begin = _begin(start, place, position)
         if begin >= position.offset:
             continue
-        name = f"{place[0]}-{place[1]}"
-        wanted = f"{name}: wanted offsets [{begin}, {position.offset})"
+        wanted = f"{_name(place)}: wanted offsets [{begin}, {position.offset})"
         topic = state.topics.get(position.topic_id)
         partition = state.partition(position.topic_id, position.partition)
         if topic is None or partition is None:
@@ -119,7 +118,7 @@ def losses_at(state: ClusterState, start: StreamPositions, newest: StreamPositio
     check_cluster(state, start)
     losses = []
     for place, position in sorted(start.at.items()):
-        name = f"{place[0]}-{place[1]}"
+        name = _name(place)
         try:
             right = right_up_to(state, position)
         except UnknownTopicOrPartition:
@@ -141,7 +140,7 @@ def losses_at(state: ClusterState, start: StreamPositions, newest: StreamPositio
     for place, position in sorted(newest.at.items()):
         log_start = _partition(state, position).log_start
         if place not in start.at and log_start > NEW_PARTITION_STARTS:
-            losses.append(f"{place[0]}-{place[1]}: is new to the stream, and its log starts at {log_start}, not at 0")
+            losses.append(f"{_name(place)}: is new to the stream, and its log starts at {log_start}, not at 0")
     had = {topic for topic, _ in start.at}
     losses += [f"{name}: there is no such topic" for name in sorted(_named(options) - state.topic_ids.keys() - had)]
     return losses
@@ -169,6 +168,10 @@ def data_loss(losses: Iterable[str]) -> DataLoss:
     return DataLoss(f"{'; '.join(losses)}; failOnDataLoss=false goes on with what is there")
 
 
+def _name(place: Place) -> str:
+    return f"{place[0]}-{place[1]}"
+
+
 def _gone(state: ClusterState, place: Place, position: Position) -> str:
     again = state.topic_ids.get(place[0])
     if again is None:
@@ -177,7 +180,7 @@ def _gone(state: ClusterState, place: Place, position: Position) -> str:
 
 
 def _positions(state: ClusterState, offsets: Iterable[tuple[Topic, Partition, Offset]]) -> StreamPositions:
-    at = {
+    at: dict[Place, Position] = {
         (topic.name, partition.partition): Position(
             state.chain_id, topic.topic_id, partition.partition, offset, partition.replication.leader_epoch
         )

@@ -69,8 +69,8 @@ class Unread(msgspec.Struct, frozen=True):
 
 
 @dataclass(slots=True)
-class _Place:
-    """A partition of the consumer. `offset` is None until it is decided where to begin."""
+class _HeldPartition:
+    """A partition that the consumer holds. `offset` is None until `begin` has decided where to start."""
 
     topic: str
     offset: Offset | None = None
@@ -95,7 +95,7 @@ class ConsumerPositions:
         self._reset = reset
         self._known = known
         self._fail_on_data_loss = fail_on_data_loss
-        self._places: dict[TopicPartition, _Place] = {}  # the one that was read longest ago first
+        self._held: dict[TopicPartition, _HeldPartition] = {}  # the one that was read longest ago first
 
     # ---- its share ------------------------------------------------------------------------------
 
@@ -106,26 +106,26 @@ class ConsumerPositions:
         it. Otherwise others may have, so it is given up, and begins again from what is committed. Without a group
         (`generation` None), every partition that stays keeps its position.
         """
-        if generation == self.generation and share.keys() == self._places.keys():
+        if generation == self.generation and share.keys() == self._held.keys():
             return None
         is_next = generation is None or generation == self.generation or generation.follows(self.generation)
-        kept = share.keys() & self._places.keys() if is_next else frozenset()
-        revoked = tuple(key for key in sorted(self._places) if key not in kept)
+        kept = share.keys() & self._held.keys() if is_next else frozenset()
+        revoked = tuple(key for key in sorted(self._held) if key not in kept)
         assigned = tuple(key for key in sorted(share) if key not in kept)
         return Change(dict(share), generation, revoked, assigned)
 
     def take(self, change: Change) -> None:
         """Give up and take over partitions."""
         for key in change.revoked:
-            del self._places[key]
+            del self._held[key]
         for key in change.assigned:
-            self._places[key] = _Place(change.share[key])
+            self._held[key] = _HeldPartition(change.share[key])
         self.generation = change.generation
 
     @property
     def share(self) -> dict[TopicPartition, str]:
         """The partitions, with the names of their topics, in ascending order."""
-        return {key: self._places[key].topic for key in sorted(self._places)}
+        return {key: self._held[key].topic for key in sorted(self._held)}
 
     # ---- where it goes on -----------------------------------------------------------------------
 
@@ -139,41 +139,41 @@ class ConsumerPositions:
         nobody. Raises OffsetOutOfRange if nothing is committed and the policy is NONE.
         """
         at_end: dict[TopicPartition, Position] = {}
-        for key, place in self._places.items():
+        for key, held in self._held.items():
             partition = state.partitions.get(key)
-            if place.offset is not None or partition is None:
+            if held.offset is not None or partition is None:
                 continue
             row = committed.get(key)
             if row is not None:
-                place.offset, place.leader_epoch, place.committed = row.offset, row.leader_epoch, row.offset
+                held.offset, held.leader_epoch, held.committed = row.offset, row.leader_epoch, row.offset
                 continue
             is_new = key.partition >= self._known.get(key.topic_id, 0)
             found = "found no committed offset"
-            place.offset = self._reset_to(partition, self._name(key), found, from_start=is_new)
-            place.leader_epoch = partition.replication.leader_epoch
+            held.offset = self._reset_to(partition, self._name(key), found, from_start=is_new)
+            held.leader_epoch = partition.replication.leader_epoch
             if self._reset is AutoOffsetReset.LATEST:
-                at_end[key] = self._position(key, place.offset, place.leader_epoch)
+                at_end[key] = self._position(key, held.offset, held.leader_epoch)
         return at_end
 
     def decide_again(self, keys: Collection[TopicPartition]) -> None:
         """Leave open where to begin in these: the group did not take the beginning."""
         for key in keys:
-            self._places[key].offset = None
+            self._held[key].offset = None
 
     @property
     def is_undecided(self) -> bool:
         """Whether there is a partition in which `begin` has to decide."""
-        return any(place.offset is None for place in self._places.values())
+        return any(held.offset is None for held in self._held.values())
 
     def position(self, key: TopicPartition) -> Position | None:
         """Where the consumer goes on in a partition of its share; None until `begin`."""
-        place = self._places[key]
-        return None if place.offset is None else self._position(key, place.offset, place.leader_epoch)
+        held = self._held[key]
+        return None if held.offset is None else self._position(key, held.offset, held.leader_epoch)
 
     def has_read(self, key: TopicPartition, offset: Offset, leader_epoch: LeaderEpoch) -> None:
         """The caller was given everything below `offset`, as the log was under this leader epoch."""
-        place = self._places[key]
-        place.offset, place.leader_epoch = offset, leader_epoch
+        held = self._held[key]
+        held.offset, held.leader_epoch = offset, leader_epoch
 
     def seek(self, state: ClusterState, targets: Mapping[TopicPartition, Callable[[Partition], int]]) -> None:
         """Go on at these offsets, which follow from the partitions as they are: at all of them, or at none.
@@ -191,7 +191,7 @@ class ConsumerPositions:
                 )
             wanted.append((key, partition, Offset(offset)))
         for key, partition, offset in wanted:
-            self._go(self._places[key], partition, offset)
+            self._go(self._held[key], partition, offset)
 
     def unread(self, state: ClusterState) -> Iterator[Unread]:
         """What can be read now, first where the consumer read longest ago.
@@ -200,59 +200,59 @@ class ConsumerPositions:
         not in the log is reset on the way. Raises OffsetOutOfRange if the policy is NONE, DataLoss if what the consumer
         has read was given up since and `fail_on_data_loss` is true, and as `right_up_to`.
         """
-        for key, place in list(self._places.items()):
+        for key, held in list(self._held.items()):
             partition = state.partitions.get(key)
-            if partition is None or place.paused or place.offset is None:
+            if partition is None or held.paused or held.offset is None:
                 continue
-            at = self._checked(state, key, place, place.offset, partition)
+            at = self._checked(state, key, held, held.offset, partition)
             if at < partition.high_watermark:
-                yield Unread(key, place.topic, OffsetRange(at, partition.high_watermark))
+                yield Unread(key, held.topic, OffsetRange(at, partition.high_watermark))
 
     def had_turn(self, keys: Collection[TopicPartition]) -> None:
         """Let the other partitions come first from now on."""
         for key in keys:
-            self._places[key] = self._places.pop(key)
+            self._held[key] = self._held.pop(key)
 
     def awaited(self) -> tuple[Position, ...]:
         """The positions at which the consumer waits for records: paused partitions have none."""
-        unpaused = (self.position(key) for key, place in self._places.items() if not place.paused)
+        unpaused = (self.position(key) for key, held in self._held.items() if not held.paused)
         return tuple(position for position in unpaused if position is not None)
 
     # ---- pauses ---------------------------------------------------------------------------------
 
     def pause(self, key: TopicPartition, *, paused: bool = True) -> None:
         """Read nothing of this partition, or read it again."""
-        self._places[key].paused = paused
+        self._held[key].paused = paused
 
     @property
     def paused(self) -> tuple[TopicPartition, ...]:
         """The partitions that are paused, in ascending order."""
-        return tuple(key for key in sorted(self._places) if self._places[key].paused)
+        return tuple(key for key in sorted(self._held) if self._held[key].paused)
 
     # ---- commits --------------------------------------------------------------------------------
 
     def to_commit(self) -> dict[TopicPartition, Position]:
         """The positions that differ from what is committed."""
         found = {}
-        for key, place in self._places.items():
+        for key, held in self._held.items():
             position = self.position(key)
-            if position is not None and position.offset != place.committed:
+            if position is not None and position.offset != held.committed:
                 found[key] = position
         return found
 
     def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
         """These offsets are committed by now. Partitions that were given up meanwhile are left out."""
         for key, offset in offsets.items():
-            if key in self._places:
-                self._places[key].committed = Offset(offset)
+            if key in self._held:
+                self._held[key].committed = Offset(offset)
 
     # ---- inside ---------------------------------------------------------------------------------
 
     def _checked(
-        self, state: ClusterState, key: TopicPartition, place: _Place, at: Offset, partition: Partition
+        self, state: ClusterState, key: TopicPartition, held: _HeldPartition, at: Offset, partition: Partition
     ) -> Offset:
         """The position, after it was compared with the log. Raises as `unread`."""
-        right = right_up_to(state, self._position(key, at, place.leader_epoch))
+        right = right_up_to(state, self._position(key, at, held.leader_epoch))
         if right < at:
             found = (
                 f"{self._name(key)}: this consumer has read up to offset {at}, and an unclean election gave up records "
@@ -261,13 +261,13 @@ class ConsumerPositions:
             if self._fail_on_data_loss:
                 raise DataLoss(f"{found}: seek to {right}, or set fail_on_data_loss=False, to go on with what is there")
             self.warnings.append(f"{found}: it goes on at {right}")
-            self._go(place, partition, right)
+            self._go(held, partition, right)
             at = right
         if not partition.log_start <= at <= partition.next_offset:
             found = f"the position is {at}, the log has [{partition.log_start}, {partition.high_watermark})"
             to = self._reset_to(partition, self._name(key), found)
             self.warnings.append(f"{self._name(key)}: {found}: it goes on at {to} (auto_offset_reset={self._reset})")
-            self._go(place, partition, to)
+            self._go(held, partition, to)
             at = to
         return at
 
@@ -285,8 +285,8 @@ class ConsumerPositions:
     def _position(self, key: TopicPartition, offset: Offset, leader_epoch: LeaderEpoch) -> Position:
         return Position(self._chain_id, key.topic_id, key.partition, offset, leader_epoch)
 
-    def _go(self, place: _Place, partition: Partition, to: Offset) -> None:
-        place.offset, place.leader_epoch = to, partition.replication.leader_epoch
+    def _go(self, held: _HeldPartition, partition: Partition, to: Offset) -> None:
+        held.offset, held.leader_epoch = to, partition.replication.leader_epoch
 
     def _name(self, key: TopicPartition) -> str:
-        return f"{self._places[key].topic}-{key.partition}"
+        return f"{self._held[key].topic}-{key.partition}"

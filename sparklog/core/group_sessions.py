@@ -61,7 +61,7 @@ class MemberWatch:
         ]
 
     def heard(self, member_id: str, now_ms: int) -> None:
-        """A heartbeat of the member has arrived. One that was not seen yet has a session from when it is."""
+        """A heartbeat of the member has arrived. A member not seen yet gets a whole session once it is seen."""
         sign = self._signs.get(member_id)
         if sign is not None:
             sign.seen_ms = now_ms
@@ -83,7 +83,7 @@ class PeerWatch:
     def silent(self, group: Group, coordinator: Coordinator, asked_ms: int, now_ms: int) -> list[LeaveGroup]:
         """The evictions of others that are due, as `MemberWatch.silent`: none while a coordinator is in force.
 
-        The chain shows nothing of heartbeats, so when one has ended, everybody has a session from then on.
+        The chain does not show heartbeats. So once that coordinator is gone, every member gets a whole session.
         """
         if coordinator.in_force or coordinator != self._coordinator:
             self._watch, self._coordinator = MemberWatch(), coordinator

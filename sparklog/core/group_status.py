@@ -1,8 +1,8 @@
-"""How far a group has come: committed offset, end and lag of each partition."""
+"""How far a group has come: committed offset, end and lag of each partition; and what lag is, for any reader."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import msgspec
 
@@ -11,12 +11,24 @@ from sparklog.core.state import ClusterState
 from sparklog.core.types import Offset, TopicPartition
 
 
+def committed_offsets(state: ClusterState, group: str) -> Mapping[TopicPartition, CommittedOffset]:
+    """What a group has committed, by partition, ascending; nothing if there is no such group."""
+    known = state.groups.get(group)
+    return {} if known is None else state.offsets.of_group(known.number)
+
+
+def lag_of(offset: int, log_start: Offset, high_watermark: Offset) -> int:
+    """The offsets that a reader who goes on at `offset` has left to read, as Kafka counts them.
+
+    After compaction there may be fewer records. Offsets below the log start don't count: nobody can read them any more.
+    """
+    return max(0, high_watermark - max(log_start, offset))
+
+
 class GroupPartition(msgspec.Struct, frozen=True):
     """A partition of which a group has an offset, or which one of its members reads.
 
-    `lag` counts the offsets from where the group goes on up to the high watermark `end`, as Kafka's does: after
-    compaction there may be fewer records. It is None if nothing is committed. Offsets below the log start don't count,
-    as nobody can read them any more.
+    `end` is the high watermark. `lag` is None if nothing is committed.
     """
 
     topic: str
@@ -28,8 +40,8 @@ class GroupPartition(msgspec.Struct, frozen=True):
 
     @property
     def lag(self) -> int | None:
-        """Offsets that are left to read."""
-        return None if self.committed is None else self.end - max(self.committed.offset, self.log_start)
+        """As `lag_of`."""
+        return None if self.committed is None else lag_of(self.committed.offset, self.log_start, self.end)
 
 
 def group_partitions(state: ClusterState, group: Group) -> Iterator[GroupPartition]:

@@ -1,7 +1,7 @@
 """Consumer groups: members, generations, and which member reads which partitions.
 
 Membership is a part of the chain's state, so a group needs no coordinator. A join, a leave or a change of the
-partitions gives the group its next generation, and each generation divides the partitions anew. A commit names its
+partitions gives the group its next generation, and each generation divides all partitions again. A commit names its
 member and generation, and one of an older generation is refused: so nobody commits for partitions that another member
 has by now.
 """
@@ -120,7 +120,7 @@ def unknown_member(group: Group, member_id: str) -> UnknownMemberId:
 
 
 def next_generation(group: Group, topics: Mapping[str, TopicSize]) -> Group:
-    """The group with its next generation, whose members share the partitions of `topics` (by name) anew."""
+    """The group with its next generation, which divides the partitions of `topics` (by name) again."""
     shares = range_assignment({member.member_id: member.topics for member in group.members}, topics)
     members = tuple(msgspec.structs.replace(member, assigned=shares[member.member_id]) for member in group.members)
     return msgspec.structs.replace(group, generation=group.generation + 1, members=members)

@@ -15,8 +15,8 @@ import numpy as np
 from sparklog.core.column_blocks import Block, Column, live_columns, make_block, tidied, without_rows
 from sparklog.core.copy_on_write import CopyOnWriteMap
 from sparklog.core.groups import CommittedOffset
-from sparklog.core.slice_table import partition_key
-from sparklog.core.types import LeaderEpoch, Offset, PartitionIndex, TopicId, TopicPartition
+from sparklog.core.slice_table import partition_key, topic_partition_of
+from sparklog.core.types import LeaderEpoch, Offset, TopicId, TopicPartition
 
 TAIL_ROWS = 2048  # a longer tail is sealed into a block; each snapshot writes the whole tail
 ORDER = ("group", "partition_key")
@@ -75,7 +75,7 @@ class OffsetTable:
             low, high = np.searchsorted(block.columns["group"], [group, group + 1]).tolist()
             found |= {key.partition_key: row for key, row in self._rows(block, block.live(low, high))}
         found |= {key.partition_key: row for key, row in self._tail.items() if key.group == group}
-        return {_topic_partition(key): found[key] for key in sorted(found)}
+        return {topic_partition_of(key): found[key] for key in sorted(found)}
 
     def get(self, group: int, topic_partition: TopicPartition) -> CommittedOffset | None:
         """The committed offset of a group in a partition, or None."""
@@ -122,7 +122,7 @@ class OffsetTable:
             if offset > limits[key]:
                 text = self.metadata.get(OffsetKey(group, key), "")
                 row = CommittedOffset(limits[key], LeaderEpoch(leader_epoch), text, committed_ms)
-                lowered.setdefault(group, {})[_topic_partition(key)] = row
+                lowered.setdefault(group, {})[topic_partition_of(key)] = row
         for group, offsets in lowered.items():
             self.put_all(group, offsets)
 
@@ -199,7 +199,3 @@ def _rows_of(block: Block, group: int, keys: Column) -> Column:
     at = at[inside][own[at[inside]] == keys[inside]]
     rows: Column = low + at
     return rows if block.dead is None else rows[~block.dead[rows]]
-
-
-def _topic_partition(key: int) -> TopicPartition:
-    return TopicPartition(TopicId(key >> 32), PartitionIndex(key & 0xFFFFFFFF))

@@ -22,6 +22,7 @@ from sparklog.core.copy_on_write import CopyOnWriteMap
 from sparklog.core.types import (
     Offset,
     OffsetRange,
+    PartitionIndex,
     ProducerId,
     ProducerSpan,
     Slice,
@@ -60,6 +61,11 @@ DTYPES: Mapping[str, str] = {
 def partition_key(topic_partition: TopicPartition) -> int:
     """One integer for a topic partition, ascending by (topic id, partition)."""
     return (topic_partition.topic_id << 32) | topic_partition.partition
+
+
+def topic_partition_of(partition_key: int) -> TopicPartition:
+    """The topic partition of a `partition_key`."""
+    return TopicPartition(TopicId(partition_key >> 32), PartitionIndex(partition_key & 0xFFFFFFFF))
 
 
 def _partition_key_of(slice: Slice) -> int:

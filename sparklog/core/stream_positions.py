@@ -17,11 +17,9 @@ import msgspec
 from sparklog.core.config.key import shown
 from sparklog.core.errors import InvalidInput, UnsupportedVersion
 from sparklog.core.positions import Position
-from sparklog.core.types import LeaderEpoch, Offset, PartitionIndex, TopicId
+from sparklog.core.types import LeaderEpoch, Offset, PartitionIndex, Place, TopicId
 
 VERSION: Final = 1
-
-Place = tuple[str, PartitionIndex]  # the name of a topic, and a partition of it
 
 
 class StreamPositions(msgspec.Struct, frozen=True):
@@ -70,8 +68,8 @@ def from_json(stored: object) -> StreamPositions:
         read = msgspec.convert(stored, _Stored, strict=False)
         if read.version != VERSION or read.offsets.keys() != read.topic_ids.keys():
             raise ValueError("wanted version 1, and the id of each topic")
-        at = {
-            (topic, PartitionIndex(partition)): Position(
+        at: dict[Place, Position] = {
+            (topic, partition): Position(
                 read.cluster,
                 TopicId(read.topic_ids[topic]),
                 PartitionIndex(partition),

@@ -17,6 +17,7 @@ StoreId = NewType("StoreId", str)  # home of replicas: what a broker is to Kafka
 ProducerId = NewType("ProducerId", int)  # given by the chain
 CommandId = NewType("CommandId", str)  # 32 hex digits, drawn once by the author of a command
 UploadId = NewType("UploadId", str)  # 32 hex digits, drawn once per task attempt and object
+Place = tuple[str, int]  # a partition as people name it: its topic's name, and its index
 
 
 class TopicPartition(msgspec.Struct, frozen=True, array_like=True, order=True, gc=False):

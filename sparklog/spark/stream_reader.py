@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from sparklog.client.connection import Connection, shared
-from sparklog.client.groups import follow
+from sparklog.client.groups import advance_group
 from sparklog.client.stream_plan import (
     data_loss,
     losses_at,
@@ -88,7 +88,7 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
 
         Spark 4.0 and 4.1 call it without arguments. They call `partitions` before, also after a restart, so the end of
         that is the start. The start is committed to the group, if there is one. Raises DataLoss, InconsistentClusterId,
-        UnknownTopicOrPartition, and as `follow`.
+        UnknownTopicOrPartition, and as `advance_group`.
         """
         connection = self._connection()
         begin = from_json(start) if start is not None else self._seen
@@ -107,7 +107,7 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
         if new and not is_early:
             self._last_batch_ms = now_ms
         if self.options.group is not None:  # Spark asks for a micro-batch when the one before it was written
-            follow(connection, self.options.group, begin.at.values())
+            advance_group(connection, self.options.group, begin.at.values())
         return to_json(end)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name

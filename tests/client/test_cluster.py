@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import uuid
 from collections.abc import Iterator
 from itertools import cycle
@@ -87,6 +88,11 @@ def test_any_interleaving_of_writers_gives_dense_offsets_and_keeps_each_writers_
             found = reader.read("t", partition=partition, start=start, end=end, columns=["value", "offset"])
             assert values(found) == model[partition][start:end]
             assert found["offset"].to_pylist() == list(range(start, end))
+
+
+def test_the_packages_connect_takes_what_the_clients_takes() -> None:
+    wanted, found = (inspect.signature(each).parameters for each in (connect, sparklog.connect))
+    assert {name: each.default for name, each in found.items()} == {name: each.default for name, each in wanted.items()}
 
 
 def test_an_append_over_several_topics_is_one_entry_of_the_chain(cluster: Cluster) -> None:  # M: I-03

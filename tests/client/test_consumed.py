@@ -11,7 +11,7 @@ import pytest
 import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
-from sparklog.client.groups import commit_of_stream, follow
+from sparklog.client.groups import advance_group, commit_of_stream
 from sparklog.core.errors import OffsetOutOfRange, UnknownTopicOrPartition
 from sparklog.core.positions import Position
 from sparklog.core.types import LeaderEpoch, Offset, PartitionIndex, TopicId
@@ -64,10 +64,10 @@ def test_a_group_that_follows_a_stream_never_goes_back_and_leaves_out_what_is_go
     command = commit_of_stream(connection.follower.state, "billing", [at(2), at(1), at(5, topic_id=9)])
     assert command is not None
     assert [(row.topic_id, row.offset) for row in command.offsets] == [(1, 1)], "the lowest, where the topic is there"
-    follow(connection, "billing", [at(2)])
+    advance_group(connection, "billing", [at(2)])
     before = connection.follower.state.n
-    follow(connection, "billing", [at(1)])
-    follow(connection, "billing", [at(2)])
+    advance_group(connection, "billing", [at(1)])
+    advance_group(connection, "billing", [at(2)])
     assert consumed(cluster) == {("in", 0): 2}
     assert commit_of_stream(connection.follower.state, "billing", [at(2)]) is None
     assert connection.follower.state.n == before, "and makes no entry for nothing"

@@ -19,7 +19,6 @@ from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.client.consumer.consumer import Consumer
 from sparklog.client.consumer.listener import RebalanceListener
-from sparklog.client.groups import Place
 from sparklog.core.consumer_positions import GroupGeneration
 from sparklog.core.errors import (
     IllegalGeneration,
@@ -30,6 +29,7 @@ from sparklog.core.errors import (
     UnknownMemberId,
     Wakeup,
 )
+from sparklog.core.types import Place
 from tests.coordinator.served_coordinator import served_coordinator
 from tests.faults.faulty_store import VirtualClock
 

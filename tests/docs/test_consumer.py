@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 import re
+from dataclasses import fields
 from pathlib import Path
 
 import pytest
 
 from sparklog.client.consumer.consumer import Consumer
+from sparklog.client.consumer.options import ConsumerOptions
 from tests.cli.conftest import Cli
 from tests.docs.test_maintenance import performed
 
@@ -37,6 +39,23 @@ def test_the_snippets_run_one_after_the_other(
     assert seeked is not None
     assert int(seeked[1]) - 2 == int(seeked[2])
     assert "('orders', 0) [2, 3, 4]\n" in printed
+
+
+def test_the_options_and_their_defaults_are_those_of_the_code() -> None:
+    rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]+?) \|", PAGE, re.MULTILINE))
+    options = fields(ConsumerOptions)
+    assert list(rows) == [option.name for option in options]
+    assert rows == {option.name: _shown(option.default) for option in options} | {"enable_auto_commit": "with a group"}
+
+
+def _shown(default: object) -> str:
+    if default is None:
+        return "none"
+    if isinstance(default, bool):
+        return f"`{default}`"
+    if isinstance(default, int):
+        return f"{default >> 20} MiB" if default % (1 << 20) == 0 else f"{default:,}"
+    return f'`"{default}"`'
 
 
 def test_every_method_is_on_the_page() -> None:

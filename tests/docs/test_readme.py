@@ -18,13 +18,15 @@ SNIPPET = re.compile(r"```(?:python|bash)\n(.*?)```", re.DOTALL)
 @pytest.mark.slow
 @pytest.mark.parametrize("program", ["the same python", pytest.param("pyspark", marks=pytest.mark.campaign)])
 def test_each_snippet_runs_as_the_text_says_in_a_clean_shell(tmp_path: Path, program: str) -> None:
-    """The third and the fourth go into the `python` of the second, or into `pyspark`."""
+    """The second goes into the `python` of the first; the fourth and the fifth into that of the third, or `pyspark`."""
     (tmp_path / ".venv").symlink_to(sys.prefix)
     text = README.read_text(encoding="utf-8").replace("/tmp/sparklog-readme", str(tmp_path / "cluster"))
-    first, client, write, read, maintain, verbs = SNIPPET.findall(text)
-    printed = pasted(tmp_path, first, "python", client)
+    first, client, records, write, read, maintain, verbs = SNIPPET.findall(text)
+    printed = pasted(tmp_path, first, "python", client + "\n" + records)
     assert "[(0, 0, 1), (1, 0, 2), (2, 0, 1)]" in printed
     assert "[b'2 cups', b'1 spoon']" in printed
+    assert "[b'1 cake', b'1 spoon', b'1 tea', b'2 cups', b'2 forks']" in printed
+    assert "left to read: 0\n" in printed
     if program == "pyspark":
         pasted(tmp_path, first, "python", write)
         shown = pasted(tmp_path, first, "pyspark", read + maintain)

@@ -18,8 +18,8 @@ GUARDS: Final = (
         "consumer-generation-between",
         "What others may have read in between begins again from what is committed.",
         _CORE,
-        "        kept = share.keys() & self._places.keys() if is_next else frozenset()",
-        "        kept = share.keys() & self._places.keys()",
+        "        kept = share.keys() & self._held.keys() if is_next else frozenset()",
+        "        kept = share.keys() & self._held.keys()",
         (
             _POSITIONS + "test_what_others_may_have_read_in_between_begins_again_from_what_is_committed",
             "tests/core/test_consumer_histories.py::test_histories_of_consumers",
@@ -150,8 +150,8 @@ GUARDS: Final = (
         "consumer-topic-gone",
         "A consumer that commits by itself goes on when one of its topics was deleted.",
         "sparklog/client/consumer/commits.py",
-        "            except SparklogError as error:\n                log_failure({}, error)",
-        "            except ZeroDivisionError as error:\n                log_failure({}, error)",
+        "            except SparklogError as error:\n                self._log_failure({}, error)",
+        "            except ZeroDivisionError as error:\n                self._log_failure({}, error)",
         (_GROUPS + "test_a_topic_that_is_deleted_does_not_stop_a_consumer_that_commits_by_itself",),
     ),
     Guard(

@@ -172,7 +172,7 @@ GUARDS: Final = (
         "group-expiry-subscribed",
         "What members read does not expire, however old the commit is.",
         _DECIDE,
-        "        if key >> 32 not in subscribed.get(number, ()):",
+        "        if partition.topic_id not in subscribed.get(number, ()):",
         "        if True:",
         (_TESTS + "test_offsets_expire_once_their_group_has_been_empty_for_the_retention",),
     ),

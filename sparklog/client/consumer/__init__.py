@@ -1,4 +1,4 @@
 """The Python consumer: `Cluster.consumer`.
 
-Read consumer.py first. What it decides by is core/consumer_positions.py; the other files here read, convert and commit.
+Read consumer.py first. Its decisions are in core/consumer_positions.py; the other files here read, convert and commit.
 """

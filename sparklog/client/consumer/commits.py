@@ -1,6 +1,7 @@
-"""The commits of a consumer: at once, in the background, and by themselves.
+"""The commits of a consumer: synchronous, asynchronous, and automatic.
 
-One thread makes those in the background, in their order; their outcomes are reported in the thread of the consumer.
+One background thread makes the asynchronous and the automatic ones, in order. The consumer's own thread reports how
+they ended.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from sparklog.client.consumer.shares import Shares
-from sparklog.client.groups import Place
 from sparklog.client.unawaited_commits import UnawaitedCommits
 from sparklog.core.consumer_positions import ConsumerPositions
 from sparklog.core.errors import (
@@ -21,7 +21,7 @@ from sparklog.core.errors import (
     UnknownTopicOrPartition,
 )
 from sparklog.core.positions import Position
-from sparklog.core.types import TopicPartition
+from sparklog.core.types import Place, TopicPartition
 
 log = logging.getLogger("sparklog")
 
@@ -46,16 +46,21 @@ class Commits:
             positions.committed({key: row.offset for key, row in rows.items()})
 
     def commit_if_still_its_own(self, positions: ConsumerPositions, rows: Rows) -> bool:
-        """As `commit`; False if the group has another generation by now, or a topic is gone, which begins one."""
+        """As `commit`. False and a warning if the group has a newer generation, or a topic is gone (it begins one)."""
         try:
             self.commit(positions, rows)
         except (IllegalGeneration, UnknownMemberId, UnknownTopicOrPartition, InvalidInput) as error:
-            log_failure({}, error)
+            self._log_failure({}, error)
             return False
         return True
 
-    def begin(self, positions: ConsumerPositions, rows: Rows, callback: CommitCallback, metadata: str = "") -> None:
-        """Commit these rows in the background; `report` calls `callback`. Raises what is wrong with them at once."""
+    def begin(
+        self, positions: ConsumerPositions, rows: Rows, callback: CommitCallback | None = None, metadata: str = ""
+    ) -> None:
+        """Commit these rows in the background; `report` calls `callback`, or logs an error if there is no callback.
+
+        Raises what is wrong with the rows at once.
+        """
         if not rows:
             return
         share = positions.share
@@ -65,7 +70,7 @@ class Commits:
         def done(error: Exception | None) -> None:
             if error is None:
                 positions.committed({key: row.offset for key, row in rows.items()})
-            callback(offsets, error)
+            (callback or self._log_failure)(offsets, error)
 
         def run() -> None:
             try:
@@ -78,16 +83,16 @@ class Commits:
         self._under_way += 1
         self._unawaited.begin(run)
 
-    def begin_by_itself(self, positions: ConsumerPositions) -> None:
-        """Commit what is not committed yet in the background, unless the last commit is still under way.
+    def begin_auto_commit(self, positions: ConsumerPositions) -> None:
+        """Commit in the background what is not committed yet, unless another commit is still under way.
 
-        Every error is only logged: what was not committed now is a part of the next commit.
+        An error is only logged: the next commit contains what this one did not commit.
         """
         if not self._under_way:
             try:
-                self.begin(positions, positions.to_commit(), log_failure)
+                self.begin(positions, positions.to_commit())
             except SparklogError as error:
-                log_failure({}, error)
+                self._log_failure({}, error)
 
     def report(self) -> None:
         """Call the callbacks of the commits that have ended, in their order."""
@@ -97,17 +102,17 @@ class Commits:
             done(error)
 
     def wait(self) -> None:
-        """Wait for those that are under way, and report them."""
+        """Wait for the commits that are under way, and report them."""
         self._unawaited.wait()
         self.report()
 
     def close(self) -> None:
-        """Wait for those that are under way, report them, and end the thread."""
+        """Wait for the commits that are under way, report them, and end the thread."""
         self._unawaited.close()
         self.report()
 
-
-def log_failure(offsets: Mapping[Place, int], error: Exception | None) -> None:
-    """The callback of commits that nobody else asks about."""
-    if error is not None:
-        log.warning("offsets were not committed, so records may be read again: %s", error)
+    def _log_failure(self, offsets: Mapping[Place, int], error: Exception | None) -> None:
+        """The callback of commits without one of the caller's."""
+        if error is not None:
+            group = self._shares.group
+            log.warning("group %s: offsets were not committed, so records may be read again: %s", group, error)

@@ -5,8 +5,8 @@
         consumer.poll(timeout_ms=1000)           or lists of records, by topic and partition
         consumer.poll_table(timeout_ms=1000)     or an Arrow table
 
-What a call has handed out is committed by the next one, or by `commit`. `core/consumer_positions.py` decides where to
-go on and what to read, `reading.py` does it.
+What a call has handed out is committed by a later call (auto-commit), or by `commit`. `core/consumer_positions.py`
+decides where to go on and what to read, `reading.py` does it.
 """
 
 from __future__ import annotations
@@ -18,18 +18,20 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from sparklog.client.connection import Connection
-from sparklog.client.consumer.commits import CommitCallback, log_failure
+from sparklog.client.consumer.commits import CommitCallback
 from sparklog.client.consumer.fetches import COLUMNS
 from sparklog.client.consumer.listener import RebalanceListener
 from sparklog.client.consumer.options import ConsumerOptions, check_positive
 from sparklog.client.consumer.reading import Reading
 from sparklog.client.consumer.records import ConsumerRecord, records_of
+from sparklog.client.consumer.shares import without_group
 from sparklog.client.consumer.subscription import assignment, places, subscription
-from sparklog.client.groups import Place
-from sparklog.core.errors import InvalidGroupId, InvalidInput, InvalidOption, Wakeup
+from sparklog.client.groups import committed
+from sparklog.core.errors import InvalidInput, InvalidOption, Wakeup
+from sparklog.core.group_status import lag_of
 from sparklog.core.positions import Position
 from sparklog.core.state import Partition
-from sparklog.core.types import Offset, TopicPartition
+from sparklog.core.types import Offset, Place, TopicPartition
 from sparklog.log.records_schema import read_schema
 
 FOREVER_MS = ALL_RECORDS = 1 << 40
@@ -98,7 +100,7 @@ class Consumer:
     # ---- reading --------------------------------------------------------------------------------
 
     def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> dict[Place, list[ConsumerRecord]]:
-        """Records by topic and partition: at most `max_records` (`max_poll_records`) together, ascending by offset.
+        """Records by topic and partition, ascending by offset; at most `max_records` (the option `max_poll_records`).
 
         Waits up to `timeout_ms` for the first one, and returns {} if there is none. Raises Wakeup; OffsetOutOfRange and
         DataLoss as the options say; Damaged; and what the stores raise. An error loses nothing: the next call begins
@@ -131,7 +133,8 @@ class Consumer:
     def __iter__(self) -> Iterator[ConsumerRecord]:
         """Records one by one, for ever, or until none has come for `consumer_timeout_ms`. Raises as `poll`.
 
-        While a record is being processed, the position is behind it, but a commit by itself waits until it is done.
+        While a record is being processed, the position is already behind it, but an auto-commit waits until the record
+        is done.
         """
         timeout_ms = self._options.consumer_timeout_ms or FOREVER_MS
         reading, now_ms = self._reading, self._connection.committer.clock.monotonic_ms
@@ -165,12 +168,12 @@ class Consumer:
             return self._reading.position(self._key(place)).offset
 
     def lag(self, place: Place | None = None) -> int:
-        """The offsets from its position to the high watermark, in a partition or in all of its own."""
+        """The offsets that are left to read, in a partition or in all of its own, as of the newest state."""
         with self._alone():
             keys = list(self._reading.positions.share) if place is None else [self._key(place)]
             with self._connection.follower.current() as state:
                 found = [(state.partitions.get(key), self._reading.position(key).offset) for key in keys]
-            return sum(max(0, each.high_watermark - max(each.log_start, at)) for each, at in found if each is not None)
+            return sum(lag_of(at, each.log_start, each.high_watermark) for each, at in found if each is not None)
 
     def seek(self, place: Place, offset: int) -> None:
         """Go on at this offset. Raises OffsetOutOfRange unless it is in the log, InvalidInput for another's partition.
@@ -216,7 +219,7 @@ class Consumer:
             self._reading.commits.commit(self._reading.positions, self._to_commit(offsets), metadata)
 
     def commit_async(
-        self, offsets: Mapping[Place, int] | None = None, callback: CommitCallback = log_failure, *, metadata: str = ""
+        self, offsets: Mapping[Place, int] | None = None, callback: CommitCallback | None = None, *, metadata: str = ""
     ) -> None:
         """As `commit`, but without waiting. A later call of this consumer calls `callback` with the offsets and error.
 
@@ -228,8 +231,10 @@ class Consumer:
     def committed(self, place: Place) -> int | None:
         """The offset at which the group goes on in a partition; None if it has committed nothing there."""
         with self._alone():
-            self._check_group()
-            return self._reading.committed((place[0], place[1]))
+            group = self._group_to_commit_to()
+            with self._connection.follower.current() as state:
+                row = committed(state, group).get((place[0], place[1]))
+            return None if row is None else row.offset
 
     # ---- its end --------------------------------------------------------------------------------
 
@@ -262,7 +267,7 @@ class Consumer:
             self._reading.seek(keys, target)
 
     def _to_commit(self, offsets: Mapping[Place, int] | None) -> dict[TopicPartition, Position]:
-        self._check_group()
+        self._group_to_commit_to()
         if offsets is None:
             return self._reading.positions.to_commit()
         rows = {}
@@ -271,9 +276,10 @@ class Consumer:
             rows[self._key(place)] = Position(at.chain_id, at.topic_id, at.partition, Offset(offset), at.leader_epoch)
         return rows
 
-    def _check_group(self) -> None:
+    def _group_to_commit_to(self) -> str:
         if self.group is None:
-            raise InvalidGroupId("this consumer has no group, so it has nowhere to commit to: give it a group")
+            raise without_group()
+        return self.group
 
     def _key(self, place: Place) -> TopicPartition:
         share = self._reading.positions.share

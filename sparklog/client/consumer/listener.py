@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sparklog.client.groups import Place
+from sparklog.core.types import Place
 
 
 class RebalanceListener:
-    """Is told, from within calls of the consumer, when its partitions change. Override what you need."""
+    """Methods that the consumer calls, inside calls of its own, when its partitions change. Override those you need."""
 
     def on_partitions_revoked(self, partitions: Sequence[Place]) -> None:
         """The consumer gives these up. In a rebalance they may be another member's already.

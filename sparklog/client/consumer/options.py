@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from sparklog.client.groups import SESSION_TIMEOUT_MS
+from sparklog.client.group_member import SESSION_TIMEOUT_MS
 from sparklog.core.config.key import did_you_mean
 from sparklog.core.consumer_positions import AutoOffsetReset
 from sparklog.core.errors import InvalidOption
@@ -19,8 +19,9 @@ class ConsumerOptions:
     `auto_offset_reset`: where it begins in a partition without a committed offset, and goes on if its position is not
     in the log: earliest, latest, or none (that is an error).
     `enable_auto_commit`: commit what the calls before this one have handed out, every `auto_commit_interval_ms` and
-    when the consumer is closed. None: if it has a group.
-    `max_poll_records`: of one `poll`. `fetch_max_bytes`: about how much memory the records of one call take.
+    when the consumer is closed. None: yes if it has a group.
+    `max_poll_records`: how many records one `poll` returns at most. `fetch_max_bytes`: about how much memory the
+    records of one call take.
     `session_timeout_ms`: if a member of a group does nothing for so long, the others share its partitions.
     `heartbeat_interval_ms`: how often it looks at its group and its topics.
     `consumer_timeout_ms`: the iterator ends if there is no record for so long; None: never.

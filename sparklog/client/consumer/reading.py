@@ -1,4 +1,4 @@
-"""What a consumer does in a call: commit by itself, take over its share, read, and wait. `consumer.py` is its front."""
+"""What a consumer does in a call: auto-commit, take over its share, read, and wait. Users call `consumer.py`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from sparklog.client.consumer.listener import RebalanceListener
 from sparklog.client.consumer.options import ConsumerOptions
 from sparklog.client.consumer.shares import Shares
 from sparklog.client.consumer.subscription import Assignment, Subscription, places
-from sparklog.client.groups import Place
 from sparklog.core.consumer_positions import AutoOffsetReset, ConsumerPositions, Unread
 from sparklog.core.errors import DataLoss, InvalidInput, SparklogError, UnknownTopicOrPartition, Wakeup
 from sparklog.core.positions import Position
@@ -33,8 +32,8 @@ End = tuple[Offset, LeaderEpoch]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What was read, and the positions behind it: `hand_out` takes them over."""
+class Fetched:
+    """What a call has read, and the positions behind it: `hand_out` takes these over."""
 
     pieces: list[Batch]
     ends: dict[TopicPartition, End]
@@ -48,16 +47,18 @@ class Reading:
         self._connection = connection
         self._options = options
         self._shares = Shares(connection, group, options.session_timeout_ms)
-        self._commits_itself = group is not None and options.enable_auto_commit is not False
+        self._auto_commits = group is not None and options.enable_auto_commit is not False
         self._clock = connection.committer.clock
         self._watch = connection.waiting.watch()
         self._fetches = Fetches(connection, fail_on_data_loss=options.fail_on_data_loss)
         self._listener = RebalanceListener()
         self._look_due_ms = 0
-        self._commit_due_ms = 0 if self._commits_itself else NEVER_MS
+        self._commit_due_ms = 0 if self._auto_commits else NEVER_MS
         self.commits = Commits(self._shares)
         self.positions = self._new_positions()
-        self.moves = 0  # reads, seeks, pauses and rebalances so far: what was fetched before is handed out no more
+        self.moves = (
+            0  # reads, seeks, pauses and rebalances so far: what was fetched before one is not handed out after it
+        )
         self.woken = threading.Event()
 
     # ---- what it reads --------------------------------------------------------------------------
@@ -70,9 +71,9 @@ class Reading:
         self.positions = self._new_positions(wanted)
 
     def end(self, *, commits: bool = True) -> None:
-        """Give up what it reads, after a last commit if it commits by itself, and leave the group."""
+        """Give up what it reads, after a last commit if it auto-commits, and leave the group."""
         try:
-            if commits and self._commits_itself:
+            if commits and self._auto_commits:
                 self.commits.commit_if_still_its_own(self.positions, self.positions.to_commit())
             self.commits.wait()
             if self.positions.share:
@@ -86,7 +87,7 @@ class Reading:
 
     # ---- one round of reading -------------------------------------------------------------------
 
-    def read(self, timeout_ms: int, most_records: int) -> Found:
+    def read(self, timeout_ms: int, most_records: int) -> Fetched:
         """Batches, and the positions behind them. Waits for the first one; nothing when the time is over.
 
         Raises as `Consumer.poll`.
@@ -119,7 +120,7 @@ class Reading:
             self.positions.has_read(key, offset, epoch)
         self.positions.had_turn(ends)
 
-    def _ready(self, most_records: int) -> Found:
+    def _ready(self, most_records: int) -> Fetched:
         """What can be read now, within the limits. An error comes after the records before it, in the next call."""
         state = self._connection.follower.state
         pieces: list[Batch] = []
@@ -147,7 +148,7 @@ class Reading:
         self.positions.warnings.clear()
         if not pieces:
             self.hand_out(ends)  # gaps: there is nothing to hand out
-        return Found(pieces, ends)
+        return Fetched(pieces, ends)
 
     def _wait(self, left_ms: int) -> None:
         """Until there are records, other partitions, another generation or a wakeup, or until something is due."""
@@ -180,7 +181,7 @@ class Reading:
         self.commits.report()
         if now_ms >= self._commit_due_ms:
             self._commit_due_ms = now_ms + self._options.auto_commit_interval_ms
-            self.commits.begin_by_itself(self.positions)
+            self.commits.begin_auto_commit(self.positions)
         if now_ms >= self._look_due_ms or self._shares.is_stale(self.positions.generation):
             self._shares.look()
             self._look_due_ms = now_ms + self._options.heartbeat_interval_ms
@@ -222,7 +223,9 @@ class Reading:
         position = self.positions.position(key)
         if position is None:
             name = f"{self.positions.share[key]}-{key.partition}"
-            raise UnknownTopicOrPartition(f"{name}: the topic was deleted, or is another member's: poll shows which")
+            raise UnknownTopicOrPartition(
+                f"{name}: the topic was deleted, or the group has a newer generation: poll takes over the new share"
+            )
         return position
 
     def seek(self, keys: Iterable[TopicPartition], target: Callable[[Partition], int]) -> None:
@@ -236,14 +239,6 @@ class Reading:
         for key in keys:
             self.positions.pause(key, paused=paused)
         self.moves += 1
-
-    def committed(self, place: Place) -> int | None:
-        """The offset at which the group goes on in a partition."""
-        with self._connection.follower.current() as state:
-            rows = self._shares.committed(state)
-            found = (row for key, row in rows.items() if (state.topics[key.topic_id].name, key.partition) == place)
-            row = next(found, None)
-        return None if row is None else row.offset
 
     def _new_positions(self, wanted: Subscription | Assignment | None = None) -> ConsumerPositions:
         state = self._connection.follower.state

@@ -7,9 +7,11 @@ from functools import partial
 
 from sparklog.client.connection import Connection
 from sparklog.client.consumer.subscription import Assignment, Share, Subscription
-from sparklog.client.groups import GroupMember, commit_offsets
+from sparklog.client.group_member import GroupMember
+from sparklog.client.groups import commit_offsets
 from sparklog.core.consumer_positions import GroupGeneration
 from sparklog.core.errors import InvalidGroupId
+from sparklog.core.group_status import committed_offsets
 from sparklog.core.groups import CommittedOffset, check_name
 from sparklog.core.positions import Position
 from sparklog.core.purgatory import KnownTopic
@@ -41,7 +43,7 @@ class Shares:
             return
         topics = self.wanted.names(follower.state)
         if not topics:
-            return  # of its pattern: a member wants at least one, so it joins or changes once there is one
+            return  # nothing matches the pattern now, and a member needs a topic: it joins, or changes, once one does
         if self._member is None:
             timeout_ms = self._session_timeout_ms
             self._member = GroupMember(self._connection, self.group, topics, session_timeout_ms=timeout_ms)
@@ -69,20 +71,19 @@ class Shares:
 
     def committed(self, state: ClusterState) -> Mapping[TopicPartition, CommittedOffset]:
         """What the group has committed; nothing without a group."""
-        group = None if self.group is None else state.groups.get(self.group)
-        return {} if group is None else state.offsets.of_group(group.number)
+        return {} if self.group is None else committed_offsets(state, self.group)
 
     def prepared(
         self, rows: Mapping[TopicPartition, Position], share: Share, generation: GroupGeneration | None, metadata: str
     ) -> Callable[[], None]:
         """A commit of these positions, to run later, in this order, perhaps in another thread.
 
-        `share` and `generation` are those under which the positions were read. The member may know newer ones: a commit
-        under these would be of partitions that are others' by now. Raises InvalidGroupId without a group, and what is
-        wrong with the positions.
+        `share` and `generation` are those under which the positions were read. The member may know newer ones, but a
+        commit under those would be for partitions that belong to others by now. Raises InvalidGroupId without a group,
+        and what is wrong with the positions.
         """
         if self.group is None:
-            raise InvalidGroupId("this consumer has no group, so it has nowhere to commit to: give it a group")
+            raise without_group()
         offsets = {(share[key], int(key.partition)): position for key, position in rows.items()}
         if self._member is not None and generation is not None:
             return self._member.prepared(offsets, metadata, generation.number)
@@ -94,3 +95,8 @@ class Shares:
         self.wanted = None
         if member is not None:
             member.leave()
+
+
+def without_group() -> InvalidGroupId:
+    """The error for a commit of a consumer that has no group."""
+    return InvalidGroupId("this consumer has no group, so it has nowhere to commit to: give it a group")

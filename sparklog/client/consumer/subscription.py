@@ -6,12 +6,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sparklog.client.groups import Place
 from sparklog.core.errors import InvalidInput, UnknownTopicOrPartition
 from sparklog.core.plan import partition_of, topic_of
 from sparklog.core.purgatory import KnownTopic
 from sparklog.core.state import ClusterState
-from sparklog.core.types import TopicId, TopicPartition
+from sparklog.core.types import Place, TopicId, TopicPartition
 
 Share = dict[TopicPartition, str]  # the names of topics, by partition
 

@@ -63,7 +63,7 @@ class Producer:
         """
         self._connection = connection
         self._settings = settings
-        allocated = connection.committer.submit(connection.committer.begin(AllocateProducer(producer_id)))
+        allocated = connection.submit(AllocateProducer(producer_id))
         assert allocated.producer_id is not None
         assert allocated.producer_epoch is not None
         self._sending = Sending(connection, Durability(settings.acks), compression, SystemDice().below(1 << 20))
@@ -79,12 +79,12 @@ class Producer:
         self._threads: list[threading.Thread] = []
         self._idle = 0  # threads that wait for work
         self._urged = 0  # callers who wait for room, or for a flush
-        self._settling = 0  # threads that tell futures of failures
+        self._settling = 0  # threads that are settling the futures of failed flushes
         self._noticed = False  # a sender knows that something waits
         self._refusal: SparklogError | None = None  # why nothing may be sent any more
         self._renewal: Submission | None = None  # one without an answer
         self._ended = False
-        self._abandoned: SparklogError | None = None  # in a forked child: what it is told
+        self._abandoned: SparklogError | None = None  # in a forked child: the error of every call
         open_producers.add(self)
 
     @property
@@ -358,7 +358,8 @@ class Producer:
         for each in failed:
             settle_failed(each.flush, each.error)
             if self._settings.acks is Acks.NONE:
-                log.warning("records with acks=0 were not written: %s", each.error)
+                topics = ", ".join(rows_of(each.flush).topics)
+                log.warning("records of %s with acks=0 were not written: %s", topics, each.error)
         with self._lock:
             for each in failed:
                 self._free(each.flush)

@@ -1,6 +1,6 @@
 """What became of records that were sent: a future for each, which costs next to nothing until it is asked.
 
-The records of one topic in one flush share a condition and their outcomes. A future is a number among them.
+The records of one topic in one flush share a condition and their outcomes. A future is only the index of its record.
 """
 
 from __future__ import annotations

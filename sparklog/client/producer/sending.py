@@ -26,7 +26,7 @@ log = logging.getLogger("sparklog")
 
 
 class Taken:
-    """What a flush takes of the buffer, until it is settled: its parts count on one of these."""
+    """The bytes of the buffer that a flush holds until it is settled. The parts of a flush share one of these."""
 
     __slots__ = ("bytes_left", "records_left")
 
@@ -35,7 +35,7 @@ class Taken:
         self.records_left = 0
 
     def settle(self, records: int) -> int:
-        """So many of the records are settled. Returns how many bytes that frees."""
+        """This many of the records are settled. Returns how many bytes that frees."""
         freed = self.bytes_left if records >= self.records_left else self.bytes_left * records // self.records_left
         self.bytes_left -= freed
         self.records_left -= records

@@ -98,7 +98,7 @@ class Target:
             )
 
     def check_timestamp(self, timestamp_ms: object, now_ms: int) -> int:
-        """The timestamp in microseconds. Raises InvalidRecord if it is none, or not one that the topic takes."""
+        """The timestamp in microseconds. Raises InvalidRecord if it is no timestamp, or the topic refuses it."""
         if type(timestamp_ms) is not int or abs(timestamp_ms) >= _TIMESTAMPS_END_MS:
             raise InvalidRecord(f"timestamp_ms: wanted milliseconds since 1970, found {timestamp_ms!r}")
         bounds = timestamp_bounds(self._config, now_ms)

@@ -33,9 +33,10 @@ from sparklog.core.groups import (
 from sparklog.core.positions import Position, right_up_to
 from sparklog.core.readable import counted
 from sparklog.core.records import At, GroupChanged, GroupPartitions, OffsetsCommitted, OffsetsForgotten, Record
+from sparklog.core.slice_table import topic_partition_of
 from sparklog.core.state import ClusterState
 from sparklog.core.topic_names import check_topic_name
-from sparklog.core.types import EntryNumber, PartitionIndex, TopicId, TopicPartition
+from sparklog.core.types import EntryNumber, TopicId, TopicPartition
 
 OFFSETS_PER_COMMIT = 50_000  # they must fit into one entry
 FORGOTTEN_PER_COMMAND = 10_000  # groups and offsets; the next job forgets the rest
@@ -87,7 +88,7 @@ def decide_leave_group(state: ClusterState, command: LeaveGroup, at: At) -> tupl
 def without_members_before(state: ClusterState, floor: EntryNumber, at: At) -> tuple[GroupChanged, ...]:
     """The groups without the members that were not renewed since entry `floor`; none while a coordinator watches them.
 
-    It was written `floor.delay.ms` ago or longer; a member whose session is longer than that is left alone.
+    That entry was written at least `floor.delay.ms` ago; a member whose session is longer than that is left alone.
     """
     if state.coordinator.in_force:  # the chain shows nothing of heartbeats
         return ()
@@ -182,7 +183,7 @@ def check_no_members(group: Group) -> None:
 
 
 def rebalanced(state: ClusterState, topic: str, size: TopicSize | None) -> tuple[GroupChanged, ...]:
-    """The groups that read this topic, divided anew now that it has another size; None: it is deleted."""
+    """The groups that read this topic, divided again now that it has another size; None: it is deleted."""
     readers = [group for group in state.groups.values() if group.reads(topic)]
     return tuple(
         GroupChanged(_divided(state, group, {topic: size})) for group in sorted(readers, key=lambda each: each.name)
@@ -205,9 +206,9 @@ def expired(state: ClusterState, now_ms: int) -> OffsetsForgotten | None:
     partitions: dict[int, list[TopicPartition]] = {}
     subscribed = {group.number: _subscribed(state, group) for group in by_number.values() if group.members}
     for number, key in zip(rows["group"][due].tolist(), rows["partition_key"][due].tolist(), strict=True):
-        if key >> 32 not in subscribed.get(number, ()):
-            place = TopicPartition(TopicId(key >> 32), PartitionIndex(key & 0xFFFFFFFF))
-            partitions.setdefault(number, []).append(place)
+        partition = topic_partition_of(key)
+        if partition.topic_id not in subscribed.get(number, ()):
+            partitions.setdefault(number, []).append(partition)
     counts = dict(zip(numbers.tolist(), counted_rows.tolist(), strict=True))
     groups = sorted(
         group.name

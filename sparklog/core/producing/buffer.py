@@ -8,7 +8,8 @@ from sparklog.core.producing.settings import ProducerSettings
 class ProducerBuffer:
     """Counts the bytes of records. Times are those of a monotonic clock. Not thread-safe.
 
-    `waiting_bytes` and `waiting_records` wait since `since_ms`. `room_bytes` are free: neither waiting, nor under way.
+    `waiting_bytes` and `waiting_records` have waited since `since_ms`. `room_bytes` are free: neither waiting, nor
+    under way.
     """
 
     __slots__ = ("_settings", "room_bytes", "since_ms", "waiting_bytes", "waiting_records")
@@ -39,10 +40,10 @@ class ProducerBuffer:
         return self.since_ms + self._settings.linger_ms
 
     def take(self) -> int:
-        """Everything that waits is under way from now on. Returns how many bytes that are."""
+        """Everything that waits is under way from now on. Returns how many bytes that is."""
         taken, self.waiting_bytes, self.waiting_records = self.waiting_bytes, 0, 0
         return taken
 
     def release(self, size_bytes: int) -> None:
-        """So many bytes that were under way are settled."""
+        """This many bytes that were under way are settled."""
         self.room_bytes += size_bytes

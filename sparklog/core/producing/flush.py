@@ -40,7 +40,8 @@ class Flush:
     sequences of the commit that is under way, in doubt, or not on all replicas yet.
 
     `parked`: its partitions can't be written to for now. `patient`: it is committed only once the earlier flushes of
-    its partitions are settled. `alone`: that was so when it was committed. `error`: what the last attempt ended with.
+    its partitions are settled. `alone`: they were settled when its last commit began. `error`: what the last attempt
+    ended with.
     """
 
     order: int

@@ -7,7 +7,7 @@
 A flush is what waited together: one upload and one commit over all of its partitions. Uploads go on beside each other.
 A commit begins once the commits of the earlier flushes that share a partition with it are under way, so the chain
 gets them in order. If one of these is refused, the chain refuses those behind it by their sequences
-(OUT_OF_ORDER_SEQUENCE_NUMBER), and they are numbered anew. A commit in doubt keeps its numbers and its command: if it
+(OUT_OF_ORDER_SEQUENCE_NUMBER), and they are numbered again. A commit in doubt keeps its numbers and its command: if it
 has landed, the chain finds the repeat.
 
 If a flush fails for good and may have landed, nobody knows the next sequence. Then the producer begins its next epoch,
@@ -134,8 +134,8 @@ class Flushes:
             return None
         if self._may_renew(now_ms):
             self._asked, self._renewal = self._renewal, Renewal.UNDER_WAY
-            anew = self._asked is Renewal.ID
-            return Renew(None, None) if anew else Renew(self.producer_id, self.producer_epoch)
+            new_id = self._asked is Renewal.ID
+            return Renew(None, None) if new_id else Renew(self.producer_id, self.producer_epoch)
         for flush in self._all:
             if flush.not_before_ms > now_ms:
                 continue

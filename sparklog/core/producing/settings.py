@@ -24,10 +24,10 @@ RECORD_BYTES: Final = 100  # what a record takes of the buffer beyond its key, v
 class ProducerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How a producer gathers and sends. Sizes count key, value and headers, and RECORD_BYTES for each record.
 
-    `linger_ms`: how long the first record waits for others. `batch_size`: with so many bytes nobody waits any longer;
-    unlike Kafka's it counts the records of all partitions, because they go into one commit.
+    `linger_ms`: how long the first record waits for others. `batch_size`: once this many bytes wait, they are sent
+    without lingering; unlike Kafka's it counts the records of all partitions, because they go into one commit.
     `buffer_memory`: the bytes that may wait or be under way; `send` blocks for up to `max_block_ms` for room.
-    `delivery_timeout_ms`: how long after `send` a record is sent again, at most. `max_in_flight`: how many flushes may
+    `delivery_timeout_ms`: for how long after `send` a record may be sent again. `max_in_flight`: how many flushes may
     be under way, at most five, because the chain remembers the last five batches of a producer in each partition.
     """
 

@@ -1,0 +1,183 @@
+"""A member of a consumer group in this process, which keeps itself alive.
+
+    member = GroupMember(connection, "billing", ["orders"])     joins
+    while …:
+        member.poll()                   stay a member; True: the group has another generation, so read `assigned` again
+        (read `member.assigned` from `member.starts()` on, and process)
+        member.commit({("orders", 0): 120})
+    member.leave()
+
+No coordinator is needed: members see each other in the chain. With one, the same commands go through it, and it hears
+heartbeats instead, which cost no entry of the chain (`core/group_sessions.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
+
+from sparklog.client.connection import Connection
+from sparklog.client.groups import Offsets, committed, rows_to_commit
+from sparklog.core.commands import CommitOffsets, JoinGroup, LeaveGroup
+from sparklog.core.coordinators import Coordinator
+from sparklog.core.errors import GroupIdNotFound, SparklogError, UnknownMemberId
+from sparklog.core.group_sessions import PeerWatch, renewal_interval_ms
+from sparklog.core.state import ClusterState
+from sparklog.core.types import Place, TopicPartition
+from sparklog.host.clock import Clock
+from sparklog.host.dice import new_id
+
+SESSION_TIMEOUT_MS = 45_000  # Kafka's session.timeout.ms
+
+
+class GroupMember:
+    """A member of a group, for one thread at a time. It is a member from its construction until `leave`.
+
+    `generation` and `assigned` are as of the last `poll`, and so are `group_number` and `share`, which name the same
+    group and partitions by numbers that are never used twice. Between two polls no more than the session timeout may
+    pass, or the others take its partitions; a commit counts as well.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        group: str,
+        topics: Iterable[str],
+        *,
+        session_timeout_ms: int = SESSION_TIMEOUT_MS,
+        member_id: str | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """Join. Raises InvalidGroupId, InvalidSessionTimeout, InvalidInput.
+
+        `member_id` is drawn unless a test gives one: it must differ for each life of a process.
+        """
+        self.group, self.topics = group, tuple(sorted(set(topics)))
+        self.member_id = member_id or f"consumer-{new_id()}"
+        self.generation = self.group_number = 0
+        self.assigned: tuple[Place, ...] = ()
+        self.share: dict[TopicPartition, str] = {}  # the names of topics, by partition
+        self._connection = connection
+        self._session_timeout_ms = session_timeout_ms
+        self._clock = clock or connection.committer.clock
+        self._peers = PeerWatch(self.member_id)
+        self._commits = 0
+        self._chain_id = connection.follower.state.chain_id
+        self._join()
+
+    def __enter__(self) -> GroupMember:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.leave()
+
+    def poll(self) -> bool:
+        """Stay a member: show a sign of life if that is due, evict silent others, join again if this one was evicted.
+
+        True if the group has another generation than before: then read `assigned` again, and go on from the committed
+        offsets. Raises what reading and writing the chain raise.
+        """
+        before = self.generation
+        asked_ms = self._clock.monotonic_ms()
+        with self._connection.follower.current() as state:
+            group, coordinator = state.groups.get(self.group), state.coordinator
+        if group is None or group.member(self.member_id) is None:
+            self._join()
+            return True
+        self._take_over(state)
+        evictions = self._peers.silent(group, coordinator, asked_ms, self._clock.monotonic_ms())
+        for eviction in evictions:
+            with suppress(GroupIdNotFound):  # deleted since
+                self._connection.submit(eviction)
+        if self._clock.monotonic_ms() - self._renewed_ms >= renewal_interval_ms(self._session_timeout_ms):
+            self._renew(coordinator)
+        elif evictions:
+            self._catch_up()
+        return self.generation != before
+
+    def starts(self) -> dict[Place, int]:
+        """The group's committed offset in each partition of this member; partitions without one are left out."""
+        with self._connection.follower.current() as state:
+            found = committed(state, self.group)
+        return {place: found[place].offset for place in self.assigned if place in found}
+
+    def commit(self, offsets: Offsets, metadata: str = "") -> None:
+        """Commit offsets in this generation: all of them, or nothing.
+
+        Raises IllegalGeneration or UnknownMemberId if the partitions may belong to others by now: `poll`, and go on
+        from what is committed. Raises what `Cluster.commit_offsets` raises.
+        """
+        self.prepared(offsets, metadata)()
+
+    def prepared(self, offsets: Offsets, metadata: str = "", generation: int | None = None) -> Callable[[], None]:
+        """A commit to run later, perhaps in another thread; several of them one after the other, in this order.
+
+        It is of this generation, by default the present one, whatever the member does meanwhile. Raises what the commit
+        itself raises about its offsets.
+        """
+        with self._connection.follower.current() as state:
+            rows = rows_to_commit(state, offsets, metadata)
+        self._commits += 1
+        fence = self.generation if generation is None else generation
+        return partial(
+            self._commit, CommitOffsets(self._chain_id, self.group, rows, self.member_id, fence, self._commits)
+        )
+
+    def wants(self, topics: Iterable[str]) -> None:
+        """Share the partitions of these topics from now on. Raises InvalidInput if there is none."""
+        self.topics = tuple(sorted(set(topics)))
+        self._join()
+
+    def _commit(self, command: CommitOffsets) -> None:
+        begun_ms = self._clock.monotonic_ms()
+        self._connection.submit(command)
+        self._renewed_ms = begun_ms
+
+    def leave(self) -> None:
+        """Leave the group, so that the others have its partitions at once. No error if it is no member any more."""
+        with suppress(UnknownMemberId, GroupIdNotFound):
+            self._connection.submit(LeaveGroup(self.group, self.member_id))
+        self._has_nothing()
+
+    def _renew(self, coordinator: Coordinator) -> None:
+        """Show that this member is alive: to the coordinator in force, or else in the chain.
+
+        If a heartbeat fails for now, the next one is a third of a session later: one may be late, and whoever
+        coordinates next gives all members a whole session.
+        """
+        if not coordinator.in_force:
+            self._join()  # as it was: that only renews it
+            return
+        self._renewed_ms = self._clock.monotonic_ms()
+        try:
+            self._connection.committer.member_heartbeat(self.group, self.member_id)
+        except (UnknownMemberId, GroupIdNotFound):  # evicted since the state was read
+            self._join()
+        except SparklogError as error:
+            if not error.retriable:
+                raise
+
+    def _join(self) -> None:
+        self._renewed_ms = self._clock.monotonic_ms()
+        self._connection.submit(JoinGroup(self.group, self.member_id, self.topics, self._session_timeout_ms))
+        self._catch_up()
+
+    def _catch_up(self) -> None:
+        with self._connection.follower.current() as state:
+            self._take_over(state)
+
+    def _take_over(self, state: ClusterState) -> None:
+        """Take generation and share from a state; none if this member was evicted in the meantime."""
+        group = state.groups.get(self.group)
+        member = None if group is None else group.member(self.member_id)
+        if group is None or member is None:  # the next poll joins again
+            self._has_nothing()
+            return
+        self._commits = max(self._commits, member.commits)
+        self.generation, self.group_number = group.generation, group.number
+        self.share = {key: state.topics[key.topic_id].name for key in member.assigned}
+        self.assigned = tuple((topic, key.partition) for key, topic in self.share.items())
+
+    def _has_nothing(self) -> None:
+        self.generation, self.assigned, self.share = 0, (), {}
