@@ -15,6 +15,7 @@ import threading
 
 import sparklog
 from sparklog.client.producer.producer import Producer
+from sparklog.client.producer.record_future import RecordFuture
 from sparklog.core.errors import InvalidInput
 
 LONG_MS = 50_000
@@ -54,10 +55,15 @@ def _send_on(producer: Producer) -> None:
     while True:
         text = f"{number}"
         future = producer.send("t", text, key=text)
-        future.add_done_callback(lambda _, text=text: print(text, flush=True))
+        future.add_done_callback(lambda done, text=text: _say(done, text))
         number += 1
         if number % 500 == 0:
             future.result()
+
+
+def _say(done: RecordFuture, text: str) -> None:
+    if done.exception() is None:
+        os.write(1, f"{text}\n".encode())  # several threads call this, and `print` would write text and end apart
 
 
 if __name__ == "__main__":
