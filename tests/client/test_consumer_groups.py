@@ -20,6 +20,7 @@ from sparklog.client.cluster import Cluster
 from sparklog.client.consumer.consumer import Consumer
 from sparklog.client.consumer.listener import RebalanceListener
 from sparklog.client.groups import Place
+from sparklog.core.commands import CommitOffsets, Submission
 from sparklog.core.consumer_positions import GroupGeneration
 from sparklog.core.errors import (
     IllegalGeneration,
@@ -27,9 +28,11 @@ from sparklog.core.errors import (
     InvalidSessionTimeout,
     OffsetOutOfRange,
     SparklogError,
+    TryAgain,
     UnknownMemberId,
     Wakeup,
 )
+from sparklog.core.records import CommandResult
 from tests.coordinator.served_coordinator import served_coordinator
 from tests.faults.faulty_store import VirtualClock
 
@@ -324,6 +327,29 @@ def test_an_end_that_was_not_committed_is_looked_up_again(cluster: Cluster) -> N
     assert committed(cluster) == {P0: RECORDS, P1: RECORDS, P2: RECORDS}
     a.close()
     b.close()
+
+
+def test_an_end_whose_commit_failed_is_committed_before_anything_is_read(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else what is handed out after it would be nobody's if the consumer crashed before its first commit."""
+    reader = consumer(cluster, auto_offset_reset="latest")
+    committer = reader._connection.committer
+    submit = committer.submit
+
+    def fails(submission: Submission, *more: int) -> CommandResult:
+        if isinstance(submission.command, CommitOffsets) and submission.command.offsets:
+            raise TryAgain("nobody coordinates the cluster")
+        return submit(submission, *more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(committer, "submit", fails)
+        for _ in range(2):
+            with pytest.raises(TryAgain):
+                reader.poll()
+    assert reader.poll() == {}
+    assert committed(cluster) == {P0: RECORDS, P1: RECORDS, P2: RECORDS}
+    reader.close()
 
 
 def test_partitions_by_hand_commit_to_a_group_without_members(cluster: Cluster) -> None:

@@ -27,6 +27,7 @@ from sparklog.core.errors import (
     InvalidInput,
     InvalidSessionTimeout,
     InvalidTopic,
+    Landed,
     NonEmptyGroup,
     OffsetMetadataTooLarge,
     OffsetOutOfRange,
@@ -219,6 +220,21 @@ def test_a_commit_that_was_repeated_or_overtaken_changes_nothing(log: GroupLog) 
     log.submit_again(first)  # it was committed, whatever generation it is now
     assert log.committed() == {(TOPIC, 0): 5}
     log.refused(InvalidInput, CommitOffsets(CHAIN, "billing", (), "a", 2, 0))
+
+
+def test_the_refusal_of_a_commit_in_doubt_is_no_proof_that_it_did_not_land(log: GroupLog) -> None:
+    """No result is kept of it, and what counts the commits of a member goes with the member."""
+    log.join("a")
+    commit = log.begin(CommitOffsets(CHAIN, "billing", (to_commit(0, 1),), "a", 1, 1))
+    log.submit_again(commit)
+    log.submit(LeaveGroup("billing", "a"))
+    for error in (UnknownMemberId, IllegalGeneration):
+        for in_doubt, landed in ((False, Landed.NO), (True, Landed.UNKNOWN)):
+            with pytest.raises(error) as raised:
+                log.submit_again(msgspec.structs.replace(commit, in_doubt=in_doubt))
+            assert raised.value.landed is landed
+        log.join("a")
+    assert log.committed() == {(TOPIC, 0): 1}
 
 
 def test_commits_of_members_are_not_kept_among_the_results(log: GroupLog) -> None:
