@@ -20,7 +20,7 @@ from sparklog.client.cluster import Cluster
 from sparklog.client.consumer.consumer import Consumer
 from sparklog.client.consumer.listener import RebalanceListener
 from sparklog.client.groups import Place
-from sparklog.core.commands import CommitOffsets, Submission
+from sparklog.core.commands import CommitOffsets, LeaveGroup, Submission
 from sparklog.core.consumer_positions import GroupGeneration
 from sparklog.core.errors import (
     IllegalGeneration,
@@ -182,6 +182,36 @@ def test_one_that_was_silent_for_a_session_begins_again_from_what_others_committ
     assert values(a) == []
     a.close()
     b.close()
+
+
+def test_one_that_was_evicted_moves_nothing_in_a_group_that_was_created_again(cluster: Cluster) -> None:
+    """The new group is at a generation of the same number, with the same consumer in it."""
+    refused: list[SparklogError] = []
+
+    class Late(RebalanceListener):
+        def on_partitions_revoked(self, partitions: object) -> None:
+            try:
+                reader.commit()
+            except UnknownMemberId as error:
+                refused.append(error)
+
+    reader = consumer(cluster)
+    reader.subscribe("orders", listener=Late())
+    values(reader)
+    under_way = reader._reading._shares.prepared(
+        reader._reading.positions.to_commit(), reader._reading.positions.share, reader._reading.positions.generation, ""
+    )
+    (member,) = cluster.describe_group("billing").members
+    cluster.submit(LeaveGroup("billing", member.member_id))
+    cluster.delete_group("billing")
+    settle(reader)
+    assert len(refused) == 1
+    assert cluster.describe_group("billing").generation == 1
+    with pytest.raises(UnknownMemberId):
+        under_way()
+    assert committed(cluster) == {}
+    assert len(values(reader)) == 3 * RECORDS
+    reader.close()
 
 
 def test_the_topics_of_a_pattern_are_shared_as_they_come(cluster: Cluster) -> None:

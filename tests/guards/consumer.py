@@ -51,6 +51,22 @@ GUARDS: Final = (
         (_GROUPS + "test_a_consumer_that_was_replaced_commits_nothing",),
     ),
     Guard(
+        "consumer-group-created-again",
+        "What was read in a group that is gone is not committed to the next one of its name.",
+        "sparklog/client/consumer/shares.py",
+        "            if generation.group_number != self._member.group_number:",
+        "            if False:",
+        (_GROUPS + "test_one_that_was_evicted_moves_nothing_in_a_group_that_was_created_again",),
+    ),
+    Guard(
+        "consumer-evicted-id",
+        "Who was evicted joins as another member, so what it has under way is refused in any group.",
+        "sparklog/client/groups.py",
+        "            self.member_id, self._was_seen = _new_member_id(), False",
+        "            self._was_seen = False",
+        (_GROUPS + "test_one_that_was_evicted_moves_nothing_in_a_group_that_was_created_again",),
+    ),
+    Guard(
         "consumer-end-not-committed",
         "An end that was not committed, for whatever reason, is looked up again.",
         _READING,

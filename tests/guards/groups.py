@@ -169,6 +169,14 @@ GUARDS: Final = (
         (_TESTS + "test_floor_leaves_the_members_to_a_coordinator_that_hears_them",),
     ),
     Guard(
+        "group-floor-after-coordinator",
+        "FLOOR takes no member for gone that a coordinator may have heard since.",
+        _DECIDE,
+        "max(m.renewed_at, heard) < floor",
+        "m.renewed_at < floor",
+        (_TESTS + "test_floor_takes_nobody_for_gone_whom_a_coordinator_heard_later",),
+    ),
+    Guard(
         "group-expiry-emptied",
         "Offsets are kept for the whole retention after the last member has left.",
         _DECIDE,

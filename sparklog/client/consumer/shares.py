@@ -9,7 +9,7 @@ from sparklog.client.connection import Connection
 from sparklog.client.consumer.subscription import Assignment, Share, Subscription
 from sparklog.client.groups import GroupMember, commit_offsets
 from sparklog.core.consumer_positions import GroupGeneration
-from sparklog.core.errors import InvalidGroupId
+from sparklog.core.errors import InvalidGroupId, UnknownMemberId
 from sparklog.core.groups import CommittedOffset, check_name
 from sparklog.core.positions import Position
 from sparklog.core.purgatory import KnownTopic
@@ -78,13 +78,15 @@ class Shares:
         """A commit of these positions, to run later, in this order, perhaps in another thread.
 
         `share` and `generation` are those under which the positions were read. The member may know newer ones: a commit
-        under these would be of partitions that are others' by now. Raises InvalidGroupId without a group, and what is
-        wrong with the positions.
+        under these would be of partitions that are others' by now. Raises InvalidGroupId without a group, UnknownMemberId
+        if the group is another one by now, and what is wrong with the positions.
         """
         if self.group is None:
             raise InvalidGroupId("this consumer has no group, so it has nowhere to commit to: give it a group")
         offsets = {(share[key], int(key.partition)): position for key, position in rows.items()}
         if self._member is not None and generation is not None:
+            if generation.group_number != self._member.group_number:
+                raise UnknownMemberId(f"group {self.group} was deleted, and created again since: poll begins anew")
             return self._member.prepared(offsets, metadata, generation.number)
         return partial(commit_offsets, self._connection, self.group, offsets, metadata)
 

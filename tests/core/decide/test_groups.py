@@ -375,6 +375,19 @@ def test_floor_leaves_the_members_to_a_coordinator_that_hears_them(log: GroupLog
     assert log.group().members == ()
 
 
+def test_floor_takes_nobody_for_gone_whom_a_coordinator_heard_later(log: GroupLog) -> None:
+    """It may have heard them until it resigned; now they have their sessions to show themselves in the chain."""
+    log.join("a", timeout_ms=6_000)
+    for _ in range(2):
+        log.submit(ClaimCoordination(1, "c", "http://c:1"))
+    heard = log.state.n
+    log.submit(ResignCoordination(1))
+    log.submit(RaiseFloor(EntryNumber(heard)))
+    assert [each.member_id for each in log.group().members] == ["a"]
+    log.submit(RaiseFloor(EntryNumber(heard + 1)))
+    assert log.group().members == ()
+
+
 # ---- elections ----------------------------------------------------------------------------------------
 
 
