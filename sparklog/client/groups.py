@@ -168,8 +168,8 @@ class GroupMember:
     ) -> None:
         """Join. Raises InvalidGroupId, InvalidSessionTimeout, InvalidInput.
 
-        `member_id` is drawn unless a test gives one. It differs for each life of a process, and after each eviction: the
-        group may have been deleted meanwhile, and be at a generation of the same number again.
+        `member_id` is drawn unless a test gives one. It differs for each life of a process, and after each eviction:
+        the group may have been deleted meanwhile, and be at a generation of the same number again.
         """
         self.group, self.topics = group, tuple(sorted(set(topics)))
         self.member_id = member_id or _new_member_id()

@@ -78,8 +78,8 @@ class Shares:
         """A commit of these positions, to run later, in this order, perhaps in another thread.
 
         `share` and `generation` are those under which the positions were read. The member may know newer ones: a commit
-        under these would be of partitions that are others' by now. Raises InvalidGroupId without a group, UnknownMemberId
-        if the group is another one by now, and what is wrong with the positions.
+        under these would be of partitions that are others' by now. Raises InvalidGroupId without a group,
+        UnknownMemberId if the group is another one by now, and what is wrong with the positions.
         """
         if self.group is None:
             raise InvalidGroupId("this consumer has no group, so it has nowhere to commit to: give it a group")
