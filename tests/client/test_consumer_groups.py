@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import threading
 import uuid
 from collections import Counter
@@ -228,6 +229,23 @@ def test_the_topics_of_a_pattern_are_shared_as_they_come(cluster: Cluster) -> No
         cluster.append("more-2", pa.table({"value": ["y"]}))
         assert list(reader.poll(10_000)) == [("more-2", 0)]
         assert cluster.describe_group("more").members[0].topics == ("more-1", "more-2")
+
+
+def test_a_forked_child_neither_reads_nor_leaves_for_its_parent(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would count commits as its parent does, so of two with one number one would be taken for a repeat."""
+    with consumer(cluster) as reader:
+        values(reader, 4)
+        with monkeypatch.context() as in_child:
+            in_child.setattr(os, "getpid", lambda: -1)
+            for call in (reader.poll, reader.commit, reader.unsubscribe, lambda: next(iter(reader))):
+                with pytest.raises(InvalidInput, match="belongs to the process that was forked"):
+                    call()
+            reader.close()
+        reader.commit()
+        assert len(cluster.describe_group("billing").members) == 1
+    assert sum(committed(cluster).values()) == 4
 
 
 # ---- commits --------------------------------------------------------------------------------------------

@@ -67,6 +67,22 @@ GUARDS: Final = (
         (_GROUPS + "test_one_that_was_evicted_moves_nothing_in_a_group_that_was_created_again",),
     ),
     Guard(
+        "consumer-forked",
+        "A forked child does not read and commit as its parent.",
+        _CONSUMER,
+        "        if self._process != os.getpid():\n            raise",
+        "        if False:\n            raise",
+        (_GROUPS + "test_a_forked_child_neither_reads_nor_leaves_for_its_parent",),
+    ),
+    Guard(
+        "consumer-forked-close",
+        "A forked child does not leave the group for its parent.",
+        _CONSUMER,
+        "        if self._closed or self._process != os.getpid():",
+        "        if self._closed:",
+        (_GROUPS + "test_a_forked_child_neither_reads_nor_leaves_for_its_parent",),
+    ),
+    Guard(
         "consumer-end-not-committed",
         "An end that was not committed, for whatever reason, is looked up again.",
         _READING,
