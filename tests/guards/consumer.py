@@ -83,12 +83,15 @@ GUARDS: Final = (
         (_GROUPS + "test_a_forked_child_neither_reads_nor_leaves_for_its_parent",),
     ),
     Guard(
-        "consumer-end-not-committed",
-        "An end that was not committed, for whatever reason, is looked up again.",
+        "consumer-end-looked-up-again",
+        "An end that was not committed, for whatever reason, is no position.",
         _READING,
         "            if not is_begun:  # in the next generation, which this process knows by now, or after an error",
         "            if False:",
-        (_GROUPS + "test_an_end_whose_commit_failed_is_committed_before_anything_is_read",),
+        (
+            _GROUPS + "test_an_end_whose_commit_failed_is_committed_before_anything_is_read",
+            _GROUPS + "test_an_end_that_was_not_committed_is_looked_up_again",
+        ),
     ),
     Guard(
         "consumer-end-committed",
@@ -97,14 +100,6 @@ GUARDS: Final = (
         "            is_begun = is_begun or self.commits.commit_if_still_its_own(self.positions, at_end)",
         "            is_begun = True",
         (_GROUPS + "test_a_group_that_begins_at_the_end_commits_that_at_once",),
-    ),
-    Guard(
-        "consumer-end-looked-up-again",
-        "An end that the group did not take is no position.",
-        _READING,
-        "            self.positions.decide_again(at_end)  # in the next generation, which this process knows by now",
-        "            pass",
-        (_GROUPS + "test_an_end_that_was_not_committed_is_looked_up_again",),
     ),
     Guard(
         "consumer-new-partitions",
