@@ -51,10 +51,11 @@ class GroupMember:
     ) -> None:
         """Join. Raises InvalidGroupId, InvalidSessionTimeout, InvalidInput.
 
-        `member_id` is drawn unless a test gives one: it must differ for each life of a process.
+        `member_id` is drawn unless a test gives one. It differs for each life of a process, and after each eviction:
+        the group may have been deleted meanwhile, and be at a generation of the same number again.
         """
         self.group, self.topics = group, tuple(sorted(set(topics)))
-        self.member_id = member_id or f"consumer-{new_id()}"
+        self.member_id = member_id or _new_member_id()
         self.generation = self.group_number = 0
         self.assigned: tuple[Place, ...] = ()
         self.share: dict[TopicPartition, str] = {}  # the names of topics, by partition
@@ -63,6 +64,7 @@ class GroupMember:
         self._clock = clock or connection.committer.clock
         self._peers = PeerWatch(self.member_id)
         self._commits = 0
+        self._was_seen = False  # in the group
         self._chain_id = connection.follower.state.chain_id
         self._join()
 
@@ -83,7 +85,7 @@ class GroupMember:
         with self._connection.follower.current() as state:
             group, coordinator = state.groups.get(self.group), state.coordinator
         if group is None or group.member(self.member_id) is None:
-            self._join()
+            self._join_again()
             return True
         self._take_over(state)
         evictions = self._peers.silent(group, coordinator, asked_ms, self._clock.monotonic_ms())
@@ -153,10 +155,20 @@ class GroupMember:
         try:
             self._connection.committer.member_heartbeat(self.group, self.member_id)
         except (UnknownMemberId, GroupIdNotFound):  # evicted since the state was read
-            self._join()
+            self._join_again()
         except SparklogError as error:
             if not error.retriable:
                 raise
+
+    def _join_again(self) -> None:
+        """Join after an eviction, as another member: what the evicted one has under way counts no more.
+
+        One that was never seen in the group may only read the chain too late.
+        """
+        if self._was_seen:
+            self.member_id, self._was_seen = _new_member_id(), False
+            self._peers = PeerWatch(self.member_id)
+        self._join()
 
     def _join(self) -> None:
         self._renewed_ms = self._clock.monotonic_ms()
@@ -174,6 +186,7 @@ class GroupMember:
         if group is None or member is None:  # the next poll joins again
             self._has_nothing()
             return
+        self._was_seen = True
         self._commits = max(self._commits, member.commits)
         self.generation, self.group_number = group.generation, group.number
         self.share = {key: state.topics[key.topic_id].name for key in member.assigned}
@@ -181,3 +194,7 @@ class GroupMember:
 
     def _has_nothing(self) -> None:
         self.generation, self.assigned, self.share = 0, (), {}
+
+
+def _new_member_id() -> str:
+    return f"consumer-{new_id()}"

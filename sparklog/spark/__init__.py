@@ -47,8 +47,9 @@ def exactly_once(
     same entry of the chain that `group` has consumed it.
 
     `options` are those of a batch write, at least `topic`, or the rows have a column `topic`. The DataFrame has the
-    columns topic, partition and offset, as the source gives them. `app_id`: by default the id of the query; under Spark
-    Connect it must be given, and stay the same as long as the checkpoint. See `sparklog.spark.foreach_batch`.
+    columns topic, partition and offset, as the source gives them. `app_id`: by default the id of the query with the
+    group and the topic; under Spark Connect it must be given, and stay the same as long as the checkpoint. Two writes
+    with one `app_id` are the same write: the second adds nothing. See `sparklog.spark.foreach_batch`.
     """
     from sparklog.spark.foreach_batch import ExactlyOnce
 

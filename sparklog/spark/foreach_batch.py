@@ -2,9 +2,10 @@
 
     query = orders.writeStream.foreachBatch(exactly_once(shout, group="billing", topic="shouted")).start()
 
-The query's id and the micro-batch's number are the write's `txnAppId` and `txnVersion`, so a micro-batch that Spark
-repeats adds nothing. The offsets come from the rows themselves: behind the last row of each partition. So what the
-group has consumed is exactly what the output was made from, also if the query had a filter before.
+The query's id, with the group and the topic, is the write's `txnAppId`, and the micro-batch's number its `txnVersion`:
+so a micro-batch that Spark repeats adds nothing, and one function may write to several topics. The offsets come from
+the rows themselves: behind the last row of each partition. So what the group has consumed is exactly what the output
+was made from, also if the query had a filter before.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class ExactlyOnce:
                 f"wanted the columns topic, partition and offset, which say what was consumed, found no "
                 f"{' and no '.join(missing)}: let foreachBatch have the rows of the source as they are"
             )
-        app_id = self.app_id or _query_of(batch)
+        app_id = self.app_id or " ".join([_query_of(batch), self.group, *self._topic()])
         batch.persist()  # it is used twice, and read once
         try:
             writer = self.transform(batch).write.format("sparklog").mode("append").options(**self.options)
@@ -56,6 +57,9 @@ class ExactlyOnce:
             writer.option("txnAppId", app_id).option("txnVersion", str(batch_id)).save()
         finally:
             batch.unpersist()
+
+    def _topic(self) -> list[str]:
+        return [text for name, text in self.options.items() if name.lower() == "topic"]
 
 
 def _consumed(batch: DataFrame) -> dict[str, dict[str, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import os
 import threading
 import uuid
 from collections import Counter
@@ -19,6 +20,7 @@ from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.client.consumer.consumer import Consumer
 from sparklog.client.consumer.listener import RebalanceListener
+from sparklog.core.commands import CommitOffsets, LeaveGroup, Submission
 from sparklog.core.consumer_positions import GroupGeneration
 from sparklog.core.errors import (
     IllegalGeneration,
@@ -26,9 +28,11 @@ from sparklog.core.errors import (
     InvalidSessionTimeout,
     OffsetOutOfRange,
     SparklogError,
+    TryAgain,
     UnknownMemberId,
     Wakeup,
 )
+from sparklog.core.records import CommandResult
 from sparklog.core.types import Place
 from tests.coordinator.served_coordinator import served_coordinator
 from tests.faults.faulty_store import VirtualClock
@@ -181,6 +185,36 @@ def test_one_that_was_silent_for_a_session_begins_again_from_what_others_committ
     b.close()
 
 
+def test_one_that_was_evicted_moves_nothing_in_a_group_that_was_created_again(cluster: Cluster) -> None:
+    """The new group is at a generation of the same number, with the same consumer in it."""
+    refused: list[SparklogError] = []
+
+    class Late(RebalanceListener):
+        def on_partitions_revoked(self, partitions: object) -> None:
+            try:
+                reader.commit()
+            except UnknownMemberId as error:
+                refused.append(error)
+
+    reader = consumer(cluster)
+    reader.subscribe("orders", listener=Late())
+    values(reader)
+    under_way = reader._reading._shares.prepared(
+        reader._reading.positions.to_commit(), reader._reading.positions.share, reader._reading.positions.generation, ""
+    )
+    (member,) = cluster.describe_group("billing").members
+    cluster.submit(LeaveGroup("billing", member.member_id))
+    cluster.delete_group("billing")
+    settle(reader)
+    assert len(refused) == 1
+    assert cluster.describe_group("billing").generation == 1
+    with pytest.raises(UnknownMemberId):
+        under_way()
+    assert committed(cluster) == {}
+    assert len(values(reader)) == 3 * RECORDS
+    reader.close()
+
+
 def test_the_topics_of_a_pattern_are_shared_as_they_come(cluster: Cluster) -> None:
     clock = VirtualClock()
     other = sparklog.connect(cluster.connection.url)
@@ -195,6 +229,23 @@ def test_the_topics_of_a_pattern_are_shared_as_they_come(cluster: Cluster) -> No
         cluster.append("more-2", pa.table({"value": ["y"]}))
         assert list(reader.poll(10_000)) == [("more-2", 0)]
         assert cluster.describe_group("more").members[0].topics == ("more-1", "more-2")
+
+
+def test_a_forked_child_neither_reads_nor_leaves_for_its_parent(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would count commits as its parent does, so of two with one number one would be taken for a repeat."""
+    with consumer(cluster) as reader:
+        values(reader, 4)
+        with monkeypatch.context() as in_child:
+            in_child.setattr(os, "getpid", lambda: -1)
+            for call in (reader.poll, reader.commit, reader.unsubscribe, lambda: next(iter(reader))):
+                with pytest.raises(InvalidInput, match="belongs to the process that was forked"):
+                    call()
+            reader.close()
+        reader.commit()
+        assert len(cluster.describe_group("billing").members) == 1
+    assert sum(committed(cluster).values()) == 4
 
 
 # ---- commits --------------------------------------------------------------------------------------------
@@ -324,6 +375,29 @@ def test_an_end_that_was_not_committed_is_looked_up_again(cluster: Cluster) -> N
     assert committed(cluster) == {P0: RECORDS, P1: RECORDS, P2: RECORDS}
     a.close()
     b.close()
+
+
+def test_an_end_whose_commit_failed_is_committed_before_anything_is_read(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else what is handed out after it would be nobody's if the consumer crashed before its first commit."""
+    reader = consumer(cluster, auto_offset_reset="latest")
+    committer = reader._connection.committer
+    submit = committer.submit
+
+    def fails(submission: Submission, *more: int) -> CommandResult:
+        if isinstance(submission.command, CommitOffsets) and submission.command.offsets:
+            raise TryAgain("nobody coordinates the cluster")
+        return submit(submission, *more)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(committer, "submit", fails)
+        for _ in range(2):
+            with pytest.raises(TryAgain):
+                reader.poll()
+    assert reader.poll() == {}
+    assert committed(cluster) == {P0: RECORDS, P1: RECORDS, P2: RECORDS}
+    reader.close()
 
 
 def test_partitions_by_hand_commit_to_a_group_without_members(cluster: Cluster) -> None:

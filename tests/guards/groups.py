@@ -43,6 +43,14 @@ GUARDS: Final = (
         (_TESTS + "test_a_commit_that_was_repeated_or_overtaken_changes_nothing",),
     ),
     Guard(
+        "group-commit-in-doubt",
+        "The refusal of a commit in doubt does not say that it did not land: no result of it is kept.",
+        "sparklog/core/decide/command.py",
+        "            return command.member_id is None",
+        "            return True",
+        (_TESTS + "test_the_refusal_of_a_commit_in_doubt_is_no_proof_that_it_did_not_land",),
+    ),
+    Guard(
         "group-offset-in-log",
         "A group does not go on behind the high watermark.",
         _DECIDE,
@@ -159,6 +167,14 @@ GUARDS: Final = (
         "    if state.coordinator.in_force:  # the chain shows nothing of heartbeats\n        return ()\n",
         "",
         (_TESTS + "test_floor_leaves_the_members_to_a_coordinator_that_hears_them",),
+    ),
+    Guard(
+        "group-floor-after-coordinator",
+        "FLOOR takes no member for gone that a coordinator may have heard since.",
+        _DECIDE,
+        "max(m.renewed_at, heard) < floor",
+        "m.renewed_at < floor",
+        (_TESTS + "test_floor_takes_nobody_for_gone_whom_a_coordinator_heard_later",),
     ),
     Guard(
         "group-expiry-emptied",

@@ -22,6 +22,14 @@ GUARDS: Final = (
         (_MACHINE + "test_commits_begin_in_order_though_uploads_end_in_any",),
     ),
     Guard(
+        "callback-exits",
+        "A callback that exits does not end the thread that sends.",
+        "sparklog/client/producer/record_future.py",
+        "        except BaseException:",
+        "        except Exception:",
+        (_WHOLE + "test_a_callback_that_exits_does_not_end_the_thread_that_sends",),
+    ),
+    Guard(
         "flush-behind-doubt",
         "Nothing new is committed behind a commit in doubt.",
         _FLUSHES,

@@ -24,6 +24,16 @@ GUARDS: Final = (
         ("tests/core/test_trigger_limits.py::test_a_limit_is_shared_in_proportion_to_backlog",),
     ),
     Guard(
+        "stream-two-writes",
+        "Two writes in one foreachBatch are two applications: else the second would add nothing.",
+        "sparklog/spark/foreach_batch.py",
+        '" ".join([_query_of(batch), self.group, *self._topic()])',
+        "_query_of(batch)",
+        (
+            "tests/spark/stream/test_foreach_batch.py::test_two_writes_of_one_query_are_not_taken_for_repeats_of_each_other",
+        ),
+    ),
+    Guard(
         "stream-first-never-waits",
         "The first micro-batch of a run does not wait for the least number of offsets.",
         "sparklog/core/trigger_limits.py",

@@ -11,6 +11,7 @@ decides where to go on and what to read, `reading.py` does it.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -40,6 +41,8 @@ FOREVER_MS = ALL_RECORDS = 1 << 40
 class Consumer:
     """A consumer, for one thread at a time; only `wakeup` may be called from others. Made by `Cluster.consumer`.
 
+    A forked child can't use it, and leaves the group to the process that was forked.
+
     As a member of a group it must be called again within `session_timeout_ms`, or the others get its partitions.
     """
 
@@ -52,6 +55,7 @@ class Consumer:
         self._options = options
         self._reading = Reading(connection, group, options)
         self._in_use = threading.RLock()
+        self._process = os.getpid()
         self._closed = False
 
     def __enter__(self) -> Consumer:
@@ -250,7 +254,7 @@ class Consumer:
         self._close(commits=True)
 
     def _close(self, *, commits: bool) -> None:
-        if self._closed:
+        if self._closed or self._process != os.getpid():
             return
         with self._alone():
             try:
@@ -293,7 +297,12 @@ class Consumer:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Raises InvalidInput if another thread is in a call, or if the consumer is closed."""
+        """Raises InvalidInput if another thread is in a call, if the consumer is closed, and in a forked child."""
+        if self._process != os.getpid():
+            raise InvalidInput(
+                "this consumer belongs to the process that was forked, which goes on with it: connect again in the "
+                "child, and make a consumer there"
+            )
         if not self._in_use.acquire(blocking=False):
             raise InvalidInput("another thread is in a call of this consumer: one is for one thread, but for wakeup")
         try:

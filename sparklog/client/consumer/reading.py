@@ -210,9 +210,12 @@ class Reading:
         """Decide where to begin in new partitions."""
         state = self._connection.follower.state
         at_end = self.positions.begin(state, self._shares.committed(state))
-        is_member = self.positions.generation is not None
-        if is_member and not self.commits.commit_if_still_its_own(self.positions, at_end):
-            self.positions.decide_again(at_end)  # in the next generation, which this process knows by now
+        is_begun = self.positions.generation is None  # without a member there is nobody to take over
+        try:
+            is_begun = is_begun or self.commits.commit_if_still_its_own(self.positions, at_end)
+        finally:
+            if not is_begun:  # in the next generation, which this process knows by now, or after an error
+                self.positions.decide_again(at_end)
 
     # ---- where it is ----------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from sparklog.client.consumer.subscription import Assignment, Share, Subscriptio
 from sparklog.client.group_member import GroupMember
 from sparklog.client.groups import commit_offsets
 from sparklog.core.consumer_positions import GroupGeneration
-from sparklog.core.errors import InvalidGroupId
+from sparklog.core.errors import InvalidGroupId, UnknownMemberId
 from sparklog.core.group_status import committed_offsets
 from sparklog.core.groups import CommittedOffset, check_name
 from sparklog.core.positions import Position
@@ -80,12 +80,14 @@ class Shares:
 
         `share` and `generation` are those under which the positions were read. The member may know newer ones, but a
         commit under those would be for partitions that belong to others by now. Raises InvalidGroupId without a group,
-        and what is wrong with the positions.
+        UnknownMemberId if the group is another one by now, and what is wrong with the positions.
         """
         if self.group is None:
             raise without_group()
         offsets = {(share[key], int(key.partition)): position for key, position in rows.items()}
         if self._member is not None and generation is not None:
+            if generation.group_number != self._member.group_number:
+                raise UnknownMemberId(f"group {self.group} was deleted, and created again since: poll begins anew")
             return self._member.prepared(offsets, metadata, generation.number)
         return partial(commit_offsets, self._connection, self.group, offsets, metadata)
 

@@ -130,7 +130,10 @@ class SentRecords:
             if self.outcome(future.index) is None:
                 self._callbacks.append((future, callback))
                 return
-        _call([(future, callback)])
+        try:
+            callback(future)
+        except Exception:
+            log.exception("a callback of a producer failed")
 
     def ask(self, future: RecordFuture, waiter: Any) -> None:
         """Tell a waiter of concurrent.futures, whose caller holds the condition."""
@@ -243,8 +246,9 @@ class _Waiters:
 
 
 def _call(ready: list[tuple[RecordFuture, Callable[[RecordFuture], object]]]) -> None:
+    """Call back in a sender's thread. Nothing ends that thread, not even `sys.exit`: others wait for what it sends."""
     for future, callback in ready:
         try:
             callback(future)
-        except Exception:
+        except BaseException:
             log.exception("a callback of a producer failed")

@@ -19,6 +19,7 @@ from sparklog.core.commands import (
     AlterTopic,
     Append,
     ClaimCoordination,
+    Command,
     CommitOffsets,
     ConfirmDeleted,
     CreateCluster,
@@ -114,8 +115,9 @@ class Decision(msgspec.Struct, frozen=True):
 def decide(state: ClusterState, submission: Submission, at: At) -> Decision:
     """What `submission` leads to if entry `at` is the next one. Raises the command's error; nothing was changed.
 
-    Above FLOOR, an unknown command id proves that an attempt in doubt did not land. An append of an idempotent
-    producer keeps no result under its command id, so its error says `landed = unknown` unless it knows better.
+    Above FLOOR, an unknown command id proves that an attempt in doubt did not land. An append of an idempotent producer
+    and a commit of a member keep no result under their command ids, so their errors say `landed = unknown` unless they
+    know better.
     """
     if COMMAND_ID.fullmatch(submission.command_id) is None:
         raise InvalidInput(f"a command id is 32 lower-case hex digits, found {submission.command_id!r}")
@@ -133,9 +135,20 @@ def decide(state: ClusterState, submission: Submission, at: At) -> Decision:
         return Decision(records=_records(state, submission, at))
     except SparklogError as error:
         unknown = error.landed is Landed.NO and submission.in_doubt
-        if unknown and isinstance(submission.command, Append) and by_producer(submission.command.slices):
+        if unknown and not _keeps_result(submission.command):
             error.landed = Landed.UNKNOWN
         raise
+
+
+def _keeps_result(command: Command) -> bool:
+    """Whether the state remembers the command by its id (see `apply_command`)."""
+    match command:
+        case Append():
+            return not by_producer(command.slices)
+        case CommitOffsets():
+            return command.member_id is None
+        case _:
+            return True
 
 
 def _records(state: ClusterState, submission: Submission, at: At) -> tuple[Record, ...]:

@@ -88,13 +88,14 @@ def decide_leave_group(state: ClusterState, command: LeaveGroup, at: At) -> tupl
 def without_members_before(state: ClusterState, floor: EntryNumber, at: At) -> tuple[GroupChanged, ...]:
     """The groups without the members that were not renewed since entry `floor`; none while a coordinator watches them.
 
-    That entry was written at least `floor.delay.ms` ago; a member whose session is longer than that is left alone.
+    That entry was written at least `floor.delay.ms` ago; a member whose session is longer than that is left alone. Up
+    to its last entry a coordinator has heard the members, or would have evicted them.
     """
     if state.coordinator.in_force:  # the chain shows nothing of heartbeats
         return ()
-    delay_ms = effective_cluster(state.config).floor_delay_ms
+    delay_ms, heard = effective_cluster(state.config).floor_delay_ms, state.coordinator.entry
     gone = {
-        group.name: [m for m in group.members if m.renewed_at < floor and m.session_timeout_ms <= delay_ms]
+        group.name: [m for m in group.members if max(m.renewed_at, heard) < floor and m.session_timeout_ms <= delay_ms]
         for group in state.groups.values()
         if group.members
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, as_completed, wait
@@ -16,6 +17,7 @@ from sparklog.client.cluster import Cluster
 from sparklog.client.producer import sending
 from sparklog.client.producer.open_producers import open_producers
 from sparklog.client.producer.producer import Producer
+from sparklog.client.producer.record_future import RecordFuture, SentRecords, Written
 from sparklog.core.errors import (
     InvalidInput,
     InvalidProducerEpoch,
@@ -192,6 +194,20 @@ def test_a_callback_can_send_but_not_wait_for_its_own_thread(cluster: Cluster) -
         producer.flush()
     assert len(refused) == 2
     assert sent(cluster) == {0: ["first", "second"]}
+
+
+def test_a_callback_that_exits_does_not_end_the_thread_that_sends(caplog: pytest.LogCaptureFixture) -> None:
+    records = SentRecords("orders")
+    records.partitions = 0
+    future = RecordFuture(records, 0)
+    called: list[int | None] = []
+    future.add_done_callback(lambda _: sys.exit(1))
+    future.add_done_callback(lambda done: called.append(done.result().offset))
+    records.settle({0: Written(7)})
+    assert "a callback of a producer failed" in caplog.text
+    assert called == [7]
+    with pytest.raises(SystemExit):  # in the thread of a caller, it is the caller's
+        future.add_done_callback(lambda _: sys.exit(1))
 
 
 # ---- refusals ---------------------------------------------------------------------------------------

@@ -27,6 +27,7 @@ from sparklog.core.errors import (
     InvalidInput,
     InvalidSessionTimeout,
     InvalidTopic,
+    Landed,
     NonEmptyGroup,
     OffsetMetadataTooLarge,
     OffsetOutOfRange,
@@ -221,6 +222,21 @@ def test_a_commit_that_was_repeated_or_overtaken_changes_nothing(log: GroupLog) 
     log.refused(InvalidInput, CommitOffsets(CHAIN, "billing", (), "a", 2, 0))
 
 
+def test_the_refusal_of_a_commit_in_doubt_is_no_proof_that_it_did_not_land(log: GroupLog) -> None:
+    """No result is kept of it, and what counts the commits of a member goes with the member."""
+    log.join("a")
+    commit = log.begin(CommitOffsets(CHAIN, "billing", (to_commit(0, 1),), "a", 1, 1))
+    log.submit_again(commit)
+    log.submit(LeaveGroup("billing", "a"))
+    for error in (UnknownMemberId, IllegalGeneration):
+        for in_doubt, landed in ((False, Landed.NO), (True, Landed.UNKNOWN)):
+            with pytest.raises(error) as raised:
+                log.submit_again(msgspec.structs.replace(commit, in_doubt=in_doubt))
+            assert raised.value.landed is landed
+        log.join("a")
+    assert log.committed() == {(TOPIC, 0): 1}
+
+
 def test_commits_of_members_are_not_kept_among_the_results(log: GroupLog) -> None:
     log.join("a")
     before = len(log.state.results)
@@ -356,6 +372,19 @@ def test_floor_leaves_the_members_to_a_coordinator_that_hears_them(log: GroupLog
     assert [each.member_id for each in log.group().members] == ["a"]
     log.submit(ResignCoordination(1))
     log.submit(RaiseFloor(EntryNumber(log.state.n)))
+    assert log.group().members == ()
+
+
+def test_floor_takes_nobody_for_gone_whom_a_coordinator_heard_later(log: GroupLog) -> None:
+    """It may have heard them until it resigned; now they have their sessions to show themselves in the chain."""
+    log.join("a", timeout_ms=6_000)
+    for _ in range(2):
+        log.submit(ClaimCoordination(1, "c", "http://c:1"))
+    heard = log.state.n
+    log.submit(ResignCoordination(1))
+    log.submit(RaiseFloor(EntryNumber(heard)))
+    assert [each.member_id for each in log.group().members] == ["a"]
+    log.submit(RaiseFloor(EntryNumber(heard + 1)))
     assert log.group().members == ()
 
 

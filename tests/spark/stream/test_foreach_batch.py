@@ -1,0 +1,38 @@
+"""What identifies a write in foreachBatch, without Spark."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import MagicMock
+
+import pytest
+
+from sparklog.spark import exactly_once, foreach_batch
+
+COLUMNS = ["topic", "partition", "offset", "value"]
+
+
+@pytest.fixture(autouse=True)
+def query(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(foreach_batch, "_query_of", lambda batch: "query-1")
+    monkeypatch.setattr(foreach_batch, "_consumed", lambda batch: {})
+
+
+def app_id(**given: Any) -> str:
+    """The `txnAppId` of a write."""
+    batch, written = MagicMock(columns=COLUMNS), MagicMock()
+    writer = written.write.format.return_value.mode.return_value.options.return_value
+    exactly_once(lambda rows: written, **given)(batch, 7)
+    (name, found), (version, number) = writer.option.call_args.args, writer.option.return_value.option.call_args.args
+    assert (name, version, number) == ("txnAppId", "txnVersion", "7")
+    batch.unpersist.assert_called_once_with()
+    return str(found)
+
+
+def test_two_writes_of_one_query_are_not_taken_for_repeats_of_each_other() -> None:
+    """They have the same number; the second would add nothing, as if it were a repeat of the first."""
+    ids = [app_id(group=group, **more) for group in ("a", "b") for more in ({"topic": "x"}, {"topic": "y"}, {})]
+    assert len(set(ids)) == len(ids)
+    assert ids[0] == app_id(group="a", topic="x"), "a repeat is the same write"
+    assert ids[0].startswith("query-1")
+    assert app_id(group="a", topic="x", app_id="mine") == "mine"
