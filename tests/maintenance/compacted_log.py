@@ -12,9 +12,8 @@ import pytest
 import sparklog
 from sparklog.core.invariants import check
 from sparklog.core.types import Slice
-from sparklog.log import segments_writer
+from sparklog.log import object_reader, segments_writer
 from sparklog.log.index import SliceIndex
-from sparklog.log.object_reader import _cache
 from sparklog.storage.keys import index_key
 from sparklog.storage.memory import MemoryStore
 from tests.agent.agent_world import ReplicatedCluster, replicated_cluster
@@ -94,7 +93,7 @@ class FilledLog:
                 store.delete(stored.key)
             for key, body in objects.items():
                 store.put_if_absent(key, body)
-        _cache._indexes.clear()  # as in another process
+        object_reader._cache._indexes.clear()  # as in another process
         with small_batches(), sparklog.connect(self.url) as cluster:
             log = CompactedLog(
                 ReplicatedCluster(cluster), KeyedLog(MaintainedLog(cluster), list(self.rows)), list(self.whole)

@@ -16,8 +16,9 @@ from sparklog.core.held_slices import slices_by_object
 from sparklog.core.invariants import check
 from sparklog.core.plan import partition_of, plan_range, topic_of
 from sparklog.core.types import NamedObject, ObjectNumber, Offset, OffsetRange, Slice, StoreId
+from sparklog.log import object_reader
 from sparklog.log.index import SliceIndex, cut_to_slice
-from sparklog.log.object_reader import _cache, read_index
+from sparklog.log.object_reader import read_index
 from sparklog.log.scan import scan
 from sparklog.maintenance.recovery import run_recovery
 from sparklog.maintenance.report import JobReport
@@ -48,7 +49,7 @@ def rewrite_file(store: ObjectStore, key: str, change: Callable[[bytes], bytes |
     store.delete(key)
     if body is not None:
         store.put_if_absent(key, body)
-    _cache._indexes.clear()  # as in another process
+    object_reader._cache._indexes.clear()  # as in another process
 
 
 def messages(report: JobReport) -> str:
