@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
 from sparklog.core.config.key import shown
@@ -44,7 +45,7 @@ def ends_of(checkpoint: ObjectStore, query_id: str, batch_id: int, chain_id: str
     for an offset log of a newer Spark, and what the store raises.
     """
     written = _read(checkpoint, "metadata", query_id, batch_id)
-    if json.loads(written).get("id") != query_id:
+    if _query_in(written) != query_id:
         raise InvalidInput(f"wanted the checkpoint of query {query_id}, found {shown(written)} in {checkpoint.url}")
     ends = [
         positions
@@ -60,12 +61,13 @@ def ends_of(checkpoint: ObjectStore, query_id: str, batch_id: int, chain_id: str
 
 def positions_in(logged: str) -> Iterator[StreamPositions]:
     """The positions of sparklog's sources in a file of the offset log. Raises UnsupportedVersion, InvalidInput."""
-    version, _, *sources = logged.splitlines()
+    version, *rest = logged.splitlines() or [""]
     if version.strip() not in _VERSIONS:
         raise UnsupportedVersion(
-            f"wanted an offset log of version {' or '.join(_VERSIONS)}, found {shown(version)}: a newer Spark wrote it"
+            f"wanted an offset log of version {' or '.join(_VERSIONS)}, found {shown(version)}: a newer Spark wrote it, or "
+            "it is damaged"
         )
-    for line in sources:
+    for line in rest[1:]:
         try:
             stored = json.loads(line[line.index("{") :])
         except ValueError:  # "-", or a source that has other offsets than JSON
@@ -74,9 +76,17 @@ def positions_in(logged: str) -> Iterator[StreamPositions]:
             yield from_json(stored)
 
 
+def _query_in(metadata: str) -> object:
+    """The id of the query that a checkpoint is of; None if the file does not say it."""
+    with suppress(ValueError):
+        stored = json.loads(metadata)
+        return stored.get("id") if isinstance(stored, dict) else None
+    return None
+
+
 def _read(checkpoint: ObjectStore, key: str, query_id: str, batch_id: int) -> str:
     try:
-        return bytes(checkpoint.get(key)).decode()
+        return bytes(checkpoint.get(key)).decode(errors="replace")
     except KeyNotFound as error:
         raise InvalidInput(
             f"wanted the offsets of micro-batch {batch_id} of query {query_id}, found no {key} in {checkpoint.url}: "

@@ -56,9 +56,8 @@ class Reading:
         self._commit_due_ms = 0 if self._auto_commits else NEVER_MS
         self.commits = Commits(self._shares)
         self.positions = self._new_positions()
-        self.moves = (
-            0  # reads, seeks, pauses and rebalances so far: what was fetched before one is not handed out after it
-        )
+        # Reads, seeks, pauses and rebalances so far: what was fetched before one is not handed out after it.
+        self.moves = 0
         self.woken = threading.Event()
 
     # ---- what it reads --------------------------------------------------------------------------

@@ -61,6 +61,25 @@ def test_the_checkpoint_of_another_query_or_of_none_is_refused() -> None:
         ends_of(checkpoint(KAFKAS, line(5, OTHER)), QUERY, 7, CHAIN)
 
 
+@pytest.mark.parametrize("metadata", [b"", b"[]", b"\xff", b'{"id"'])
+def test_a_checkpoint_whose_metadata_are_damaged_is_refused(metadata: bytes) -> None:
+    store = MemoryStore(f"memory://{uuid.uuid4().hex}")
+    store.put_if_absent("metadata", metadata)
+    with pytest.raises(InvalidInput, match=f"wanted the checkpoint of query {QUERY}, found"):
+        ends_of(store, QUERY, 7, CHAIN)
+
+
+@pytest.mark.parametrize(
+    ("logged", "error"), [(b"", UnsupportedVersion), (b"\xff", UnsupportedVersion), (b"v1", InvalidInput)]
+)
+def test_a_log_of_offsets_that_is_cut_is_refused(logged: bytes, error: type[Exception]) -> None:
+    store = MemoryStore(f"memory://{uuid.uuid4().hex}")
+    store.put_if_absent("metadata", json.dumps({"id": QUERY}).encode())
+    store.put_if_absent("offsets/7", logged)
+    with pytest.raises(error):
+        ends_of(store, QUERY, 7, CHAIN)
+
+
 def test_an_address_that_only_spark_can_read_is_refused_before_anything_is_written() -> None:
     with pytest.raises(InvalidInput, match=r"groupId: .* not abfss:// .* elsewhere, sparklog.spark.exactly_once"):
         open_checkpoint("abfss://account/checkpoint")
