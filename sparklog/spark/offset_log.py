@@ -64,8 +64,8 @@ def positions_in(logged: str) -> Iterator[StreamPositions]:
     version, *rest = logged.splitlines() or [""]
     if version.strip() not in _VERSIONS:
         raise UnsupportedVersion(
-            f"wanted an offset log of version {' or '.join(_VERSIONS)}, found {shown(version)}: a newer Spark wrote it, or "
-            "it is damaged"
+            f"wanted an offset log of version {' or '.join(_VERSIONS)}, found {shown(version)}: a newer Spark wrote it "
+            "or it is damaged"
         )
     for line in rest[1:]:
         try:

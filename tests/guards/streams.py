@@ -227,7 +227,7 @@ GUARDS: Final = (
         "consumed-of-this-query",
         "The offsets of another query's checkpoint are not taken for this one's.",
         "sparklog/spark/offset_log.py",
-        '    if json.loads(written).get("id") != query_id:',
+        "    if _query_in(written) != query_id:",
         "    if False:",
         ("tests/spark/stream/test_offset_log.py::test_the_checkpoint_of_another_query_or_of_none_is_refused",),
     ),
