@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 import sparklog
@@ -28,29 +26,13 @@ from sparklog.core.errors import (
 from sparklog.core.positions import Position
 from sparklog.core.types import LeaderEpoch, Offset, PartitionIndex, TopicId
 from sparklog.wire.messages import MEMBER_HEARTBEAT
+from tests.client.orders import RECORDS, cluster
 from tests.coordinator.served_coordinator import served_coordinator
 from tests.faults.faulty_store import VirtualClock
 
-RECORDS = 6  # in each partition
+__all__ = ["cluster"]
+
 PLACE = ("orders", 0)
-
-
-@pytest.fixture
-def cluster() -> Iterator[Cluster]:
-    """Topic orders with three partitions of 6 records."""
-    url = f"memory://{uuid.uuid4().hex}"
-    init_cluster(url)
-    with sparklog.connect(url) as made:
-        made.create_topic("orders", partitions=3)
-        for partition in range(3):
-            fill(made, partition, RECORDS)
-        yield made
-
-
-def fill(cluster: Cluster, partition: int, records: int, first: int = 0) -> None:
-    values = [f"{partition}-{at}" for at in range(first, first + records)]
-    partitions = pa.array([partition] * records, pa.int32())
-    cluster.append("orders", pa.table({"value": values, "partition": partitions}))
 
 
 def member(cluster: Cluster, member_id: str, clock: VirtualClock | None = None) -> GroupMember:

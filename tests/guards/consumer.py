@@ -12,6 +12,7 @@ _CONSUMER: Final = "sparklog/client/consumer/consumer.py"
 _POSITIONS: Final = "tests/core/test_consumer_positions.py::"
 _ALONE: Final = "tests/client/test_consumer.py::"
 _GROUPS: Final = "tests/client/test_consumer_groups.py::"
+_COMMITS: Final = "tests/client/test_consumer_commits.py::"
 
 GUARDS: Final = (
     Guard(
@@ -89,8 +90,8 @@ GUARDS: Final = (
         "            if not is_begun:  # in the next generation, which this process knows by now, or after an error",
         "            if False:",
         (
-            _GROUPS + "test_an_end_whose_commit_failed_is_committed_before_anything_is_read",
-            _GROUPS + "test_an_end_that_was_not_committed_is_looked_up_again",
+            _COMMITS + "test_an_end_whose_commit_failed_is_committed_before_anything_is_read",
+            _COMMITS + "test_an_end_that_was_not_committed_is_looked_up_again",
         ),
     ),
     Guard(
@@ -99,7 +100,7 @@ GUARDS: Final = (
         _READING,
         "            is_begun = is_begun or self.commits.commit_if_still_its_own(self.positions, at_end)",
         "            is_begun = True",
-        (_GROUPS + "test_a_group_that_begins_at_the_end_commits_that_at_once",),
+        (_COMMITS + "test_a_group_that_begins_at_the_end_commits_that_at_once",),
     ),
     Guard(
         "consumer-new-partitions",
@@ -171,7 +172,7 @@ GUARDS: Final = (
         _CONSUMER,
         "        self._close(commits=kind in (None, Wakeup))",
         "        self._close(commits=True)",
-        (_GROUPS + "test_after_an_error_nothing_is_committed_that_may_not_be_processed",),
+        (_COMMITS + "test_after_an_error_nothing_is_committed_that_may_not_be_processed",),
     ),
     Guard(
         "consumer-one-thread",
@@ -187,7 +188,7 @@ GUARDS: Final = (
         "sparklog/client/consumer/commits.py",
         "            except SparklogError as error:\n                self._log_failure({}, error)",
         "            except ZeroDivisionError as error:\n                self._log_failure({}, error)",
-        (_GROUPS + "test_a_topic_that_is_deleted_does_not_stop_a_consumer_that_commits_by_itself",),
+        (_COMMITS + "test_a_topic_that_is_deleted_does_not_stop_a_consumer_that_commits_by_itself",),
     ),
     Guard(
         "consumer-commits-in-order",
@@ -195,6 +196,6 @@ GUARDS: Final = (
         "sparklog/client/consumer/commits.py",
         "        self.wait()\n        if rows:",
         "        if rows:",
-        (_GROUPS + "test_asynchronous_commits_keep_their_order_and_are_reported_by_later_calls",),
+        (_COMMITS + "test_asynchronous_commits_keep_their_order_and_are_reported_by_later_calls",),
     ),
 )
