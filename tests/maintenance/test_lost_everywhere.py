@@ -8,13 +8,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sparklog.core.errors import DataLoss, StoreUnavailable
+from sparklog.core.errors import DataLoss
 from sparklog.core.invariants import check
 from sparklog.core.replication.append import Acks
-from sparklog.storage.memory import MemoryStore
 from tests.agent.agent_world import DrivenAgent
 from tests.faults.deadly_calls import dying_at, every_change
 from tests.maintenance.damaged_log import DamagedLog, damaged_log, logs, messages
+from tests.maintenance.silent_store import silent
 
 LAST = 4  # number of the last object of a new log
 STARTS = {0: 0, 2: 3, 3: 6}  # the objects of partition 0, three records in each
@@ -160,22 +160,14 @@ def test_what_a_fenced_store_holds_by_the_chain_is_fetched_from_there_or_not_giv
 
 
 # M: F-04
-def test_while_a_replica_is_silent_nothing_is_given_up(log: DamagedLog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_while_a_replica_is_silent_nothing_is_given_up(log: DamagedLog) -> None:
     """By the chain c does not hold the object, but it may have the bytes."""
     log.damage("c", 0, "lost")
     log.report_loss("c", 0)
     for store in "ba":
         log.damage(store, 2, "lost")
         log.report_loss(store, 3)
-    size = MemoryStore.size
-
-    def silent(store: MemoryStore, key: str) -> int:
-        if store.url.endswith("-c"):
-            raise StoreUnavailable("c is down")
-        return size(store, key)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(MemoryStore, "size", silent)
+    with silent("c"):
         report = log.recover(accept_loss=True)
     assert "it can't be repaired now: store c: " in messages(report)
     assert log.lost() == []

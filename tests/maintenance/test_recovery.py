@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from rich.console import Console
 
-from sparklog.core.errors import BrokerIdNotRegistered, StoreUnavailable
+from sparklog.core.errors import BrokerIdNotRegistered
 from sparklog.core.replication.append import Acks
 from sparklog.core.types import StoreId
 from sparklog.maintenance.replication import run_replication
@@ -20,6 +20,7 @@ from sparklog.storage.keys import append_key, index_key
 from sparklog.storage.memory import MemoryStore
 from tests.agent.agent_world import DrivenAgent
 from tests.maintenance.damaged_log import WAYS, DamagedLog, logs, messages
+from tests.maintenance.silent_store import silent
 from tests.maintenance.thread_tasks import ThreadTasks
 
 LAST = 4  # number of the last object
@@ -347,35 +348,18 @@ def test_two_recoveries_at_once_repair_everything(log: DamagedLog, monkeypatch: 
     log.check()
 
 
-def test_a_store_that_does_not_answer_is_reported_and_stops_no_other(
-    log: DamagedLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    size = MemoryStore.size
-
-    def silent(store: MemoryStore, key: str) -> int:
-        if store.url.endswith("-b"):
-            raise StoreUnavailable("b is down")
-        return size(store, key)
-
-    monkeypatch.setattr(MemoryStore, "size", silent)
-    report = log.recover()
+def test_a_store_that_does_not_answer_is_reported_and_stops_no_other(log: DamagedLog) -> None:
+    with silent("b"):
+        report = log.recover()
     assert [row.outcome for row in report.partitions] == [Outcome.DONE] * 2 + [Outcome.FAILED] * 2 + [Outcome.DONE] * 2
     assert [log.point(store) for store in "abc"] == [LAST + 1, 0, LAST + 1]
 
 
 # M: F-04
-def test_while_a_holder_is_silent_nothing_is_given_up(log: DamagedLog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_while_a_holder_is_silent_nothing_is_given_up(log: DamagedLog) -> None:
     for store in "ab":
         log.damage(store, 2, "lost")
-    size = MemoryStore.size
-
-    def silent(store: MemoryStore, key: str) -> int:
-        if store.url.endswith("-c"):
-            raise StoreUnavailable("c is down")
-        return size(store, key)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(MemoryStore, "size", silent)
+    with silent("c"):
         report = log.recover(accept_loss=True)
         assert report.exit_code == 1
         assert "it can't be repaired now: store c" in messages(report)

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from sparklog.core.commands import Election, ElectLeaders
-from sparklog.core.errors import BrokerIdNotRegistered, StoreUnavailable
+from sparklog.core.errors import BrokerIdNotRegistered
 from sparklog.core.replication.append import Acks
 from sparklog.core.types import PartitionIndex, StoreId, TopicId
 from sparklog.log import object_copy
@@ -18,8 +18,8 @@ from sparklog.maintenance.replication import fetch_objects, run_replication
 from sparklog.maintenance.report import JobReport, Outcome
 from sparklog.maintenance.tasks import LocalTasks
 from sparklog.storage.keys import INCARNATION
-from sparklog.storage.memory import MemoryStore
 from tests.agent.agent_world import DrivenAgent, ReplicatedCluster, replicated_cluster
+from tests.maintenance.silent_store import silent
 from tests.maintenance.thread_tasks import ThreadTasks
 
 
@@ -101,19 +101,10 @@ def test_an_object_that_nobody_has_stops_only_its_replicas(world: ReplicatedClus
     assert (world.replicas(0), world.replicas(1)) == ("a:ab a4 b4 c3", "a:abc a1 b1 c1")
 
 
-def test_a_source_that_does_not_answer_is_asked_last(world: ReplicatedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_source_that_does_not_answer_is_asked_last(world: ReplicatedCluster) -> None:
     run(world, stores=["b"])
-    size = MemoryStore.size
-    asked: list[str] = []
-
-    def silent(store: MemoryStore, key: str) -> int:
-        if store.url.endswith("-a"):
-            asked.append(key)
-            raise StoreUnavailable("a is down")
-        return size(store, key)
-
-    monkeypatch.setattr(MemoryStore, "size", silent)
-    assert run(world, stores=["c"]).exit_code == 0
+    with silent("a") as asked:
+        assert run(world, stores=["c"]).exit_code == 0
     assert world.replicas(0) == "a:abc a4 b4 c4"
     assert len(asked) == 1
 
