@@ -58,10 +58,10 @@ from sparklog.core.errors import (
     TryAgain,
     WriteExpired,
 )
-from sparklog.core.held_objects import held_partitions, is_still_held
-from sparklog.core.lag_clock import LagClock
 from sparklog.core.readable import counted
-from sparklog.core.replica_fetch import Standing, replica_reports, standing
+from sparklog.core.replicas.fetch import Standing, replica_reports, standing
+from sparklog.core.replicas.held_objects import held_partitions, is_still_held
+from sparklog.core.replicas.lag_clock import LagClock
 from sparklog.core.state import ClusterState, Store
 from sparklog.core.types import StoreId, TopicPartition
 from sparklog.host.dice import Dice

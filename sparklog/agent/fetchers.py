@@ -14,7 +14,7 @@ from sparklog.agent.backoff import Backoff
 from sparklog.agent.requests import Fetch, Note, Reply
 from sparklog.core.config.cluster import ClusterConfig, effective_cluster
 from sparklog.core.errors import Damaged, SparklogError
-from sparklog.core.replica_fetch import FetchBatch, FetchLimits, ObjectToFetch, UnderWay, plan_fetch
+from sparklog.core.replicas.fetch import FetchBatch, FetchLimits, ObjectToFetch, UnderWay, plan_fetch
 from sparklog.core.state import ClusterState
 from sparklog.core.types import ObjectNumber, StoreId, TopicPartition
 from sparklog.host.dice import Dice

@@ -9,7 +9,7 @@ from typing import Final
 from sparklog.agent.requests import Look, Reply, Request
 from sparklog.core.commands import HeldEnd
 from sparklog.core.errors import DuplicateBrokerRegistration, InconsistentClusterId, SparklogError
-from sparklog.core.held_objects import HeldObject, all_held, is_still_held, newest_held, some_held
+from sparklog.core.replicas.held_objects import HeldObject, all_held, is_still_held, newest_held, some_held
 from sparklog.core.state import ClusterState, Store
 from sparklog.core.types import StoreId, TopicPartition
 from sparklog.host.dice import Dice

@@ -6,7 +6,7 @@ from typing import Final
 
 from sparklog.agent.requests import Note
 from sparklog.core.readable import amount, counted
-from sparklog.core.replica_fetch import Standing, lag_bytes
+from sparklog.core.replicas.fetch import Standing, lag_bytes
 from sparklog.core.state import ClusterState
 from sparklog.core.types import StoreId
 

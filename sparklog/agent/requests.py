@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sparklog.core.commands import Command
-from sparklog.core.held_objects import HeldObject
-from sparklog.core.replica_fetch import ObjectToFetch
+from sparklog.core.replicas.fetch import ObjectToFetch
+from sparklog.core.replicas.held_objects import HeldObject
 from sparklog.core.types import EntryNumber
 from sparklog.log.incarnation import Incarnation
 

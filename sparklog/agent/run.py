@@ -28,8 +28,8 @@ from sparklog.client.connection import Connection
 from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.decide.stores import registered_store
 from sparklog.core.errors import KeyExists, KeyNotFound, SparklogError
-from sparklog.core.held_objects import HeldObject
 from sparklog.core.purgatory import ReplicaNews
+from sparklog.core.replicas.held_objects import HeldObject
 from sparklog.core.types import StoreId
 from sparklog.host.clock import Clock, SystemClock
 from sparklog.host.dice import Dice, SystemDice

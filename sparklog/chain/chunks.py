@@ -16,8 +16,8 @@ import msgspec
 import numpy as np
 
 from sparklog.chain.damage import damaged_chunk
-from sparklog.core.column_blocks import Block, ChunkName, Column
 from sparklog.core.errors import KeyExists, KeyNotFound, StoreUnavailable
+from sparklog.core.tables.column_blocks import Block, ChunkName, Column
 from sparklog.storage.keys import chunk_key, snapshot_key
 from sparklog.storage.object_store import ObjectStore
 

@@ -23,8 +23,8 @@ from sparklog.chain.requests import Copy, Get, GetMany, LoadSnapshot, Pause, Put
 from sparklog.chain.same_chain import ChainCheck, SameChain
 from sparklog.core.errors import ClusterNotFound, InconsistentClusterId, KeyNotFound, SparklogError
 from sparklog.core.records import CommandResult
-from sparklog.core.result_table import AppliedBy
 from sparklog.core.state import ClusterState
+from sparklog.core.tables.result_table import AppliedBy
 from sparklog.core.types import CommandId, EntryNumber
 from sparklog.host.clock import Clock, SystemClock
 from sparklog.host.dice import jittered

@@ -22,18 +22,11 @@ from sparklog.chain.chunks import Chunk, packed, put_chunk, read_block, refused_
 from sparklog.chain.damage import damage
 from sparklog.chain.framing import frame, unframe
 from sparklog.chain.stored_partition import StoredPartition, restored, stored
-from sparklog.core import object_table, offset_table, result_table, retired_table, slice_table
-from sparklog.core.cleaner import Cleaner
 from sparklog.core.coordinators import NO_COORDINATOR, Coordinator
-from sparklog.core.copy_on_write import CopyOnWriteMap
 from sparklog.core.errors import ChainDamaged, KeyExists, KeyNotFound, StoreUnavailable
-from sparklog.core.groups import Group
-from sparklog.core.object_table import ObjectTable
-from sparklog.core.offset_table import OffsetKey, OffsetTable
+from sparklog.core.groups.membership import Group
+from sparklog.core.maintenance.cleaner import Cleaner
 from sparklog.core.records import CommandResult, JobRan, LostRecords
-from sparklog.core.result_table import AppliedBy, ResultTable, label_hash
-from sparklog.core.retired_table import Retired, RetiredTable
-from sparklog.core.slice_table import SliceTable
 from sparklog.core.state import (
     ApplicationState,
     ClusterState,
@@ -43,6 +36,13 @@ from sparklog.core.state import (
     Store,
     Topic,
 )
+from sparklog.core.tables import object_table, offset_table, result_table, retired_table, slice_table
+from sparklog.core.tables.copy_on_write import CopyOnWriteMap
+from sparklog.core.tables.object_table import ObjectTable
+from sparklog.core.tables.offset_table import OffsetKey, OffsetTable
+from sparklog.core.tables.result_table import AppliedBy, ResultTable, label_hash
+from sparklog.core.tables.retired_table import Retired, RetiredTable
+from sparklog.core.tables.slice_table import SliceTable
 from sparklog.core.types import (
     CommandId,
     EntryNumber,

@@ -25,9 +25,9 @@ from sparklog.chain.old_snapshots import KEPT
 from sparklog.chain.snapshot import Manifest
 from sparklog.chain.verify_snapshots import load_state, read_manifests
 from sparklog.core.commands import Append
-from sparklog.core.differences import METADATA, Difference, DifferenceKind, advice_for_metadata
 from sparklog.core.errors import ChainDamaged, KeyNotFound
 from sparklog.core.invariants import violations
+from sparklog.core.maintenance.differences import METADATA, Difference, DifferenceKind, advice_for_metadata
 from sparklog.core.records import AppendedByReference
 from sparklog.core.state_differences import differing_parts
 from sparklog.core.types import CommandId

@@ -16,8 +16,8 @@ from sparklog.chain.entry import decode_entry
 from sparklog.chain.owner import is_mark
 from sparklog.chain.verify_chain import ChainVerified
 from sparklog.chain.verify_snapshots import load_state, read_manifests
-from sparklog.core.differences import Difference, DifferenceKind, advice_for_metadata
 from sparklog.core.errors import ChainDamaged, KeyNotFound
+from sparklog.core.maintenance.differences import Difference, DifferenceKind, advice_for_metadata
 from sparklog.core.records import AppendedByReference
 from sparklog.core.types import StoreId
 from sparklog.storage.keys import LOG, command_key, copy_key, entry_key, parse_entry_key

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from sparklog.chain import snapshot
 from sparklog.chain.snapshot import Manifest
-from sparklog.core.differences import DifferenceKind
 from sparklog.core.errors import ChainDamaged, KeyNotFound
+from sparklog.core.maintenance.differences import DifferenceKind
 from sparklog.core.state import ClusterState
 from sparklog.storage.keys import SNAPSHOTS, chunk_key, snapshot_key
 from sparklog.storage.object_store import ObjectStore

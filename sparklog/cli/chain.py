@@ -115,7 +115,7 @@ def write(
     outcome is not in the chain and FLOOR has not passed it, it did not land.
     """
     from sparklog.core.errors import InvalidOption, NotFound
-    from sparklog.core.result_table import COMMAND_ID
+    from sparklog.core.tables.result_table import COMMAND_ID
     from sparklog.core.types import CommandId
 
     if not write_id:

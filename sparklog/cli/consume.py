@@ -236,8 +236,8 @@ class _Reader:
 
     def wait(self) -> None:
         """Wait for new records, or new partitions."""
-        from sparklog.core.positions import Position
         from sparklog.core.purgatory import KnownTopic, Records
+        from sparklog.core.reading.positions import Position
         from sparklog.core.types import Offset
 
         chain_id = self._cluster.connection.follower.state.chain_id
@@ -253,7 +253,7 @@ class _Reader:
 
     def _partitions(self) -> list[Partition]:
         """The partitions to read as they are now, ascending. Raises UnknownTopicOrPartition."""
-        from sparklog.core.plan import chosen_partitions, topic_of
+        from sparklog.core.reading.plan import chosen_partitions, topic_of
 
         with self._cluster.connection.follower.current() as state:
             self._known = chosen_partitions(state, topic_of(state, self._topic), self._chosen)

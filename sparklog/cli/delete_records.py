@@ -18,7 +18,7 @@ from sparklog.core.readable import amount, counted, point_in_time
 from sparklog.options.key_value import key_values
 
 if TYPE_CHECKING:
-    from sparklog.core.record_deletion import RecordDeletion
+    from sparklog.core.maintenance.record_deletion import RecordDeletion
     from sparklog.core.types import Offset
 
 EPILOG: Final = ending(

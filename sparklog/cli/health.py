@@ -92,7 +92,7 @@ def _found(
 ) -> tuple[dict[str, Any], dict[str, list[Any] | dict[str, Any] | None]]:
     """The scalar values, and the lists of stores, jobs and orphans."""
     from sparklog.core.cluster_findings import failed_jobs, stale_snapshot
-    from sparklog.core.replication_health import replication_health
+    from sparklog.core.replicas.health import replication_health
 
     numbers = position(cluster, state)
     jobs = [{"job": run.job, "ended_ms": run.ended_ms, "failed": run.failed_partitions} for run in state.jobs.values()]
@@ -212,8 +212,8 @@ def size(state: ClusterState) -> dict[str, Any]:
 
 def _waiting(state: ClusterState, at_ms: int) -> dict[str, Any]:
     """The work that waits for the next run of each job, by the machine's clock."""
-    from sparklog.core.retention import due_for_deletion, plan_retention
-    from sparklog.core.rolling import plan_roll
+    from sparklog.core.maintenance.retention import due_for_deletion, plan_retention
+    from sparklog.core.maintenance.rolling import plan_roll
 
     slices = records = 0
     for partition in state.partitions.values():

@@ -114,7 +114,7 @@ def produce(
 
 def _check_target(cluster: Cluster, topic: str, partition: int | None, compression: str | None) -> None:
     """Refuse a topic, partition or compression that does not exist before the user types a line."""
-    from sparklog.core.plan import partition_of, topic_of
+    from sparklog.core.reading.plan import partition_of, topic_of
     from sparklog.log.batch import check_compression
 
     with cluster.connection.follower.current() as state:

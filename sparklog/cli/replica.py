@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from sparklog.core.commands import Move
-    from sparklog.core.replica_plans import Outcome
-    from sparklog.core.replica_status import ReplicaStatus
+    from sparklog.core.replicas.plans import Outcome
+    from sparklog.core.replicas.status import ReplicaStatus
     from sparklog.core.state import ClusterState, Partition
 
 app = typer.Typer(help="Show, move and elect replicas.", no_args_is_help=True)
@@ -44,8 +44,8 @@ def list_replicas(
     The lag is what lies between a replica's end (LEO) and the end of the log. An "eligible" replica is not in sync, but
     it has every acknowledged record, so it may lead. JSON has one object for each partition.
     """
-    from sparklog.core.replica_plans import partitions_named
-    from sparklog.core.replication_health import is_offline, is_under_replicated
+    from sparklog.core.replicas.health import is_offline, is_under_replicated
+    from sparklog.core.replicas.plans import partitions_named
 
     with connect() as cluster, cluster.connection.follower.current() as state:
         partitions = [
@@ -89,7 +89,7 @@ def move(
     """
     from sparklog.core.commands import MoveReplicas
     from sparklog.core.errors import InvalidOption
-    from sparklog.core.replica_plans import moves_back, moves_off, moves_to, outcomes, partitions_named
+    from sparklog.core.replicas.plans import moves_back, moves_off, moves_to, outcomes, partitions_named
     from sparklog.core.types import StoreId
 
     if (to is not None) + (off is not None) + cancel != 1:
@@ -147,7 +147,7 @@ def elect(
     leader now stay as they are, and are shown with the reason; exit 1 if that is true for all.
     """
     from sparklog.core.commands import ElectLeaders
-    from sparklog.core.replica_plans import (
+    from sparklog.core.replicas.plans import (
         elections_of,
         outcomes_of_elections,
         partitions_named,
@@ -209,7 +209,7 @@ def _show_plan(rows: list[dict[str, Any]], message: str, document: dict[str, Any
 def _document(state: ClusterState, partition: Partition) -> dict[str, Any]:
     from msgspec import structs
 
-    from sparklog.core.replica_status import replica_statuses
+    from sparklog.core.replicas.status import replica_statuses
 
     value = partition.replication
     return {
@@ -230,7 +230,7 @@ def _document(state: ClusterState, partition: Partition) -> dict[str, Any]:
 
 
 def _rows(state: ClusterState, partition: Partition) -> list[dict[str, Any]]:
-    from sparklog.core.replica_status import replica_statuses
+    from sparklog.core.replicas.status import replica_statuses
 
     value = partition.replication
     return [

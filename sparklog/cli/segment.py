@@ -17,7 +17,7 @@ from sparklog.core.readable import counted
 
 if TYPE_CHECKING:
     from sparklog.client.cluster import Cluster
-    from sparklog.core.plan import SliceToRead
+    from sparklog.core.reading.plan import SliceToRead
     from sparklog.core.state import ClusterState, Partition
     from sparklog.log.index import Index, SliceIndex
     from sparklog.storage.object_store import ObjectStore
@@ -41,7 +41,7 @@ def list_segments(
     ),
 ) -> None:
     """List the slices of a topic in offset order. Each has its object: an append object or a sealed segment."""
-    from sparklog.core.plan import chosen_partitions, topic_of
+    from sparklog.core.reading.plan import chosen_partitions, topic_of
     from sparklog.storage.keys import data_key
 
     rows = []
@@ -91,7 +91,7 @@ def dump(
 
     Exit 5 if a batch is damaged or gone, 1 if a store cannot be read; the others are still shown.
     """
-    from sparklog.core.plan import partition_of, topic_of
+    from sparklog.core.reading.plan import partition_of, topic_of
 
     with connect() as cluster:
         with cluster.connection.follower.current() as state:
@@ -132,7 +132,7 @@ def verify(
     many tasks, and keeps a report. Exit 5 if anything differs, or could not be read.
     """
     from sparklog.cli.segment_verify import verified_rows
-    from sparklog.core.plan import chosen_partitions, topic_of
+    from sparklog.core.reading.plan import chosen_partitions, topic_of
 
     rows = []
     with connect() as cluster:
@@ -174,7 +174,7 @@ def _failure(place: str, rows: list[dict[str, Any]], failures: Mapping[int, Spar
 
 def _slices(state: ClusterState, partition: Partition, offset: int, most: int | None) -> Iterator[SliceToRead]:
     """The slices of a partition with their objects, starting with the slice that holds `offset`."""
-    from sparklog.core.plan import slices_to_read
+    from sparklog.core.reading.plan import slices_to_read
     from sparklog.core.types import Offset, OffsetRange, TopicPartition
 
     key = TopicPartition(partition.topic_id, partition.partition)

@@ -7,7 +7,12 @@ from typing import Any
 
 from sparklog.client.cluster import Cluster
 from sparklog.core.decide.stores import registered_store
-from sparklog.core.objects_to_verify import ObjectsWanted, ObjectToVerify, objects_to_verify, slices_still_held
+from sparklog.core.maintenance.objects_to_verify import (
+    ObjectsWanted,
+    ObjectToVerify,
+    objects_to_verify,
+    slices_still_held,
+)
 from sparklog.core.types import PartitionIndex, StoreId, TopicId
 from sparklog.log.replica_check import ReplicaCheck, check_replicas, differences_of, is_repairable
 from sparklog.storage.keys import data_key

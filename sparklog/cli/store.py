@@ -12,7 +12,7 @@ from sparklog.core.readable import counted
 from sparklog.options.key_value import store_address
 
 if TYPE_CHECKING:
-    from sparklog.core.replica_plans import Outcome
+    from sparklog.core.replicas.plans import Outcome
     from sparklog.core.state import ClusterState
 
 app = typer.Typer(help="Add, list, fence and remove stores.", no_args_is_help=True)
@@ -71,7 +71,7 @@ def list_stores() -> None:
     A store is "live" if its agent is up, "dead" if its agent is down, "new" if that is unknown, or "fenced". The size
     is that of its replicas.
     """
-    from sparklog.core.replica_status import store_uses
+    from sparklog.core.replicas.status import store_uses
     from sparklog.storage.open_store import join_url
 
     with connect() as cluster, cluster.connection.follower.current() as state:
@@ -99,7 +99,7 @@ def fence(store: str = ID, dry_run: bool = DRY_RUN) -> None:
     It leaves every ISR, and where it led, another replica is elected. --dry-run shows the effect on its partitions.
     """
     from sparklog.core.commands import FenceStore
-    from sparklog.core.replica_plans import outcomes
+    from sparklog.core.replicas.plans import outcomes
     from sparklog.core.types import StoreId
 
     with connect() as cluster:
@@ -137,7 +137,7 @@ def remove(store: str = ID, dry_run: bool = DRY_RUN) -> None:
 
 
 def _effects(state: ClusterState, changed: list[Outcome]) -> dict[str, int]:
-    from sparklog.core.replication_health import is_offline, is_under_min_isr
+    from sparklog.core.replicas.health import is_offline, is_under_min_isr
 
     offline = under_min_isr = elected = 0
     for outcome in changed:

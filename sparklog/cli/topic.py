@@ -72,7 +72,7 @@ def create(
     from sparklog.core.config.cluster import topic_defaults
     from sparklog.core.config.topic import effective, parse_topic_config
     from sparklog.core.records import TopicCreated
-    from sparklog.core.replication_health import min_isr_warning
+    from sparklog.core.replicas.health import min_isr_warning
 
     config = parse_topic_config(key_values(topic_config, "--topic-config"))
     with connect() as cluster:
@@ -135,7 +135,7 @@ def describe(topic: str = NAME) -> None:
     from sparklog.core.config.cluster import topic_defaults
     from sparklog.core.config.key import text_of
     from sparklog.core.config.topic import topic_values
-    from sparklog.core.plan import topic_of
+    from sparklog.core.reading.plan import topic_of
 
     with connect() as cluster, cluster.connection.follower.current() as state:
         described = topic_of(state, topic)
@@ -169,8 +169,8 @@ def _shown(row: dict[str, Any]) -> dict[str, Any]:
 
 
 def _partition_row(state: ClusterState, topic: Topic, partition: Partition, at_ms: int) -> dict[str, Any]:
-    from sparklog.core.replica_status import replica_statuses
-    from sparklog.core.retention import plan_retention
+    from sparklog.core.maintenance.retention import plan_retention
+    from sparklog.core.replicas.status import replica_statuses
     from sparklog.core.types import OffsetRange, TopicPartition
 
     key = TopicPartition(topic.topic_id, partition.partition)
@@ -226,7 +226,7 @@ def alter(
     from sparklog.core.config.topic import effective, parse_topic_config
     from sparklog.core.errors import InvalidOption
     from sparklog.core.records import TopicAltered
-    from sparklog.core.replication_health import min_isr_warning
+    from sparklog.core.replicas.health import min_isr_warning
 
     changed = parse_topic_config(key_values(set_, "--set"))
     if both := sorted(set(changed) & set(delete)):
@@ -376,7 +376,7 @@ def _at_newest(cluster: Cluster, topic: str, partition: Partition) -> int | None
 
 
 def _topic(cluster: Cluster, name: str) -> Topic:
-    from sparklog.core.plan import topic_of
+    from sparklog.core.reading.plan import topic_of
 
     with cluster.connection.follower.current() as state:
         return topic_of(state, name)

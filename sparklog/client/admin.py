@@ -10,7 +10,6 @@ from sparklog.client.connection import Connection
 from sparklog.client.delete_records import all_done, delete_records, plan_deletions
 from sparklog.client.stores import add_store
 from sparklog.client.topic_description import TopicDescription, describe_topic
-from sparklog.core.assignment import Assignment
 from sparklog.core.commands import (
     AddPartitions,
     AlterTopic,
@@ -23,10 +22,11 @@ from sparklog.core.commands import (
     RemoveStore,
 )
 from sparklog.core.config.topic import parse_topic_config
-from sparklog.core.plan import topic_of
+from sparklog.core.reading.plan import topic_of
 from sparklog.core.records import CommandResult
-from sparklog.core.replica_plans import elections_of, moves_to, partitions_named, preferred_elections
-from sparklog.core.replication_health import min_isr_warning
+from sparklog.core.replicas.assignment import Assignment
+from sparklog.core.replicas.health import min_isr_warning
+from sparklog.core.replicas.plans import elections_of, moves_to, partitions_named, preferred_elections
 from sparklog.core.state import Store, Topic
 from sparklog.core.types import StoreId
 

@@ -35,9 +35,8 @@ from sparklog.client.write_rows import check_partition_named, producer_slices
 from sparklog.core.commands import AllocateProducer, Application, DeleteGroups
 from sparklog.core.config.storage import storage_settings
 from sparklog.core.errors import InvalidInput, RequestTimedOut
-from sparklog.core.groups import CommittedOffset
+from sparklog.core.groups.membership import CommittedOffset
 from sparklog.core.leader_epochs import end_of_leader_epoch
-from sparklog.core.plan import RangeToRead, check_range, partition_of, plan_range, topic_of
 from sparklog.core.producing.settings import (
     BATCH_BYTES,
     BUFFER_BYTES,
@@ -48,6 +47,7 @@ from sparklog.core.producing.settings import (
     ProducerSettings,
 )
 from sparklog.core.readable import duration
+from sparklog.core.reading.plan import RangeToRead, check_range, partition_of, plan_range, topic_of
 from sparklog.core.records import CommandResult
 from sparklog.core.replication.append import Acks
 from sparklog.core.replication.epoch_history import EpochEnd

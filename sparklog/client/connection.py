@@ -21,8 +21,8 @@ from sparklog.core.coordinators import Author
 from sparklog.core.decide.append import existing_partition
 from sparklog.core.decide.command import decide
 from sparklog.core.errors import InconsistentClusterId
-from sparklog.core.plan import RangeToRead, plan_range
-from sparklog.core.positions import right_up_to
+from sparklog.core.reading.plan import RangeToRead, plan_range
+from sparklog.core.reading.positions import right_up_to
 from sparklog.core.records import At, CommandResult, Record
 from sparklog.core.state import ClusterState, Store
 from sparklog.core.types import EntryNumber, Offset, OffsetRange, StoreId, TopicPartition

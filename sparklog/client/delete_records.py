@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from sparklog.client.commit_many import commit_many
 from sparklog.client.connection import Connection
 from sparklog.core.errors import Landed, SparklogError
+from sparklog.core.maintenance.record_deletion import RecordDeletion, plan_record_deletion
 from sparklog.core.readable import counted
-from sparklog.core.record_deletion import RecordDeletion, plan_record_deletion
 from sparklog.core.types import Offset
 from sparklog.host.clock import now_ms
 

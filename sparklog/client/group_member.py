@@ -8,7 +8,7 @@
     member.leave()
 
 No coordinator is needed: members see each other in the chain. With one, the same commands go through it, and it hears
-heartbeats instead, which cost no entry of the chain (`core/group_sessions.py`).
+heartbeats instead, which cost no entry of the chain (`core/groups/sessions.py`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sparklog.client.groups import Offsets, committed, rows_to_commit
 from sparklog.core.commands import CommitOffsets, JoinGroup, LeaveGroup
 from sparklog.core.coordinators import Coordinator
 from sparklog.core.errors import GroupIdNotFound, SparklogError, UnknownMemberId
-from sparklog.core.group_sessions import PeerWatch, renewal_interval_ms
+from sparklog.core.groups.sessions import PeerWatch, renewal_interval_ms
 from sparklog.core.state import ClusterState
 from sparklog.core.types import Place, TopicPartition
 from sparklog.host.clock import Clock

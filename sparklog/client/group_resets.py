@@ -14,7 +14,7 @@ from sparklog.client.cluster import Cluster
 from sparklog.client.groups import committed
 from sparklog.core.decide.groups import check_no_members, existing_group
 from sparklog.core.errors import InvalidInput
-from sparklog.core.plan import chosen_partitions, topic_of
+from sparklog.core.reading.plan import chosen_partitions, topic_of
 from sparklog.core.state import ClusterState, Partition
 
 

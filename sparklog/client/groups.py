@@ -10,10 +10,10 @@ from sparklog.client.connection import Connection
 from sparklog.core.commands import CommitOffsets
 from sparklog.core.decide.groups import existing_group
 from sparklog.core.errors import InconsistentClusterId, InvalidInput
-from sparklog.core.group_status import GroupPartition, committed_offsets, group_partitions
-from sparklog.core.groups import CommittedOffset, Member, OffsetToCommit
-from sparklog.core.plan import partition_of, topic_of
-from sparklog.core.positions import Position
+from sparklog.core.groups.membership import CommittedOffset, Member, OffsetToCommit
+from sparklog.core.groups.status import GroupPartition, committed_offsets, group_partitions
+from sparklog.core.reading.plan import partition_of, topic_of
+from sparklog.core.reading.positions import Position
 from sparklog.core.state import ClusterState
 from sparklog.core.types import Offset, Place, TopicPartition
 

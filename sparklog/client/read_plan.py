@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from sparklog.core.errors import Conflict, InvalidOption, OffsetOutOfRange
-from sparklog.core.plan import RangeToRead, check_range, pack, partition_of, plan_range, topic_of, weigh
 from sparklog.core.readable import point_in_time_us
+from sparklog.core.reading.plan import RangeToRead, check_range, pack, partition_of, plan_range, topic_of, weigh
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.types import EntryNumber, Offset, OffsetRange, TopicId
 from sparklog.log.stores import Stores

@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 from sparklog.client.connection import Connection
 from sparklog.core.config.storage import METADATA_STORE
 from sparklog.core.errors import Conflict, KeyNotFound, RequestTimedOut, SparklogError, StoreReadOnly
-from sparklog.core.object_samples import ObjectSample, live_slices, sampled_objects
+from sparklog.core.maintenance.object_samples import ObjectSample, live_slices, sampled_objects
 from sparklog.core.readable import counted, duration, exact_amount
 from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber, StoreId

@@ -12,11 +12,11 @@ from collections.abc import Iterable
 
 from sparklog.client.read_plan import offsets_to_read, partitions_to_read, tasks_of
 from sparklog.core.errors import DataLoss, InconsistentClusterId, UnknownTopicOrPartition
-from sparklog.core.plan import RangeToRead, offset_behind_bytes, weigh
-from sparklog.core.positions import Position, right_up_to
+from sparklog.core.reading.plan import RangeToRead, offset_behind_bytes, weigh
+from sparklog.core.reading.positions import Position, right_up_to
+from sparklog.core.reading.stream_positions import StreamPositions
+from sparklog.core.reading.trigger_limits import TriggerLimits, shares
 from sparklog.core.state import ClusterState, Partition, Topic
-from sparklog.core.stream_positions import StreamPositions
-from sparklog.core.trigger_limits import TriggerLimits, shares
 from sparklog.core.types import Offset, OffsetRange, Place, TopicPartition
 from sparklog.log.stores import Stores
 from sparklog.options.typed import AssignPartitions, ReadOptions, SubscribeTopics

@@ -7,7 +7,7 @@ import msgspec
 from sparklog.core.config.cluster import topic_defaults
 from sparklog.core.config.key import text_of
 from sparklog.core.config.topic import topic_values
-from sparklog.core.plan import topic_of
+from sparklog.core.reading.plan import topic_of
 from sparklog.core.state import ClusterState, Partition
 
 

@@ -36,7 +36,7 @@ from sparklog.core.errors import (
     TryAgain,
     UnsupportedVersion,
 )
-from sparklog.core.groups import unknown_member
+from sparklog.core.groups.membership import unknown_member
 from sparklog.core.readable import counted
 from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber

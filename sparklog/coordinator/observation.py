@@ -9,7 +9,7 @@ from functools import cached_property
 from sparklog.chain.attempt import CommitCounts
 from sparklog.coordinator.activity import Distribution, Sample
 from sparklog.coordinator.service import Service
-from sparklog.core.replica_counts import ReplicaCounts, replica_counts
+from sparklog.core.replicas.counts import ReplicaCounts, replica_counts
 from sparklog.core.state import ClusterState
 from sparklog.core.types import StoreId
 

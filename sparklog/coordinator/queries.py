@@ -23,8 +23,8 @@ from sparklog.core.errors import (
     UnknownTopicOrPartition,
 )
 from sparklog.core.leader_epochs import end_of_leader_epoch
-from sparklog.core.plan import SliceToRead, check_range, partition_of, plan_range, topic_of, unknown_topic
 from sparklog.core.readable import counted
+from sparklog.core.reading.plan import SliceToRead, check_range, partition_of, plan_range, topic_of, unknown_topic
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.types import EntryNumber
 from sparklog.log.stores import Stores

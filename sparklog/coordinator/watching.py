@@ -1,7 +1,7 @@
 """What a coordinator finds out while it leads: which agents and members of groups are silent, which followers lag.
 
 A store is heard of by a heartbeat of its agent, or by a write that reached it (rule E8); a member of a group by its
-heartbeats and commits (`core/group_sessions.py`). None of this is in the chain, only what becomes of the silent. Times
+heartbeats and commits (`core/groups/sessions.py`). None of this is in the chain, only what becomes of the silent. Times
 are milliseconds of the process's monotonic clock. Whoever takes over begins anew: nobody is silent before a whole
 session has passed. Time in which the process itself was paused proves nothing, so it does not count.
 """
@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 from sparklog.coordinator.leadership import ENTRIES_PER_SESSION
 from sparklog.core.commands import AgentDown, Append, Command, DropLagging
-from sparklog.core.group_sessions import GroupsWatch
-from sparklog.core.lag_clock import LagClock
+from sparklog.core.groups.sessions import GroupsWatch
+from sparklog.core.replicas.lag_clock import LagClock
 from sparklog.core.state import ClusterState
 from sparklog.core.types import StoreId
 

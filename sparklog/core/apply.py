@@ -10,11 +10,11 @@ import msgspec
 from msgspec import UNSET
 
 from sparklog.core.applications import runs_after
-from sparklog.core.assignment import Assignment
-from sparklog.core.cleaner import within_log
 from sparklog.core.coordinators import Coordinator
 from sparklog.core.forgetting import forget, release, stored_bytes
-from sparklog.core.groups import CommittedOffset, Group
+from sparklog.core.groups.membership import CommittedOffset, Group
+from sparklog.core.maintenance.cleaner import within_log
+from sparklog.core.maintenance.recovery import note_new_replicas
 from sparklog.core.partition_change import changed_by
 from sparklog.core.producers import by_producer, joined, with_batches
 from sparklog.core.records import (
@@ -51,11 +51,10 @@ from sparklog.core.records import (
     TopicCreated,
     TopicDeleted,
 )
-from sparklog.core.recovery import note_new_replicas
+from sparklog.core.replicas.assignment import Assignment
 from sparklog.core.replication.append import at_end
 from sparklog.core.replication.partition import created
 from sparklog.core.replication.rewrites import move_log_start, rewritten_everywhere
-from sparklog.core.result_table import NO_OBJECT, AppliedBy, label_hash
 from sparklog.core.state import (
     ApplicationState,
     ClusterState,
@@ -65,6 +64,7 @@ from sparklog.core.state import (
     Store,
     Topic,
 )
+from sparklog.core.tables.result_table import NO_OBJECT, AppliedBy, label_hash
 from sparklog.core.types import (
     EntryNumber,
     NamedObject,

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Final
 
 from sparklog.core.errors import InvalidInput
-from sparklog.core.recovery import recovered_end
+from sparklog.core.maintenance.recovery import recovered_end
 from sparklog.core.state import ClusterState, Partition
 from sparklog.core.types import Offset, StoreId, TopicPartition
 

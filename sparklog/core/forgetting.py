@@ -14,13 +14,13 @@ from collections.abc import Iterable, Mapping
 import msgspec
 import numpy as np
 
-from sparklog.core.column_blocks import Column
 from sparklog.core.losses import given_up
 from sparklog.core.partition_change import PartitionChange
 from sparklog.core.producers import sequence_after
 from sparklog.core.records import AppendedRange, LostRecords, LostVersion
-from sparklog.core.slice_table import SliceColumns
 from sparklog.core.state import ApplicationState, ClusterState, Producer, SequencedBatch, Topic
+from sparklog.core.tables.column_blocks import Column
+from sparklog.core.tables.slice_table import SliceColumns
 from sparklog.core.types import ObjectNumber, Offset, OffsetRange, TopicPartition
 
 

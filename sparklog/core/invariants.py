@@ -29,12 +29,12 @@ from typing import Final
 
 import numpy as np
 
-from sparklog.core.column_blocks import Column
 from sparklog.core.numbering import records_between
 from sparklog.core.producers import KEPT_BATCHES, SEQUENCES, sequence_after
 from sparklog.core.replication.invariants import broken
-from sparklog.core.slice_table import partition_key
 from sparklog.core.state import ClusterState, Partition
+from sparklog.core.tables.column_blocks import Column
+from sparklog.core.tables.slice_table import partition_key
 from sparklog.core.types import NewObject, ObjectKind, ObjectNumber, PartitionIndex, TopicPartition
 
 OBJECTS_AT_ONCE: Final = 16_384

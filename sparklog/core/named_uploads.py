@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sparklog.core.column_blocks import Column, live_columns
-from sparklog.core.object_table import DTYPES
 from sparklog.core.state import ClusterState
+from sparklog.core.tables.column_blocks import Column, live_columns
+from sparklog.core.tables.object_table import DTYPES
 from sparklog.core.types import ObjectKind, TopicId
 
 UploadKeys = Column  # uint64

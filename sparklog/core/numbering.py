@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sparklog.core.column_blocks import Column
+from sparklog.core.tables.column_blocks import Column
 from sparklog.core.types import Offset, OffsetRange, Slice
 
 Int64Array = npt.NDArray[np.int64]

@@ -14,7 +14,7 @@ import msgspec
 
 from sparklog.core.decide.append import OFFSETS_END, is_replicated
 from sparklog.core.errors import InvalidInput, SparklogError
-from sparklog.core.positions import Position, right_up_to
+from sparklog.core.reading.positions import Position, right_up_to
 from sparklog.core.records import AppendedRange
 from sparklog.core.state import ClusterState, Partition
 from sparklog.core.types import EntryNumber, OffsetRange, StoreId, TopicId, TopicPartition

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from sparklog.core.cleaner import Cleaner
 from sparklog.core.commands import Application
-from sparklog.core.groups import Group, OffsetToCommit
+from sparklog.core.groups.membership import Group, OffsetToCommit
+from sparklog.core.maintenance.cleaner import Cleaner
 from sparklog.core.numbering import records_between
 from sparklog.core.partition_change import PartitionChange
 from sparklog.core.types import (

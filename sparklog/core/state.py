@@ -14,20 +14,20 @@ from typing import cast
 
 import msgspec
 
-from sparklog.core.cleaner import Cleaner
 from sparklog.core.config.cluster import topic_defaults
 from sparklog.core.config.topic import TopicConfig, effective
 from sparklog.core.coordinators import NO_COORDINATOR, Coordinator
-from sparklog.core.copy_on_write import CopyOnWriteMap
-from sparklog.core.groups import Group
+from sparklog.core.groups.membership import Group
+from sparklog.core.maintenance.cleaner import Cleaner
 from sparklog.core.numbering import most_records
-from sparklog.core.object_table import ObjectTable
-from sparklog.core.offset_table import OffsetTable
 from sparklog.core.records import CommandResult, JobRan, LostRecords, LostVersion
 from sparklog.core.replication.partition import Replication
-from sparklog.core.result_table import ResultTable
-from sparklog.core.retired_table import RetiredTable
-from sparklog.core.slice_table import SliceTable
+from sparklog.core.tables.copy_on_write import CopyOnWriteMap
+from sparklog.core.tables.object_table import ObjectTable
+from sparklog.core.tables.offset_table import OffsetTable
+from sparklog.core.tables.result_table import ResultTable
+from sparklog.core.tables.retired_table import RetiredTable
+from sparklog.core.tables.slice_table import SliceTable
 from sparklog.core.types import (
     EntryNumber,
     ObjectNumber,

@@ -11,8 +11,8 @@ from typing import Final, TypeVar
 
 import numpy as np
 
-from sparklog.core.column_blocks import Block, Column, live_columns, make_block
 from sparklog.core.state import ClusterState
+from sparklog.core.tables.column_blocks import Block, Column, live_columns, make_block
 
 UNKNOWN: Final = -1
 Columns = Mapping[str, Column]

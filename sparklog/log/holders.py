@@ -15,7 +15,7 @@ from sparklog.core.errors import (
     StoreUnavailable,
     UnsupportedVersion,
 )
-from sparklog.core.plan import SliceToRead
+from sparklog.core.reading.plan import SliceToRead
 from sparklog.core.types import Offset
 from sparklog.log.stores import Stores
 from sparklog.storage.keys import data_key

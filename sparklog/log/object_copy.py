@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from sparklog.core.errors import Damaged, KeyExists, KeyNotFound, OutcomeUnknown, SparklogError, StoreUnavailable
 from sparklog.core.readable import exact_amount
-from sparklog.core.replica_fetch import ObjectToFetch
+from sparklog.core.replicas.fetch import ObjectToFetch
 from sparklog.core.types import NewObject, StoreId
 from sparklog.log.index_repair import rebuilt_index
 from sparklog.log.stores import Stores

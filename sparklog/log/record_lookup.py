@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from sparklog.core.numbering import is_dense, offset_behind
-from sparklog.core.plan import SliceToRead, partition_of, slices_to_read, topic_of
+from sparklog.core.reading.plan import SliceToRead, partition_of, slices_to_read, topic_of
 from sparklog.core.types import Offset, OffsetRange, TopicPartition
 from sparklog.log.holders import NoHolderAnswers, first_answer
 from sparklog.log.object_reader import index_of_slice, read_batches

@@ -6,9 +6,9 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
-from sparklog.core.differences import Difference, DifferenceKind, advice_for_object
 from sparklog.core.errors import SparklogError
-from sparklog.core.objects_to_verify import ObjectToVerify
+from sparklog.core.maintenance.differences import Difference, DifferenceKind, advice_for_object
+from sparklog.core.maintenance.objects_to_verify import ObjectToVerify
 from sparklog.core.readable import counted
 from sparklog.core.types import Slice, StoreId
 from sparklog.log.object_check import Finding, ObjectCheck, Part, Problem, check_object

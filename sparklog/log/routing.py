@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklog.core.errors import InvalidInput, RecordTooLarge, UnknownTopicOrPartition
-from sparklog.core.murmur2 import partitions_for_keys
+from sparklog.core.producing.murmur2 import partitions_for_keys
 from sparklog.core.readable import counted, exact_amount
 from sparklog.core.types import PartitionIndex
 from sparklog.log.batch import without_headers

@@ -17,7 +17,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from sparklog.core.errors import DataLoss, SparklogError, UnknownTopicOrPartition
-from sparklog.core.plan import RangeToRead, SliceToRead
+from sparklog.core.reading.plan import RangeToRead, SliceToRead
 from sparklog.core.types import Offset, OffsetRange, StoreId
 from sparklog.log.holders import NoHolderAnswers, from_first_holder
 from sparklog.log.object_reader import FIRST_READS, read_first, read_slice

@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from sparklog.core.errors import Damaged, InvalidInput
 from sparklog.core.numbering import Int64Array, SliceOffsets
-from sparklog.core.plan import SliceToRead
 from sparklog.core.readable import counted
+from sparklog.core.reading.plan import SliceToRead
 from sparklog.core.types import Offset, OffsetRange, UploadId
 from sparklog.log.holders import NoHolderAnswers, from_first_holder
 from sparklog.log.object_reader import index_of_slice, read_batches

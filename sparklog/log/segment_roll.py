@@ -14,7 +14,7 @@ from typing import Final
 import pyarrow as pa
 
 from sparklog.core.errors import Damaged
-from sparklog.core.plan import SliceToRead
+from sparklog.core.reading.plan import SliceToRead
 from sparklog.core.types import Offset, OffsetRange, TimestampSource, UploadId
 from sparklog.log.batch import EncodedBatch, decode, verify
 from sparklog.log.holders import NoHolderAnswers, from_first_holder

@@ -11,7 +11,7 @@ from sparklog.chain.owner import check_owner
 from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.config.storage import METADATA_STORE, StorageSettings
 from sparklog.core.errors import SparklogError
-from sparklog.core.plan import SliceToRead
+from sparklog.core.reading.plan import SliceToRead
 from sparklog.core.state import ClusterState
 from sparklog.core.types import StoreId
 from sparklog.log.store_failures import OF_THIS_PROCESS, StoreFailures

@@ -20,12 +20,12 @@ import msgspec
 
 from sparklog.chain.committer import new_command_id
 from sparklog.core.commands import MoveCleaner, Submission, Swap
-from sparklog.core.compaction import PartitionToCompact, plan_compaction
 from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.errors import Landed, PolicyViolation, SparklogError, SwapRefused, UnknownTopicOrPartition
-from sparklog.core.plan import RangeToRead, WeighedRange, pack, plan_range, slices_to_read
-from sparklog.core.slice_table import SliceColumns
+from sparklog.core.maintenance.compaction import PartitionToCompact, plan_compaction
+from sparklog.core.reading.plan import RangeToRead, WeighedRange, pack, plan_range, slices_to_read
 from sparklog.core.state import ClusterState
+from sparklog.core.tables.slice_table import SliceColumns
 from sparklog.core.types import OffsetRange, TopicPartition
 from sparklog.log.segment_roll import reads_of
 from sparklog.maintenance.compaction_swaps import Stretch, between_gaps, rewritten_anyway, swaps_of, without_spares

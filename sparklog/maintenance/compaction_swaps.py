@@ -13,8 +13,8 @@ from typing import NamedTuple
 import msgspec
 
 from sparklog.core.commands import Swap
-from sparklog.core.plan import RangeToRead
-from sparklog.core.slice_table import SliceColumns, digest, slice_columns
+from sparklog.core.reading.plan import RangeToRead
+from sparklog.core.tables.slice_table import SliceColumns, digest, slice_columns
 from sparklog.core.types import TopicPartition
 from sparklog.maintenance.compaction_tasks import RewriteOrder, StretchOutcome
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from sparklog.core.errors import SparklogError
 from sparklog.core.numbering import Int64Array
-from sparklog.core.plan import RangeToRead, SliceToRead
+from sparklog.core.reading.plan import RangeToRead, SliceToRead
 from sparklog.core.types import Offset, StoreId, UploadId
 from sparklog.host.dice import new_id
 from sparklog.log.scan import scan

@@ -7,7 +7,7 @@ from typing import Final
 
 from rich.table import Table
 
-from sparklog.core.differences import Difference
+from sparklog.core.maintenance.differences import Difference
 from sparklog.core.readable import counted
 
 ROWS_SHOWN: Final = 50

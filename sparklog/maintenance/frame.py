@@ -23,17 +23,17 @@ import msgspec
 from sparklog.chain.floor import newest_older_than
 from sparklog.client.commit_many import COMMITS_AT_ONCE, commit_many
 from sparklog.client.connection import Connection
-from sparklog.core.column_blocks import Column
 from sparklog.core.commands import Command, ConfirmDeleted, RaiseFloor, ReportJob, Submission
 from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.coordinators import Author
 from sparklog.core.decide.groups import expired as expired_offsets
 from sparklog.core.errors import InvalidInput, Landed, SparklogError, WriteExpired
-from sparklog.core.plan import topic_of
+from sparklog.core.maintenance.retention import due_for_deletion
 from sparklog.core.readable import point_in_time
+from sparklog.core.reading.plan import topic_of
 from sparklog.core.records import CommandResult
-from sparklog.core.retention import due_for_deletion
 from sparklog.core.state import ClusterState, Topic
+from sparklog.core.tables.column_blocks import Column
 from sparklog.core.types import EntryNumber, ObjectNumber
 from sparklog.host.clock import Clock, SystemClock
 from sparklog.log.object_deletion import Deleted, ObjectToDelete, delete_objects

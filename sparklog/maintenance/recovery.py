@@ -20,9 +20,9 @@ import msgspec
 from sparklog.core.commands import Election, ElectLeaders, MoveRecoveryPoint
 from sparklog.core.decide.stores import registered_store
 from sparklog.core.errors import SparklogError
-from sparklog.core.held_slices import held_slices, partitions_of, slices_by_object
+from sparklog.core.maintenance.recovery import ReplicaToCheck, recovery_point_after, replicas_to_check
 from sparklog.core.readable import counted
-from sparklog.core.recovery import ReplicaToCheck, recovery_point_after, replicas_to_check
+from sparklog.core.replicas.held_slices import held_slices, partitions_of, slices_by_object
 from sparklog.core.types import EntryNumber, NamedObject, ObjectNumber, StoreId, TopicPartition
 from sparklog.log.checkpoint_files import CheckpointFiles
 from sparklog.log.ranged_reads import RANGED_READ_BYTES

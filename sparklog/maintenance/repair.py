@@ -28,8 +28,8 @@ import msgspec
 from sparklog.core.commands import HeldEnd, ReportLoss, ReportReplicas
 from sparklog.core.decide.stores import registered_store
 from sparklog.core.errors import NotEnoughReplicas, SparklogError, StoreUnavailable
-from sparklog.core.held_slices import held_slices, holders_of, partitions_of, slices_by_object
-from sparklog.core.replica_fetch import ObjectToFetch, replica_reports, standing
+from sparklog.core.replicas.fetch import ObjectToFetch, replica_reports, standing
+from sparklog.core.replicas.held_slices import held_slices, holders_of, partitions_of, slices_by_object
 from sparklog.core.state import ClusterState
 from sparklog.core.types import ObjectNumber, Offset, Slice, StoreId, TopicPartition
 from sparklog.log.incarnation import check_incarnation

@@ -17,7 +17,7 @@ import msgspec
 from sparklog.core.commands import ReportReplicas
 from sparklog.core.decide.stores import registered_store
 from sparklog.core.errors import Conflict, NotFound, SparklogError, StaleBrokerEpoch
-from sparklog.core.replica_fetch import (
+from sparklog.core.replicas.fetch import (
     FetchLimits,
     ObjectToFetch,
     Standing,

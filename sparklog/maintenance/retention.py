@@ -8,7 +8,7 @@ import msgspec
 
 from sparklog.core.commands import MoveLogStart
 from sparklog.core.errors import PolicyViolation, SparklogError, UnknownTopicOrPartition
-from sparklog.core.retention import RetentionCut, plan_retention
+from sparklog.core.maintenance.retention import RetentionCut, plan_retention
 from sparklog.maintenance.frame import JobFrame, JobOptions, run_job
 from sparklog.maintenance.report import JobReport, Outcome, PartitionResult, Work
 

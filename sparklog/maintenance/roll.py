@@ -11,8 +11,8 @@ from sparklog.chain.committer import new_command_id
 from sparklog.core.commands import Submission, Swap
 from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.errors import Landed, SparklogError, SwapRefused, UnknownTopicOrPartition
-from sparklog.core.plan import SliceToRead, slices_to_read
-from sparklog.core.rolling import MOST_SLICES, SegmentToRoll, plan_roll
+from sparklog.core.maintenance.rolling import MOST_SLICES, SegmentToRoll, plan_roll
+from sparklog.core.reading.plan import SliceToRead, slices_to_read
 from sparklog.core.state import ClusterState, Topic
 from sparklog.core.types import EntryNumber, OffsetRange, StoreId, TopicPartition, UploadId
 from sparklog.host.dice import new_id

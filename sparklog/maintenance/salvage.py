@@ -30,10 +30,10 @@ from sparklog.chain.committer import new_command_id
 from sparklog.core.commands import RewrittenSlice, Submission, Swap
 from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.errors import SparklogError, StoreUnavailable
-from sparklog.core.held_slices import holders_of
-from sparklog.core.plan import SliceToRead
-from sparklog.core.slice_table import SliceColumns, digest
+from sparklog.core.reading.plan import SliceToRead
+from sparklog.core.replicas.held_slices import holders_of
 from sparklog.core.state import ClusterState
+from sparklog.core.tables.slice_table import SliceColumns, digest
 from sparklog.core.types import (
     NewObject,
     Offset,

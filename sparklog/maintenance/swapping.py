@@ -9,8 +9,8 @@ import msgspec
 from sparklog.core.decide.append import min_isr_of
 from sparklog.core.errors import SparklogError
 from sparklog.core.replication.rewrites import check_swap
-from sparklog.core.slice_table import SliceColumns, digest
 from sparklog.core.state import ClusterState
+from sparklog.core.tables.slice_table import SliceColumns, digest
 from sparklog.core.types import EntryNumber, Holder, OffsetRange, StoreId, TopicPartition
 from sparklog.log.segments_writer import Rewritten, SegmentTarget
 

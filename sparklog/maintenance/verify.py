@@ -20,9 +20,9 @@ from sparklog.chain.verify_chain import ChainVerified, verify_chain
 from sparklog.chain.verify_copies import verify_copy
 from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.decide.stores import registered_store
-from sparklog.core.differences import METADATA, Difference, DifferenceKind, advice_for_object
 from sparklog.core.errors import InvalidInput, SparklogError
-from sparklog.core.objects_to_verify import (
+from sparklog.core.maintenance.differences import METADATA, Difference, DifferenceKind, advice_for_object
+from sparklog.core.maintenance.objects_to_verify import (
     ObjectsWanted,
     ObjectToVerify,
     Share,

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from sparklog.core.objects_to_verify import ObjectToVerify
+from sparklog.core.maintenance.objects_to_verify import ObjectToVerify
 from sparklog.core.types import NewObject, StoreId
 from sparklog.log.replica_check import ReplicaCheck, check_replicas
 from sparklog.log.stores import StorePlaces, Stores

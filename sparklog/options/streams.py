@@ -10,7 +10,7 @@ import msgspec
 
 from sparklog.core.config.key import LONG_MAX, shown
 from sparklog.core.errors import InvalidOption
-from sparklog.core.trigger_limits import TriggerLimits
+from sparklog.core.reading.trigger_limits import TriggerLimits
 from sparklog.options.given import GivenOptions
 from sparklog.options.registry import OPTIONS, Side
 from sparklog.options.typed import ConsumedByQuery, ReadOptions, WriteOptions, group_name, read_options, write_options

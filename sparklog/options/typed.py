@@ -11,7 +11,7 @@ import msgspec
 from sparklog.core.config.key import did_you_mean, shown
 from sparklog.core.config.storage import StorageSettings
 from sparklog.core.errors import InvalidOption
-from sparklog.core.groups import check_name
+from sparklog.core.groups.membership import check_name
 from sparklog.core.replication.append import Acks
 from sparklog.core.topic_names import check_topic_name
 from sparklog.core.types import Offset, PartitionIndex

@@ -9,8 +9,8 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructField, StructType
 
-from sparklog.core.differences import Difference
 from sparklog.core.errors import InvalidOption
+from sparklog.core.maintenance.differences import Difference
 from sparklog.maintenance.verify import run_verify
 from sparklog.spark.tasks import SparkTasks
 

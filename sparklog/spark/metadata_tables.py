@@ -28,12 +28,12 @@ from sparklog.chain.entry import Entry
 from sparklog.core.config.cluster import topic_defaults
 from sparklog.core.config.key import text_of
 from sparklog.core.config.topic import topic_values
-from sparklog.core.group_status import group_partitions
-from sparklog.core.held_slices import Holding
-from sparklog.core.object_table import ObjectTable
-from sparklog.core.replica_status import replica_statuses
-from sparklog.core.slice_table import SliceColumns
+from sparklog.core.groups.status import group_partitions
+from sparklog.core.replicas.held_slices import Holding
+from sparklog.core.replicas.status import replica_statuses
 from sparklog.core.state import ClusterState, Partition, Topic
+from sparklog.core.tables.object_table import ObjectTable
+from sparklog.core.tables.slice_table import SliceColumns
 from sparklog.core.types import Holder, ObjectNumber, OffsetRange, TopicPartition
 from sparklog.storage.keys import data_key
 

@@ -20,7 +20,7 @@ from typing import Final
 
 from sparklog.core.config.key import shown
 from sparklog.core.errors import InvalidInput, KeyNotFound, UnsupportedVersion
-from sparklog.core.stream_positions import StreamPositions, from_json
+from sparklog.core.reading.stream_positions import StreamPositions, from_json
 from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import open_store
 

@@ -19,8 +19,8 @@ from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import IntegerType
 
 from sparklog.core.errors import InvalidInput
-from sparklog.core.murmur2 import partitions_for_keys
-from sparklog.core.plan import unknown_topic
+from sparklog.core.producing.murmur2 import partitions_for_keys
+from sparklog.core.reading.plan import unknown_topic
 
 
 def by_partition(df: DataFrame, topic: str, tasks: int | None = None, cluster: str | None = None) -> DataFrame:

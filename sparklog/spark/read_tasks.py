@@ -13,7 +13,7 @@ from pyspark.sql.datasource import InputPartition
 
 from sparklog.client.connection import Connection, shared
 from sparklog.core.errors import ClusterNotFound, DataLoss, StoreAccessDenied, StoreUnavailable
-from sparklog.core.plan import RangeToRead
+from sparklog.core.reading.plan import RangeToRead
 from sparklog.core.state import ClusterState
 from sparklog.core.types import Offset
 from sparklog.log.scan import scan

@@ -29,8 +29,8 @@ from sparklog.client.stream_plan import (
     tasks_between,
 )
 from sparklog.core.errors import SparklogError
-from sparklog.core.stream_positions import StreamPositions, from_json, to_json
-from sparklog.core.trigger_limits import TriggerLimits
+from sparklog.core.reading.stream_positions import StreamPositions, from_json, to_json
+from sparklog.core.reading.trigger_limits import TriggerLimits
 from sparklog.host.clock import Clock, SystemClock
 from sparklog.log.read_errors import may_be_replaced
 from sparklog.options.given import warning_of

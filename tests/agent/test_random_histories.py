@@ -30,7 +30,7 @@ from sparklog.core.commands import (
     ReportLoss,
 )
 from sparklog.core.errors import OutcomeUnknown, SparklogError, StoreUnavailable
-from sparklog.core.held_objects import all_held, held_partitions
+from sparklog.core.replicas.held_objects import all_held, held_partitions
 from sparklog.core.replication.append import Acks
 from sparklog.core.types import PartitionIndex, StoreId, TopicId
 from sparklog.maintenance.retention import run_retention

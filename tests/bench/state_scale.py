@@ -18,20 +18,20 @@ import numpy as np
 import sparklog
 from sparklog.chain import snapshot
 from sparklog.client.bootstrap import init_cluster
-from sparklog.core import object_table, slice_table
 from sparklog.core.apply import apply
-from sparklog.core.column_blocks import MAX_BLOCK_ROWS, Block, make_block
 from sparklog.core.commands import Command, FenceStore, Submission
-from sparklog.core.copy_on_write import CopyOnWriteMap
 from sparklog.core.decide.command import decide
-from sparklog.core.object_table import ObjectTable
-from sparklog.core.plan import plan_range
+from sparklog.core.reading.plan import plan_range
 from sparklog.core.records import At
 from sparklog.core.replication.append import at_end
 from sparklog.core.replication.partition import created
-from sparklog.core.result_table import AppliedBy, ResultTable
-from sparklog.core.slice_table import SliceTable
 from sparklog.core.state import ClusterState, Partition, Store, Topic
+from sparklog.core.tables import object_table, slice_table
+from sparklog.core.tables.column_blocks import MAX_BLOCK_ROWS, Block, make_block
+from sparklog.core.tables.copy_on_write import CopyOnWriteMap
+from sparklog.core.tables.object_table import ObjectTable
+from sparklog.core.tables.result_table import AppliedBy, ResultTable
+from sparklog.core.tables.slice_table import SliceTable
 from sparklog.core.types import (
     CommandId,
     EntryNumber,

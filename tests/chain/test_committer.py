@@ -32,7 +32,7 @@ from sparklog.core.errors import (
     UnknownTopicOrPartition,
     WriteExpired,
 )
-from sparklog.core.result_table import ResultTable
+from sparklog.core.tables.result_table import ResultTable
 from sparklog.core.types import EntryNumber
 from tests.chain.chain_kit import TIMEOUT_MS, TOPIC, Member, append, member, new_chain, upload_of
 from tests.faults.faulty_store import Fault

@@ -21,8 +21,8 @@ from sparklog.core.decide import command as decide_module
 from sparklog.core.decide.command import Decision, decide
 from sparklog.core.errors import KeyExists, KeyNotFound, OutcomeUnknown, SparklogError, StoreUnavailable
 from sparklog.core.records import At
-from sparklog.core.result_table import ResultTable
 from sparklog.core.state import ClusterState
+from sparklog.core.tables.result_table import ResultTable
 from sparklog.core.types import EntryNumber
 from sparklog.storage import keys
 from sparklog.storage.keys import parse_snapshot_key

@@ -14,10 +14,10 @@ import pytest
 from sparklog.chain import chunks, snapshot, snapshot_writer
 from sparklog.chain.chunks import Chunk
 from sparklog.chain.framing import frame
-from sparklog.core import column_blocks, object_table, result_table, retired_table, slice_table
 from sparklog.core.commands import AddPartitions, AllocateProducer, Application, ConfirmDeleted, MoveLogStart, ReportJob
-from sparklog.core.copy_on_write import CopyOnWriteMap
 from sparklog.core.errors import ChainDamaged, KeyExists, SparklogError, StoreUnavailable
+from sparklog.core.tables import column_blocks, object_table, result_table, retired_table, slice_table
+from sparklog.core.tables.copy_on_write import CopyOnWriteMap
 from sparklog.core.types import Offset, OffsetRange, PartitionIndex, TopicPartition
 from sparklog.storage.keys import CHUNKS, SNAPSHOTS, chunk_key, entry_key, snapshot_key
 from sparklog.storage.object_store import ObjectStore

@@ -13,7 +13,7 @@ from sparklog.chain.command_body import SLICES_INLINE
 from sparklog.chain.entry import decode_entry, encode_entry
 from sparklog.chain.old_snapshots import decide_old, delete_old
 from sparklog.core.commands import RaiseFloor, Submission
-from sparklog.core.differences import DifferenceKind
+from sparklog.core.maintenance.differences import DifferenceKind
 from sparklog.core.types import EntryNumber
 from sparklog.storage.keys import CHUNKS, COMMANDS, SNAPSHOTS, entry_key, snapshot_key, void_key
 from sparklog.storage.memory import MemoryStore

@@ -11,7 +11,7 @@ from sparklog.chain.head import Head
 from sparklog.chain.requests import Copy
 from sparklog.chain.store_copy import StoreCopy
 from sparklog.chain.verify_copies import verify_copy
-from sparklog.core.differences import DifferenceKind
+from sparklog.core.maintenance.differences import DifferenceKind
 from sparklog.core.types import StoreId
 from sparklog.storage.keys import copy_key, entry_key
 from sparklog.storage.memory import MemoryStore

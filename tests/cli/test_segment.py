@@ -15,7 +15,7 @@ import pytest
 import sparklog as library
 from sparklog.cli import segment
 from sparklog.core.errors import Damaged, KeyNotFound, SparklogError, StoreUnavailable
-from sparklog.core.plan import SliceToRead
+from sparklog.core.reading.plan import SliceToRead
 from sparklog.storage.keys import index_key
 from sparklog.storage.memory import MemoryStore
 from tests.cli.conftest import Cli

@@ -12,7 +12,7 @@ from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.core import invariants
 from sparklog.core.commands import MoveLogStart
-from sparklog.core.retention import plan_retention
+from sparklog.core.maintenance.retention import plan_retention
 from sparklog.core.types import Offset, PartitionIndex, TopicId
 from tests.client.compacting import KEPT, TIMES_US, compact_range, mixed_log
 

@@ -14,7 +14,7 @@ import sparklog
 from sparklog.client import connection
 from sparklog.client.bootstrap import init_cluster
 from sparklog.core.errors import InconsistentClusterId, UnknownLeaderEpoch
-from sparklog.core.plan import plan_range, topic_of
+from sparklog.core.reading.plan import plan_range, topic_of
 from sparklog.core.types import LeaderEpoch, Offset, OffsetRange
 from tests.client.shared_connections import forget_shared
 

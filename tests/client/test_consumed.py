@@ -13,7 +13,7 @@ from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.client.groups import advance_group, commit_of_stream
 from sparklog.core.errors import OffsetOutOfRange, UnknownTopicOrPartition
-from sparklog.core.positions import Position
+from sparklog.core.reading.positions import Position
 from sparklog.core.types import LeaderEpoch, Offset, PartitionIndex, TopicId
 
 ROWS = pa.table({"value": ["x", "y"]})

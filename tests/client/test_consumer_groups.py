@@ -18,13 +18,13 @@ from sparklog.client.cluster import Cluster
 from sparklog.client.consumer.consumer import Consumer
 from sparklog.client.consumer.listener import RebalanceListener
 from sparklog.core.commands import LeaveGroup
-from sparklog.core.consumer_positions import GroupGeneration
 from sparklog.core.errors import (
     IllegalGeneration,
     InvalidInput,
     SparklogError,
     UnknownMemberId,
 )
+from sparklog.core.reading.consumer_positions import GroupGeneration
 from tests.client.orders import P0, P1, P2, RECORDS, cluster, committed, consumer, fill, settle, values
 from tests.coordinator.served_coordinator import served_coordinator
 from tests.faults.faulty_store import VirtualClock

@@ -23,7 +23,7 @@ from sparklog.core.errors import (
     UnknownMemberId,
     UnknownTopicOrPartition,
 )
-from sparklog.core.positions import Position
+from sparklog.core.reading.positions import Position
 from sparklog.core.types import LeaderEpoch, Offset, PartitionIndex, TopicId
 from sparklog.wire.messages import MEMBER_HEARTBEAT
 from tests.client.orders import RECORDS, cluster

@@ -25,7 +25,7 @@ from sparklog.core.errors import (
     StoreUnavailable,
     UnknownTopicOrPartition,
 )
-from sparklog.core.plan import SliceToRead
+from sparklog.core.reading.plan import SliceToRead
 from sparklog.core.types import Offset, PartitionIndex, StoreId, TopicId
 from sparklog.log.holders import HolderFailure, NoHolderAnswers
 from sparklog.log.time_lookup import first_in

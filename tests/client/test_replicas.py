@@ -31,7 +31,7 @@ from sparklog.core.errors import (
     UnknownTopicOrPartition,
     WriteLost,
 )
-from sparklog.core.plan import RangeToRead, plan_range
+from sparklog.core.reading.plan import RangeToRead, plan_range
 from sparklog.core.records import AgentChanged, AppendedByReference
 from sparklog.core.replication.append import Acks
 from sparklog.core.types import Offset, OffsetRange, PartitionIndex, StoreId

@@ -15,8 +15,8 @@ from sparklog.client.cluster import Cluster, connect
 from sparklog.core.commands import ClaimCoordination, DeleteTopic, ResignCoordination
 from sparklog.core.coordinators import Coordinator
 from sparklog.core.errors import ChainDamaged, NotController, StoreUnavailable, TryAgain
-from sparklog.core.positions import Position
 from sparklog.core.purgatory import Records, Wanted
+from sparklog.core.reading.positions import Position
 from sparklog.core.types import EntryNumber, Offset
 from sparklog.wire.messages import WaitReply
 from tests.client.interfered_stores import EventfulClock, tick

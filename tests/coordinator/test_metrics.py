@@ -19,9 +19,9 @@ from sparklog.coordinator.metrics import MOST_JOBS, exposition
 from sparklog.coordinator.observation import observe
 from sparklog.coordinator.service import Service
 from sparklog.core.commands import CreateTopic
-from sparklog.core.copy_on_write import CopyOnWriteMap
 from sparklog.core.records import JobRan
-from sparklog.core.replica_counts import replica_counts
+from sparklog.core.replicas.counts import replica_counts
+from sparklog.core.tables.copy_on_write import CopyOnWriteMap
 from sparklog.core.types import LeaderEpoch, StoreId
 from sparklog.wire.messages import SUBMIT
 from tests.chain.chain_kit import Member, append, new_chain

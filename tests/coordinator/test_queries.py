@@ -21,7 +21,7 @@ from sparklog.coordinator.gate import Gate
 from sparklog.coordinator.queries import planned, query_routes
 from sparklog.coordinator.reading import Reading
 from sparklog.core.config.storage import StorageSettings
-from sparklog.core.plan import plan_range
+from sparklog.core.reading.plan import plan_range
 from sparklog.core.types import Offset, OffsetRange
 from sparklog.log.stores import Stores, places_in
 from sparklog.storage.keys import data_key

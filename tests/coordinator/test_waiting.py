@@ -20,8 +20,8 @@ from sparklog.coordinator.app import app_of
 from sparklog.coordinator.run import listening
 from sparklog.coordinator.service import Service
 from sparklog.core.commands import ClaimCoordination, DeleteTopic, Submission
-from sparklog.core.positions import Position
 from sparklog.core.purgatory import Records, ReplicaNews, Wanted
+from sparklog.core.reading.positions import Position
 from sparklog.core.types import EntryNumber, LeaderEpoch, Offset, PartitionIndex, StoreId
 from sparklog.wire.errors import ErrorReply
 from sparklog.wire.messages import WAIT, SubmitRequest, SubmittedCommand, WaitReply, WaitRequest

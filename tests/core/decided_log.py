@@ -27,8 +27,8 @@ from sparklog.core.losses import check_left
 from sparklog.core.records import AppliedCommand, At, CommandResult, SlicesSwapped
 from sparklog.core.replication.invariants import check_rewrite, check_step
 from sparklog.core.replication.partition import Replication
-from sparklog.core.slice_table import SliceColumns, digest
 from sparklog.core.state import ClusterState, Partition
+from sparklog.core.tables.slice_table import SliceColumns, digest
 from sparklog.core.types import (
     CommandId,
     EntryNumber,

@@ -42,7 +42,7 @@ from sparklog.core.commands import (
     ResignCoordination,
     Swap,
 )
-from sparklog.core.groups import OffsetToCommit
+from sparklog.core.groups.membership import OffsetToCommit
 from sparklog.core.types import EntryNumber, LeaderEpoch, ObjectNumber, Offset, PartitionIndex, StoreId, TopicId
 
 ORDERS, UNKNOWN = TopicId(1), TopicId(77)

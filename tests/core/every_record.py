@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import typing
 
-from sparklog.core.cleaner import Cleaner, Pass
 from sparklog.core.commands import Application
-from sparklog.core.groups import Group, Member, OffsetToCommit
+from sparklog.core.groups.membership import Group, Member, OffsetToCommit
+from sparklog.core.maintenance.cleaner import Cleaner, Pass
 from sparklog.core.partition_change import PartitionChange
 from sparklog.core.records import (
     AgentChanged,

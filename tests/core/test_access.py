@@ -31,7 +31,7 @@ from sparklog.core.commands import (
     PartitionEpoch,
 )
 from sparklog.core.errors import ClusterAuthorizationFailed, InvalidConfig, SparklogError, TopicAuthorizationFailed
-from sparklog.core.groups import OffsetToCommit
+from sparklog.core.groups.membership import OffsetToCommit
 from sparklog.core.types import LeaderEpoch, NewSlice, Offset, PartitionIndex, TopicId
 from tests.core.decided_log import DecidedLog
 from tests.core.every_command import ANY, OF_NO_TOPIC, ORDERS, TYPES, UNKNOWN, of_topic

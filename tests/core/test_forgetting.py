@@ -19,7 +19,7 @@ from sparklog.core.commands import (
     MoveLogStart,
 )
 from sparklog.core.errors import Landed, OutOfOrderSequence, WriteLost
-from sparklog.core.groups import OffsetToCommit
+from sparklog.core.groups.membership import OffsetToCommit
 from sparklog.core.losses import version_lost
 from sparklog.core.records import LostRecords, LostVersion
 from sparklog.core.replication.append import Acks

@@ -12,8 +12,8 @@ import pytest
 from sparklog.core.commands import Application, MoveLogStart
 from sparklog.core.invariants import check, violations
 from sparklog.core.records import CommandResult
-from sparklog.core.result_table import AppliedBy
 from sparklog.core.state import ApplicationState, ClusterState, Producer, SequencedBatch, Topic
+from sparklog.core.tables.result_table import AppliedBy
 from sparklog.core.types import (
     CommandId,
     EntryNumber,

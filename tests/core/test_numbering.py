@@ -18,7 +18,7 @@ from sparklog.core.numbering import (
     records_between,
     within,
 )
-from sparklog.core.slice_table import slice_columns
+from sparklog.core.tables.slice_table import slice_columns
 from sparklog.core.types import Offset, OffsetRange, Slice
 from tests.core.planned_log import PlannedLog
 

@@ -18,7 +18,6 @@ from sparklog.core.commands import (
     MoveLogStart,
 )
 from sparklog.core.errors import InvalidInput
-from sparklog.core.positions import Position
 from sparklog.core.purgatory import (
     KnownTopic,
     Operation,
@@ -29,8 +28,9 @@ from sparklog.core.purgatory import (
     Wanted,
     is_done,
 )
+from sparklog.core.reading.positions import Position
 from sparklog.core.records import AppendedRange
-from sparklog.core.replica_fetch import standing
+from sparklog.core.replicas.fetch import standing
 from sparklog.core.types import EntryNumber, LeaderEpoch, Offset, PartitionIndex, StoreId, TopicId
 from tests.core.decided_log import RECORD_BYTES
 from tests.core.replicated_log import TOPIC, ReplicatedLog

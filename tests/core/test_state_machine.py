@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from sparklog.chain import snapshot
-from sparklog.core import column_blocks, copy_on_write, object_table, result_table, retired_table, slice_table
 from sparklog.core.apply import apply_command, apply_entry, result_of
 from sparklog.core.commands import (
     AddPartitions,
@@ -38,8 +37,9 @@ from sparklog.core.commands import (
 from sparklog.core.decide.command import decide
 from sparklog.core.invariants import check
 from sparklog.core.records import AppliedCommand, At, CommandResult, TopicDeleted
-from sparklog.core.slice_table import digest
 from sparklog.core.state import ClusterState
+from sparklog.core.tables import column_blocks, copy_on_write, object_table, result_table, retired_table, slice_table
+from sparklog.core.tables.slice_table import digest
 from sparklog.core.types import (
     CommandId,
     EntryNumber,

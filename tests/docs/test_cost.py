@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sparklog.chain.follower import READ_WIDTH
 from sparklog.chain.snapshot_writer import SNAPSHOT_EVERY
-from sparklog.core.column_blocks import MAX_BLOCK_ROWS
+from sparklog.core.tables.column_blocks import MAX_BLOCK_ROWS
 from sparklog.log.ranged_reads import RANGED_READ_BYTES
 from sparklog.log.task_objects import WriterLimits
 from sparklog.storage.s3.upload import PART_BYTES

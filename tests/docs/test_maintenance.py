@@ -17,7 +17,7 @@ from sparklog.chain.snapshot_writer import SNAPSHOT_EVERY
 from sparklog.cli.main import run_job
 from sparklog.cli.produce_files import main as produce
 from sparklog.core.checkpoints import CHECKPOINTS
-from sparklog.core.differences import DifferenceKind
+from sparklog.core.maintenance.differences import DifferenceKind
 from sparklog.maintenance.jobs import JOBS
 from sparklog.maintenance.tasks import LocalTasks
 from sparklog.spark.differences import SCHEMA

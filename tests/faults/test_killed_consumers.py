@@ -1,7 +1,8 @@
 """Consumers of one group, each a process, are killed, stopped and started while records arrive in three topics.
 
 Every record is read, and none twice in one generation. The test is for campaigns: a member that was killed keeps its
-share for a session of 6 seconds. `tests/core/test_consumer_histories.py` has the same without processes, in make test.
+share for a session of 6 seconds. `tests/core/reading/test_consumer_histories.py` has the same without processes, in
+make test.
 """
 
 from __future__ import annotations

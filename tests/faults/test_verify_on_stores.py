@@ -11,7 +11,7 @@ from rich.console import Console
 
 import sparklog
 from sparklog.client.bootstrap import init_cluster
-from sparklog.core.differences import DifferenceKind
+from sparklog.core.maintenance.differences import DifferenceKind
 from sparklog.maintenance.roll import run_roll
 from sparklog.maintenance.verify import run_verify
 from sparklog.storage.keys import CHUNKS, TOPICS, entry_key

@@ -23,8 +23,8 @@ from sparklog.client import waiting as waiting_module
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster, connect
 from sparklog.client.coordinated import Coordinated
-from sparklog.core.positions import Position
 from sparklog.core.purgatory import Records
+from sparklog.core.reading.positions import Position
 from sparklog.core.types import StoreId
 from tests.faults.faulty_store import FaultyStore
 from tests.faults.running_coordinators import SESSION_MS, RunningCoordinators, running_coordinators

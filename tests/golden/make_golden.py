@@ -31,7 +31,7 @@ from sparklog.core.commands import (
     LeaveGroup,
     ResignCoordination,
 )
-from sparklog.core.groups import OffsetToCommit
+from sparklog.core.groups.membership import OffsetToCommit
 from sparklog.core.state import FORMAT, ClusterState
 from sparklog.core.types import LeaderEpoch, Offset, PartitionIndex, StoreId
 from sparklog.maintenance.compaction import run_compaction

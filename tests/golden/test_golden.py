@@ -16,8 +16,8 @@ from sparklog.chain.read_entries import results_in
 from sparklog.client.cluster import connect
 from sparklog.core.applications import check_run
 from sparklog.core.commands import Application
-from sparklog.core.differences import DifferenceKind
 from sparklog.core.errors import InvalidProducerEpoch, UnsupportedVersion
+from sparklog.core.maintenance.differences import DifferenceKind
 from sparklog.core.records import CoordinationClaimed, OffsetsCommitted, Record
 from sparklog.core.types import EntryNumber
 from sparklog.maintenance.verify import run_verify

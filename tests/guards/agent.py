@@ -81,10 +81,10 @@ GUARDS: Final = (
     Guard(
         "report-contiguous",
         "A log end rises over what is contiguous only.",
-        "sparklog/core/replica_fetch.py",
+        "sparklog/core/replicas/fetch.py",
         "        if slice_.object_number not in checked:\n            break",
         "        if slice_.object_number not in checked:\n            continue",
-        ("tests/core/test_replica_fetch.py::test_reports_are_those_of_a_slow_twin_and_the_chain_takes_them",),
+        ("tests/core/replicas/test_fetch.py::test_reports_are_those_of_a_slow_twin_and_the_chain_takes_them",),
     ),
     Guard(
         "copy-crc",

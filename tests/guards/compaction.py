@@ -8,21 +8,23 @@ from tests.guards.guard import Guard
 
 _JOB = "tests/maintenance/test_compaction.py::"
 _BESIDE = "tests/maintenance/test_compaction_beside_others.py::"
-_CLEANER = "tests/core/test_cleaner.py::"
+_CLEANER = "tests/core/maintenance/test_cleaner.py::"
 
 GUARDS: Final = (
     Guard(
         "compaction-sealed-only",
         "Slices of append objects are not compacted: the roll may be about to rewrite them.",
-        "sparklog/core/compaction.py",
+        "sparklog/core/maintenance/compaction.py",
         '    stays = state.objects.kinds(columns["object_number"]) != ObjectKind.SEGMENT\n',
         "    stays = np.zeros(len(slices), dtype=np.bool_)\n",
-        ("tests/core/test_compaction.py::test_the_cleanable_part_ends_at_the_first_slice_that_is_not_sealed",),
+        (
+            "tests/core/maintenance/test_compaction.py::test_the_cleanable_part_ends_at_the_first_slice_that_is_not_sealed",
+        ),
     ),
     Guard(
         "compaction-min-lag",
         "Records younger than min.compaction.lag.ms stay, and so does everything behind them.",
-        "sparklog/core/compaction.py",
+        "sparklog/core/maintenance/compaction.py",
         '        stays |= columns["max_timestamp_us"] > (now_ms - config.min_compaction_lag_ms) * 1000\n',
         "        pass\n",
         (f"{_JOB}test_young_segments_wait_for_min_compaction_lag_ms",),
@@ -30,7 +32,7 @@ GUARDS: Final = (
     Guard(
         "compaction-cut-segment",
         "No tombstone goes while the log start cuts a segment, which may still have the value that it deletes.",
-        "sparklog/core/compaction.py",
+        "sparklog/core/maintenance/compaction.py",
         "None if cleaner is None or cut else",
         "None if cleaner is None else",
         (f"{_JOB}test_no_tombstone_goes_while_the_log_start_cuts_a_segment",),
@@ -38,7 +40,7 @@ GUARDS: Final = (
     Guard(
         "compaction-behind-cut",
         "A slice that the log start cuts, sealed or not, does not stop the compaction of what follows.",
-        "sparklog/core/compaction.py",
+        "sparklog/core/maintenance/compaction.py",
         "    stays[:first] = False",
         "    pass",
         (f"{_JOB}test_a_slice_that_was_cut_before_it_was_sealed_holds_nothing_up",),
@@ -46,7 +48,7 @@ GUARDS: Final = (
     Guard(
         "compaction-young-cut",
         "A slice younger than min.compaction.lag.ms holds up what is behind it, even if the log start cuts it.",
-        "sparklog/core/compaction.py",
+        "sparklog/core/maintenance/compaction.py",
         "    uncleanable = np.flatnonzero(stays)\n",
         "    uncleanable = np.flatnonzero(stays[first:]) + first\n",
         (f"{_JOB}test_a_young_segment_holds_up_what_follows_though_the_log_start_cuts_it",),
@@ -54,7 +56,7 @@ GUARDS: Final = (
     Guard(
         "compaction-clean-part",
         "What ends before the cleaner's position is clean, and left alone.",
-        "sparklog/core/compaction.py",
+        "sparklog/core/maintenance/compaction.py",
         "    if end < position:\n        return None\n",
         "",
         (f"{_JOB}test_a_lag_that_is_raised_behind_the_cleaner_leaves_what_is_clean_alone",),
@@ -74,7 +76,7 @@ GUARDS: Final = (
     Guard(
         "tombstone-delay",
         "A tombstone stays for delete.retention.ms after the first run that passed it.",
-        "sparklog/core/cleaner.py",
+        "sparklog/core/maintenance/cleaner.py",
         " if pass_.at_ms + delay_ms <= clock_ms",
         "",
         (f"{_CLEANER}test_a_delay_is_over_by_the_pass_that_was_first",),
@@ -82,7 +84,7 @@ GUARDS: Final = (
     Guard(
         "tombstone-kept-superseded",
         "No tombstone goes while a record is kept that a later one superseded.",
-        "sparklog/core/cleaner.py",
+        "sparklog/core/maintenance/cleaner.py",
         "        if self.keeps_superseded:",
         "        if False:",
         (f"{_CLEANER}test_no_delay_is_over_while_a_superseded_record_is_kept",),

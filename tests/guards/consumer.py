@@ -6,10 +6,10 @@ from typing import Final
 
 from tests.guards.guard import Guard
 
-_CORE: Final = "sparklog/core/consumer_positions.py"
+_CORE: Final = "sparklog/core/reading/consumer_positions.py"
 _READING: Final = "sparklog/client/consumer/reading.py"
 _CONSUMER: Final = "sparklog/client/consumer/consumer.py"
-_POSITIONS: Final = "tests/core/test_consumer_positions.py::"
+_POSITIONS: Final = "tests/core/reading/test_consumer_positions.py::"
 _ALONE: Final = "tests/client/test_consumer.py::"
 _GROUPS: Final = "tests/client/test_consumer_groups.py::"
 _COMMITS: Final = "tests/client/test_consumer_commits.py::"
@@ -23,7 +23,7 @@ GUARDS: Final = (
         "        kept = share.keys() & self._held.keys()",
         (
             _POSITIONS + "test_what_others_may_have_read_in_between_begins_again_from_what_is_committed",
-            "tests/core/test_consumer_histories.py::test_histories_of_consumers",
+            "tests/core/reading/test_consumer_histories.py::test_histories_of_consumers",
         ),
     ),
     Guard(

@@ -10,18 +10,18 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "holding-all-replicas",
         "A slice is held by every replica only up to the smallest log end.",
-        "sparklog/core/held_slices.py",
+        "sparklog/core/replicas/held_slices.py",
         "min(self._replicas.log_ends)",
         "max(self._replicas.log_ends)",
-        ("tests/core/test_held_slices.py::test_a_slice_is_read_where_it_was_put",),
+        ("tests/core/replicas/test_held_slices.py::test_a_slice_is_read_where_it_was_put",),
     ),
     Guard(
         "holding-unreachable",
         "Readers try stores that can't be reached last.",
-        "sparklog/core/held_slices.py",
+        "sparklog/core/replicas/held_slices.py",
         "if not store.reachable]",
         "if False]",
-        ("tests/core/test_held_slices.py::test_fenced_and_silent_stores_are_tried_last",),
+        ("tests/core/replicas/test_held_slices.py::test_fenced_and_silent_stores_are_tried_last",),
     ),
     Guard(
         "retired-stores",
@@ -29,7 +29,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "sparklog/core/forgetting.py",
         "delete_after_ms, topic.name, topic.stores)",
         "delete_after_ms, topic.name)",
-        ("tests/core/test_held_slices.py::test_what_is_retired_remembers_every_store_that_may_have_a_copy",),
+        ("tests/core/replicas/test_held_slices.py::test_what_is_retired_remembers_every_store_that_may_have_a_copy",),
     ),
     Guard(
         "topic-stores-moved",
@@ -37,7 +37,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "sparklog/core/apply.py",
         "        if change.replicas is not UNSET:",
         "        if False:",
-        ("tests/core/test_held_slices.py::test_what_is_retired_remembers_every_store_that_may_have_a_copy",),
+        ("tests/core/replicas/test_held_slices.py::test_what_is_retired_remembers_every_store_that_may_have_a_copy",),
     ),
     Guard(
         "topic-stores-format-1",

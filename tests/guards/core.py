@@ -42,19 +42,21 @@ GUARDS: Final = (
     Guard(
         "added-below-floor",
         "A command below FLOOR is unknown in the tail of the table, as it is in a block.",
-        "sparklog/core/result_table.py",
+        "sparklog/core/tables/result_table.py",
         "        if applied.n0 < self.floor:",
         "        if False:",
-        ("tests/core/test_result_table.py::test_what_is_added_below_floor_is_unknown_in_the_tail_as_in_a_block",),
+        (
+            "tests/core/tables/test_result_table.py::test_what_is_added_below_floor_is_unknown_in_the_tail_as_in_a_block",
+        ),
     ),
     Guard(
         "block-below-floor",
         "A command below FLOOR is unknown even if its block is kept.",
-        "sparklog/core/result_table.py",
+        "sparklog/core/tables/result_table.py",
         "            if n0 >= self.floor:",
         "            if True:",
         (
-            "tests/core/test_result_table.py::"
+            "tests/core/tables/test_result_table.py::"
             "test_a_block_that_lies_wholly_below_floor_goes_and_one_across_it_stays_as_it_is",
         ),
     ),
@@ -221,7 +223,7 @@ GUARDS: Final = (
     Guard(
         "floor-forgets",
         "FLOOR forgets only the results of commands that it refuses from then on.",
-        "sparklog/core/result_table.py",
+        "sparklog/core/tables/result_table.py",
         "for each in self._tail.values() if each.n0 < floor]:",
         "for each in self._tail.values()]:",
         ("tests/core/test_apply.py::test_floor_forgets_the_results_of_what_was_begun_below_it",),
@@ -240,36 +242,36 @@ GUARDS: Final = (
     Guard(
         "roll-gap",
         "A roll does not join slices across offsets that no slice covers.",
-        "sparklog/core/rolling.py",
+        "sparklog/core/maintenance/rolling.py",
         '        & (columns["start"][1:] == columns["end"][:-1])\n',
         "",
-        ("tests/core/test_rolling.py::test_nothing_is_joined_over_offsets_that_no_slice_covers",),
+        ("tests/core/maintenance/test_rolling.py::test_nothing_is_joined_over_offsets_that_no_slice_covers",),
     ),
     Guard(
         "roll-epoch",
         "A roll does not join slices of different leader epochs.",
-        "sparklog/core/rolling.py",
+        "sparklog/core/maintenance/rolling.py",
         '        & (columns["leader_epoch"][1:] == columns["leader_epoch"][:-1])\n',
         "",
-        ("tests/core/test_rolling.py::test_slices_of_two_leader_epochs_are_not_joined",),
+        ("tests/core/maintenance/test_rolling.py::test_slices_of_two_leader_epochs_are_not_joined",),
     ),
     Guard(
         "roll-high-watermark",
         "A roll leaves alone what is not on every store in sync.",
-        "sparklog/core/rolling.py",
+        "sparklog/core/maintenance/rolling.py",
         'np.searchsorted(slices.columns["end"], partition.high_watermark, side="right")',
         "len(slices)",
-        ("tests/core/test_rolling.py::test_what_is_not_on_every_in_sync_store_stays",),
+        ("tests/core/maintenance/test_rolling.py::test_what_is_not_on_every_in_sync_store_stays",),
     ),
     Guard(
         "shared-slices",
         "Two states forked from the same one do not see each other's slices.",
-        "sparklog/core/slice_table.py",
+        "sparklog/core/tables/slice_table.py",
         "    if slices[count] is not added:",
         "    if len(slices) > count + 2:",
         (
-            "tests/core/test_slice_table.py::test_two_threads_that_go_on_from_one_table_do_not_see_each_others_slices",
-            "tests/core/test_slice_table.py::test_a_table_that_goes_on_from_another_copies_no_slices_and_a_second_one_does",
+            "tests/core/tables/test_slice_table.py::test_two_threads_that_go_on_from_one_table_do_not_see_each_others_slices",
+            "tests/core/tables/test_slice_table.py::test_a_table_that_goes_on_from_another_copies_no_slices_and_a_second_one_does",
         ),
     ),
 )

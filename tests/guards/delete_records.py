@@ -21,7 +21,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "delete-records-plan-first",
         "One bad offset changes nothing in any partition.",
-        "sparklog/core/record_deletion.py",
+        "sparklog/core/maintenance/record_deletion.py",
         "    records = decide_move_log_start(state, command, at)\n",
         "    records = () if to > partition.high_watermark else decide_move_log_start(state, command, at)\n",
         (f"{_CLIENT}test_one_bad_offset_changes_nothing_anywhere",),

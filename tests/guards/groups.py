@@ -13,7 +13,7 @@ GUARDS: Final = (
     Guard(
         "group-generation",
         "Only members of the present generation commit: the partitions may be others' by now.",
-        "sparklog/core/groups.py",
+        "sparklog/core/groups/membership.py",
         "    if generation != group.generation:",
         "    if False:",
         (_TESTS + "test_only_the_present_generation_commits",),
@@ -21,7 +21,7 @@ GUARDS: Final = (
     Guard(
         "group-member",
         "Who is no member any more commits nothing.",
-        "sparklog/core/groups.py",
+        "sparklog/core/groups/membership.py",
         "    if member is None:\n        raise unknown_member(group, member_id)",
         "    if member is None:\n        return Member(member_id, (), 1, EntryNumber(0))",
         (_TESTS + "test_only_the_present_generation_commits",),
@@ -117,19 +117,19 @@ GUARDS: Final = (
     Guard(
         "group-silence-asked",
         "Time in which a process saw nothing of the chain does not count as silence of others.",
-        "sparklog/core/group_sessions.py",
+        "sparklog/core/groups/sessions.py",
         "            if asked_ms - self._signs[member.member_id].seen_ms >= member.session_timeout_ms",
         "            if now_ms - self._signs[member.member_id].seen_ms >= member.session_timeout_ms",
-        ("tests/core/test_groups.py::test_time_in_which_nobody_looked_counts_for_nobody",),
+        ("tests/core/groups/test_membership.py::test_time_in_which_nobody_looked_counts_for_nobody",),
     ),
     Guard(
         "group-heartbeat",
         "A member that sends heartbeats is not taken for silent.",
-        "sparklog/core/group_sessions.py",
+        "sparklog/core/groups/sessions.py",
         "            sign.seen_ms = now_ms",
         "            pass",
         (
-            "tests/core/test_groups.py::test_a_heartbeat_counts_as_a_renewal_does",
+            "tests/core/groups/test_membership.py::test_a_heartbeat_counts_as_a_renewal_does",
             "tests/coordinator/test_watching.py::test_a_member_of_a_group_that_sends_heartbeats_stays",
         ),
     ),
@@ -144,20 +144,20 @@ GUARDS: Final = (
     Guard(
         "group-peers-under-coordinator",
         "Members evict nobody while a coordinator hears heartbeats that the chain does not show.",
-        "sparklog/core/group_sessions.py",
+        "sparklog/core/groups/sessions.py",
         "        if coordinator.in_force or coordinator != self._coordinator:",
         "        if coordinator != self._coordinator:",
-        ("tests/core/test_groups.py::test_members_leave_evictions_to_the_coordinator_in_force",),
+        ("tests/core/groups/test_membership.py::test_members_leave_evictions_to_the_coordinator_in_force",),
     ),
     Guard(
         "group-peers-after-coordinator",
         "When a coordinator has ended, everybody has a session before others take him for silent.",
-        "sparklog/core/group_sessions.py",
+        "sparklog/core/groups/sessions.py",
         "        if coordinator.in_force or coordinator != self._coordinator:",
         "        if coordinator.in_force:",
         (
-            "tests/core/test_groups.py::test_members_leave_evictions_to_the_coordinator_in_force",
-            "tests/core/test_groups.py::test_a_coordinator_that_came_and_went_unseen_counts_as_well",
+            "tests/core/groups/test_membership.py::test_members_leave_evictions_to_the_coordinator_in_force",
+            "tests/core/groups/test_membership.py::test_a_coordinator_that_came_and_went_unseen_counts_as_well",
         ),
     ),
     Guard(
@@ -195,10 +195,10 @@ GUARDS: Final = (
     Guard(
         "group-rows-replaced",
         "A row that is committed again replaces the one in an older block.",
-        "sparklog/core/offset_table.py",
+        "sparklog/core/tables/offset_table.py",
         "        self._kill({group: np.array(sorted(keys), dtype=np.int64) for group, keys in replaced.items()})\n",
         "",
-        ("tests/core/test_offset_table.py::test_a_row_that_is_set_again_replaces_the_one_in_a_block",),
+        ("tests/core/tables/test_offset_table.py::test_a_row_that_is_set_again_replaces_the_one_in_a_block",),
     ),
     Guard(
         "group-start-committed",

@@ -199,18 +199,18 @@ GUARDS: Final = (
     Guard(
         "position-given-up",
         "A position above what an unclean election gave up is not right any more.",
-        "sparklog/core/positions.py",
+        "sparklog/core/reading/positions.py",
         "if not newest and begin <= lost.start < end)",
         "if False)",
-        ("tests/core/test_positions.py::test_e5_a_position_is_right_up_to_what_an_unclean_election_gave_up",),
+        ("tests/core/reading/test_positions.py::test_e5_a_position_is_right_up_to_what_an_unclean_election_gave_up",),
     ),
     Guard(
         "position-older-loss",
         "What was given up before a position was taken is no loss of its reader.",
-        "sparklog/core/positions.py",
+        "sparklog/core/reading/positions.py",
         "begin <= lost.start < end)",
         "lost.start < end)",
-        ("tests/core/test_positions.py::test_e5_a_position_that_was_taken_after_a_loss_is_right",),
+        ("tests/core/reading/test_positions.py::test_e5_a_position_that_was_taken_after_a_loss_is_right",),
     ),
     Guard(
         "holder-failed-last",
@@ -349,7 +349,7 @@ GUARDS: Final = (
     Guard(
         "delete-delay",
         "Objects stay for their delay after the log forgot them: readers with an older plan go on.",
-        "sparklog/core/retention.py",
+        "sparklog/core/maintenance/retention.py",
         "state.retired.due(clock_ms, topics)",
         "state.retired.due(1 << 60, topics)",
         ("tests/maintenance/test_retention.py::test_objects_go_after_the_delay_and_late_readers_are_told",),

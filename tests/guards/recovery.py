@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.guards.guard import Guard
 
-_POINT = "tests/core/test_recovery.py::"
+_POINT = "tests/core/maintenance/test_recovery.py::"
 _JOB = "tests/maintenance/test_recovery.py::"
 _SALVAGE = "tests/maintenance/test_salvage.py::"
 _COMPACTED = "tests/maintenance/test_compacted_salvage.py::"
@@ -21,7 +21,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "recovery-point-unread",
         "A recovery point does not rise over an object that was not read.",
-        "sparklog/core/recovery.py",
+        "sparklog/core/maintenance/recovery.py",
         "            to = min(to, int(unread[0])) if len(unread) else to\n",
         "",
         (f"{_POINT}test_the_point_rises_to_the_first_object_that_was_not_read_or_is_not_there_yet",),
@@ -45,7 +45,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "recovery-point-new-replica",
         "A replica of older records sets the recovery point of its store back.",
-        "sparklog/core/recovery.py",
+        "sparklog/core/maintenance/recovery.py",
         "            point = min(known.recovery_point, first)",
         "            point = known.recovery_point",
         (f"{_POINT}test_a_replica_of_older_records_sets_the_point_back_and_refuses_what_was_read_before",),

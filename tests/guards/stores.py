@@ -193,10 +193,10 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "zones",
         "Replicas of a partition are in different zones.",
-        "sparklog/core/assignment.py",
+        "sparklog/core/replicas/assignment.py",
         "in_zone[home.zone], ",
         "",
-        ("tests/core/test_assignment.py::test_replicas_are_on_different_stores_and_zones_and_leaders_even",),
+        ("tests/core/replicas/test_assignment.py::test_replicas_are_on_different_stores_and_zones_and_leaders_even",),
     ),
     Guard(
         "init-once-incarnation",

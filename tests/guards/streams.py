@@ -18,10 +18,10 @@ GUARDS: Final = (
     Guard(
         "stream-share-of-one",
         "A partition with little that is new gets at least one offset of a limit, however small its share.",
-        "sparklog/core/trigger_limits.py",
+        "sparklog/core/reading/trigger_limits.py",
         "max(1, limit * backlog // total)",
         "limit * backlog // total",
-        ("tests/core/test_trigger_limits.py::test_a_limit_is_shared_in_proportion_to_backlog",),
+        ("tests/core/reading/test_trigger_limits.py::test_a_limit_is_shared_in_proportion_to_backlog",),
     ),
     Guard(
         "stream-two-writes",
@@ -36,11 +36,11 @@ GUARDS: Final = (
     Guard(
         "stream-first-never-waits",
         "The first micro-batch of a run does not wait for the least number of offsets.",
-        "sparklog/core/trigger_limits.py",
+        "sparklog/core/reading/trigger_limits.py",
         "if self.min_offsets is None or last_ms is None or now_ms",
         "last_ms = last_ms or 0\n        if self.min_offsets is None or now_ms",
         (
-            "tests/core/test_trigger_limits.py::test_a_micro_batch_waits_for_its_least_offsets_but_not_longer_than_the_delay",
+            "tests/core/reading/test_trigger_limits.py::test_a_micro_batch_waits_for_its_least_offsets_but_not_longer_than_the_delay",
         ),
     ),
     Guard(

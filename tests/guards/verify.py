@@ -13,7 +13,7 @@ _FRAME: Final = "sparklog/maintenance/frame.py"
 _JOB_TESTS: Final = "tests/maintenance/test_verify.py"
 _CHAIN_TESTS: Final = "tests/chain/test_verify_chain.py"
 _COPY_TESTS: Final = "tests/chain/test_verify_copies.py"
-_HELD_TESTS: Final = "tests/core/test_objects_to_verify.py"
+_HELD_TESTS: Final = "tests/core/maintenance/test_objects_to_verify.py"
 
 GUARDS: Final = (
     Guard(
@@ -38,7 +38,7 @@ GUARDS: Final = (
     Guard(
         "verify-same-object",
         "Records that another object holds by now need not be in the old one.",
-        "sparklog/core/objects_to_verify.py",
+        "sparklog/core/maintenance/objects_to_verify.py",
         '    return slice_.object_number in now.columns["object_number"].tolist()',
         "    return True",
         (

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
-from sparklog.core.plan import SliceToRead
+from sparklog.core.reading.plan import SliceToRead
 from sparklog.core.types import (
     EntryNumber,
     Holder,

@@ -18,7 +18,7 @@ from sparklog.core.errors import (
     StoreUnavailable,
     UnsupportedVersion,
 )
-from sparklog.core.plan import RangeToRead, SliceToRead
+from sparklog.core.reading.plan import RangeToRead, SliceToRead
 from sparklog.core.types import (
     EntryNumber,
     Holder,

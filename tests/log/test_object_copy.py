@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 
 from sparklog.core.errors import Damaged, KeyNotFound, OutcomeUnknown, StoreFull, StoreUnavailable
-from sparklog.core.replica_fetch import ObjectToFetch
+from sparklog.core.replicas.fetch import ObjectToFetch
 from sparklog.core.types import (
     EntryNumber,
     NewObject,

@@ -27,7 +27,7 @@ from sparklog.log.task_objects import MIB, WriterLimits
 from sparklog.storage.keys import data_key, index_key
 from sparklog.storage.local.store import LocalStore
 from sparklog.storage.memory import MemoryStore
-from tests.core.java_murmur2 import partition_for_key
+from tests.core.producing.java_murmur2 import partition_for_key
 from tests.log.failing_store import WatchedStore
 from tests.log.peak_memory import LOADS, SLOW_STORE
 from tests.log.record_strategies import EPOCH, WRITTEN, batches

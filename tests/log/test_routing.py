@@ -12,7 +12,7 @@ from sparklog.core.errors import InvalidInput, RecordTooLarge, UnknownTopicOrPar
 from sparklog.core.types import PartitionIndex
 from sparklog.log.records_schema import RAW_SCHEMA, canonical
 from sparklog.log.routing import by_topic, check_sizes, cumulative_bytes, split
-from tests.core.java_murmur2 import partition_for_key
+from tests.core.producing.java_murmur2 import partition_for_key
 from tests.log.record_strategies import WRITTEN, batches, records
 
 STICKY = PartitionIndex(2)

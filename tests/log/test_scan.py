@@ -14,7 +14,7 @@ from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.core.commands import MoveLogStart
 from sparklog.core.errors import Damaged, DataLoss, KeyNotFound, SparklogError, StoreAccessDenied, StoreUnavailable
-from sparklog.core.plan import SliceToRead
+from sparklog.core.reading.plan import SliceToRead
 from sparklog.core.types import Offset, OffsetRange, PartitionIndex, StoreId, TopicId, TopicPartition
 from sparklog.log import scan
 from sparklog.log.holders import HolderFailure, NoHolderAnswers

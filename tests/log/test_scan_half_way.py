@@ -24,7 +24,7 @@ from sparklog.core.errors import (
     StoreUnavailable,
     UnknownTopicOrPartition,
 )
-from sparklog.core.plan import RangeToRead
+from sparklog.core.reading.plan import RangeToRead
 from sparklog.core.types import Holder, LeaderEpoch, NamedObject, ObjectNumber, Offset, PartitionIndex, StoreId, TopicId
 from sparklog.log import ranged_reads
 from sparklog.log.scan import Replan, scan

@@ -14,7 +14,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from sparklog.core.errors import Damaged, InvalidInput, StoreUnavailable
-from sparklog.core.plan import RangeToRead, SliceToRead
+from sparklog.core.reading.plan import RangeToRead, SliceToRead
 from sparklog.core.types import LeaderEpoch, Offset, StoreId, TimestampSource
 from sparklog.log import object_reader, ranged_reads
 from sparklog.log.index import decode_index, rebuild_index

@@ -15,7 +15,7 @@ from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.core.commands import AgentDown, AgentUp
 from sparklog.core.errors import Damaged, InvalidInput, KeyNotFound, StoreAccessDenied, StoreUnavailable
-from sparklog.core.plan import SliceToRead
+from sparklog.core.reading.plan import SliceToRead
 from sparklog.core.types import StoreId
 from sparklog.log.holders import first_answer
 from sparklog.log.scan import scan

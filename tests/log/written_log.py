@@ -11,7 +11,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from sparklog.core.plan import RangeToRead, SliceToRead
+from sparklog.core.reading.plan import RangeToRead, SliceToRead
 from sparklog.core.types import (
     EntryNumber,
     Holder,

@@ -12,9 +12,9 @@ import pyarrow as pa
 from rich.console import Console
 
 from sparklog.core.commands import HeldEnd, ReportLoss
-from sparklog.core.held_slices import slices_by_object
 from sparklog.core.invariants import check
-from sparklog.core.plan import partition_of, plan_range, topic_of
+from sparklog.core.reading.plan import partition_of, plan_range, topic_of
+from sparklog.core.replicas.held_slices import slices_by_object
 from sparklog.core.types import NamedObject, ObjectNumber, Offset, OffsetRange, Slice, StoreId
 from sparklog.log import object_reader
 from sparklog.log.index import SliceIndex, cut_to_slice

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
-from sparklog.core.differences import DifferenceKind
+from sparklog.core.maintenance.differences import DifferenceKind
 from sparklog.storage.keys import index_key
 from sparklog.storage.object_store import ObjectStore
 

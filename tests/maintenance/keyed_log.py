@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 import pyarrow as pa
 
-from sparklog.core.cleaner import Cleaner
 from sparklog.core.commands import MoveLogStart
+from sparklog.core.maintenance.cleaner import Cleaner
 from sparklog.core.types import Offset, PartitionIndex, TopicPartition
 from sparklog.maintenance.compaction import run_compaction
 from sparklog.maintenance.compaction_tasks import LeftRecords, read_keys, rewrite_stretch

@@ -13,7 +13,7 @@ from rich.console import Console
 import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
-from sparklog.core.plan import RangeToRead, partition_of, plan_range, topic_of
+from sparklog.core.reading.plan import RangeToRead, partition_of, plan_range, topic_of
 from sparklog.core.types import Offset, OffsetRange
 from sparklog.log.scan import scan
 from sparklog.maintenance.report import JobReport

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from rich.console import Console
 
-from sparklog.core.differences import DifferenceKind
+from sparklog.core.maintenance.differences import DifferenceKind
 from sparklog.core.numbering import is_dense
 from sparklog.log import index_repair
 from sparklog.maintenance.verify import VerifyReport, run_verify

@@ -9,9 +9,9 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from sparklog.core.cleaner import Cleaner, Pass
 from sparklog.core.commands import AllocateProducer, AlterTopic, FenceStore
 from sparklog.core.errors import InvalidRecord, OutOfOrderSequence, SparklogError
+from sparklog.core.maintenance.cleaner import Cleaner, Pass
 from sparklog.core.types import ObjectKind, StoreId
 from sparklog.maintenance import compaction
 from sparklog.maintenance.report import Compacted, JobReport, Outcome

@@ -11,7 +11,7 @@ import pytest
 
 from sparklog.core.commands import AlterTopic
 from sparklog.core.errors import DataLoss, OffsetOutOfRange, SparklogError
-from sparklog.core.plan import RangeToRead
+from sparklog.core.reading.plan import RangeToRead
 from sparklog.core.records import CommandResult
 from sparklog.maintenance.frame import JobFrame
 from sparklog.maintenance.report import Outcome

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from sparklog.core import retention
-from sparklog.core.column_blocks import Column
 from sparklog.core.errors import DataLoss, StoreReadOnly
+from sparklog.core.maintenance import retention
+from sparklog.core.tables.column_blocks import Column
 from sparklog.maintenance import frame
 from sparklog.maintenance.report import Outcome
 from sparklog.storage.memory import MemoryStore

@@ -10,8 +10,8 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from sparklog.core.differences import Difference, DifferenceKind
 from sparklog.core.errors import BrokerIdNotRegistered, InvalidInput, StoreReadOnly, StoreUnavailable
+from sparklog.core.maintenance.differences import Difference, DifferenceKind
 from sparklog.core.types import StoreId
 from sparklog.log.stores import Stores
 from sparklog.maintenance import verify, verify_tasks

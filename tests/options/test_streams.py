@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sparklog.core.errors import InvalidGroupId, InvalidOption
-from sparklog.core.trigger_limits import TriggerLimits
+from sparklog.core.reading.trigger_limits import TriggerLimits
 from sparklog.options.starting_offsets import EveryPartition, Latest
 from sparklog.options.streams import parse_stream_read_options, parse_stream_write_options
 from sparklog.options.typed import ConsumedByQuery

@@ -12,8 +12,8 @@ import numpy as np
 from msgspec.structs import replace
 
 from sparklog.core.commands import MoveCleaner, Submission
-from sparklog.core.compaction import PartitionToCompact, plan_compaction
-from sparklog.core.plan import RangeToRead, plan_range, slices_to_read
+from sparklog.core.maintenance.compaction import PartitionToCompact, plan_compaction
+from sparklog.core.reading.plan import RangeToRead, plan_range, slices_to_read
 from sparklog.core.state import ClusterState
 from sparklog.core.types import CommandId, Offset, OffsetRange, TopicPartition, UploadId
 from sparklog.log.scan import scan

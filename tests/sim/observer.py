@@ -43,7 +43,6 @@ from sparklog.chain.command_body import append_of
 from sparklog.chain.entry import Entry, decode_entry
 from sparklog.chain.head import Draft, Head
 from sparklog.core.commands import Append
-from sparklog.core.held_slices import Holding
 from sparklog.core.invariants import check as check_state
 from sparklog.core.partition_change import PartitionChange
 from sparklog.core.records import (
@@ -55,6 +54,7 @@ from sparklog.core.records import (
     SlicesSwapped,
     StoreRegistered,
 )
+from sparklog.core.replicas.held_slices import Holding
 from sparklog.core.replication import invariants
 from sparklog.core.state import ClusterState
 from sparklog.core.types import (

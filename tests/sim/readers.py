@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sparklog.core.errors import SparklogError, UnknownTopicOrPartition
-from sparklog.core.plan import RangeToRead, plan_range
+from sparklog.core.reading.plan import RangeToRead, plan_range
 from sparklog.core.state import ClusterState
 from sparklog.core.types import Offset, OffsetRange, TopicPartition
 from sparklog.log.scan import scan

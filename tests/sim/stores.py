@@ -22,7 +22,7 @@ from sparklog.core.errors import (
     StoreFull,
     StoreUnavailable,
 )
-from sparklog.core.plan import SliceToRead
+from sparklog.core.reading.plan import SliceToRead
 from sparklog.core.types import Holder, StoreId
 from sparklog.log.incarnation import Incarnation
 from sparklog.log.store_failures import StoreFailures

@@ -22,7 +22,7 @@ from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.client.read_plan import plan_read
 from sparklog.core.errors import InvalidInput, InvalidOption, SparklogError, UnknownTopicOrPartition
-from sparklog.core.plan import RangeToRead
+from sparklog.core.reading.plan import RangeToRead
 from sparklog.core.replication.append import Acks
 from sparklog.options.typed import ReadOptions, WriteOptions, parse_read_options, parse_write_options
 from sparklog.spark.batch_reader import BatchReader

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparklog.core.plan import WeighedRange, pack
+from sparklog.core.reading.plan import WeighedRange, pack
 from sparklog.core.types import Offset, PartitionIndex, TopicId
 
 Range = tuple[int, int, int]  # partition, start, end

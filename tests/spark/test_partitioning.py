@@ -11,7 +11,7 @@ from sparklog.client.cluster import Cluster
 from sparklog.core.errors import InvalidInput, UnknownTopicOrPartition
 from sparklog.spark import by_partition
 from sparklog.spark.partitioning import partitions_of
-from tests.core.java_murmur2 import partition_for_key
+from tests.core.producing.java_murmur2 import partition_for_key
 from tests.spark.conftest import Read, Write
 
 pytestmark = pytest.mark.spark

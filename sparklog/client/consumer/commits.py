@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 
 from sparklog.client.consumer.shares import Shares
 from sparklog.client.unawaited_commits import UnawaitedCommits
-from sparklog.core.consumer_positions import ConsumerPositions
 from sparklog.core.errors import (
     IllegalGeneration,
     InvalidInput,
@@ -20,7 +19,8 @@ from sparklog.core.errors import (
     UnknownMemberId,
     UnknownTopicOrPartition,
 )
-from sparklog.core.positions import Position
+from sparklog.core.reading.consumer_positions import ConsumerPositions
+from sparklog.core.reading.positions import Position
 from sparklog.core.types import Place, TopicPartition
 
 log = logging.getLogger("sparklog")

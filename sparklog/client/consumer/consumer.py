@@ -5,8 +5,8 @@
         consumer.poll(timeout_ms=1000)           or lists of records, by topic and partition
         consumer.poll_table(timeout_ms=1000)     or an Arrow table
 
-What a call has handed out is committed by a later call (auto-commit), or by `commit`. `core/consumer_positions.py`
-decides where to go on and what to read, `reading.py` does it.
+What a call has handed out is committed by a later call (auto-commit), or by `commit`. Where to go on and what to read
+is decided in `core/reading/consumer_positions.py`, and read by `reading.py`.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from sparklog.client.consumer.shares import without_group
 from sparklog.client.consumer.subscription import assignment, places, subscription
 from sparklog.client.groups import committed
 from sparklog.core.errors import InvalidInput, InvalidOption, Wakeup
-from sparklog.core.group_status import lag_of
-from sparklog.core.positions import Position
+from sparklog.core.groups.status import lag_of
+from sparklog.core.reading.positions import Position
 from sparklog.core.state import Partition
 from sparklog.core.types import Offset, Place, TopicPartition
 from sparklog.log.records_schema import read_schema

@@ -14,8 +14,8 @@ from typing import Final
 import pyarrow as pa
 
 from sparklog.client.connection import Connection
-from sparklog.core.consumer_positions import Unread
-from sparklog.core.plan import RangeToRead, plan_range
+from sparklog.core.reading.consumer_positions import Unread
+from sparklog.core.reading.plan import RangeToRead, plan_range
 from sparklog.core.state import ClusterState
 from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, TopicPartition
 from sparklog.log.records_schema import READ_SCHEMA

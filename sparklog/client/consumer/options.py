@@ -8,8 +8,8 @@ from typing import Any
 
 from sparklog.client.group_member import SESSION_TIMEOUT_MS
 from sparklog.core.config.key import did_you_mean
-from sparklog.core.consumer_positions import AutoOffsetReset
 from sparklog.core.errors import InvalidOption
+from sparklog.core.reading.consumer_positions import AutoOffsetReset
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,10 +16,10 @@ from sparklog.client.consumer.listener import RebalanceListener
 from sparklog.client.consumer.options import ConsumerOptions
 from sparklog.client.consumer.shares import Shares
 from sparklog.client.consumer.subscription import Assignment, Subscription, places
-from sparklog.core.consumer_positions import AutoOffsetReset, ConsumerPositions, Unread
 from sparklog.core.errors import DataLoss, InvalidInput, SparklogError, UnknownTopicOrPartition, Wakeup
-from sparklog.core.positions import Position
 from sparklog.core.purgatory import Records
+from sparklog.core.reading.consumer_positions import AutoOffsetReset, ConsumerPositions, Unread
+from sparklog.core.reading.positions import Position
 from sparklog.core.state import Partition
 from sparklog.core.types import LeaderEpoch, Offset, TopicPartition
 

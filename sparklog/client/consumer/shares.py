@@ -9,12 +9,12 @@ from sparklog.client.connection import Connection
 from sparklog.client.consumer.subscription import Assignment, Share, Subscription
 from sparklog.client.group_member import GroupMember
 from sparklog.client.groups import commit_offsets
-from sparklog.core.consumer_positions import GroupGeneration
 from sparklog.core.errors import InvalidGroupId, UnknownMemberId
-from sparklog.core.group_status import committed_offsets
-from sparklog.core.groups import CommittedOffset, check_name
-from sparklog.core.positions import Position
+from sparklog.core.groups.membership import CommittedOffset, check_name
+from sparklog.core.groups.status import committed_offsets
 from sparklog.core.purgatory import KnownTopic
+from sparklog.core.reading.consumer_positions import GroupGeneration
+from sparklog.core.reading.positions import Position
 from sparklog.core.state import ClusterState
 from sparklog.core.types import TopicPartition
 

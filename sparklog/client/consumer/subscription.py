@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sparklog.core.errors import InvalidInput, UnknownTopicOrPartition
-from sparklog.core.plan import partition_of, topic_of
 from sparklog.core.purgatory import KnownTopic
+from sparklog.core.reading.plan import partition_of, topic_of
 from sparklog.core.state import ClusterState
 from sparklog.core.types import Place, TopicId, TopicPartition
 

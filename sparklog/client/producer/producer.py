@@ -25,12 +25,12 @@ from sparklog.client.producer.waiting_records import CELLS, Header, Target, Wait
 from sparklog.client.write_plan import Durability
 from sparklog.core.commands import AllocateProducer, Submission
 from sparklog.core.errors import InvalidInput, Landed, RecordTooLarge, RequestTimedOut, SparklogError
-from sparklog.core.plan import topic_of
 from sparklog.core.producing.buffer import ProducerBuffer
 from sparklog.core.producing.flush import Commit, Failed, Flush, Renew, Upload, Work
 from sparklog.core.producing.flushes import Flushes
 from sparklog.core.producing.settings import RECORD_BYTES, ProducerSettings
 from sparklog.core.readable import duration, exact_amount
+from sparklog.core.reading.plan import topic_of
 from sparklog.core.replication.append import Acks
 from sparklog.core.state import ClusterState
 from sparklog.core.topic_names import check_not_internal

@@ -19,16 +19,16 @@ from sparklog.coordinator.page.charts import Chart, chart
 from sparklog.coordinator.page.words import span
 from sparklog.core.cluster_findings import failed_jobs, stale_snapshot
 from sparklog.core.errors import SparklogError
-from sparklog.core.plan import topic_of
 from sparklog.core.readable import counted
+from sparklog.core.reading.plan import topic_of
 from sparklog.core.records import JobRan
-from sparklog.core.replica_status import ReplicaStatus, replica_statuses
-from sparklog.core.replication_health import (
+from sparklog.core.replicas.health import (
     is_offline,
     is_under_min_isr,
     is_under_replicated,
     replication_health,
 )
+from sparklog.core.replicas.status import ReplicaStatus, replica_statuses
 from sparklog.core.state import ClusterState, Partition, Store, Topic
 from sparklog.storage.open_store import join_url
 

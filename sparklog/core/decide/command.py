@@ -96,8 +96,8 @@ from sparklog.core.errors import (
 from sparklog.core.losses import unheard_loss
 from sparklog.core.producers import by_producer
 from sparklog.core.records import At, CommandResult, JobRan, ProducerAllocated, Record
-from sparklog.core.result_table import COMMAND_ID
 from sparklog.core.state import ClusterState
+from sparklog.core.tables.result_table import COMMAND_ID
 from sparklog.core.types import EntryNumber, NewObject, ProducerId
 
 

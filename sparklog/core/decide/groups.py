@@ -20,7 +20,7 @@ from sparklog.core.errors import (
     OutOfOrderSequence,
     UnknownMemberId,
 )
-from sparklog.core.groups import (
+from sparklog.core.groups.membership import (
     Group,
     Member,
     OffsetToCommit,
@@ -30,11 +30,11 @@ from sparklog.core.groups import (
     next_generation,
     unknown_member,
 )
-from sparklog.core.positions import Position, right_up_to
 from sparklog.core.readable import counted
+from sparklog.core.reading.positions import Position, right_up_to
 from sparklog.core.records import At, GroupChanged, GroupPartitions, OffsetsCommitted, OffsetsForgotten, Record
-from sparklog.core.slice_table import topic_partition_of
 from sparklog.core.state import ClusterState
+from sparklog.core.tables.slice_table import topic_partition_of
 from sparklog.core.topic_names import check_topic_name
 from sparklog.core.types import EntryNumber, TopicId, TopicPartition
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from sparklog.core.cleaner import moved, within_log
 from sparklog.core.commands import ConfirmDeleted, MoveCleaner, MoveLogStart, RaiseFloor, Swap
 from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.config.topic import TopicConfig
@@ -11,6 +10,7 @@ from sparklog.core.decide.changes import delay_begins_ms, held_end
 from sparklog.core.decide.groups import expired as expired_offsets
 from sparklog.core.decide.groups import without_members_before
 from sparklog.core.errors import InvalidInput, OffsetOutOfRange, PolicyViolation, SwapRefused
+from sparklog.core.maintenance.cleaner import moved, within_log
 from sparklog.core.numbering import records_between
 from sparklog.core.partition_change import change_from
 from sparklog.core.readable import counted
@@ -23,8 +23,8 @@ from sparklog.core.replication.rewrites import (
     swap,
     without,
 )
-from sparklog.core.slice_table import SliceColumns, digest
 from sparklog.core.state import ClusterState, Partition
+from sparklog.core.tables.slice_table import SliceColumns, digest
 from sparklog.core.types import (
     NamedObject,
     ObjectKind,

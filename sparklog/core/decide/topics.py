@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import msgspec
 
-from sparklog.core.assignment import Assignment, assign
 from sparklog.core.commands import AddPartitions, AlterTopic, CreateCluster, CreateTopic, DeleteTopic, NewStore
 from sparklog.core.config.cluster import effective_cluster, parse_cluster_config
 from sparklog.core.config.topic import TopicConfig, merge_topic_config, parse_topic_config
@@ -23,7 +22,7 @@ from sparklog.core.errors import (
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
-from sparklog.core.groups import TopicSize
+from sparklog.core.groups.membership import TopicSize
 from sparklog.core.partition_change import PartitionChange, change_from
 from sparklog.core.readable import counted
 from sparklog.core.records import (
@@ -37,6 +36,7 @@ from sparklog.core.records import (
     TopicCreated,
     TopicDeleted,
 )
+from sparklog.core.replicas.assignment import Assignment, assign
 from sparklog.core.replication.partition import Change, Replication, created
 from sparklog.core.replication.store_changes import min_isr_changed, reachable_changed
 from sparklog.core.state import ClusterState, Topic

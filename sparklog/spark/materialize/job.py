@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 import msgspec
 
 from sparklog.core.errors import Conflict, InvalidInput, InvalidOption
-from sparklog.core.plan import topic_of
 from sparklog.core.readable import counted
+from sparklog.core.reading.plan import topic_of
 from sparklog.core.state import ClusterState, Topic
 from sparklog.core.types import Offset, OffsetRange, PartitionIndex, TopicPartition
 from sparklog.host.dice import new_id

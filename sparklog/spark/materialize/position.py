@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from sparklog.core.errors import Conflict
-from sparklog.core.positions import Position
+from sparklog.core.reading.positions import Position
 from sparklog.core.types import LeaderEpoch, Offset, PartitionIndex, TopicId
 
 _FIELD: Final = "sparklog.materialize"  # of the JSON object in the user metadata of a commit

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from sparklog.core.errors import DataLoss
-from sparklog.core.positions import right_up_to
+from sparklog.core.reading.positions import right_up_to
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, PartitionIndex
 from sparklog.spark.materialize.position import Mode, PartitionEnd, TablePosition

@@ -25,8 +25,8 @@ from sparklog.core.errors import (
     SparklogError,
     UnknownTopicOrPartition,
 )
-from sparklog.core.plan import topic_of
 from sparklog.core.readable import counted
+from sparklog.core.reading.plan import topic_of
 from sparklog.core.state import ClusterState, Topic
 from sparklog.core.topic_names import check_no_collision
 from sparklog.core.types import TopicId

@@ -29,7 +29,7 @@ from sparklog.core.errors import (
 )
 from sparklog.core.invariants import check
 from sparklog.core.records import JobRan, ProducerAllocated
-from sparklog.core.result_table import ResultTable
+from sparklog.core.tables.result_table import ResultTable
 from sparklog.core.types import CommandId, EntryNumber, Offset, PartitionIndex, ProducerId
 from tests.core.decided_log import TOPIC, A, DecidedLog, span
 from tests.core.state_contents import contents

@@ -36,7 +36,7 @@ from sparklog.core.errors import (
     UnknownMemberId,
     UnknownTopicOrPartition,
 )
-from sparklog.core.groups import Group, Member, OffsetToCommit
+from sparklog.core.groups.membership import Group, Member, OffsetToCommit
 from sparklog.core.types import EntryNumber, LeaderEpoch, Offset, OffsetRange, PartitionIndex, TopicId
 from tests.core.decided_log import TOPIC, A, DecidedLog, place
 from tests.core.state_contents import contents

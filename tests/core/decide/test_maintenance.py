@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from sparklog.core import copy_on_write
 from sparklog.core.commands import (
     AlterTopic,
     ConfirmDeleted,
@@ -31,6 +30,7 @@ from sparklog.core.errors import (
     UnknownTopicOrPartition,
 )
 from sparklog.core.records import FloorRaised, LogStartMoved, ObjectsDeleted, SlicesSwapped
+from sparklog.core.tables import copy_on_write
 from sparklog.core.types import (
     EntryNumber,
     Holder,

@@ -18,7 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from sparklog.core.cleaner import Cleaner
+from sparklog.core.maintenance.cleaner import Cleaner
 from sparklog.core.replication.partition import Replication
 from sparklog.core.types import OffsetRange, PartitionIndex, Slice
 

@@ -11,7 +11,7 @@ from rich.console import Console
 
 from sparklog.client.stores import add_store
 from sparklog.core.errors import Landed
-from sparklog.core.held_slices import holders_of, named_object
+from sparklog.core.replicas.held_slices import holders_of, named_object
 from sparklog.core.replication.partition import Replication
 from sparklog.core.types import OffsetRange
 from sparklog.maintenance.compaction import run_compaction

@@ -28,7 +28,7 @@ from sparklog.spark.produce.bad_rows import BadRows, OnBadRow
 from sparklog.spark.produce.rows import RowMapping
 from sparklog.spark.produce.source import Source
 from sparklog.spark.produce.topics import NewTopic
-from tests.core.java_murmur2 import partition_for_key
+from tests.core.producing.java_murmur2 import partition_for_key
 from tests.spark.produce.produce_runs import Runs
 from tests.spark.produce.produce_runs import produce as produce
 

@@ -8,8 +8,8 @@ import uuid
 import pytest
 
 from sparklog.core.errors import InvalidInput, UnsupportedVersion
-from sparklog.core.positions import Position
-from sparklog.core.stream_positions import StreamPositions, to_json
+from sparklog.core.reading.positions import Position
+from sparklog.core.reading.stream_positions import StreamPositions, to_json
 from sparklog.core.types import LeaderEpoch, Offset, PartitionIndex, TopicId
 from sparklog.spark.offset_log import ends_of, open_checkpoint, positions_in
 from sparklog.storage.memory import MemoryStore

@@ -22,8 +22,8 @@ from sparklog.core.errors import (
     UnknownTopicOrPartition,
     UnsupportedVersion,
 )
-from sparklog.core.stream_positions import StreamPositions, from_json
-from sparklog.core.trigger_limits import TriggerLimits
+from sparklog.core.reading.stream_positions import StreamPositions, from_json
+from sparklog.core.reading.trigger_limits import TriggerLimits
 from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, PartitionIndex, TopicId, TopicPartition
 from sparklog.spark.schema import records_schema
 from sparklog.spark.source import SparklogDataSource

@@ -1,0 +1,88 @@
+"""What deleting records by offset would do to the partitions of a topic (R-05, Kafka's DeleteRecords)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+import numpy as np
+
+from sparklog.core.apply import apply
+from sparklog.core.commands import MoveLogStart
+from sparklog.core.decide.maintenance import decide_move_log_start
+from sparklog.core.errors import InvalidInput, OffsetOutOfRange
+from sparklog.core.numbering import most_records
+from sparklog.core.reading.plan import partition_of, topic_of
+from sparklog.core.records import At
+from sparklog.core.state import ClusterState
+from sparklog.core.types import EntryNumber, ObjectNumber, Offset, OffsetRange, PartitionIndex, TopicPartition
+
+
+class RecordDeletion(msgspec.Struct, frozen=True, kw_only=True):
+    """One partition: its log start goes from `before` to `after`, and `records` are gone with that (at most, if `after`
+    cuts a compacted segment).
+
+    The offsets are equal if the log start is that high already. `objects` are no longer named by any slice then; they
+    have `size_bytes` on each store that holds them, and may be deleted once the clock has passed `delete_after_ms`.
+    """
+
+    topic: str
+    command: MoveLogStart
+    before: Offset
+    after: Offset
+    records: int
+    objects: int = 0
+    size_bytes: int = 0
+    delete_after_ms: int | None = None
+
+    @property
+    def place(self) -> str:
+        return f"{self.topic}-{self.command.partition}"
+
+
+def plan_record_deletion(
+    state: ClusterState, topic: str, offsets: Mapping[int, int | None], now_ms: int
+) -> list[RecordDeletion]:
+    """What becomes of each partition if its records below the offset go. None stands for the high watermark.
+
+    The partitions are in ascending order; an object counts for the partition with which its last slice goes. The plan
+    is decided and applied as the commands would be, on a fork of the state. Raises UnknownTopicOrPartition,
+    OffsetOutOfRange and PolicyViolation, as the first of them would; InvalidInput if no partition is named.
+    """
+    if not offsets:
+        raise InvalidInput(f"of which partitions of topic {topic} are records to be deleted? none is named")
+    fork = state.fork()
+    return [_planned(fork, topic, number, offsets[number], now_ms) for number in sorted(offsets)]
+
+
+def _planned(state: ClusterState, topic: str, number: int, offset: int | None, now_ms: int) -> RecordDeletion:
+    """Plan one partition, and apply that to `state`."""
+    partition = partition_of(state, topic_of(state, topic), number)
+    before = partition.log_start
+    to = partition.high_watermark if offset is None else offset
+    if to < 0:
+        raise OffsetOutOfRange(f"{topic}-{number}: wanted an offset from 0, or -1 for the high watermark, found {to}")
+    command = MoveLogStart(partition.topic_id, PartitionIndex(number), Offset(to))
+    at = At(EntryNumber(state.n + 1), now_ms)
+    records = decide_move_log_start(state, command, at)
+    if not records:
+        return RecordDeletion(topic=topic, command=command, before=before, after=before, records=0)
+    key = TopicPartition(command.topic_id, command.partition)
+    goes = OffsetRange(before, command.to)
+    slices = state.slices.find(key, goes).columns
+    for record in records:
+        apply(state, record, at)
+    retired = [
+        number for number in np.unique(slices["object_number"]).tolist() if ObjectNumber(number) in state.retired
+    ]
+    named = [state.objects.get(ObjectNumber(number)) for number in retired]
+    return RecordDeletion(
+        topic=topic,
+        command=command,
+        before=before,
+        after=command.to,
+        records=most_records(slices, goes),
+        objects=len(retired),
+        size_bytes=sum(object_.size_bytes + object_.index_size_bytes for object_ in named if object_ is not None),
+        delete_after_ms=records[0].delete_after_ms if retired else None,
+    )

@@ -1,0 +1,292 @@
+"""Where a consumer goes on in each of its partitions: rebalances, resets, seeks, pauses and turns, without I/O.
+
+    change = positions.change(share, generation)     what a new share would take and bring
+    positions.take(change)
+    positions.begin(state, committed)                where it begins in partitions that are new to it
+    for unread in positions.unread(state):           what can be read now, first where it read longest ago
+        positions.has_read(unread.key, position)     its caller has been given everything below
+    positions.to_commit()
+
+A position says what the caller was given, not what was fetched, so a commit of it never names a record that the caller
+has not seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+import msgspec
+
+from sparklog.core.decide.append import existing_partition
+from sparklog.core.errors import DataLoss, OffsetOutOfRange
+from sparklog.core.groups.membership import CommittedOffset
+from sparklog.core.reading.positions import Position, right_up_to
+from sparklog.core.state import ClusterState, Partition
+from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, TopicId, TopicPartition
+
+
+class AutoOffsetReset(StrEnum):
+    """Where a consumer begins without a committed offset, and goes on if its position is not in the log (Kafka's)."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+    NONE = "none"  # nowhere: it is an error
+
+
+class GroupGeneration(msgspec.Struct, frozen=True):
+    """A generation of a group. A group that was deleted and created again has another `group_number`."""
+
+    group_number: int
+    number: int
+
+    def follows(self, before: GroupGeneration | None) -> bool:
+        """Whether no generation lies between the two."""
+        return before is not None and (before.group_number, before.number + 1) == (self.group_number, self.number)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A new share of the partitions, with the names of their topics, and how it differs from the present one."""
+
+    share: Mapping[TopicPartition, str]
+    generation: GroupGeneration | None
+    revoked: tuple[TopicPartition, ...]
+    assigned: tuple[TopicPartition, ...]
+
+
+class Unread(msgspec.Struct, frozen=True):
+    """Offsets of a partition that can be read now, from the consumer's position on; at least one."""
+
+    key: TopicPartition
+    topic: str
+    offsets: OffsetRange
+
+    def after(self, offset: Offset) -> Unread:
+        """What is left of it from this offset on, perhaps nothing."""
+        return Unread(self.key, self.topic, OffsetRange(offset, max(offset, self.offsets.end)))
+
+
+@dataclass(slots=True)
+class _HeldPartition:
+    """A partition that the consumer holds. `offset` is None until `begin` has decided where to start."""
+
+    topic: str
+    offset: Offset | None = None
+    leader_epoch: LeaderEpoch = LeaderEpoch(0)
+    committed: Offset | None = None
+    paused: bool = False
+
+
+class ConsumerPositions:
+    """The partitions of one consumer. `warnings` collects what should be logged; the shell empties it.
+
+    `known` is how many partitions each topic had when the consumer subscribed: those that come later were empty then,
+    so LATEST begins at their start.
+    """
+
+    def __init__(
+        self, chain_id: str, reset: AutoOffsetReset, known: Mapping[TopicId, int], *, fail_on_data_loss: bool = True
+    ) -> None:
+        self.generation: GroupGeneration | None = None
+        self.warnings: list[str] = []
+        self._chain_id = chain_id
+        self._reset = reset
+        self._known = known
+        self._fail_on_data_loss = fail_on_data_loss
+        self._held: dict[TopicPartition, _HeldPartition] = {}  # the one that was read longest ago first
+
+    # ---- its share ------------------------------------------------------------------------------
+
+    def change(self, share: Mapping[TopicPartition, str], generation: GroupGeneration | None) -> Change | None:
+        """What would change with this share; None if it is the present one.
+
+        A partition that stays keeps its position if no generation of the group lies between: nobody else can have read
+        it. Otherwise others may have, so it is given up, and begins again from what is committed. Without a group
+        (`generation` None), every partition that stays keeps its position.
+        """
+        if generation == self.generation and share.keys() == self._held.keys():
+            return None
+        is_next = generation is None or generation == self.generation or generation.follows(self.generation)
+        kept = share.keys() & self._held.keys() if is_next else frozenset()
+        revoked = tuple(key for key in sorted(self._held) if key not in kept)
+        assigned = tuple(key for key in sorted(share) if key not in kept)
+        return Change(dict(share), generation, revoked, assigned)
+
+    def take(self, change: Change) -> None:
+        """Give up and take over partitions."""
+        for key in change.revoked:
+            del self._held[key]
+        for key in change.assigned:
+            self._held[key] = _HeldPartition(change.share[key])
+        self.generation = change.generation
+
+    @property
+    def share(self) -> dict[TopicPartition, str]:
+        """The partitions, with the names of their topics, in ascending order."""
+        return {key: self._held[key].topic for key in sorted(self._held)}
+
+    # ---- where it goes on -----------------------------------------------------------------------
+
+    def begin(
+        self, state: ClusterState, committed: Mapping[TopicPartition, CommittedOffset]
+    ) -> dict[TopicPartition, Position]:
+        """Decide where to begin in the partitions that are new: as committed, else as the reset policy says.
+
+        Returns the positions that depend on when the consumer came (LATEST). A group should commit them at once: a
+        member that took over before the first commit would begin at a later end, and what lies between would be read by
+        nobody. Raises OffsetOutOfRange if nothing is committed and the policy is NONE.
+        """
+        at_end: dict[TopicPartition, Position] = {}
+        for key, held in self._held.items():
+            partition = state.partitions.get(key)
+            if held.offset is not None or partition is None:
+                continue
+            row = committed.get(key)
+            if row is not None:
+                held.offset, held.leader_epoch, held.committed = row.offset, row.leader_epoch, row.offset
+                continue
+            is_new = key.partition >= self._known.get(key.topic_id, 0)
+            found = "found no committed offset"
+            held.offset = self._reset_to(partition, self._name(key), found, from_start=is_new)
+            held.leader_epoch = partition.replication.leader_epoch
+            if self._reset is AutoOffsetReset.LATEST:
+                at_end[key] = self._position(key, held.offset, held.leader_epoch)
+        return at_end
+
+    def decide_again(self, keys: Collection[TopicPartition]) -> None:
+        """Leave open where to begin in these: the group did not take the beginning."""
+        for key in keys:
+            self._held[key].offset = None
+
+    @property
+    def is_undecided(self) -> bool:
+        """Whether there is a partition in which `begin` has to decide."""
+        return any(held.offset is None for held in self._held.values())
+
+    def position(self, key: TopicPartition) -> Position | None:
+        """Where the consumer goes on in a partition of its share; None until `begin`."""
+        held = self._held[key]
+        return None if held.offset is None else self._position(key, held.offset, held.leader_epoch)
+
+    def has_read(self, key: TopicPartition, offset: Offset, leader_epoch: LeaderEpoch) -> None:
+        """The caller was given everything below `offset`, as the log was under this leader epoch."""
+        held = self._held[key]
+        held.offset, held.leader_epoch = offset, leader_epoch
+
+    def seek(self, state: ClusterState, targets: Mapping[TopicPartition, Callable[[Partition], int]]) -> None:
+        """Go on at these offsets, which follow from the partitions as they are: at all of them, or at none.
+
+        Raises OffsetOutOfRange unless they are from the log start to the high watermark, UnknownTopicOrPartition.
+        """
+        wanted = []
+        for key, target in targets.items():
+            partition = existing_partition(state, key)
+            offset = target(partition)
+            if not partition.log_start <= offset <= partition.high_watermark:
+                raise OffsetOutOfRange(
+                    f"{self._name(key)}: wanted to go on at offset {offset}, the log has [{partition.log_start}, "
+                    f"{partition.high_watermark}); seek_to_beginning and seek_to_end go to its ends"
+                )
+            wanted.append((key, partition, Offset(offset)))
+        for key, partition, offset in wanted:
+            self._go(self._held[key], partition, offset)
+
+    def unread(self, state: ClusterState) -> Iterator[Unread]:
+        """What can be read now, first where the consumer read longest ago.
+
+        Partitions that are gone are left out, and those in which it is not decided where to begin. A position that is
+        not in the log is reset on the way. Raises OffsetOutOfRange if the policy is NONE, DataLoss if what the consumer
+        has read was given up since and `fail_on_data_loss` is true, and as `right_up_to`.
+        """
+        for key, held in list(self._held.items()):
+            partition = state.partitions.get(key)
+            if partition is None or held.paused or held.offset is None:
+                continue
+            at = self._checked(state, key, held, held.offset, partition)
+            if at < partition.high_watermark:
+                yield Unread(key, held.topic, OffsetRange(at, partition.high_watermark))
+
+    def had_turn(self, keys: Collection[TopicPartition]) -> None:
+        """Let the other partitions come first from now on."""
+        for key in keys:
+            self._held[key] = self._held.pop(key)
+
+    def awaited(self) -> tuple[Position, ...]:
+        """The positions at which the consumer waits for records: paused partitions have none."""
+        unpaused = (self.position(key) for key, held in self._held.items() if not held.paused)
+        return tuple(position for position in unpaused if position is not None)
+
+    # ---- pauses ---------------------------------------------------------------------------------
+
+    def pause(self, key: TopicPartition, *, paused: bool = True) -> None:
+        """Read nothing of this partition, or read it again."""
+        self._held[key].paused = paused
+
+    @property
+    def paused(self) -> tuple[TopicPartition, ...]:
+        """The partitions that are paused, in ascending order."""
+        return tuple(key for key in sorted(self._held) if self._held[key].paused)
+
+    # ---- commits --------------------------------------------------------------------------------
+
+    def to_commit(self) -> dict[TopicPartition, Position]:
+        """The positions that differ from what is committed."""
+        found = {}
+        for key, held in self._held.items():
+            position = self.position(key)
+            if position is not None and position.offset != held.committed:
+                found[key] = position
+        return found
+
+    def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """These offsets are committed by now. Partitions that were given up meanwhile are left out."""
+        for key, offset in offsets.items():
+            if key in self._held:
+                self._held[key].committed = Offset(offset)
+
+    # ---- inside ---------------------------------------------------------------------------------
+
+    def _checked(
+        self, state: ClusterState, key: TopicPartition, held: _HeldPartition, at: Offset, partition: Partition
+    ) -> Offset:
+        """The position, after it was compared with the log. Raises as `unread`."""
+        right = right_up_to(state, self._position(key, at, held.leader_epoch))
+        if right < at:
+            found = (
+                f"{self._name(key)}: this consumer has read up to offset {at}, and an unclean election gave up records "
+                f"from {right} on"
+            )
+            if self._fail_on_data_loss:
+                raise DataLoss(f"{found}: seek to {right}, or set fail_on_data_loss=False, to go on with what is there")
+            self.warnings.append(f"{found}: it goes on at {right}")
+            self._go(held, partition, right)
+            at = right
+        if not partition.log_start <= at <= partition.next_offset:
+            found = f"the position is {at}, the log has [{partition.log_start}, {partition.high_watermark})"
+            to = self._reset_to(partition, self._name(key), found)
+            self.warnings.append(f"{self._name(key)}: {found}: it goes on at {to} (auto_offset_reset={self._reset})")
+            self._go(held, partition, to)
+            at = to
+        return at
+
+    def _reset_to(self, partition: Partition, name: str, found: str, *, from_start: bool = False) -> Offset:
+        match self._reset:
+            case AutoOffsetReset.EARLIEST:
+                return partition.log_start
+            case AutoOffsetReset.LATEST:
+                return partition.log_start if from_start else partition.high_watermark
+            case AutoOffsetReset.NONE:
+                raise OffsetOutOfRange(
+                    f"{name}: {found}, and auto_offset_reset=none: seek, or set it to earliest or latest"
+                )
+
+    def _position(self, key: TopicPartition, offset: Offset, leader_epoch: LeaderEpoch) -> Position:
+        return Position(self._chain_id, key.topic_id, key.partition, offset, leader_epoch)
+
+    def _go(self, held: _HeldPartition, partition: Partition, to: Offset) -> None:
+        held.offset, held.leader_epoch = to, partition.replication.leader_epoch
+
+    def _name(self, key: TopicPartition) -> str:
+        return f"{self._held[key].topic}-{key.partition}"

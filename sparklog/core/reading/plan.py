@@ -1,0 +1,296 @@
+"""From an offset range of a partition to the slices that hold it, and from many ranges to tasks."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Sequence
+from itertools import pairwise
+from operator import itemgetter
+
+import msgspec
+import numpy as np
+
+from sparklog.core.config.key import did_you_mean
+from sparklog.core.errors import OffsetOutOfRange, UnknownTopicOrPartition
+from sparklog.core.numbering import offset_behind, records_between
+from sparklog.core.readable import numbered
+from sparklog.core.reading.positions import Position
+from sparklog.core.replicas.held_slices import Holding, named_object
+from sparklog.core.state import ClusterState, Partition, Topic
+from sparklog.core.tables.slice_table import SliceColumns
+from sparklog.core.types import (
+    LeaderEpoch,
+    NamedObject,
+    Offset,
+    OffsetRange,
+    PartitionIndex,
+    Slice,
+    StoreId,
+    TopicId,
+    TopicPartition,
+)
+
+
+class SliceToRead(msgspec.Struct, frozen=True, array_like=True):
+    """A slice, the object it lies in, and the stores that hold it, the first one to be tried first."""
+
+    slice: Slice
+    object: NamedObject
+    stores: tuple[StoreId, ...]
+
+
+class RangeToRead(msgspec.Struct, frozen=True, array_like=True):
+    """Offsets [start, end) of one partition, and the slices that cover them, ascending.
+
+    It was planned with the state of cluster `chain_id` at chain position `position`, in which the partition was at
+    `leader_epoch`. `lost`: what of the range an unclean election gave up.
+    """
+
+    topic: str
+    topic_id: TopicId
+    partition: PartitionIndex
+    start: Offset
+    end: Offset
+    slices: tuple[SliceToRead, ...]
+    position: int
+    chain_id: str
+    leader_epoch: LeaderEpoch
+    lost: tuple[OffsetRange, ...] = ()
+
+    def position_at(self, offset: Offset) -> Position:
+        """The position of a reader that has read the range up to `offset`."""
+        return Position(self.chain_id, self.topic_id, self.partition, offset, self.leader_epoch)
+
+
+class WeighedRange(msgspec.Struct, frozen=True, array_like=True):
+    """Offsets [start, end) of a partition, their stored bytes and their records, for sizing tasks.
+
+    `marks`: how many records of the range lie before these offsets, ascending from (start, 0) to (end, all of them).
+    The records between two marks count as evenly spread, which they may not be inside a compacted slice. None if every
+    offset has a record.
+    """
+
+    topic_id: TopicId
+    partition: PartitionIndex
+    start: Offset
+    end: Offset
+    size_bytes: int
+    marks: tuple[tuple[int, int], ...] | None = None
+
+    @property
+    def records(self) -> int:
+        """How many records the range holds."""
+        return records_between(self.start, self.end) if self.marks is None else self.marks[-1][1]
+
+    def behind(self, records: int) -> Offset:
+        """The offset behind the first `records` records."""
+        if self.marks is None:
+            return offset_behind(self.start, records)
+        if records == self.records:
+            return self.end
+        at = bisect_right(self.marks, records, key=itemgetter(1))
+        (low, before), (high, after) = self.marks[at - 1 : at + 1]
+        return Offset(low + (high - low) * (records - before) // (after - before))
+
+
+def topic_of(state: ClusterState, name: str, *, advice: str = "") -> Topic:
+    """The topic of this name. Raises `unknown_topic`."""
+    topic = state.topic_named(name)
+    if topic is None:
+        raise unknown_topic(name, state.topic_ids, advice=advice)
+    return topic
+
+
+def unknown_topic(name: str, topics: Iterable[str], *, advice: str = "") -> UnknownTopicOrPartition:
+    """An error that lists the topics and suggests the one most like `name`; `advice` ends it if none is like it."""
+    known = sorted(topics)
+    shown = ", ".join(known[:10]) + (f" and {len(known) - 10} more" if len(known) > 10 else "")
+    hint = did_you_mean(name, known) or advice
+    return UnknownTopicOrPartition(f"wanted topic {name!r}, the cluster has {shown or 'no topics'}{hint}")
+
+
+def partition_of(state: ClusterState, topic: Topic, partition: int) -> Partition:
+    """A partition of a topic. Raises UnknownTopicOrPartition."""
+    existing = state.partition(topic.topic_id, partition)
+    if existing is None:
+        raise UnknownTopicOrPartition(
+            f"wanted partition {partition} of topic {topic.name}, it has {numbered(topic.partitions)}"
+        )
+    return existing
+
+
+def chosen_partitions(state: ClusterState, topic: Topic, chosen: Collection[int]) -> list[Partition]:
+    """The partitions with these numbers, or all if `chosen` is empty. Raises UnknownTopicOrPartition."""
+    return [partition_of(state, topic, number) for number in chosen] if chosen else state.partitions_of(topic)
+
+
+def check_range(topic: str, partition: Partition, start: int, end: int) -> OffsetRange:
+    """[start, end) if it lies between log start and high watermark, else OffsetOutOfRange (S-10)."""
+    if start > end:
+        raise OffsetOutOfRange(f"{topic}-{partition.partition}: the start {start} is greater than the end {end}")
+    if start < partition.log_start or end > partition.high_watermark:
+        raise OffsetOutOfRange(
+            f"{topic}-{partition.partition}: wanted [{start}, {end}), the readable range is "
+            f"[{partition.log_start}, {partition.high_watermark})"
+        )
+    return OffsetRange(Offset(start), Offset(end))
+
+
+def plan_range(
+    state: ClusterState, topic: Topic, partition: int, offsets: OffsetRange, most_slices: int | None = None
+) -> RangeToRead:
+    """The slices that cover `offsets`, which must lie between log start and high watermark.
+
+    With `most_slices`, the range may end earlier: where the slice after that many begins.
+    """
+    key = TopicPartition(topic.topic_id, PartitionIndex(partition))
+    planned = state.partitions[key]
+    slices = state.slices.find(key, offsets) if offsets.start < offsets.end else None
+    if slices is not None and most_slices is not None and len(slices) > most_slices:
+        rest = max(offsets.start, int(slices.columns["start"][most_slices]))
+        offsets, slices = OffsetRange(offsets.start, Offset(rest)), slices.rows(0, most_slices)
+    return RangeToRead(
+        topic.name,
+        topic.topic_id,
+        key.partition,
+        offsets.start,
+        offsets.end,
+        slices_to_read(state, planned, () if slices is None else slices),
+        state.n,
+        state.chain_id,
+        planned.replication.leader_epoch,
+        tuple(lost for lost in planned.replication.lost if lost.start < offsets.end and lost.end > offsets.start),
+    )
+
+
+def slices_to_read(state: ClusterState, partition: Partition, slices: Iterable[Slice]) -> tuple[SliceToRead, ...]:
+    """Slices of a partition with their objects, and where these can be read."""
+    holding = Holding(state, partition)
+    readable = []
+    for slice_ in slices:
+        named = named_object(state, slice_)
+        readable.append(SliceToRead(slice_, named, holding.of(slice_.end, named.object.holders)))
+    return tuple(readable)
+
+
+def weigh(state: ClusterState, topic_id: TopicId, partition: PartitionIndex, offsets: OffsetRange) -> WeighedRange:
+    """The range with its stored bytes and records; a slice that lies partly in it counts by its share of offsets."""
+    slices = state.slices.find(TopicPartition(topic_id, partition), offsets)
+    marks = _marks(slices, offsets)
+    return WeighedRange(topic_id, partition, offsets.start, offsets.end, _stored_bytes(slices, offsets), marks)
+
+
+def _marks(slices: SliceColumns, offsets: OffsetRange) -> tuple[tuple[int, int], ...] | None:
+    starts, ends, records = (slices.columns[name] for name in ("start", "end", "records"))
+    dense = records == ends - starts
+    if dense.all():
+        return None
+    begins_run = np.ones(len(slices), dtype=np.bool_)
+    begins_run[1:] = ~dense[1:] | ~dense[:-1] | (starts[1:] != ends[:-1])
+    marks = [(int(offsets.start), 0)]
+    for low, high in pairwise([*np.flatnonzero(begins_run).tolist(), len(slices)]):
+        start, end = max(int(starts[low]), offsets.start), min(int(ends[high - 1]), offsets.end)
+        before = marks[-1][1]
+        share = int(records[low:high].sum()) * (end - start) // int(ends[high - 1] - starts[low])
+        marks += [(start, before), (end, before + max(share, 1))]
+    marks.append((int(offsets.end), marks[-1][1]))
+    return tuple(dict.fromkeys(marks))
+
+
+def _stored_bytes(slices: SliceColumns, offsets: OffsetRange) -> int:
+    if not len(slices):
+        return 0
+    lengths = slices.columns["length"]
+    total = int(lengths.sum())
+    for row, cut in (
+        (0, records_between(int(slices.columns["start"][0]), offsets.start)),
+        (-1, records_between(offsets.end, int(slices.columns["end"][-1]))),
+    ):
+        if cut > 0:
+            whole = records_between(int(slices.columns["start"][row]), int(slices.columns["end"][row]))
+            total -= int(lengths[row]) * cut // whole
+    return max(total, 0)
+
+
+def offset_behind_bytes(state: ClusterState, key: TopicPartition, offsets: OffsetRange, size_bytes: int) -> Offset:
+    """Where about the first `size_bytes` stored bytes of a range end; the range has at least one offset more.
+
+    The bytes of a slice count as evenly spread over its offsets.
+    """
+    left = size_bytes
+    for slice_ in state.slices.walk(key, offsets):
+        start, end = max(slice_.start, offsets.start), min(slice_.end, offsets.end)
+        whole = slice_.end - slice_.start
+        own = slice_.length * (end - start) // whole
+        if own > left:
+            reached = start + whole * left // slice_.length
+            return Offset(min(max(reached, offsets.start + 1), offsets.end))
+        left -= own
+    return offsets.end
+
+
+def pack(
+    ranges: Sequence[WeighedRange], max_bytes: int, max_records: int | None = None, min_tasks: int | None = None
+) -> list[list[WeighedRange]]:
+    """Tasks of about `max_bytes` each: large ranges are cut, small ones share a task. Order is kept.
+
+    Ranges come ordered by (topic, partition, start). A task holds at most `max_records` records (about that many of
+    compacted slices). If there are
+    fewer tasks than `min_tasks`, ranges are cut further in proportion to their records, as Spark's Kafka source does.
+    """
+    ranges = [range_ for range_ in ranges if range_.start < range_.end]
+    cut = [part for range_ in ranges for part in _cut(range_, _pieces(range_, max_bytes, max_records))]
+    tasks = _packed(cut, max_bytes, max_records)
+    if min_tasks is None or len(tasks) >= min_tasks or not ranges:
+        return tasks
+    return [
+        [part]
+        for range_, share in zip(ranges, _shares(ranges, min_tasks), strict=True)
+        for part in _cut(range_, max(share, _pieces(range_, max_bytes, max_records)))
+    ]
+
+
+def _shares(ranges: Sequence[WeighedRange], tasks: int) -> list[int]:
+    """How many tasks each range gets: small ranges get one each, the others share the rest by their records."""
+    records = [range_.records for range_ in ranges]
+    total = sum(records)
+    small = [_share(count, total, tasks) == 1 for count in records]
+    others = sum(count for count, is_small in zip(records, small, strict=True) if not is_small)
+    rest = max(1, tasks - sum(small))
+    return [1 if is_small else _share(count, others, rest) for count, is_small in zip(records, small, strict=True)]
+
+
+def _share(records: int, total: int, tasks: int) -> int:
+    return max(1, (2 * records * tasks + total) // (2 * total))  # rounded half up, as Java does
+
+
+def _pieces(range_: WeighedRange, max_bytes: int, max_records: int | None) -> int:
+    by_bytes = -(-range_.size_bytes // max_bytes)
+    by_records = -(-range_.records // max_records) if max_records else 1
+    return max(1, by_bytes, by_records)
+
+
+def _cut(range_: WeighedRange, pieces: int) -> Iterable[WeighedRange]:
+    records = range_.records
+    pieces = min(pieces, records)
+    edges = [records * index // pieces for index in range(pieces + 1)]
+    for low, high in pairwise(edges):
+        # The shares add up to the whole.
+        share = range_.size_bytes * high // records - range_.size_bytes * low // records
+        start, end = range_.start if low == 0 else range_.behind(low), range_.behind(high)
+        marks = None if range_.marks is None else ((int(start), 0), (int(end), high - low))
+        yield WeighedRange(range_.topic_id, range_.partition, start, end, share, marks)
+
+
+def _packed(ranges: Iterable[WeighedRange], max_bytes: int, max_records: int | None) -> list[list[WeighedRange]]:
+    tasks: list[list[WeighedRange]] = []
+    size_bytes = records = 0
+    for range_ in ranges:
+        own = range_.records
+        full = size_bytes + range_.size_bytes > max_bytes or (max_records is not None and records + own > max_records)
+        if not tasks or full:
+            tasks.append([])
+            size_bytes = records = 0
+        tasks[-1].append(range_)
+        size_bytes, records = size_bytes + range_.size_bytes, records + own
+    return tasks

@@ -1,0 +1,214 @@
+"""All data objects that slices name, by the number the chain gave them: blocks of columns plus a tail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sparklog.core.tables.column_blocks import Block, Column, make_block, tidied, without_rows
+from sparklog.core.tables.copy_on_write import CopyOnWriteMap
+from sparklog.core.types import (
+    Holder,
+    NamedObject,
+    NewObject,
+    ObjectKind,
+    ObjectNumber,
+)
+
+TAIL_ROWS = 8192
+ORDER = ("number",)
+
+# A column has the name of the field of `NewObject` that it holds, if it holds one.
+DTYPES: Mapping[str, str] = {
+    "number": "i8",
+    "kind": "i1",
+    "n0": "i8",
+    "upload_high": "u8",  # the upload id's 32 hex digits as two integers
+    "upload_low": "u8",
+    "topic_id": "i4",
+    "size_bytes": "i8",
+    "crc32c": "u4",
+    "index_size_bytes": "i4",
+    "index_crc32c": "u4",
+    "holders": "i4",  # row of `holder_sets`
+    "partition": "i4",  # -1 in the columns: none
+    "base_offset": "i8",
+    "leader_epoch": "i4",
+    "slices": "i4",  # how many slices named it first
+}
+
+_SAME_AS_FIELDS = [name for name in DTYPES if name in NewObject.__struct_fields__ and name != "holders"]
+_UNSEALED: Mapping[str, None] = {"partition": None, "base_offset": None, "leader_epoch": None}
+
+HolderSets = tuple[tuple[Holder, ...], ...]
+
+
+class ObjectTable:
+    """Objects by number. A row is written once; the state counts how many slices still name it."""
+
+    __slots__ = ("_tail", "blocks", "holder_sets")
+
+    def __init__(self, blocks: Iterable[Block] = (), holder_sets: Iterable[tuple[Holder, ...]] = ()) -> None:
+        self.blocks: tuple[Block, ...] = tuple(blocks)
+        self.holder_sets: HolderSets = tuple(holder_sets)
+        self._tail: CopyOnWriteMap[ObjectNumber, tuple[NewObject, int]] = CopyOnWriteMap()
+
+    def fork(self) -> ObjectTable:
+        """A table that starts equal; changes to it are seen in no other."""
+        other: ObjectTable = ObjectTable.__new__(ObjectTable)
+        other.blocks, other.holder_sets, other._tail = self.blocks, self.holder_sets, self._tail.fork()
+        return other
+
+    def __len__(self) -> int:
+        return sum(block.rows - block.dead_rows for block in self.blocks) + len(self._tail)
+
+    def add(self, named: NamedObject, slices: int) -> None:
+        """Add an object that `slices` slices name."""
+        self._tail[named.number] = (named.object, slices)
+        if len(self._tail) > TAIL_ROWS:
+            self.seal()
+
+    def get(self, number: ObjectNumber) -> NewObject | None:
+        """The object with this number, or None."""
+        found = self._tail.get(number)
+        if found is not None:
+            return found[0]
+        at = self._row(number)
+        return None if at is None else self._object(self.blocks[at[0]].columns, at[1])
+
+    def slices(self, number: ObjectNumber) -> int:
+        """How many slices named the object first. Raises KeyError."""
+        return int(self.slice_counts(np.array([number], dtype=np.int64))[0])
+
+    def slice_counts(self, numbers: Column) -> npt.NDArray[np.int32]:
+        """How many slices named each of these objects first; int64 numbers, in any order. Raises KeyError."""
+        found = np.zeros(len(numbers), dtype=DTYPES["slices"])
+        missing = self._look_up(numbers, "slices", found)
+        for at in missing.tolist():
+            number = ObjectNumber(int(numbers[at]))
+            found[at] = self._tail[number][1]
+        return found
+
+    def kinds(self, numbers: Column) -> npt.NDArray[np.int8]:
+        """The `ObjectKind` of each of these objects (int64 numbers, in any order); -1 if it is not in the table."""
+        found = np.full(len(numbers), -1, dtype=np.int8)
+        missing = self._look_up(numbers, "kind", found)
+        for at in missing.tolist():
+            in_tail = self._tail.get(ObjectNumber(int(numbers[at])))
+            if in_tail is not None:
+                found[at] = in_tail[0].kind
+        return found
+
+    def sizes(self, numbers: Column) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """Bytes of each of these objects, and of its index (int64 numbers, in any order). Raises KeyError."""
+        size_bytes, index_bytes = np.zeros((2, len(numbers)), dtype=np.int64)
+        self._look_up(numbers, "size_bytes", size_bytes)
+        for at in self._look_up(numbers, "index_size_bytes", index_bytes).tolist():
+            named, _ = self._tail[ObjectNumber(int(numbers[at]))]
+            size_bytes[at], index_bytes[at] = named.size_bytes, named.index_size_bytes
+        return size_bytes, index_bytes
+
+    def _look_up(self, numbers: Column, name: str, into: Column) -> Column:
+        """Fill in the column's value for each number that a block has. Returns the positions of the others."""
+        missing = np.ones(len(numbers), dtype=np.bool_)
+        if not len(numbers):
+            return np.flatnonzero(missing)
+        first, last = int(numbers.min()), int(numbers.max())
+        for block in self.blocks:
+            column = block.columns["number"]
+            if not block.rows or last < column[0] or first > column[-1]:
+                continue
+            inside = np.flatnonzero((numbers >= column[0]) & (numbers <= column[-1]))
+            rows = np.searchsorted(column, numbers[inside])
+            there = column[rows] == numbers[inside]
+            if block.dead is not None:
+                there &= ~block.dead[rows]
+            into[inside[there]] = block.columns[name][rows[there]]
+            missing[inside[there]] = False
+        return np.flatnonzero(missing)
+
+    def present(self, numbers: Iterable[ObjectNumber]) -> list[ObjectNumber]:
+        """The `numbers` that the table has, in the order given."""
+        return [number for number in numbers if number in self._tail or self._row(number) is not None]
+
+    def remove_many(self, numbers: Sequence[ObjectNumber]) -> None:
+        """Drop rows; numbers that are not in the table are ignored."""
+        wanted = np.array(sorted(numbers), dtype=np.int64)
+        for number in numbers:
+            if number in self._tail:
+                del self._tail[number]
+        blocks = list(self.blocks)
+        for at, block in enumerate(blocks):
+            column = block.columns["number"]
+            rows = np.searchsorted(column, wanted)
+            inside = rows < block.rows
+            rows = rows[inside][column[rows[inside]] == wanted[inside]]
+            if len(rows):
+                blocks[at] = without_rows(block, rows)
+        self.blocks = tuple(blocks)
+
+    def __iter__(self) -> Iterator[NamedObject]:
+        for block in self.blocks:
+            for row in block.live(0, block.rows).tolist():
+                number = ObjectNumber(int(block.columns["number"][row]))
+                yield NamedObject(number, self._object(block.columns, row))
+        for number, (each, _) in self._tail.items():
+            yield NamedObject(number, each)
+
+    def seal(self) -> None:
+        """Move the tail into the blocks, and tidy the blocks."""
+        self.blocks = tuple(tidied((*self.blocks, *self._tail_block()), ORDER))
+        self._tail.clear()
+
+    def in_blocks(self) -> ObjectTable:
+        """An equal table without a tail, to be stored. Blocks that need no tidying are shared."""
+        other = self.fork()
+        other.blocks = (*tidied(self.blocks, ORDER), *other._tail_block())
+        other._tail.clear()
+        return other
+
+    def _tail_block(self) -> tuple[Block, ...]:
+        """The tail as a block; nothing if the tail is empty. Adds the holder sets that it needs."""
+        if not self._tail:
+            return ()
+        rows = [(number, each, slices) for number, (each, slices) in sorted(self._tail.items())]
+        return (make_block(self._columns(rows), ORDER),)
+
+    def _row(self, number: ObjectNumber) -> tuple[int, int] | None:
+        for at, block in enumerate(self.blocks):
+            column = block.columns["number"]
+            if block.rows and column[0] <= number <= column[-1]:
+                row = int(np.searchsorted(column, number))
+                if column[row] == number and (block.dead is None or not block.dead[row]):
+                    return at, row
+        return None
+
+    def _object(self, columns: Mapping[str, Column], row: int) -> NewObject:
+        fields: dict[str, Any] = {name: columns[name].item(row) for name in _SAME_AS_FIELDS}
+        if fields["partition"] < 0:
+            fields.update(_UNSEALED)
+        fields["kind"] = ObjectKind(fields["kind"])
+        fields["upload_id"] = f"{columns['upload_high'].item(row):016x}{columns['upload_low'].item(row):016x}"
+        fields["holders"] = self.holder_sets[columns["holders"].item(row)]
+        return NewObject(**fields)
+
+    def _columns(self, rows: Sequence[tuple[int, NewObject, int]]) -> dict[str, Column]:
+        objects = [each for _, each, _ in rows]
+        values: dict[str, Iterable[Any]] = {name: map(attrgetter(name), objects) for name in _SAME_AS_FIELDS}
+        for name in _UNSEALED:
+            values[name] = (-1 if value is None else value for value in values[name])
+        values["number"] = (number for number, _, _ in rows)
+        values["upload_high"] = (int(each.upload_id[:16], 16) for each in objects)
+        values["upload_low"] = (int(each.upload_id[16:], 16) for each in objects)
+        values["holders"] = (self._holder_set(each.holders) for each in objects)
+        values["slices"] = (slices for _, _, slices in rows)
+        return {name: np.fromiter(values[name], dtype, len(rows)) for name, dtype in DTYPES.items()}
+
+    def _holder_set(self, holders: tuple[Holder, ...]) -> int:
+        if holders not in self.holder_sets:
+            self.holder_sets = (*self.holder_sets, holders)
+        return self.holder_sets.index(holders)

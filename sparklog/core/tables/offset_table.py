@@ -1,0 +1,201 @@
+"""The offsets that groups have committed: blocks of columns plus a small tail.
+
+A row costs 40 bytes in a block, so a million rows cost about 40 MB. A commit goes into the tail. When the tail is
+sealed, the rows of the blocks that it replaces die. Metadata texts are usually empty, so only the others are kept,
+each as a Python object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from sparklog.core.groups.membership import CommittedOffset
+from sparklog.core.tables.column_blocks import Block, Column, live_columns, make_block, tidied, without_rows
+from sparklog.core.tables.copy_on_write import CopyOnWriteMap
+from sparklog.core.tables.slice_table import partition_key, topic_partition_of
+from sparklog.core.types import LeaderEpoch, Offset, TopicId, TopicPartition
+
+TAIL_ROWS = 2048  # a longer tail is sealed into a block; each snapshot writes the whole tail
+ORDER = ("group", "partition_key")
+
+DTYPES: Mapping[str, str] = {
+    "group": "i8",  # the group's number
+    "partition_key": "i8",
+    "offset": "i8",
+    "leader_epoch": "i8",
+    "committed_ms": "i8",
+}
+
+
+_RowTest = Callable[[Mapping[str, Column]], Column]
+
+
+class OffsetKey(NamedTuple):
+    """A row: the number of a group, and `slice_table.partition_key` of a partition."""
+
+    group: int
+    partition_key: int
+
+
+class OffsetTable:
+    """Committed offsets by group and partition."""
+
+    __slots__ = ("_tail", "blocks", "metadata")
+
+    def __init__(self, blocks: Iterable[Block] = (), metadata: Iterable[tuple[OffsetKey, str]] = ()) -> None:
+        self.blocks: tuple[Block, ...] = tuple(blocks)
+        self.metadata: CopyOnWriteMap[OffsetKey, str] = CopyOnWriteMap(metadata)  # of the rows that have any
+        self._tail: CopyOnWriteMap[OffsetKey, CommittedOffset] = CopyOnWriteMap()
+
+    def fork(self) -> OffsetTable:
+        """A table that starts equal; changes to it are seen in no other."""
+        other = OffsetTable.__new__(OffsetTable)
+        other.blocks, other.metadata, other._tail = self.blocks, self.metadata.fork(), self._tail.fork()
+        return other
+
+    def put_all(self, group: int, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Set the offsets of a group in these partitions."""
+        rows = {OffsetKey(group, partition_key(key)): committed for key, committed in offsets.items()}
+        for key, committed in rows.items():
+            if committed.metadata:
+                self.metadata[key] = committed.metadata
+            else:
+                self.metadata.pop(key, None)
+        self._tail.put_all(rows)
+        if len(self._tail) > TAIL_ROWS:
+            self.seal()
+
+    def of_group(self, group: int) -> dict[TopicPartition, CommittedOffset]:
+        """All committed offsets of a group, by partition, ascending."""
+        found: dict[int, CommittedOffset] = {}
+        for block in self.blocks:
+            low, high = np.searchsorted(block.columns["group"], [group, group + 1]).tolist()
+            found |= {key.partition_key: row for key, row in self._rows(block, block.live(low, high))}
+        found |= {key.partition_key: row for key, row in self._tail.items() if key.group == group}
+        return {topic_partition_of(key): found[key] for key in sorted(found)}
+
+    def get(self, group: int, topic_partition: TopicPartition) -> CommittedOffset | None:
+        """The committed offset of a group in a partition, or None."""
+        key = OffsetKey(group, partition_key(topic_partition))
+        in_tail = self._tail.get(key)
+        if in_tail is not None:
+            return in_tail
+        for block in self.blocks:
+            rows = _rows_of(block, group, np.array([key.partition_key], dtype=np.int64))
+            for _, row in self._rows(block, rows):
+                return row
+        return None
+
+    def remove(self, group: int, partitions: Iterable[TopicPartition]) -> None:
+        """Drop the offsets of a group in these partitions; where it has none, nothing changes."""
+        keys = [OffsetKey(group, partition_key(key)) for key in partitions]
+        for key in keys:
+            self._tail.pop(key, None)
+            self.metadata.pop(key, None)
+        self._kill({group: np.array(sorted(key.partition_key for key in keys), dtype=np.int64)})
+
+    def remove_group(self, group: int) -> None:
+        """Drop all offsets of a group."""
+        self._remove(lambda columns: columns["group"] == group, [key for key in self._keys() if key.group == group])
+
+    def remove_topic(self, topic_id: TopicId) -> None:
+        """Drop all offsets in a topic. Looks at every row."""
+        self._remove(
+            lambda columns: columns["partition_key"] >> 32 == topic_id,
+            [key for key in self._keys() if key.partition_key >> 32 == topic_id],
+        )
+
+    def cut(self, ends: Mapping[TopicPartition, Offset]) -> None:
+        """Lower the offsets in these partitions to their `ends`, where they are above them. Looks at every row once."""
+        if not ends:
+            return
+        limits = {partition_key(key): end for key, end in ends.items()}
+        keys = np.array(sorted(limits), dtype=np.int64)
+        columns = self.everything()
+        named = np.flatnonzero(np.isin(columns["partition_key"], keys))
+        rows = zip(*(columns[name][named].tolist() for name in DTYPES), strict=True)
+        lowered: dict[int, dict[TopicPartition, CommittedOffset]] = {}
+        for group, key, offset, leader_epoch, committed_ms in rows:
+            if offset > limits[key]:
+                text = self.metadata.get(OffsetKey(group, key), "")
+                row = CommittedOffset(limits[key], LeaderEpoch(leader_epoch), text, committed_ms)
+                lowered.setdefault(group, {})[topic_partition_of(key)] = row
+        for group, offsets in lowered.items():
+            self.put_all(group, offsets)
+
+    def everything(self) -> Mapping[str, Column]:
+        """All rows as columns, in the order of groups and partitions."""
+        parts = [live_columns(block) for block in self.in_blocks().blocks]
+        empty = {name: np.zeros(0, dtype=dtype) for name, dtype in DTYPES.items()}
+        joined = {name: np.concatenate([part[name] for part in [empty, *parts]]) for name in DTYPES}
+        return make_block(joined, ORDER).columns
+
+    def __len__(self) -> int:
+        return sum(block.rows - block.dead_rows for block in self.in_blocks().blocks)
+
+    def seal(self) -> None:
+        """Move the tail into the blocks in place of the rows that it replaces, and tidy the blocks."""
+        if not self._tail:
+            return
+        replaced: dict[int, list[int]] = {}
+        for key in self._tail:
+            replaced.setdefault(key.group, []).append(key.partition_key)
+        self._kill({group: np.array(sorted(keys), dtype=np.int64) for group, keys in replaced.items()})
+        rows = [
+            (key.group, key.partition_key, row.offset, row.leader_epoch, row.committed_ms)
+            for key, row in self._tail.items()
+        ]
+        columns = zip(DTYPES.items(), zip(*rows, strict=True), strict=True)
+        block = make_block({name: np.array(column, dtype=dtype) for (name, dtype), column in columns}, ORDER)
+        self.blocks = tuple(tidied((*self.blocks, block), ORDER))
+        self._tail.clear()
+
+    def in_blocks(self) -> OffsetTable:
+        """An equal table without a tail, to be stored. Blocks that nothing in the tail replaces are shared."""
+        other = self.fork()
+        other.seal()
+        return other
+
+    def _keys(self) -> set[OffsetKey]:
+        """The rows that are not in a block alone."""
+        return {*self._tail, *self.metadata}
+
+    def _remove(self, is_gone: _RowTest, keys: Iterable[OffsetKey]) -> None:
+        for key in keys:
+            self._tail.pop(key, None)
+            self.metadata.pop(key, None)
+        blocks = []
+        for block in self.blocks:
+            rows = np.flatnonzero(is_gone(block.columns))
+            blocks.append(without_rows(block, rows) if len(rows) else block)
+        self.blocks = tuple(tidied(blocks, ORDER))
+
+    def _kill(self, replaced: Mapping[int, Column]) -> None:
+        """Mark rows of the blocks as dead: for each group, those of these partition keys (ascending)."""
+        blocks = []
+        for block in self.blocks:
+            rows = [_rows_of(block, group, keys) for group, keys in replaced.items()]
+            dead = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
+            blocks.append(without_rows(block, dead) if len(dead) else block)
+        self.blocks = tuple(blocks)
+
+    def _rows(self, block: Block, rows: Column) -> Iterator[tuple[OffsetKey, CommittedOffset]]:
+        columns = (block.columns[name][rows].tolist() for name in DTYPES)
+        for group, place, offset, leader_epoch, committed_ms in zip(*columns, strict=True):
+            key = OffsetKey(group, place)
+            text = self.metadata.get(key, "")
+            yield key, CommittedOffset(Offset(offset), LeaderEpoch(leader_epoch), text, committed_ms)
+
+
+def _rows_of(block: Block, group: int, keys: Column) -> Column:
+    """The live rows of a group among `keys` (ascending) in a block."""
+    low, high = np.searchsorted(block.columns["group"], [group, group + 1]).tolist()
+    own = block.columns["partition_key"][low:high]
+    at = np.searchsorted(own, keys)
+    inside = at < len(own)
+    at = at[inside][own[at[inside]] == keys[inside]]
+    rows: Column = low + at
+    return rows if block.dead is None else rows[~block.dead[rows]]

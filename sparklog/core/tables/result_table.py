@@ -1,0 +1,166 @@
+"""Which commands the chain has applied, and which entry applied each: blocks of columns plus a small tail.
+
+A row costs 48 bytes in a block, so a million commands cost about 48 MB. Results are not kept: a command's result is
+read back from its entry when somebody asks. Blocks stay in chain order, so FLOOR drops the oldest ones whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from sparklog.core.tables.column_blocks import Block, Column, make_block, tidied
+from sparklog.core.tables.copy_on_write import CopyOnWriteMap
+from sparklog.core.types import CommandId, EntryNumber
+
+TAIL_ROWS = 2048  # a longer tail is sealed into a block; each snapshot writes the whole tail
+COMMAND_ID = re.compile("[0-9a-f]{32}")  # what a command id looks like
+ORDER = ("id_high", "id_low")
+
+DTYPES: Mapping[str, str] = {
+    "id_high": "u8",  # the command id's 32 hex digits as two integers
+    "id_low": "u8",
+    "n": "i8",
+    "n0": "i8",
+    "label": "u8",  # see `label_hash`
+    "first_object": "i8",
+}
+NO_OBJECT = -1
+NOT_IN_FORMAT_1 = frozenset({"first_object"})  # -1 in each row of an older block
+
+
+class AppliedBy(NamedTuple):
+    """A command that entry `n` of the chain has applied. Its author had read the chain up to `n0` when it began.
+
+    `label` is the `label_hash` of the write's label; `first_object` the object of its first slice, or NO_OBJECT.
+    """
+
+    command_id: CommandId
+    n: EntryNumber
+    n0: EntryNumber
+    label: int = 0
+    first_object: int = NO_OBJECT
+
+
+def label_hash(label: str) -> int:
+    """64 bits to find the writes of a label by, 0 for none. Compare the text too: two labels may share a hash."""
+    return int.from_bytes(hashlib.sha256(label.encode()).digest()[:8], "big") if label else 0
+
+
+class ResultTable:
+    """Applied commands by id. Commands begun below `floor` are no longer known."""
+
+    __slots__ = ("_tail", "blocks", "floor")
+
+    def __init__(self, blocks: Iterable[Block] = (), floor: EntryNumber = EntryNumber(0)) -> None:
+        self.blocks: tuple[Block, ...] = tuple(blocks)
+        self.floor = floor
+        self._tail: CopyOnWriteMap[CommandId, AppliedBy] = CopyOnWriteMap()
+
+    def fork(self) -> ResultTable:
+        """A table that starts equal; changes to it are seen in no other."""
+        other = ResultTable.__new__(ResultTable)
+        other.blocks, other.floor, other._tail = self.blocks, self.floor, self._tail.fork()
+        return other
+
+    def add(self, applied: AppliedBy) -> None:
+        """Remember a command that is not in the table yet, unless it raised FLOOR above its own `n0`."""
+        if applied.n0 < self.floor:
+            return
+        self._tail[applied.command_id] = applied
+        if len(self._tail) > TAIL_ROWS:
+            self.seal()
+
+    def get(self, command_id: CommandId) -> AppliedBy | None:
+        """Which entry applied the command; None if it was not applied, or was begun below FLOOR."""
+        in_tail = self._tail.get(command_id)
+        if in_tail is not None:
+            return in_tail
+        high, low = int(command_id[:16], 16), int(command_id[16:], 16)
+        wanted = np.uint64(high)
+        for block in self.blocks:
+            column = block.columns["id_high"]
+            row = column.searchsorted(wanted).item()
+            # item() gives a Python int, which is quick to compare: each commit searches all blocks.
+            while row < block.rows and column.item(row) == high:
+                if block.columns["id_low"].item(row) == low and block.columns["n0"].item(row) >= self.floor:
+                    return next(self._rows(block, np.array([row])))
+                row += 1  # a row below FLOOR hides no later one: its id may have been given to another command since
+        return None
+
+    def labelled(self, label: str) -> list[AppliedBy]:
+        """The commands whose label has the same hash as this one, in chain order."""
+        wanted = label_hash(label)
+        found = [each for each in self._tail.values() if each.label == wanted]
+        for block in self.blocks:
+            found += self._rows(block, np.flatnonzero(block.columns["label"] == np.uint64(wanted)))
+        return sorted(found, key=lambda each: each.n)
+
+    def drop_below(self, floor: EntryNumber) -> None:
+        """Forget the commands that were begun before `floor`. A block is dropped once all its rows are below."""
+        self.floor = floor
+        for command_id in [each.command_id for each in self._tail.values() if each.n0 < floor]:
+            del self._tail[command_id]
+        self.blocks = tuple(block for block in self.blocks if block.columns["n0"].max() >= floor)
+
+    def forget(self, objects: Column) -> None:
+        """Forget the commands whose first object is among these. Looks at every row."""
+        wanted = set(objects.tolist())
+        for command_id in [each.command_id for each in self._tail.values() if each.first_object in wanted]:
+            del self._tail[command_id]
+        kept = []
+        for block in self.blocks:
+            stays = ~np.isin(block.columns["first_object"], objects)
+            if stays.all():
+                kept.append(block)
+            elif stays.any():
+                kept.append(make_block({name: column[stays] for name, column in block.columns.items()}, ORDER))
+        self.blocks = tuple(kept)
+
+    def __iter__(self) -> Iterator[AppliedBy]:
+        """All known commands, in arbitrary order."""
+        for block in self.blocks:
+            yield from self._rows(block, np.arange(block.rows))
+        yield from self._tail.values()
+
+    def __len__(self) -> int:
+        in_blocks = sum(int(np.count_nonzero(block.columns["n0"] >= self.floor)) for block in self.blocks)
+        return in_blocks + len(self._tail)
+
+    def seal(self) -> None:
+        """Move the tail into the blocks, and tidy the blocks."""
+        self.blocks = tuple(tidied((*self.blocks, *self._tail_block()), ORDER))
+        self._tail.clear()
+
+    def in_blocks(self) -> ResultTable:
+        """An equal table without a tail, to be stored. Blocks that need no tidying are shared."""
+        return ResultTable((*tidied(self.blocks, ORDER), *self._tail_block()), self.floor)
+
+    def _rows(self, block: Block, rows: Column) -> Iterator[AppliedBy]:
+        """The commands in these rows of a block, without those below FLOOR."""
+        columns = (block.columns[name][rows].tolist() for name in DTYPES)
+        for high, low, n, n0, label, first in zip(*columns, strict=True):
+            if n0 >= self.floor:
+                yield AppliedBy(CommandId(f"{high:016x}{low:016x}"), EntryNumber(n), EntryNumber(n0), label, first)
+
+    def _tail_block(self) -> tuple[Block, ...]:
+        """The tail as a block; nothing if the tail is empty."""
+        if not self._tail:
+            return ()
+        rows = [
+            (
+                int(each.command_id[:16], 16),
+                int(each.command_id[16:], 16),
+                each.n,
+                each.n0,
+                each.label,
+                each.first_object,
+            )
+            for each in self._tail.values()
+        ]
+        columns = zip(DTYPES.items(), zip(*rows, strict=True), strict=True)
+        return (make_block({name: np.array(column, dtype=dtype) for (name, dtype), column in columns}, ORDER),)

@@ -1,0 +1,324 @@
+"""All live slices of a cluster, by partition and offset: blocks of columns plus a small tail of objects.
+
+Ten million slices fit into one process. Finding a range costs a binary search per block, the cost of adding a slice is
+amortised over the slices added, and forgetting some never costs a pass over the whole table.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from operator import attrgetter
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from sparklog.core.tables.column_blocks import Block, Column, live_columns, make_block, tidied, without_rows
+from sparklog.core.tables.copy_on_write import CopyOnWriteMap
+from sparklog.core.types import (
+    Offset,
+    OffsetRange,
+    PartitionIndex,
+    ProducerId,
+    ProducerSpan,
+    Slice,
+    TopicId,
+    TopicPartition,
+)
+
+TAIL_ROWS = 8192  # more slices than this in the tail are sealed into a block
+WALKED_OFFSETS = (
+    256  # width of the first window of `walk`, so at most as many slices; each further one is twice as wide
+)
+ORDER = ("partition_key", "start")
+# A column has the name of the field that it holds, of `Slice` or `ProducerSpan`.
+DTYPES: Mapping[str, str] = {
+    "partition_key": "i8",  # topic id * 2^32 + partition
+    "start": "i8",
+    "end": "i8",
+    "records": "i8",
+    "object_number": "i8",
+    "position": "i8",
+    "length": "i8",
+    "first_batch": "i4",
+    "batches": "i4",
+    "min_timestamp_us": "i8",
+    "max_timestamp_us": "i8",
+    "append_time_ms": "i8",
+    "timestamp_source": "i1",
+    "leader_epoch": "i4",
+    "producer_id": "i8",  # -1 in the columns: none
+    "producer_epoch": "i4",
+    "first_sequence": "i4",
+    "last_sequence": "i4",
+}
+
+
+def partition_key(topic_partition: TopicPartition) -> int:
+    """One integer for a topic partition, ascending by (topic id, partition)."""
+    return (topic_partition.topic_id << 32) | topic_partition.partition
+
+
+def topic_partition_of(partition_key: int) -> TopicPartition:
+    """The topic partition of a `partition_key`."""
+    return TopicPartition(TopicId(partition_key >> 32), PartitionIndex(partition_key & 0xFFFFFFFF))
+
+
+def _partition_key_of(slice: Slice) -> int:
+    return (slice.topic_id << 32) | slice.partition
+
+
+_SPAN_FIELDS = ProducerSpan.__struct_fields__
+_NO_SPAN = ProducerSpan(ProducerId(-1), 0, 0, 0)
+# The fields of a slice between its topic partition, which comes first, and its producer, which comes last.
+_PLAIN_FIELDS = Slice.__struct_fields__[2:-1]
+# For each column its type, and what takes its value from a slice, or from the slice's producer span.
+_COLUMNS: tuple[tuple[str, np.dtype[Any], Callable[[Any], Any]], ...] = tuple(
+    (name, np.dtype(dtype), _partition_key_of if name == "partition_key" else attrgetter(name))
+    for name, dtype in DTYPES.items()
+)
+
+
+def slice_columns(slices: Sequence[Slice]) -> dict[str, Column]:
+    """The slices as columns, one row each, in the order given."""
+    spans = [slice_.producer or _NO_SPAN for slice_ in slices]
+    return {
+        name: np.fromiter(map(value_in, spans if name in _SPAN_FIELDS else slices), dtype, len(slices))
+        for name, dtype, value_in in _COLUMNS
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class SliceColumns:
+    """Slices as columns, ascending by partition and offset. Cheap to hold and to cut by the thousand."""
+
+    columns: Mapping[str, Column]
+
+    def __len__(self) -> int:
+        return len(self.columns["start"])
+
+    def __iter__(self) -> Iterator[Slice]:
+        keys = self.columns["partition_key"].tolist()
+        topic_ids, partitions = [key >> 32 for key in keys], [key & 0xFFFFFFFF for key in keys]
+        spans = zip(*[self.columns[name].tolist() for name in _SPAN_FIELDS], strict=True)
+        producers = [None if span[0] < 0 else span for span in spans]
+        plain = [self.columns[name].tolist() for name in _PLAIN_FIELDS]
+        for values in zip(topic_ids, partitions, *plain, producers, strict=True):
+            yield msgspec.convert(values, Slice)
+
+    def rows(self, low: int, high: int) -> SliceColumns:
+        """The slices in rows [low, high)."""
+        return SliceColumns({name: column[low:high] for name, column in self.columns.items()})
+
+
+def digest(slices: SliceColumns) -> str:
+    """A fingerprint of exactly these slices: which bytes hold which offsets."""
+    seen = hashlib.sha256()
+    for name in ("start", "end", "object_number", "position", "length"):
+        seen.update(np.ascontiguousarray(slices.columns[name]).tobytes())
+    return seen.hexdigest()
+
+
+# A list of slices, ascending, and how many of its first slices belong to the run. A run that extends another one shares
+# its list: the list only grows, behind what older runs count. The first run to append to a list shares it; others copy.
+_Run = tuple[list[Slice], int]
+
+
+class SliceTable:
+    """Slices of all partitions. Live slices of a partition never overlap."""
+
+    __slots__ = ("_tail", "_tail_rows", "blocks")
+
+    def __init__(self, blocks: Iterable[Block] = ()) -> None:
+        self.blocks: tuple[Block, ...] = tuple(blocks)
+        self._tail: CopyOnWriteMap[int, _Run] = CopyOnWriteMap()  # by partition key
+        self._tail_rows = 0
+
+    def fork(self) -> SliceTable:
+        """A table that starts equal; changes to it are seen in no other."""
+        other: SliceTable = SliceTable.__new__(SliceTable)
+        other.blocks, other._tail, other._tail_rows = self.blocks, self._tail.fork(), self._tail_rows
+        return other
+
+    def __len__(self) -> int:
+        return sum(block.rows - block.dead_rows for block in self.blocks) + self._tail_rows
+
+    def add(self, slices: Iterable[Slice]) -> None:
+        """Add slices that overlap no other slice of their partitions."""
+        added = tuple(slices)
+        if self._tail_rows + len(added) > TAIL_ROWS:
+            self._seal(added)
+            return
+        tail = self._tail
+        for slice_ in added:
+            key = (slice_.topic_id << 32) | slice_.partition
+            tail[key] = _with(tail.get(key), slice_)
+        self._tail_rows += len(added)
+
+    def seal(self) -> None:
+        """Move the tail into the blocks, and tidy the blocks."""
+        self._seal(())
+
+    def _seal(self, added: Sequence[Slice]) -> None:
+        self.blocks = tuple(tidied((*self.blocks, *self._tail_block(added)), ORDER))
+        self._tail.clear()
+        self._tail_rows = 0
+
+    def in_blocks(self) -> SliceTable:
+        """An equal table without a tail, to be stored. Blocks that need no tidying are shared."""
+        return SliceTable((*tidied(self.blocks, ORDER), *self._tail_block(())))
+
+    def _tail_block(self, added: Sequence[Slice]) -> tuple[Block, ...]:
+        """The tail and `added` as a block; nothing if there are none."""
+        tail = [*chain.from_iterable(_slices(self._tail[key]) for key in sorted(self._tail)), *added]  # nearly in order
+        return (make_block(slice_columns(tail), ORDER),) if tail else ()
+
+    def find(self, topic_partition: TopicPartition, offsets: OffsetRange) -> SliceColumns:
+        """The slices that overlap [start, end), ascending."""
+        key = partition_key(topic_partition)
+        found: list[Mapping[str, Column]] = []
+        for block in self.blocks:
+            low, high = _row_range(block, key, offsets.start, offsets.end)
+            if low < high:
+                rows = block.live(low, high)
+                if len(rows):
+                    found.append(_take(block, rows))
+        run = self._tail.get(key)
+        if run:
+            slices, count = run
+            low = bisect_right(slices, offsets.start, 0, count, key=_end)
+            high = bisect_left(slices, offsets.end, 0, count, key=_start)
+            if low < high:
+                found.append(slice_columns(slices[low:high]))
+        if len(found) == 1:
+            return SliceColumns(found[0])
+        if not found:
+            return SliceColumns(slice_columns(()))
+        joined = {name: np.concatenate([part[name] for part in found]) for name in DTYPES}
+        by_start = np.argsort(joined["start"], kind="stable")
+        return SliceColumns({name: column[by_start] for name, column in joined.items()})
+
+    def walk(self, topic_partition: TopicPartition, offsets: OffsetRange) -> Iterator[Slice]:
+        """The slices that overlap [start, end), ascending, found a window at a time: for callers who may stop early."""
+        at, width = offsets.start, WALKED_OFFSETS
+        while at < offsets.end:
+            stop = Offset(min(at + width, offsets.end))
+            for slice_ in self.find(topic_partition, OffsetRange(at, stop)):
+                if slice_.start >= at or at == offsets.start:  # else the window before this one had it
+                    yield slice_
+            at, width = stop, 2 * width
+
+    def everything(self) -> SliceColumns:
+        """All slices of all partitions, ascending by partition and offset. Copies the whole table."""
+        tail = slice_columns(list(chain.from_iterable(map(_slices, self._tail.values()))))
+        parts = [*(live_columns(block) for block in self.blocks), tail]
+        return SliceColumns(
+            make_block({name: np.concatenate([part[name] for part in parts]) for name in DTYPES}, ORDER).columns
+        )
+
+    def remove(self, topic_partition: TopicPartition, offsets: OffsetRange) -> SliceColumns:
+        """Forget the slices that lie wholly inside [start, end). Returns them, ascending."""
+        key = partition_key(topic_partition)
+        found: list[Mapping[str, Column]] = []
+        blocks = list(self.blocks)
+        for number, block in enumerate(blocks):
+            low, high = _row_range(block, key, offsets.start, offsets.end)
+            if low == high:
+                continue
+            rows = block.live(low, high)
+            inside = (block.columns["start"][rows] >= offsets.start) & (block.columns["end"][rows] <= offsets.end)
+            rows = rows[inside]
+            if len(rows):
+                found.append(_take(block, rows))
+                blocks[number] = without_rows(block, rows)
+        self.blocks = tuple(blocks)
+        run = self._tail.get(key)
+        if run:
+            tail = _slices(run)
+            goes = [slice_ for slice_ in tail if slice_.start >= offsets.start and slice_.end <= offsets.end]
+            if goes:
+                found.append(slice_columns(goes))
+                stays = [slice_ for slice_ in tail if slice_.start < offsets.start or slice_.end > offsets.end]
+                if stays:
+                    self._tail[key] = (stays, len(stays))
+                else:
+                    del self._tail[key]
+                self._tail_rows -= len(goes)
+        if not found:
+            return SliceColumns(slice_columns(()))
+        joined = {name: np.concatenate([part[name] for part in found]) for name in DTYPES}
+        by_start = np.argsort(joined["start"], kind="stable")
+        return SliceColumns({name: column[by_start] for name, column in joined.items()})
+
+    def remove_topic(self, topic_id: TopicId) -> Column:
+        """Forget all slices of a topic in one pass. Returns the object number of each, in any order."""
+        first, last = topic_id << 32, (topic_id << 32) | 0xFFFFFFFF
+        numbers = [np.zeros(0, dtype=DTYPES["object_number"])]
+        blocks = list(self.blocks)
+        for at, block in enumerate(self.blocks):
+            keys = block.columns["partition_key"]
+            rows = block.live(int(np.searchsorted(keys, first)), int(np.searchsorted(keys, last, side="right")))
+            if len(rows):
+                numbers.append(block.columns["object_number"][rows])
+                blocks[at] = without_rows(block, rows)
+        self.blocks = tuple(block for block in blocks if block.dead_rows < block.rows)
+        for key in [key for key in self._tail if first <= key <= last]:
+            slices = _slices(self._tail.pop(key))
+            self._tail_rows -= len(slices)
+            numbers.append(np.array([slice_.object_number for slice_ in slices], dtype=DTYPES["object_number"]))
+        return np.concatenate(numbers)
+
+
+def _slices(run: _Run) -> list[Slice]:
+    slices, count = run
+    return slices[:count]
+
+
+def _with(run: _Run | None, added: Slice) -> _Run:
+    """The run with one more slice. `run` stays as it is."""
+    if run is None:
+        return [added], 1
+    slices, count = run
+    if slices[count - 1].start > added.start:
+        slices = slices[:count]
+        slices.insert(bisect_left(slices, added.start, key=_start), added)
+        return slices, count + 1
+    if len(slices) == count:
+        slices.append(added)
+    if slices[count] is not added:  # another run has extended this one first
+        slices = [*slices[:count], added]
+    return slices, count + 1
+
+
+def _take(block: Block, rows: Column) -> Mapping[str, Column]:
+    """Rows of a block, ascending; not copied if they are contiguous."""
+    low, high = int(rows[0]), int(rows[-1]) + 1
+    if high - low == len(rows):
+        return {name: column[low:high] for name, column in block.columns.items()}
+    return {name: column[rows] for name, column in block.columns.items()}
+
+
+def _row_range(block: Block, key: int, start: int, end: int) -> tuple[int, int]:
+    """Rows of a partition that overlap [start, end). In one block no two rows of a partition overlap."""
+    keys = block.columns["partition_key"]
+    if not block.rows or key < keys[0] or key > keys[-1]:
+        return (0, 0)
+    low = int(np.searchsorted(keys, key, side="left"))
+    high = int(np.searchsorted(keys, key, side="right"))
+    ends, starts = block.columns["end"][low:high], block.columns["start"][low:high]
+    return (
+        low + int(np.searchsorted(ends, start, side="right")),
+        low + int(np.searchsorted(starts, end, side="left")),
+    )
+
+
+def _start(slice_: Slice) -> Offset:
+    return slice_.start
+
+
+def _end(slice_: Slice) -> Offset:
+    return slice_.end

@@ -1,0 +1,137 @@
+"""Objects by number: every field comes back from a block as it went in, and what is gone is gone."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pytest
+
+from sparklog.core.tables import object_table
+from sparklog.core.tables.object_table import ObjectTable
+from sparklog.core.types import Holder, LeaderEpoch, NamedObject, NewObject, ObjectKind, ObjectNumber, Offset, StoreId
+from tests.core.decided_log import DecidedLog
+
+LOG = DecidedLog()
+LARGEST = {"crc32c": (1 << 32) - 1, "index_crc32c": (1 << 32) - 1, "index_size_bytes": (1 << 31) - 1, "n0": 1 << 60}
+OBJECTS: dict[int, NewObject] = {
+    0: LOG.uploaded(1 << 40, **LARGEST),
+    3: LOG.uploaded(upload_id="f" * 32, holders=(Holder(StoreId("a"), 0), Holder(StoreId("ö"), 3))),
+    4: LOG.uploaded(sealed=(0, 0)),
+    9: LOG.uploaded(sealed=(99_999, 7), base_offset=Offset(1 << 60), leader_epoch=LeaderEpoch((1 << 31) - 1)),
+}
+
+
+def number(value: int) -> ObjectNumber:
+    return ObjectNumber(value)
+
+
+@pytest.fixture(params=["all in the tail", "two in a block", "all in a block"])
+def table(request: pytest.FixtureRequest) -> ObjectTable:
+    made = ObjectTable()
+    sealed_at = {"all in the tail": -1, "two in a block": 3, "all in a block": 9}[request.param]
+    for key, each in OBJECTS.items():
+        made.add(NamedObject(number(key), each), key + 1)
+        if key == sealed_at:
+            made.seal()
+    return made
+
+
+def found(table: ObjectTable) -> dict[int, NewObject]:
+    return {each.number: each.object for each in table}
+
+
+def test_every_field_comes_back(table: ObjectTable) -> None:
+    assert {key: table.get(number(key)) for key in OBJECTS} == OBJECTS
+    assert found(table) == OBJECTS
+    assert [table.slices(number(key)) for key in OBJECTS] == [1, 4, 5, 10]
+    assert len(table) == 4
+
+
+@pytest.mark.parametrize("missing", [-1, 1, 8, 10, 1 << 40])
+def test_a_number_that_was_never_given_has_nothing(table: ObjectTable, missing: int) -> None:
+    assert table.get(number(missing)) is None
+    assert table.present([number(missing)]) == []
+    with pytest.raises(KeyError):
+        table.slices(number(missing))
+
+
+def test_kinds_of_many_are_looked_up_at_once(table: ObjectTable) -> None:
+    table.remove_many([number(3)])
+    asked = np.array([9, 0, 3, 5, 4, 0, 77], dtype=np.int64)
+    append, segment = int(ObjectKind.APPEND), int(ObjectKind.SEGMENT)
+    assert table.kinds(asked).tolist() == [segment, append, -1, -1, segment, append, -1]
+
+
+def test_what_is_removed_is_gone_and_the_rest_stays(table: ObjectTable) -> None:
+    table.remove_many([number(key) for key in (9, 3, 50)])
+    assert sorted(found(table)) == [0, 4]
+    assert table.get(number(3)) is None
+    with pytest.raises(KeyError):
+        table.slices(number(9))
+    assert table.present([number(key) for key in (9, 4, 3, 0)]) == [4, 0]
+    table.remove_many([number(3)])  # passed over
+    table.seal()
+    assert (found(table), len(table)) == ({key: OBJECTS[key] for key in (0, 4)}, 2)
+
+
+def test_a_fork_starts_equal_and_changes_alone(table: ObjectTable) -> None:
+    fork = table.fork()
+    assert found(fork) == OBJECTS
+    fork.remove_many([number(key) for key in OBJECTS])
+    fork.add(NamedObject(number(10), OBJECTS[0]), 1)
+    assert sorted(found(fork)) == [10]
+    assert found(table) == OBJECTS
+
+
+def test_the_tail_is_sealed_when_it_is_long_and_a_table_that_shares_it_keeps_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(object_table, "TAIL_ROWS", 2)
+    table = ObjectTable()
+    table.add(NamedObject(number(0), OBJECTS[3]), 1)
+    fork = table.fork()
+    for key in range(1, 7):
+        fork.add(NamedObject(number(key), OBJECTS[0]), 1)
+    assert [len(table.blocks), len(table.holder_sets), len(fork.blocks) > 0] == [0, 0, True]
+    assert (sorted(found(table)), found(table)[0]) == ([0], OBJECTS[3])
+    assert (sorted(found(fork)), found(fork)[0]) == (list(range(7)), OBJECTS[3])
+
+
+def test_versions_side_by_side_each_keep_their_own_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forks of forks, of which every other is sealed or loses rows: each as a dict that was copied in full."""
+    monkeypatch.setattr(object_table, "TAIL_ROWS", 3)
+    versions: list[tuple[ObjectTable, dict[int, NewObject]]] = [(ObjectTable(), {})]
+    for key in range(24):
+        table, model = versions[key * 7 % len(versions)]
+        fork, wanted = table.fork(), dict(model)
+        fork.add(NamedObject(number(key), OBJECTS[(0, 3, 4, 9)[key % 4]]), 1)
+        wanted[key] = OBJECTS[(0, 3, 4, 9)[key % 4]]
+        if key % 5 == 4:
+            gone = sorted(wanted)[::2]
+            fork.remove_many([number(each) for each in gone])
+            wanted = {each: wanted[each] for each in wanted if each not in gone}
+        if key % 3 == 2:
+            fork.seal()
+        versions.append((fork, wanted))
+    for table, wanted in versions:
+        assert (found(table), len(table)) == (wanted, len(wanted))
+
+
+def test_a_table_in_blocks_is_equal_and_the_table_itself_stays(table: ObjectTable) -> None:
+    blocks = table.blocks
+    stored = table.in_blocks()
+    assert ObjectTable(stored.blocks, stored.holder_sets).get(number(3)) == OBJECTS[3]
+    assert found(ObjectTable(stored.blocks, stored.holder_sets)) == OBJECTS
+    assert (table.blocks, found(table)) == (blocks, OBJECTS)
+    assert all(again is before for again, before in zip(stored.blocks, blocks, strict=False))
+
+
+def test_small_blocks_are_merged_when_they_are_stored() -> None:
+    small = []
+    for key, each in OBJECTS.items():
+        table = ObjectTable()
+        table.add(NamedObject(number(key), msgspec.structs.replace(each, holders=OBJECTS[0].holders)), 1)
+        small.extend(table.in_blocks().blocks)
+    assert len(small) == 4
+    (merged,) = ObjectTable(small, [OBJECTS[0].holders]).in_blocks().blocks
+    assert merged.columns["number"].tolist() == [0, 3, 4, 9]
