@@ -4,8 +4,8 @@ It writes docs/benchmarks.md and the figures in the README. A run of some parts 
 
 With PEERS=1: Apache Kafka and Delta Lake, in a section of that page; peers that this machine can't get are skipped.
 
-The jobs of maintenance and streams are sections of that page, written by the whole run, and by a run of the part
-`maintenance` or `streams` by itself.
+The jobs of maintenance, streams, and the Python clients are sections of that page, written by the whole run, and by a
+run of the part `maintenance`, `streams` or `python` by itself.
 
 With STORE=s3 or STORE=hdfs: that store on a server of this machine, into docs/benchmarks-s3.md or -hdfs.md. STORE=s3
 has the part `clients`, by itself: HTTP clients beside each other, a section of that page.
@@ -25,13 +25,12 @@ from pathlib import Path
 from tests import readme_figures
 from tests.bench import machine, peers_section, report
 from tests.bench.commits import commit_rates
-from tests.bench.consumer import consumer
 from tests.bench.coordinator import coordinated_rates, failover, producers, waiting
 from tests.bench.maintenance import maintenance
 from tests.bench.metadata_copies import copies_rates
 from tests.bench.paired import Comparison
 from tests.bench.peers import peers
-from tests.bench.producing import producing
+from tests.bench.python_clients import python_clients
 from tests.bench.queries import query_rates, served_rates
 from tests.bench.replicas import deaths, replicas
 from tests.bench.replication import catch_up
@@ -49,12 +48,10 @@ PARTS = (
     "coordinator",
     "queries",
     "waiting",
-    "producer",
     "state",
     "soak",
     "replication",
     "replicas",
-    "consumer",
     "small",
     "shuffled",
     "bulk",
@@ -62,6 +59,7 @@ PARTS = (
 SECTIONS = {
     "maintenance": (maintenance, report.maintenance_section),
     "streams": (streams, report.streams_section),
+    "python": (python_clients, report.python_section),
 }
 STORES = ("s3", "hdfs")
 
@@ -103,16 +101,12 @@ def main() -> int:
             figures += query_rates() + served_rates()
         if "waiting" in parts:
             figures += waits()
-        if "producer" in parts:
-            comparisons += producing(folder)
         if "state" in parts:
             figures += _alone("state_scale", "state of the chain")
         if "soak" in parts:
             figures += _alone("soak", "100,000 commits, maintained")
         if "replication" in parts:
             comparisons += catch_up(folder)
-        if "consumer" in parts:
-            comparisons += consumer(folder)
         if "replicas" in parts:
             figures += deaths(folder)
         spark_parts = [part for part in (replicas, small, shuffled, bulk) if part.__name__ in parts]

@@ -15,6 +15,7 @@ CLIENTS = "\n## HTTP clients\n"
 PEERS = "\n## Peers\n"
 MAINTENANCE = "\n## Maintenance\n"
 STREAMS = "\n## Streams\n"
+PYTHON = "\n## Python\n"
 _HEAD = ("what", "peer", "goal", "sparklog s", "peer s", "ratio", "difference ms")
 
 
@@ -102,6 +103,24 @@ def streams_section(machine: str, comparisons: Sequence[Comparison], figures: Se
         "`triggerExecution`, one after the other without a pause. The bare source reads Arrow files by memory map, "
         "the bare sink writes one with fsync; neither keeps a log, an index or a checksum. Spark's checkpoint is on "
         "the same disk for both.",
+        "",
+        f"Machine: {machine}",
+        "",
+        *table_of(comparisons),
+        "",
+        *_figures(figures),
+    ]
+    return "\n".join(about) + "\n"
+
+
+def python_section(machine: str, comparisons: Sequence[Comparison], figures: Sequence[tuple[str, str]]) -> str:
+    """A section of the page: the Python producer and consumer beside bare loops."""
+    about = [
+        PYTHON,
+        "Written by `make bench`, and by `make bench ARGS=python` alone, on the local disk. The producer waits for "
+        "all of its futures; the bare loop gathers a list and writes it as a synced Arrow file at each linger. The "
+        "consumer is the only member of a group that commits by itself; the bare loops read the same files by memory map, "
+        "without a plan, checksums or positions.",
         "",
         f"Machine: {machine}",
         "",

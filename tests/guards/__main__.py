@@ -1,6 +1,6 @@
 """Removes the guards listed in this folder, one at a time, in a copy of the project; their tests should notice.
 
-    make guards                          all of them (about ten minutes)
+    make guards                          all of them (about an hour)
     make guards ARGS="--only hash-link"  one, or --only core/ by a part of the file's path
     make guards ARGS="--list"            show the guards
 
