@@ -119,8 +119,8 @@ def python_section(machine: str, comparisons: Sequence[Comparison], figures: Seq
         PYTHON,
         "Written by `make bench`, and by `make bench ARGS=python` alone, on the local disk. The producer waits for "
         "all of its futures; the bare loop gathers a list and writes it as a synced Arrow file at each linger. The "
-        "consumer is the only member of a group that commits by itself; the bare loops read the same files by memory map, "
-        "without a plan, checksums or positions.",
+        "consumer is the only member of a group that commits by itself; the bare loops read the same files by memory "
+        "map, without a plan, checksums or positions.",
         "",
         f"Machine: {machine}",
         "",
