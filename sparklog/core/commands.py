@@ -407,6 +407,9 @@ class CommitOffsets(msgspec.Struct, frozen=True, tag="commit-offsets"):
     changes nothing. Without a member, the group must have none: that is for jobs that keep their own positions, and for
     resets.
 
+    With `group_number` the commit counts only in the group of that number. A group that is created again under the same
+    name has another one, while its members and generations may be called as before.
+
     With `only_forward`, partitions in which the group is there already, or further, are left out.
     """
 
@@ -417,6 +420,7 @@ class CommitOffsets(msgspec.Struct, frozen=True, tag="commit-offsets"):
     generation: int = 0
     number: int = 0
     only_forward: bool = False
+    group_number: int | None = None
 
 
 class DeleteGroups(msgspec.Struct, frozen=True, tag="delete-groups"):

@@ -38,7 +38,7 @@ GUARDS: Final = (
         "consumer-generation-of-commit",
         "A commit is fenced by the generation under which its records were read, not by the newest one.",
         "sparklog/client/consumer/shares.py",
-        "            return self._member.prepared(offsets, metadata, generation.number)",
+        "            return self._member.prepared(offsets, metadata, generation)",
         "            return self._member.prepared(offsets, metadata)",
         (_GROUPS + "test_a_commit_in_the_callback_of_a_rebalance_is_of_the_generation_before",),
     ),
@@ -54,17 +54,9 @@ GUARDS: Final = (
     Guard(
         "consumer-group-created-again",
         "What was read in a group that is gone is not committed to the next one of its name.",
-        "sparklog/client/consumer/shares.py",
-        "            if generation.group_number != self._member.group_number:",
-        "            if False:",
-        (_GROUPS + "test_one_that_was_evicted_moves_nothing_in_a_group_that_was_created_again",),
-    ),
-    Guard(
-        "consumer-evicted-id",
-        "Who was evicted joins as another member, so what it has under way is refused in any group.",
         "sparklog/client/group_member.py",
-        "            self.member_id, self._was_seen = _new_member_id(), False",
-        "            self._was_seen = False",
+        "            group_number=fence.group_number,\n",
+        "",
         (_GROUPS + "test_one_that_was_evicted_moves_nothing_in_a_group_that_was_created_again",),
     ),
     Guard(

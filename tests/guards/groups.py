@@ -27,6 +27,22 @@ GUARDS: Final = (
         (_TESTS + "test_only_the_present_generation_commits",),
     ),
     Guard(
+        "group-number",
+        "A commit to a group that was deleted does not count in the next one of its name.",
+        _DECIDE,
+        "    check_same_group(group, command.group_number)\n    if command.member_id is None:",
+        "    if command.member_id is None:",
+        (_TESTS + "test_a_commit_to_a_group_that_was_deleted_does_not_count_in_the_next_one_of_its_name",),
+    ),
+    Guard(
+        "group-number-consumed",
+        "What was read in a group that was deleted writes no records for the next one of its name.",
+        _DECIDE,
+        "        check_same_group(group, command.group_number)\n        known",
+        "        known",
+        ("tests/core/decide/test_consumed.py::test_what_was_read_in_a_group_that_was_deleted_writes_nothing",),
+    ),
+    Guard(
         "group-without-member",
         "A commit without a member does not move a group that has members.",
         _DECIDE,

@@ -27,6 +27,7 @@ from sparklog.core.groups.membership import (
     TopicSize,
     check_fencing,
     check_name,
+    check_same_group,
     next_generation,
     unknown_member,
 )
@@ -114,6 +115,7 @@ def decide_commit_offsets(state: ClusterState, command: CommitOffsets) -> tuple[
     """
     check_name("a group id", command.group)
     group = state.groups.get(command.group) or Group(command.group, state.next_group_number)
+    check_same_group(group, command.group_number)
     if command.member_id is None:
         if group.members:
             ids = ", ".join(member.member_id for member in group.members[:3])
@@ -147,7 +149,9 @@ def decide_consumed(state: ClusterState, command: CommitOffsets) -> tuple[Record
     refused: else its records would be written without offsets.
     """
     if command.member_id is not None:
-        known = check_fencing(existing_group(state, command.group), command.member_id, command.generation)
+        group = existing_group(state, command.group)
+        check_same_group(group, command.group_number)
+        known = check_fencing(group, command.member_id, command.generation)
         if command.number <= known.commits:
             raise OutOfOrderSequence(
                 f"member {command.member_id} of group {command.group} has made commit {known.commits}, found commit "

@@ -98,6 +98,15 @@ def check_name(what: str, name: str) -> None:
         raise InvalidGroupId(f"wanted {what} of 1 to {MAX_NAME_LENGTH} printable characters, found {name[:80]!r}")
 
 
+def check_same_group(group: Group, number: int | None) -> None:
+    """Raise UnknownMemberId unless the group has this number. None: any group of its name will do."""
+    if number not in (None, group.number):
+        raise UnknownMemberId(
+            f"group {group.name} was deleted after this commit was begun, and perhaps created again: join again, and "
+            "go on from the committed offsets"
+        )
+
+
 def check_fencing(group: Group, member_id: str, generation: int) -> Member:
     """The member, if it belongs to the present generation. Raises UnknownMemberId, IllegalGeneration."""
     member = group.member(member_id)

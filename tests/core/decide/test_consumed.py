@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from sparklog.core.commands import Append, Application, CommitOffsets
+from sparklog.core.commands import Append, Application, CommitOffsets, DeleteGroups, LeaveGroup
 from sparklog.core.errors import (
+    GroupIdNotFound,
     IllegalGeneration,
     InvalidRequiredAcks,
     OffsetOutOfRange,
@@ -97,6 +98,20 @@ def test_members_that_were_replaced_write_nothing(log: GroupLog) -> None:  # M: 
     log.refused(IllegalGeneration, made_from(log, 6, by=("anna", generation, 1)))
     log.refused(IllegalGeneration, made_from(log, 6, by=("anna", generation, 2)))
     assert ends(log) == (13, {(1, 0): 4})
+
+
+def test_what_was_read_in_a_group_that_was_deleted_writes_nothing(log: GroupLog) -> None:  # M: I-05 I-07
+    append = made_from(log, 4, by=("anna", log.join("anna"), 1))
+    assert append.consumed is not None
+    old = replace(append, consumed=replace(append.consumed, group_number=log.group().number))
+    log.submit(LeaveGroup("billing", "anna"))
+    log.submit(DeleteGroups(("billing",)))
+    log.refused(GroupIdNotFound, old)
+    log.join("anna")
+    log.refused(UnknownMemberId, old)
+    log.commit(1, by=("anna", 1, 1))
+    log.refused(UnknownMemberId, old)  # not "out of order": it is no commit of this group
+    assert ends(log) == (10, {(1, 0): 1})
 
 
 def test_an_append_of_a_member_is_known_by_its_id(log: GroupLog) -> None:

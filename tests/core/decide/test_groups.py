@@ -199,6 +199,22 @@ def test_only_the_present_generation_commits(log: GroupLog) -> None:  # M: I-07
     assert log.committed() == {(TOPIC, 0): 2}
 
 
+def test_a_commit_to_a_group_that_was_deleted_does_not_count_in_the_next_one_of_its_name(log: GroupLog) -> None:
+    """The next one has the same member at the same generation; only the group's number tells them apart."""
+    log.join("a")
+    old = CommitOffsets(CHAIN, "billing", (to_commit(0, 5),), "a", 1, 1, group_number=log.group().number)
+    log.submit(LeaveGroup("billing", "a"))
+    log.submit(DeleteGroups(("billing",)))
+    assert "was deleted" in log.refused(UnknownMemberId, old)
+    assert log.join("a") == 1
+    assert "was deleted" in log.refused(UnknownMemberId, old)
+    log.submit(msgspec.structs.replace(old, group_number=log.group().number, offsets=(to_commit(0, 3),), number=2))
+    assert "was deleted" in log.refused(UnknownMemberId, old)  # and is no repeat of a commit to this one
+    log.submit(LeaveGroup("billing", "a"))
+    log.refused(UnknownMemberId, msgspec.structs.replace(old, member_id=None))
+    assert log.committed() == {(TOPIC, 0): 3}
+
+
 def test_without_a_member_only_a_group_without_members_is_committed_to(log: GroupLog) -> None:
     log.commit(1)
     log.join("a")
