@@ -25,6 +25,7 @@ from sparklog.core.groups.membership import (
     Member,
     OffsetToCommit,
     TopicSize,
+    check_commit_size,
     check_fencing,
     check_name,
     check_same_group,
@@ -39,7 +40,6 @@ from sparklog.core.tables.slice_table import topic_partition_of
 from sparklog.core.topic_names import check_topic_name
 from sparklog.core.types import EntryNumber, TopicId, TopicPartition
 
-OFFSETS_PER_COMMIT = 50_000  # they must fit into one entry
 FORGOTTEN_PER_COMMAND = 10_000  # groups and offsets; the next job forgets the rest
 _MINUTE_MS = 60_000
 
@@ -109,9 +109,9 @@ def decide_commit_offsets(state: ClusterState, command: CommitOffsets) -> tuple[
     An offset above records that an unclean election has given up since is lowered to where they began, as it would be
     if it had been committed before the election.
 
-    Raises InvalidGroupId, UnknownMemberId, IllegalGeneration, OffsetMetadataTooLarge, OffsetOutOfRange (above the high
-    watermark), UnknownTopicOrPartition (also if the topic was created again), InconsistentClusterId,
-    UnknownLeaderEpoch.
+    Raises InvalidGroupId, UnknownMemberId, IllegalGeneration, InvalidCommitOffsetSize, OffsetMetadataTooLarge,
+    OffsetOutOfRange (above the high watermark), UnknownTopicOrPartition (also if the topic was created again),
+    InconsistentClusterId, UnknownLeaderEpoch.
     """
     check_name("a group id", command.group)
     group = state.groups.get(command.group) or Group(command.group, state.next_group_number)
@@ -132,6 +132,7 @@ def decide_commit_offsets(state: ClusterState, command: CommitOffsets) -> tuple[
         check_fencing(group, command.member_id, command.generation)
         if command.number < 1:
             raise InvalidInput(f"the commits of a member are counted from 1, found {command.number}")
+    check_commit_size(command.offsets)
     _check_once(command.offsets)
     most = effective_cluster(state.config).offset_metadata_max_bytes
     offsets = tuple(_checked(state, command.chain_id, offset, most) for offset in command.offsets)
@@ -148,6 +149,7 @@ def decide_consumed(state: ClusterState, command: CommitOffsets) -> tuple[Record
     Raises as `decide_commit_offsets`, and OutOfOrderSequence. Unlike a commit by itself, one that was overtaken is
     refused: else its records would be written without offsets.
     """
+    check_commit_size(command.offsets, with_records=True)
     if command.member_id is not None:
         group = existing_group(state, command.group)
         check_same_group(group, command.group_number)
@@ -267,8 +269,6 @@ def _check_once(offsets: Iterable[OffsetToCommit]) -> None:
         if place in seen:
             raise InvalidInput(f"a commit names each partition once, found {offset.topic_id}-{offset.partition} twice")
         seen.add(place)
-    if len(seen) > OFFSETS_PER_COMMIT:
-        raise InvalidInput(f"a commit has at most {OFFSETS_PER_COMMIT:,} offsets, found {len(seen):,}")
 
 
 def _checked(state: ClusterState, chain_id: str, offset: OffsetToCommit, most_bytes: int) -> OffsetToCommit:

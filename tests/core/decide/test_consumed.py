@@ -9,12 +9,14 @@ from sparklog.core.commands import Append, Application, CommitOffsets, DeleteGro
 from sparklog.core.errors import (
     GroupIdNotFound,
     IllegalGeneration,
+    InvalidCommitOffsetSize,
     InvalidRequiredAcks,
     OffsetOutOfRange,
     OutOfOrderSequence,
     SparklogError,
     UnknownMemberId,
 )
+from sparklog.core.groups import membership
 from sparklog.core.record_summary import summary
 from sparklog.core.replication.append import Acks
 from tests.core.decide.test_groups import CHAIN, GroupLog, to_commit
@@ -66,6 +68,16 @@ def test_bad_offsets_keep_the_records_out(log: GroupLog, bad: object, error: typ
     append = made_from(log, 4)
     assert append.consumed is not None
     log.refused(error, replace(append, consumed=replace(append.consumed, offsets=(bad,))))
+
+
+def test_offsets_with_records_are_not_split(log: GroupLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are one entry, so a reader of too many partitions commits them by itself."""
+    monkeypatch.setattr(membership, "OFFSETS_PER_COMMIT", 1)
+    append = made_from(log, 4)
+    assert append.consumed is not None
+    two = replace(append.consumed, offsets=(to_commit(0, 4), to_commit(1, 4)))
+    found = log.refused(InvalidCommitOffsetSize, replace(append, consumed=two))
+    assert "2 offsets to be committed with records, in the same entry of the chain" in found
 
 
 def test_bad_records_keep_the_offsets_out(log: GroupLog) -> None:

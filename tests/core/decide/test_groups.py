@@ -23,6 +23,7 @@ from sparklog.core.errors import (
     GroupIdNotFound,
     IllegalGeneration,
     InconsistentClusterId,
+    InvalidCommitOffsetSize,
     InvalidGroupId,
     InvalidInput,
     InvalidSessionTimeout,
@@ -36,6 +37,7 @@ from sparklog.core.errors import (
     UnknownMemberId,
     UnknownTopicOrPartition,
 )
+from sparklog.core.groups import membership
 from sparklog.core.groups.membership import Group, Member, OffsetToCommit
 from sparklog.core.types import EntryNumber, LeaderEpoch, Offset, OffsetRange, PartitionIndex, TopicId
 from tests.core.decided_log import TOPIC, A, DecidedLog, place
@@ -143,6 +145,17 @@ def test_a_commit_is_refused_as_a_whole(log: GroupLog) -> None:
     for name in ("", " a", "a\n", "x" * 250):
         log.refused(InvalidGroupId, CommitOffsets(CHAIN, name, (to_commit(0, 2),)))
     log.commit(to_commit(1, 1, metadata="ö" * 2_048))
+
+
+def test_a_commit_fits_into_one_entry(log: GroupLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(membership, "TEXT_BYTES_PER_COMMIT", 8)
+    log.commit(to_commit(0, 1, metadata="ö" * 2), to_commit(1, 1, metadata="ö" * 2))
+    two = CommitOffsets(CHAIN, "billing", (to_commit(0, 2, metadata="ö" * 2), to_commit(1, 2, metadata="ö" * 3)))
+    assert "10 B of text with 2 offsets: shorten the text" in log.refused(InvalidCommitOffsetSize, two)
+    monkeypatch.setattr(membership, "OFFSETS_PER_COMMIT", 1)
+    two = CommitOffsets(CHAIN, "billing", (to_commit(0, 2), to_commit(1, 2)))
+    assert "found 2 offsets: commit them in several parts" in log.refused(InvalidCommitOffsetSize, two)
+    assert log.committed() == {(TOPIC, 0): 1, (TOPIC, 1): 1}
 
 
 def test_an_offset_below_the_log_start_may_be_committed(log: GroupLog) -> None:
