@@ -28,6 +28,7 @@ from sparklog.core.state import ClusterState
 from sparklog.core.types import Place, TopicPartition
 from sparklog.host.clock import Clock
 from sparklog.host.dice import new_id
+from sparklog.host.fork import Owner
 
 SESSION_TIMEOUT_MS = 45_000  # Kafka's session.timeout.ms
 NO_GENERATION = GroupGeneration(0, 0)  # of who is no member: a group with members is at generation 1 at least
@@ -39,6 +40,9 @@ class GroupMember:
     `generation` and `assigned` are as of the last `poll`, and so is `share`, which names the same partitions by numbers
     that are never used twice. Between two polls no more than the session timeout may pass, or the others take its
     partitions; a commit counts as well.
+
+    A forked child can't use it: every call but `leave` raises InvalidInput there. `leave` does nothing, as the process
+    that was forked is still a member.
     """
 
     def __init__(
@@ -61,6 +65,7 @@ class GroupMember:
         self.assigned: tuple[Place, ...] = ()
         self.share: dict[TopicPartition, str] = {}  # the names of topics, by partition
         self._connection = connection
+        self._owner = Owner("member of a group")
         self._session_timeout_ms = session_timeout_ms
         self._clock = clock or connection.committer.clock
         self._peers = PeerWatch(self.member_id)
@@ -80,6 +85,7 @@ class GroupMember:
         True if the group has another generation than before: then read `assigned` again, and go on from the committed
         offsets. Raises what reading and writing the chain raise.
         """
+        self._owner.check()
         before = self.generation
         asked_ms = self._clock.monotonic_ms()
         with self._connection.follower.current() as state:
@@ -100,6 +106,7 @@ class GroupMember:
 
     def starts(self) -> dict[Place, int]:
         """The group's committed offset in each partition of this member; partitions without one are left out."""
+        self._owner.check()
         with self._connection.follower.current() as state:
             found = committed(state, self.group)
         return {place: found[place].offset for place in self.assigned if place in found}
@@ -120,6 +127,7 @@ class GroupMember:
         It is of this generation, by default the present one, whatever the member does meanwhile. Raises what the commit
         itself raises about its offsets.
         """
+        self._owner.check()
         with self._connection.follower.current() as state:
             rows = rows_to_commit(state, offsets, metadata)
         self._commits += 1
@@ -137,16 +145,20 @@ class GroupMember:
 
     def wants(self, topics: Iterable[str]) -> None:
         """Share the partitions of these topics from now on. Raises InvalidInput if there is none."""
+        self._owner.check()
         self.topics = tuple(sorted(set(topics)))
         self._join()
 
     def _commit(self, command: CommitOffsets) -> None:
+        self._owner.check()
         begun_ms = self._clock.monotonic_ms()
         self._connection.submit(command)
         self._renewed_ms = begun_ms
 
     def leave(self) -> None:
         """Leave the group, so that the others have its partitions at once. No error if it is no member any more."""
+        if not self._owner.is_here:
+            return
         with suppress(UnknownMemberId, GroupIdNotFound):
             self._connection.submit(LeaveGroup(self.group, self.member_id))
         self._has_nothing()
