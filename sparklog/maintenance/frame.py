@@ -125,14 +125,13 @@ class JobFrame:
 
     def commit(self, command: Command) -> CommandResult:
         """Commit a command that names no objects. It begins again if FLOOR has passed it meanwhile."""
-        committer = self.connection.committer
         for _ in range(COMMIT_ATTEMPTS - 1):
             try:
-                return committer.submit(committer.begin(command))
+                return self.connection.submit(command)
             except WriteExpired as error:
                 if error.landed is not Landed.NO:
                     raise
-        return committer.submit(committer.begin(command))
+        return self.connection.submit(command)
 
     def commit_all(self, commands: Sequence[Command]) -> list[CommandResult | SparklogError]:
         """Commit many such commands; those that wait together share an entry. Errors are returned as values."""

@@ -7,7 +7,7 @@ from typing import Final
 from tests.guards.guard import Guard
 
 _CONNECTIONS = "tests/coordinator/test_connections.py::"
-_GROUP = "tests/client/test_group_submit.py::"
+_REQUESTS = "tests/client/test_shared_requests.py::"
 _SHELL = "sparklog/coordinator/connections.py"
 
 GUARDS: Final[tuple[Guard, ...]] = (
@@ -118,18 +118,18 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "group-interrupt",
         "A thread that is interrupted while it carries the commands of others leaves nobody waiting.",
-        "sparklog/client/group_submit.py",
+        "sparklog/client/shared_requests.py",
         "        except SparklogError as error:\n            outcomes = [error] * len(carried)\n        finally:\n",
         "        except SparklogError as error:\n            outcomes = [error] * len(carried)\n        if True:\n",
-        (f"{_GROUP}test_an_interrupt_of_the_caller_that_carries_leaves_the_others_in_doubt_and_stops_nobody",),
+        (f"{_REQUESTS}test_an_interrupt_of_the_caller_that_carries_leaves_the_others_in_doubt_and_stops_nobody",),
     ),
     Guard(
         "group-doubt",
         "A command whose request was interrupted, or not answered, is in doubt.",
-        "sparklog/client/group_submit.py",
+        "sparklog/client/shared_requests.py",
         "outcomes: Sequence[CommandOutcome] = [_interrupted(Landed.UNKNOWN)] * len(carried)",
         "outcomes: Sequence[CommandOutcome] = [_interrupted(Landed.NO)] * len(carried)",
-        (f"{_GROUP}test_an_interrupt_of_the_caller_that_carries_leaves_the_others_in_doubt_and_stops_nobody",),
+        (f"{_REQUESTS}test_an_interrupt_of_the_caller_that_carries_leaves_the_others_in_doubt_and_stops_nobody",),
     ),
     Guard(
         "group-own-error",

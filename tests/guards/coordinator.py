@@ -225,10 +225,10 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "sent-in-doubt",
         "A command that was sent is never called unsent, wherever an interrupt comes.",
-        "sparklog/client/group_submit.py",
+        "sparklog/client/shared_requests.py",
         "            landed = Landed.UNKNOWN if waiting.sent else Landed.NO",
         "            landed = Landed.NO",
-        ("tests/client/test_group_submit.py::test_an_interrupt_after_the_reply_leaves_the_others_in_doubt",),
+        ("tests/client/test_shared_requests.py::test_an_interrupt_after_the_reply_leaves_the_others_in_doubt",),
     ),
     Guard(
         "outdated-stands-aside",

@@ -51,7 +51,7 @@ class WaitingCaller:
         self.woken = threading.Event()
 
 
-class GroupSubmit:
+class SharedRequests:
     """Sends commands to a coordinator by `post`. Safe for threads."""
 
     def __init__(self, post: Post) -> None:
