@@ -192,9 +192,13 @@ class ConfirmDeleted(msgspec.Struct, frozen=True, tag="confirm-deleted"):
 
 
 class RaiseFloor(msgspec.Struct, frozen=True, tag="raise-floor"):
-    """From now on refuse everything that was begun before chain position `floor`."""
+    """From now on refuse everything that was begun before chain position `floor`.
+
+    Members of groups that were not renewed since entry `silent_before` are gone, if nobody could evict them.
+    """
 
     floor: EntryNumber
+    silent_before: EntryNumber = EntryNumber(0)
 
 
 class ForgetApplications(msgspec.Struct, frozen=True, tag="forget-applications"):

@@ -7,6 +7,7 @@ from typing import Final
 from tests.guards.guard import Guard
 
 _DECIDE: Final = "sparklog/core/decide/groups.py"
+_SILENT: Final = "tests/maintenance/test_silent_members.py::"
 _TESTS: Final = "tests/core/decide/test_groups.py::"
 
 GUARDS: Final = (
@@ -228,7 +229,7 @@ GUARDS: Final = (
         "group-floor-under-coordinator",
         "FLOOR takes no member for gone while a coordinator hears heartbeats that the chain does not show.",
         _DECIDE,
-        "    if state.coordinator.in_force:  # the chain shows nothing of heartbeats\n        return ()\n",
+        "    if state.coordinator.in_force:  # the chain shows nothing of heartbeats\n        return {}\n",
         "",
         (_TESTS + "test_floor_leaves_the_members_to_a_coordinator_that_hears_them",),
     ),
@@ -236,9 +237,25 @@ GUARDS: Final = (
         "group-floor-after-coordinator",
         "FLOOR takes no member for gone that a coordinator may have heard since.",
         _DECIDE,
-        "max(m.renewed_at, heard) < floor",
-        "m.renewed_at < floor",
+        "    return max(member.renewed_at, state.coordinator.entry)",
+        "    return member.renewed_at",
         (_TESTS + "test_floor_takes_nobody_for_gone_whom_a_coordinator_heard_later",),
+    ),
+    Guard(
+        "group-clock-ahead",
+        "A clock that is ahead takes no member for gone that others saw at work.",
+        "sparklog/maintenance/frame.py",
+        "        shown_ms = time_shown(store, self._began_at, self.clock.now_ms())\n",
+        "        shown_ms = self.clock.now_ms()\n",
+        (_SILENT + "test_a_clock_that_is_far_ahead_evicts_nobody_who_is_at_work",),
+    ),
+    Guard(
+        "group-now-ahead",
+        "Where FLOOR rises to by --now says nothing of members.",
+        "sparklog/maintenance/frame.py",
+        "        return newest_older_than(store, heard, end, shown_ms - delay_ms)",
+        "        return floor",
+        (_SILENT + "test_a_time_that_was_given_evicts_nobody_who_is_at_work",),
     ),
     Guard(
         "group-expiry-emptied",

@@ -86,21 +86,35 @@ def decide_leave_group(state: ClusterState, command: LeaveGroup, at: At) -> tupl
     return (_without(state, group, [member], at),)
 
 
-def without_members_before(state: ClusterState, floor: EntryNumber, at: At) -> tuple[GroupChanged, ...]:
-    """The groups without the members that were not renewed since entry `floor`; none while a coordinator watches them.
+def silent_members(state: ClusterState, before: EntryNumber) -> dict[str, tuple[Member, ...]]:
+    """The members that were not renewed since entry `before`, by group; none while a coordinator watches them.
 
     That entry was written at least `floor.delay.ms` ago; a member whose session is longer than that is left alone. Up
     to its last entry a coordinator has heard the members, or would have evicted them.
     """
     if state.coordinator.in_force:  # the chain shows nothing of heartbeats
-        return ()
-    delay_ms, heard = effective_cluster(state.config).floor_delay_ms, state.coordinator.entry
+        return {}
+    delay_ms = effective_cluster(state.config).floor_delay_ms
     gone = {
-        group.name: [m for m in group.members if max(m.renewed_at, heard) < floor and m.session_timeout_ms <= delay_ms]
+        group.name: tuple(
+            member
+            for member in group.members
+            if last_heard(state, member) < before and member.session_timeout_ms <= delay_ms
+        )
         for group in state.groups.values()
         if group.members
     }
-    return tuple(_without(state, state.groups[name], gone[name], at) for name in sorted(gone) if gone[name])
+    return {name: gone[name] for name in sorted(gone) if gone[name]}
+
+
+def last_heard(state: ClusterState, member: Member) -> EntryNumber:
+    """The newest entry up to which the member was alive, as far as the chain shows without a coordinator in force."""
+    return max(member.renewed_at, state.coordinator.entry)
+
+
+def without_members_before(state: ClusterState, before: EntryNumber, at: At) -> tuple[GroupChanged, ...]:
+    """The groups without their `silent_members`."""
+    return tuple(_without(state, state.groups[name], gone, at) for name, gone in silent_members(state, before).items())
 
 
 def decide_commit_offsets(state: ClusterState, command: CommitOffsets) -> tuple[Record, ...]:

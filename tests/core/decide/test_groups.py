@@ -380,15 +380,19 @@ def test_a_group_that_never_committed_expires_too(log: GroupLog) -> None:
     assert dict(log.state.groups) == {}
 
 
-def test_members_that_nobody_could_evict_are_gone_once_floor_has_passed_them(log: GroupLog) -> None:
+def forget_silent(log: GroupLog, before: int) -> None:
+    log.submit(RaiseFloor(log.state.floor, silent_before=EntryNumber(before)))
+
+
+def test_members_that_nobody_could_evict_are_forgotten_in_the_end(log: GroupLog) -> None:
     log.join("a", timeout_ms=6_000)
     log.join("b")
     log.commit(1, by=("b", 2, 1))
     renewed = log.member("b").renewed_at
     log.append(1)
-    log.submit(RaiseFloor(renewed))
+    forget_silent(log, renewed)
     assert (log.group().generation, [each.member_id for each in log.group().members]) == (3, ["b"])
-    log.submit(RaiseFloor(EntryNumber(renewed + 1)))
+    forget_silent(log, renewed + 1)
     assert (log.group().members, log.group().emptied_ms) == ((), log.now_ms)
     assert log.committed() == {(TOPIC, 0): 1}
 
@@ -397,10 +401,10 @@ def test_floor_leaves_the_members_to_a_coordinator_that_hears_them(log: GroupLog
     log.submit(ClaimCoordination(1, "c", "http://c:1"))
     log.join("a", timeout_ms=6_000)
     log.append(1)
-    log.submit(RaiseFloor(EntryNumber(log.state.n)))
+    forget_silent(log, log.state.n)
     assert [each.member_id for each in log.group().members] == ["a"]
     log.submit(ResignCoordination(1))
-    log.submit(RaiseFloor(EntryNumber(log.state.n)))
+    forget_silent(log, log.state.n)
     assert log.group().members == ()
 
 
@@ -411,10 +415,19 @@ def test_floor_takes_nobody_for_gone_whom_a_coordinator_heard_later(log: GroupLo
         log.submit(ClaimCoordination(1, "c", "http://c:1"))
     heard = log.state.n
     log.submit(ResignCoordination(1))
-    log.submit(RaiseFloor(EntryNumber(heard)))
+    forget_silent(log, heard)
     assert [each.member_id for each in log.group().members] == ["a"]
-    log.submit(RaiseFloor(EntryNumber(heard + 1)))
+    forget_silent(log, heard + 1)
     assert log.group().members == ()
+
+
+def test_floor_alone_says_nothing_of_members(log: GroupLog) -> None:
+    """One clock alone decides where it is."""
+    log.join("a", timeout_ms=6_000)
+    log.append(1)
+    log.submit(RaiseFloor(EntryNumber(log.state.n)))
+    assert [each.member_id for each in log.group().members] == ["a"]
+    log.refused(InvalidInput, RaiseFloor(log.state.floor, silent_before=EntryNumber(log.state.n + 2)))
 
 
 # ---- elections ----------------------------------------------------------------------------------------
