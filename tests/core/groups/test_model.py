@@ -32,7 +32,7 @@ from sparklog.core.errors import (
 )
 from sparklog.core.groups.membership import OffsetToCommit
 from sparklog.core.tables import column_blocks, copy_on_write, offset_table
-from sparklog.core.types import LeaderEpoch, Offset, PartitionIndex, TopicId
+from sparklog.core.types import EntryNumber, LeaderEpoch, Offset, PartitionIndex, TopicId
 from sparklog.storage.memory import MemoryStore
 from tests.core.decided_log import TOPIC, A, DecidedLog
 from tests.core.state_contents import contents
@@ -218,6 +218,24 @@ class Groups(RuleBasedStateMachine):
     @rule(days=st.sampled_from([1, 3, 7]))
     def time_goes_on(self, days: int) -> None:
         self.log.now_ms += days * DAY_MS
+        self.expire()
+        self.submit(RaiseFloor(self.log.state.floor))
+
+    @rule(entries=st.integers(0, 12))
+    def silent_members_go(self, entries: int) -> None:
+        """Those that were renewed before the last entries, of a chain on which nobody else can evict them."""
+        before = EntryNumber(self.log.state.n + 1 - entries)
+        self.expire()  # by the members that there were
+        for name, group in self.twin.items():
+            found = self.log.state.groups[name].members
+            gone = [each.member_id for each in found if each.renewed_at < before]
+            for member in gone:
+                del group.topics[member], group.commits[member]
+            group.generation += bool(gone)
+            group.emptied_ms = self.log.now_ms if gone and not group.topics else group.emptied_ms
+        self.submit(RaiseFloor(self.log.state.floor, before))
+
+    def expire(self) -> None:
         before_ms = self.log.now_ms - 7 * DAY_MS
         names = dict(self.sizes.keys())
         for name, group in list(self.twin.items()):
@@ -229,7 +247,6 @@ class Groups(RuleBasedStateMachine):
             }
             if not group.topics and not group.offsets and group.emptied_ms <= before_ms:
                 del self.twin[name]
-        self.submit(RaiseFloor(self.log.state.floor))
 
     @rule()
     def snapshot_round_trip(self) -> None:
