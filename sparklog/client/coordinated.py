@@ -15,8 +15,8 @@ import msgspec
 
 from sparklog.chain.committer import DEFAULT_TIMEOUT_MS, Committer
 from sparklog.chain.follower import Follower
-from sparklog.client.delivery import Delivery
-from sparklog.client.shared_requests import GRACE_MS, CommandOutcome, SharedRequests
+from sparklog.client.delivery import GRACE_MS, Delivery
+from sparklog.client.shared_requests import CommandOutcome, SharedRequests
 from sparklog.core.commands import Submission
 from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.coordinators import Author, Coordinator
@@ -79,9 +79,10 @@ class Coordinated(Committer):
             if not known.in_force and self._given is None:
                 return super().submit(delivery.submission, delivery.left_ms(clock.monotonic_ms()))
             try:
-                return self._requests.submit(
-                    known, delivery.submission, delivery.attempt_ms(session_ms, clock.monotonic_ms())
-                )
+                now_ms = clock.monotonic_ms()
+                attempt_ms = delivery.attempt_ms(session_ms, now_ms)
+                patience_ms = delivery.patience_ms(known, session_ms, now_ms)
+                return self._requests.submit(known, delivery.submission, attempt_ms, patience_ms)
             except SparklogError as error:
                 self._follow_on(delivery, known, delivery.failed(error, known, clock.monotonic_ms()))
 

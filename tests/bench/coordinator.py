@@ -180,7 +180,7 @@ def _producers(threads: int) -> Row:
             while time.perf_counter() < begin + SECONDS:
                 command = append(partition=number % PARTITIONS, n0=n0, holders=HOLDERS)
                 sent = time.perf_counter()
-                shared.submit(cluster.coordinator, Submission(new_command_id(), n0, command), 60_000)
+                shared.submit(cluster.coordinator, Submission(new_command_id(), n0, command), 60_000, 60_000)
                 took_ms.append((time.perf_counter() - sent) * 1000)
 
         with ThreadPoolExecutor(threads) as workers:

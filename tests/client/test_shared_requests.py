@@ -22,7 +22,8 @@ from sparklog.wire.messages import SubmittedCommand
 
 HERE = Coordinator(1, "here", "http://here", EntryNumber(1))
 OTHER = Coordinator(2, "other", "http://other", EntryNumber(2))
-TIMEOUT_MS = 60_000
+TIMEOUT_MS = 50_000
+PATIENCE_MS = 60_000
 
 
 def submission(name: str) -> Submission:
@@ -71,11 +72,11 @@ class Threads:
     pool: ThreadPoolExecutor
     callers: list[Future[CommandResult]] = field(default_factory=list)
 
-    def come(self, count: int, known: Coordinator = HERE, timeout_ms: int = TIMEOUT_MS) -> None:
+    def come(self, count: int, known: Coordinator = HERE, patience_ms: int = PATIENCE_MS) -> None:
         for _ in range(count):
             name = str(len(self.callers))
             before = self._seen()
-            self.callers.append(self.pool.submit(self.shared.submit, known, submission(name), timeout_ms))
+            self.callers.append(self.pool.submit(self.shared.submit, known, submission(name), TIMEOUT_MS, patience_ms))
             while self._seen() == before:
                 threading.Event().wait(0.001)
 
@@ -94,6 +95,17 @@ def threads() -> Iterator[Threads]:
     requests = Requests()
     with ThreadPoolExecutor(64) as pool:
         yield Threads(requests, SharedRequests(requests.post), pool)
+
+
+def test_a_request_says_how_long_the_coordinator_may_try_and_waits_no_longer_than_its_caller() -> None:
+    posted: list[tuple[int, int]] = []
+
+    def post(known: Coordinator, bodies: Sequence[msgspec.Raw], patience_ms: int) -> Sequence[CommandOutcome]:
+        posted.append((msgspec.msgpack.decode(bodies[0], type=SubmittedCommand).timeout_ms, patience_ms))
+        return [applied("0")]
+
+    SharedRequests(post).submit(HERE, submission("0"), TIMEOUT_MS, PATIENCE_MS)
+    assert posted == [(TIMEOUT_MS, PATIENCE_MS)]
 
 
 def test_a_caller_alone_is_sent_at_once(threads: Threads) -> None:
@@ -211,11 +223,10 @@ def test_an_interrupt_after_the_reply_leaves_the_others_in_doubt() -> None:
     assert not shared._under_way
 
 
-def test_one_that_waits_for_longer_than_it_may_leaves(threads: Threads, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_waits_for_longer_than_it_may_leaves(threads: Threads) -> None:
     threads.come(6)
     threads.requests.wait_for(lambda: len(threads.requests.under_way) == 3)
-    monkeypatch.setattr(shared_requests, "GRACE_MS", 0)
-    hurried = threads.pool.submit(threads.shared.submit, HERE, submission("6"), 1)
+    hurried = threads.pool.submit(threads.shared.submit, HERE, submission("6"), TIMEOUT_MS, 1)
     with pytest.raises(TryAgain, match="could be sent in time") as raised:
         hurried.result(60)
     assert raised.value.landed is Landed.NO
@@ -227,12 +238,9 @@ def test_one_that_waits_for_longer_than_it_may_leaves(threads: Threads, monkeypa
     assert threads.results() == list(range(6))
 
 
-def test_one_whose_request_gets_no_reply_in_its_time_is_in_doubt(
-    threads: Threads, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_whose_request_gets_no_reply_in_its_time_is_in_doubt(threads: Threads) -> None:
     threads.come(3)
-    monkeypatch.setattr(shared_requests, "GRACE_MS", 0)
-    threads.come(1, timeout_ms=1)
+    threads.come(1, patience_ms=1)
     with pytest.raises(NoCoordinatorAnswers, match="did not answer within 1 ms") as raised:
         threads.callers[3].result(60)
     assert raised.value.landed is Landed.UNKNOWN
@@ -243,7 +251,7 @@ def test_one_whose_request_gets_no_reply_in_its_time_is_in_doubt(
 
 
 def waiting(known: Coordinator = HERE, size: int = 10) -> WaitingCaller:
-    return WaitingCaller(known, b"x" * size, TIMEOUT_MS)
+    return WaitingCaller(known, b"x" * size, PATIENCE_MS)
 
 
 def test_a_request_is_bounded_and_a_large_command_has_one_of_its_own() -> None:
@@ -279,7 +287,7 @@ def test_no_command_is_lost_or_doubled_while_requests_fail(threads: Threads) -> 
         for name in range(100 * number, 100 * number + 50):
             while True:
                 try:
-                    results.append(shared.submit(HERE, submission(str(name)), TIMEOUT_MS).n0)
+                    results.append(shared.submit(HERE, submission(str(name)), TIMEOUT_MS, PATIENCE_MS).n0)
                     break
                 except NoCoordinatorAnswers:
                     continue

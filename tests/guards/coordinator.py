@@ -223,6 +223,22 @@ GUARDS: Final[tuple[Guard, ...]] = (
         ("tests/coordinator/test_commit_loop.py::test_a_command_that_ended_before_it_was_handed_in_never_lands",),
     ),
     Guard(
+        "reply-patience",
+        "A coordinator that hangs holds a command up for a session, not for longer than the next one needs to lead.",
+        "sparklog/client/delivery.py",
+        "        return min(self.left_ms(now_ms) + GRACE_MS, longest_ms)",
+        "        return min(self.left_ms(now_ms), longest_ms) + GRACE_MS",
+        ("tests/client/test_delivery.py::test_a_coordinator_may_be_silent_for_a_session_and_then_for_shorter_times",),
+    ),
+    Guard(
+        "reply-patience-again",
+        "A coordinator that did not answer once is not waited for as long again.",
+        "sparklog/client/delivery.py",
+        "session_ms // LOOKS_PER_SESSION if known.name == self._silent else session_ms",
+        "session_ms",
+        ("tests/client/test_delivery.py::test_a_coordinator_may_be_silent_for_a_session_and_then_for_shorter_times",),
+    ),
+    Guard(
         "sent-in-doubt",
         "A command that was sent is never called unsent, wherever an interrupt comes.",
         "sparklog/client/shared_requests.py",
