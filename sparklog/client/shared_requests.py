@@ -96,16 +96,15 @@ class SharedRequests:
             carrier.woken.set()
 
     def _carry(self, carrier: WaitingCaller, carried: list[WaitingCaller]) -> None:
-        """Send a request and hand out the outcomes. An interrupt in between leaves the commands in doubt."""
-        outcomes: Sequence[CommandOutcome] = [_interrupted(Landed.UNKNOWN)] * len(carried)
+        """Send a request and hand out the outcomes. After an interrupt in between, `_leave` hands them out."""
+        bodies = [msgspec.Raw(each.body) for each in carried]
+        carrier.sent = True
+        outcomes: Sequence[CommandOutcome]
         try:
-            bodies = [msgspec.Raw(each.body) for each in carried]
-            carrier.sent = True
             outcomes = self._post(carrier.known, bodies, carrier.patience_ms)
         except SparklogError as error:
             outcomes = [error] * len(carried)
-        finally:
-            self._arrive(carrier, outcomes)
+        self._arrive(carrier, outcomes)
 
     def _arrive(self, carrier: WaitingCaller, outcomes: Sequence[CommandOutcome]) -> None:
         """The request of this carrier is done: wake its callers, and choose who goes next."""
