@@ -128,7 +128,7 @@ def _reply(request: Request, store: StoreId, connection: Connection) -> Reply:
         case Follow():
             return connection.follower.catch_up().state
         case Submit():
-            return connection.committer.submit(connection.committer.begin(request.command), SUBMIT_MS)
+            return connection.submit(request.command, SUBMIT_MS)
         case AwaitNews():
             reply = connection.waiting.at_coordinator(ReplicaNews(store), request.seen, request.longest_ms)
             return None if reply is None else reply.done

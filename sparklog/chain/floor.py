@@ -6,9 +6,13 @@ the FLOOR record itself.
 
 from __future__ import annotations
 
-from sparklog.chain.stored_entries import stored_entry
+from typing import Final
+
+from sparklog.chain.stored_entries import stored_entries, stored_entry
 from sparklog.core.types import EntryNumber
 from sparklog.storage.object_store import ObjectStore
+
+RECENT_ENTRIES: Final = 32
 
 
 def newest_older_than(store: ObjectStore, floor: int, end: int, before_ms: int) -> EntryNumber:
@@ -25,6 +29,15 @@ def newest_older_than(store: ObjectStore, floor: int, end: int, before_ms: int) 
         else:
             high = middle
     return EntryNumber(low)
+
+
+def time_shown(store: ObjectStore, end: int, now_ms: int) -> int:
+    """`now_ms`, or the oldest time among the RECENT_ENTRIES entries before `end` if that is earlier.
+
+    For what must not rest on one clock that is ahead: if anybody else is at work, one of these entries is his.
+    """
+    recent = stored_entries(store, max(0, end - RECENT_ENTRIES), end)
+    return min((now_ms, *(stored.entry.time_ms for stored in recent)))
 
 
 def _is_older(store: ObjectStore, n: int, before_ms: int) -> bool:

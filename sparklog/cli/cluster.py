@@ -175,11 +175,11 @@ def forget_applications(
 
     before_ms = parse_timestamp_us("--before", before) // 1000
     with connect() as cluster:
-        committer, follower = cluster.connection.committer, cluster.connection.follower
+        connection, follower = cluster.connection, cluster.connection.follower
         with follower.current() as state:
             old = old_applications(state, before_ms, frozenset(app_id) or None)
         for at in range(0, 0 if dry_run else len(old), _APPLICATIONS_PER_COMMAND):
-            committer.submit(committer.begin(ForgetApplications(tuple(old[at : at + _APPLICATIONS_PER_COMMAND]))))
+            connection.submit(ForgetApplications(tuple(old[at : at + _APPLICATIONS_PER_COMMAND])))
         with follower.current() as state:
             left = len(state.applications)
             if not dry_run:  # one that wrote since it was found has stayed

@@ -22,8 +22,8 @@ from sparklog.client.group_member import SESSION_TIMEOUT_MS, GroupMember
 from sparklog.client.groups import (
     GroupDescription,
     Offsets,
-    commit_of,
     commit_offsets,
+    commit_with_records,
     committed,
     describe_group,
 )
@@ -132,7 +132,7 @@ class Cluster(Admin):
         offsets = None
         if consumed is not None:
             with self.connection.follower.current() as state:
-                offsets = commit_of(state, *consumed)
+                offsets = commit_with_records(state, *consumed)
         plan, written, spent_ms = upload_rows(self.connection, topic, batches, compression, durability, timeout_ms)
         named = None if application is None else Application(*application)
         command = append_command(plan, [written], application=named, label=write_id, consumed=offsets)
@@ -281,7 +281,8 @@ class Cluster(Admin):
 
         For groups without members; a member commits by itself (`join_group`). With a `Position` in place of an offset,
         it is checked that the topic is still the same. Raises UnknownMemberId (the group has members),
-        OffsetOutOfRange, OffsetMetadataTooLarge, UnknownTopicOrPartition, InvalidGroupId, InvalidInput.
+        OffsetOutOfRange, OffsetMetadataTooLarge, InvalidCommitOffsetSize, UnknownTopicOrPartition, InvalidGroupId,
+        InvalidInput.
         """
         commit_offsets(self.connection, group, offsets, metadata)
 

@@ -60,15 +60,19 @@ def commit_append(
     timeout_ms: int,
     *,
     spent_ms: int = 0,
+    refusals_ms: int | None = None,
 ) -> CommandResult:
     """Commit what tasks uploaded. Logs a warning for each store that did not take the write.
 
     `timeout_ms` covers everything: tries, copies, pauses, and, with `acks=all` and `pull`, the wait until the records
-    are on every in-sync replica; `spent_ms` of it have passed already. Raises what `Committer.submit` raises. That wait
-    may end with NotEnoughReplicasAfterAppend or RequestTimedOut, both with `landed = yes`.
+    are on every in-sync replica; `spent_ms` of it have passed already. `refusals_ms`: for how long a refusal that may
+    pass is waited out; by default as long as there is time.
+
+    Raises what `Committer.submit` raises. The wait for replicas may end with NotEnoughReplicasAfterAppend or
+    RequestTimedOut, both with `landed = yes`.
     """
     not_taken = {store: why for of_task in written for store, why in of_task.not_taken.items()}
-    commit = _Commit(connection, plan, not_taken, timeout_ms, spent_ms)
+    commit = _Commit(connection, plan, not_taken, timeout_ms, spent_ms, refusals_ms)
     result = commit.run(Submission(plan.command_id, plan.n0, command))
     _warn_of_stores(plan, command, not_taken)
     return result
@@ -84,17 +88,20 @@ class _Commit:
         not_taken: Mapping[StoreId, str],
         timeout_ms: int,
         spent_ms: int,
+        refusals_ms: int | None,
     ) -> None:
         self._connection = connection
         self._plan = plan
         self._reasons = dict(not_taken)
         self._timeout_ms = timeout_ms
+        self._refusals_ms = timeout_ms if refusals_ms is None else refusals_ms
         self._clock = connection.committer.clock
         self._deadline_ms = self._clock.monotonic_ms() + timeout_ms - spent_ms
         self._names = {topic.topic_id: topic.name for topic in plan.topics.values()}
 
     def run(self, submission: Submission) -> CommandResult:
         """Submit until it is done, or the time is over."""
+        end_ms = self._deadline_ms
         pause_ms = FIRST_PAUSE_MS
         tries = 1
         while True:
@@ -104,7 +111,9 @@ class _Commit:
                     self._await_followers(result)
                 return result
             except _MAY_PASS as error:
-                if self._left_ms() <= pause_ms:
+                now_ms = self._clock.monotonic_ms()
+                end_ms = min(end_ms, now_ms + self._refusals_ms)  # from the first refusal on
+                if end_ms - now_ms <= pause_ms:
                     raise self._given_up(error, tries) from error
                 in_doubt = submission.in_doubt or error.landed is not Landed.NO
             self._clock.pause(jittered(pause_ms))
@@ -148,7 +157,10 @@ class _Commit:
         return self._deadline_ms - self._clock.monotonic_ms()
 
     def _given_up(self, error: SparklogError, tries: int) -> SparklogError:
-        parts = [error.message, f"tried {counted(tries, 'time')} in {duration(self._timeout_ms)}"]
+        parts = [
+            error.message,
+            f"tried {counted(tries, 'time')} in {duration(min(self._timeout_ms, self._refusals_ms))}",
+        ]
         parts += [f"store {store} did not take the write: {why}" for store, why in sorted(self._reasons.items())]
         return type(error)("; ".join(parts), landed=error.landed)
 

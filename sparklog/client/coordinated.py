@@ -2,7 +2,8 @@
 
 A client that has only the addresses of coordinators can't commit by itself: while nobody coordinates, it waits. Safety
 does not depend on the choice. A command keeps its id and `n0` wherever and however often it is sent, so it is applied
-once (rule C2). `delivery.py` decides when to send again; `group_submit.py` sends what several threads submit together.
+once (rule C2). `delivery.py` decides when to send again; `shared_requests.py` sends together what several threads
+submit.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ import msgspec
 
 from sparklog.chain.committer import DEFAULT_TIMEOUT_MS, Committer
 from sparklog.chain.follower import Follower
-from sparklog.client.delivery import Delivery
-from sparklog.client.group_submit import GRACE_MS, CommandOutcome, GroupSubmit
+from sparklog.client.delivery import GRACE_MS, Delivery
+from sparklog.client.shared_requests import CommandOutcome, SharedRequests
 from sparklog.core.commands import Submission
 from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.coordinators import Author, Coordinator
@@ -63,7 +64,7 @@ class Coordinated(Committer):
         super().__init__(follower, author)
         self._calls = calls
         self._given = given
-        self._group = GroupSubmit(self._send)
+        self._requests = SharedRequests(self._send)
 
     def submit(self, submission: Submission, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> CommandResult:
         """As `Committer.submit`. One that is silent, too busy or leads no more is asked again, or the next one.
@@ -78,9 +79,10 @@ class Coordinated(Committer):
             if not known.in_force and self._given is None:
                 return super().submit(delivery.submission, delivery.left_ms(clock.monotonic_ms()))
             try:
-                return self._group.submit(
-                    known, delivery.submission, delivery.attempt_ms(session_ms, clock.monotonic_ms())
-                )
+                now_ms = clock.monotonic_ms()
+                attempt_ms = delivery.attempt_ms(session_ms, now_ms)
+                patience_ms = delivery.patience_ms(known, session_ms, now_ms)
+                return self._requests.submit(known, delivery.submission, attempt_ms, patience_ms)
             except SparklogError as error:
                 self._follow_on(delivery, known, delivery.failed(error, known, clock.monotonic_ms()))
 

@@ -31,9 +31,8 @@ def plan_deletions(connection: Connection, topic: str, offsets: Mapping[int, int
 
 def delete_records(connection: Connection, planned: Sequence[RecordDeletion]) -> list[Offset | SparklogError]:
     """Do what was planned. Returns the log start of each partition after that, or why it is not known to have risen."""
-    committer = connection.committer
     commands = [deletion.command for deletion in planned]
-    results = commit_many(lambda command: committer.submit(committer.begin(command)), commands)
+    results = commit_many(connection.submit, commands)
     with connection.follower.current() as state:
         outcomes: list[Offset | SparklogError] = []
         for command, result in zip(commands, results, strict=True):

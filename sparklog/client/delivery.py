@@ -14,6 +14,8 @@ from sparklog.core.readable import duration
 from sparklog.storage.http.calls import NoCoordinator, NoCoordinatorAnswers
 
 FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 20.0, 400.0
+GRACE_MS = 5_000  # for a reply, beyond the time that the command itself has
+LOOKS_PER_SESSION = 3  # at a coordinator that did not answer once, as often as one in force writes an entry
 
 
 class Delivery:
@@ -29,17 +31,24 @@ class Delivery:
         self._timeout_ms = timeout_ms
         self._deadline_ms = now_ms + timeout_ms
         self._pause_ms = FIRST_PAUSE_MS
+        self._silent: str | None = None  # the coordinator that did not answer the last attempt
 
     def left_ms(self, now_ms: int) -> int:
         """How long the command may still take."""
         return max(1, self._deadline_ms - now_ms)
 
     def attempt_ms(self, session_ms: int, now_ms: int) -> int:
-        """How long one attempt may take: at most a session of `session_ms`.
-
-        A coordinator that has been silent for longer may lead no more, and nobody else would tell the caller.
-        """
+        """How long the coordinator may try in one attempt: at most a session of `session_ms`."""
         return min(self.left_ms(now_ms), session_ms)
+
+    def patience_ms(self, known: Coordinator, session_ms: int, now_ms: int) -> int:
+        """How long to wait for the reply to one attempt, before the chain is asked who leads.
+
+        A coordinator that has been silent for a session may lead no more, and nobody else would tell the caller. The
+        next one claims about then. So if `known` was silent once, it is asked for shorter times.
+        """
+        longest_ms = session_ms // LOOKS_PER_SESSION if known.name == self._silent else session_ms
+        return min(self.left_ms(now_ms) + GRACE_MS, longest_ms)
 
     def failed(self, error: SparklogError, known: Coordinator, now_ms: int) -> float:
         """What was sent to `known` ended with `error`. Returns for how long to wait at most, to send it again then.
@@ -50,6 +59,7 @@ class Delivery:
             if self.submission.in_doubt and error.landed is Landed.NO:
                 error.landed = Landed.UNKNOWN  # an earlier attempt may still be on its way
             raise error
+        self._silent = known.name if isinstance(error, NoCoordinatorAnswers) else None
         if error.landed is not Landed.NO:
             self.submission = msgspec.structs.replace(self.submission, in_doubt=True)
         if now_ms >= self._deadline_ms:

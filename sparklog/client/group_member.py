@@ -23,20 +23,26 @@ from sparklog.core.commands import CommitOffsets, JoinGroup, LeaveGroup
 from sparklog.core.coordinators import Coordinator
 from sparklog.core.errors import GroupIdNotFound, SparklogError, UnknownMemberId
 from sparklog.core.groups.sessions import PeerWatch, renewal_interval_ms
+from sparklog.core.reading.consumer_positions import GroupGeneration
 from sparklog.core.state import ClusterState
 from sparklog.core.types import Place, TopicPartition
 from sparklog.host.clock import Clock
 from sparklog.host.dice import new_id
+from sparklog.host.fork import Owner
 
 SESSION_TIMEOUT_MS = 45_000  # Kafka's session.timeout.ms
+NO_GENERATION = GroupGeneration(0, 0)  # of who is no member: a group with members is at generation 1 at least
 
 
 class GroupMember:
     """A member of a group, for one thread at a time. It is a member from its construction until `leave`.
 
-    `generation` and `assigned` are as of the last `poll`, and so are `group_number` and `share`, which name the same
-    group and partitions by numbers that are never used twice. Between two polls no more than the session timeout may
-    pass, or the others take its partitions; a commit counts as well.
+    `generation` and `assigned` are as of the last `poll`, and so is `share`, which names the same partitions by numbers
+    that are never used twice. Between two polls no more than the session timeout may pass, or the others take its
+    partitions; a commit counts as well.
+
+    A forked child can't use it: every call but `leave` raises InvalidInput there. `leave` does nothing, as the process
+    that was forked is still a member.
     """
 
     def __init__(
@@ -51,20 +57,19 @@ class GroupMember:
     ) -> None:
         """Join. Raises InvalidGroupId, InvalidSessionTimeout, InvalidInput.
 
-        `member_id` is drawn unless a test gives one. It differs for each life of a process, and after each eviction:
-        the group may have been deleted meanwhile, and be at a generation of the same number again.
+        `member_id` is drawn unless a test gives one. It differs for each life of a process.
         """
         self.group, self.topics = group, tuple(sorted(set(topics)))
-        self.member_id = member_id or _new_member_id()
-        self.generation = self.group_number = 0
+        self.member_id = member_id or f"consumer-{new_id()}"
+        self.generation = NO_GENERATION
         self.assigned: tuple[Place, ...] = ()
         self.share: dict[TopicPartition, str] = {}  # the names of topics, by partition
         self._connection = connection
+        self._owner = Owner("member of a group")
         self._session_timeout_ms = session_timeout_ms
         self._clock = clock or connection.committer.clock
         self._peers = PeerWatch(self.member_id)
         self._commits = 0
-        self._was_seen = False  # in the group
         self._chain_id = connection.follower.state.chain_id
         self._join()
 
@@ -80,12 +85,13 @@ class GroupMember:
         True if the group has another generation than before: then read `assigned` again, and go on from the committed
         offsets. Raises what reading and writing the chain raise.
         """
+        self._owner.check()
         before = self.generation
         asked_ms = self._clock.monotonic_ms()
         with self._connection.follower.current() as state:
             group, coordinator = state.groups.get(self.group), state.coordinator
         if group is None or group.member(self.member_id) is None:
-            self._join_again()
+            self._join()
             return True
         self._take_over(state)
         evictions = self._peers.silent(group, coordinator, asked_ms, self._clock.monotonic_ms())
@@ -100,6 +106,7 @@ class GroupMember:
 
     def starts(self) -> dict[Place, int]:
         """The group's committed offset in each partition of this member; partitions without one are left out."""
+        self._owner.check()
         with self._connection.follower.current() as state:
             found = committed(state, self.group)
         return {place: found[place].offset for place in self.assigned if place in found}
@@ -112,32 +119,46 @@ class GroupMember:
         """
         self.prepared(offsets, metadata)()
 
-    def prepared(self, offsets: Offsets, metadata: str = "", generation: int | None = None) -> Callable[[], None]:
+    def prepared(
+        self, offsets: Offsets, metadata: str = "", generation: GroupGeneration | None = None
+    ) -> Callable[[], None]:
         """A commit to run later, perhaps in another thread; several of them one after the other, in this order.
 
         It is of this generation, by default the present one, whatever the member does meanwhile. Raises what the commit
         itself raises about its offsets.
         """
+        self._owner.check()
         with self._connection.follower.current() as state:
             rows = rows_to_commit(state, offsets, metadata)
         self._commits += 1
-        fence = self.generation if generation is None else generation
-        return partial(
-            self._commit, CommitOffsets(self._chain_id, self.group, rows, self.member_id, fence, self._commits)
+        fence = generation or self.generation
+        command = CommitOffsets(
+            self._chain_id,
+            self.group,
+            rows,
+            self.member_id,
+            fence.number,
+            self._commits,
+            group_number=fence.group_number,
         )
+        return partial(self._commit, command)
 
     def wants(self, topics: Iterable[str]) -> None:
         """Share the partitions of these topics from now on. Raises InvalidInput if there is none."""
+        self._owner.check()
         self.topics = tuple(sorted(set(topics)))
         self._join()
 
     def _commit(self, command: CommitOffsets) -> None:
+        self._owner.check()
         begun_ms = self._clock.monotonic_ms()
         self._connection.submit(command)
         self._renewed_ms = begun_ms
 
     def leave(self) -> None:
         """Leave the group, so that the others have its partitions at once. No error if it is no member any more."""
+        if not self._owner.is_here:
+            return
         with suppress(UnknownMemberId, GroupIdNotFound):
             self._connection.submit(LeaveGroup(self.group, self.member_id))
         self._has_nothing()
@@ -155,20 +176,10 @@ class GroupMember:
         try:
             self._connection.committer.member_heartbeat(self.group, self.member_id)
         except (UnknownMemberId, GroupIdNotFound):  # evicted since the state was read
-            self._join_again()
+            self._join()
         except SparklogError as error:
             if not error.retriable:
                 raise
-
-    def _join_again(self) -> None:
-        """Join after an eviction, as another member: what the evicted one has under way counts no more.
-
-        One that was never seen in the group may only read the chain too late.
-        """
-        if self._was_seen:
-            self.member_id, self._was_seen = _new_member_id(), False
-            self._peers = PeerWatch(self.member_id)
-        self._join()
 
     def _join(self) -> None:
         self._renewed_ms = self._clock.monotonic_ms()
@@ -186,15 +197,10 @@ class GroupMember:
         if group is None or member is None:  # the next poll joins again
             self._has_nothing()
             return
-        self._was_seen = True
         self._commits = max(self._commits, member.commits)
-        self.generation, self.group_number = group.generation, group.number
+        self.generation = GroupGeneration(group.number, group.generation)
         self.share = {key: state.topics[key.topic_id].name for key in member.assigned}
         self.assigned = tuple((topic, key.partition) for key, topic in self.share.items())
 
     def _has_nothing(self) -> None:
-        self.generation, self.assigned, self.share = 0, (), {}
-
-
-def _new_member_id() -> str:
-    return f"consumer-{new_id()}"
+        self.generation, self.assigned, self.share = NO_GENERATION, (), {}

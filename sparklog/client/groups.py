@@ -10,7 +10,13 @@ from sparklog.client.connection import Connection
 from sparklog.core.commands import CommitOffsets
 from sparklog.core.decide.groups import existing_group
 from sparklog.core.errors import InconsistentClusterId, InvalidInput
-from sparklog.core.groups.membership import CommittedOffset, Member, OffsetToCommit
+from sparklog.core.groups.membership import (
+    OFFSETS_PER_COMMIT,
+    CommittedOffset,
+    Member,
+    OffsetToCommit,
+    check_commit_size,
+)
 from sparklog.core.groups.status import GroupPartition, committed_offsets, group_partitions
 from sparklog.core.reading.plan import partition_of, topic_of
 from sparklog.core.reading.positions import Position
@@ -51,13 +57,13 @@ def committed(state: ClusterState, name: str) -> dict[Place, CommittedOffset]:
 def commit_offsets(connection: Connection, group: str, offsets: Offsets, metadata: str = "") -> None:
     """Commit to a group without members: all of these offsets, or nothing; see `Cluster.commit_offsets`."""
     with connection.follower.current() as state:
-        command = commit_of(state, group, offsets, metadata)
+        command = CommitOffsets(state.chain_id, group, rows_to_commit(state, offsets, metadata))
     connection.submit(command)
 
 
-def commit_of(state: ClusterState, group: str, offsets: Offsets, metadata: str = "") -> CommitOffsets:
-    """The commit of these offsets to a group without members. Raises as `rows_to_commit`."""
-    return CommitOffsets(state.chain_id, group, rows_to_commit(state, offsets, metadata))
+def commit_with_records(state: ClusterState, group: str, offsets: Offsets) -> CommitOffsets:
+    """The commit of these offsets to a group without members, for `Append.consumed`. Raises as `rows_to_commit`."""
+    return CommitOffsets(state.chain_id, group, rows_to_commit(state, offsets, "", with_records=True))
 
 
 def commit_of_stream(state: ClusterState, group: str, positions: Iterable[Position]) -> CommitOffsets | None:
@@ -85,18 +91,24 @@ def commit_of_stream(state: ClusterState, group: str, positions: Iterable[Positi
 def advance_group(connection: Connection, group: str, positions: Iterable[Position]) -> None:
     """Move a group forward to a stream's positions: where it is further already, it stays.
 
-    Raises UnknownMemberId if the group has members, InvalidGroupId, and what `commit_offsets` raises.
+    Many partitions take several commits. If one fails, the next call goes on from there. Raises UnknownMemberId if the
+    group has members, InvalidGroupId, and what `commit_offsets` raises.
     """
     command = commit_of_stream(connection.follower.state, group, positions)
-    if command is not None:
-        connection.submit(msgspec.structs.replace(command, only_forward=True))
+    if command is None:
+        return
+    for at in range(0, len(command.offsets), OFFSETS_PER_COMMIT):
+        rows = command.offsets[at : at + OFFSETS_PER_COMMIT]
+        connection.submit(msgspec.structs.replace(command, offsets=rows, only_forward=True))
 
 
-def rows_to_commit(state: ClusterState, offsets: Offsets, metadata: str) -> tuple[OffsetToCommit, ...]:
+def rows_to_commit(
+    state: ClusterState, offsets: Offsets, metadata: str, *, with_records: bool = False
+) -> tuple[OffsetToCommit, ...]:
     """The rows of a commit. An offset without a position counts as read under the present leader epoch.
 
     Raises UnknownTopicOrPartition, InconsistentClusterId (a position of another cluster), InvalidInput (a position of
-    another topic or partition).
+    another topic or partition), InvalidCommitOffsetSize.
     """
     rows = []
     for (name, index), wanted in offsets.items():
@@ -118,4 +130,5 @@ def rows_to_commit(state: ClusterState, offsets: Offsets, metadata: str) -> tupl
         else:
             epoch = partition.replication.leader_epoch
             rows.append(OffsetToCommit(topic.topic_id, partition.partition, Offset(wanted), epoch, metadata))
+    check_commit_size(rows, with_records=with_records)  # here, as the request would be large, too
     return tuple(rows)

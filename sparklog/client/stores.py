@@ -69,8 +69,7 @@ def add_store(
     if mark is None:
         mark, _ = begin_incarnation(target, store, chain_id)
     _claim(target, lineage, connection.url)
-    committer = connection.committer
-    committer.submit(committer.begin(command(mark.incarnation)))
+    connection.submit(command(mark.incarnation))
     with connection.follower.current() as state:
         return state.stores[store]
 

@@ -192,9 +192,13 @@ class ConfirmDeleted(msgspec.Struct, frozen=True, tag="confirm-deleted"):
 
 
 class RaiseFloor(msgspec.Struct, frozen=True, tag="raise-floor"):
-    """From now on refuse everything that was begun before chain position `floor`."""
+    """From now on refuse everything that was begun before chain position `floor`.
+
+    Members of groups that were not renewed since entry `silent_before` are gone, if nobody could evict them.
+    """
 
     floor: EntryNumber
+    silent_before: EntryNumber = EntryNumber(0)
 
 
 class ForgetApplications(msgspec.Struct, frozen=True, tag="forget-applications"):
@@ -407,6 +411,9 @@ class CommitOffsets(msgspec.Struct, frozen=True, tag="commit-offsets"):
     changes nothing. Without a member, the group must have none: that is for jobs that keep their own positions, and for
     resets.
 
+    With `group_number` the commit counts only in the group of that number. A group that is created again under the same
+    name has another one, while its members and generations may be called as before.
+
     With `only_forward`, partitions in which the group is there already, or further, are left out.
     """
 
@@ -417,6 +424,7 @@ class CommitOffsets(msgspec.Struct, frozen=True, tag="commit-offsets"):
     generation: int = 0
     number: int = 0
     only_forward: bool = False
+    group_number: int | None = None
 
 
 class DeleteGroups(msgspec.Struct, frozen=True, tag="delete-groups"):

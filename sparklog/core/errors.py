@@ -122,6 +122,12 @@ class OffsetMetadataTooLarge(InvalidInput):
     code = "OFFSET_METADATA_TOO_LARGE"
 
 
+class InvalidCommitOffsetSize(InvalidInput):
+    """A commit has too many offsets, or too much text with them, for one entry of the chain; nothing was committed."""
+
+    code = "INVALID_COMMIT_OFFSET_SIZE"
+
+
 class InvalidRecord(InvalidInput):
     """A record does not fit its topic, or a row to produce can't be read; nothing of its write was appended."""
 

@@ -34,7 +34,7 @@ from sparklog.core.producers import KEPT_BATCHES, SEQUENCES, sequence_after
 from sparklog.core.replication.invariants import broken
 from sparklog.core.state import ClusterState, Partition
 from sparklog.core.tables.column_blocks import Column
-from sparklog.core.tables.slice_table import partition_key
+from sparklog.core.tables.slice_table import partition_key, split_keys, topic_partition_of
 from sparklog.core.types import NewObject, ObjectKind, ObjectNumber, PartitionIndex, TopicPartition
 
 OBJECTS_AT_ONCE: Final = 16_384
@@ -176,7 +176,7 @@ def _objects(state: ClusterState, columns: Mapping[str, Column]) -> Iterator[str
         yield f"10: {len(state.objects)} objects, {len(np.unique(known))} numbers"
     unnamed = ~np.isin(numbers, known)
     for key, number in zip(columns["partition_key"][unnamed].tolist(), numbers[unnamed].tolist(), strict=True):
-        yield f"9: a slice of {key >> 32}-{key & 0xFFFFFFFF} names object {number}, which is not there"
+        yield f"9: a slice of {_place(key)} names object {number}, which is not there"
     appended = state.objects.kinds(numbers) == ObjectKind.APPEND
     thinned = appended & (columns["records"] != columns["end"] - columns["start"])
     if thinned.any():
@@ -199,10 +199,10 @@ def _named_objects(
 ) -> Iterator[str]:
     fields = (columns[name][rows].tolist() for name in ("partition_key", "object_number", "position", "length"))
     for key, number, position, length in zip(*fields, strict=True):
-        owner = objects[number]
-        sealed_elsewhere = owner.kind is ObjectKind.SEGMENT and owner.partition != key & 0xFFFFFFFF
-        if owner.topic_id != key >> 32 or sealed_elsewhere or position < 0 or position + length > owner.size_bytes:
-            yield f"9: a slice of {key >> 32}-{key & 0xFFFFFFFF} at {position} + {length} does not lie in {owner}"
+        owner, of = objects[number], topic_partition_of(key)
+        sealed_elsewhere = owner.kind is ObjectKind.SEGMENT and owner.partition != of.partition
+        if owner.topic_id != of.topic_id or sealed_elsewhere or position < 0 or position + length > owner.size_bytes:
+            yield f"9: a slice of {_place(key)} at {position} + {length} does not lie in {owner}"
 
 
 def _slices_of_objects(
@@ -258,12 +258,17 @@ def _groups(state: ClusterState) -> Iterator[str]:
     for number, key, offset in zip(
         *(rows[each].tolist() for each in ("group", "partition_key", "offset")), strict=True
     ):
-        partition = state.partition(key >> 32, key & 0xFFFFFFFF)
+        partition = state.partitions.get(topic_partition_of(key))
         keys.add((number, key))
         if number not in by_number or partition is None or not 0 <= offset <= partition.high_watermark:
-            yield f"16: group {number} goes on at {offset} in {key >> 32}-{key & 0xFFFFFFFF}, which is {partition}"
+            yield f"16: group {number} goes on at {offset} in {_place(key)}, which is {partition}"
     if len(keys) < len(rows["group"]) or not set(state.offsets.metadata) <= keys:
         yield "16: a partition is there twice for a group, or a text without an offset"
+
+
+def _place(partition_key: int) -> str:
+    topic_id, partition = split_keys(partition_key)
+    return f"{topic_id}-{partition}"
 
 
 def _shown(columns: Mapping[str, Column], rows: Column) -> list[tuple[int, int, int]]:

@@ -1,11 +1,39 @@
-"""A hook for forked children. They inherit what they can't use: held locks, threads, connections of the parent."""
+"""What a forked child may not use: it inherits held locks, threads, connections and identities of its parent."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable
 
+from sparklog.core.errors import InvalidInput
+
 
 def after_fork_in_child(reset: Callable[[], None]) -> None:
     """Call `reset` first in every child forked from this process."""
     os.register_at_fork(after_in_child=reset)
+
+
+class Owner:
+    """The process that made an object, and alone may use it. A forked child has a copy of the object."""
+
+    def __init__(self, what: str) -> None:
+        """`what`: the object, for people: "consumer"."""
+        self._what = what
+        self._process = os.getpid()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this is the process that made the object."""
+        return self._process == os.getpid()
+
+    def check(self) -> None:
+        """Raise InvalidInput in a forked child."""
+        if not self.is_here:
+            raise self.refusal()
+
+    def refusal(self) -> InvalidInput:
+        """The error of every use of the object in a forked child."""
+        return InvalidInput(
+            f"this {self._what} belongs to the process that was forked, which goes on with it: connect again in the "
+            f"child, and make a {self._what} there"
+        )

@@ -20,13 +20,14 @@ from typing import TYPE_CHECKING, Protocol, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
 
-from sparklog.chain.floor import newest_older_than
+from sparklog.chain.floor import newest_older_than, time_shown
 from sparklog.client.commit_many import COMMITS_AT_ONCE, commit_many
 from sparklog.client.connection import Connection
 from sparklog.core.commands import Command, ConfirmDeleted, RaiseFloor, ReportJob, Submission
 from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.coordinators import Author
 from sparklog.core.decide.groups import expired as expired_offsets
+from sparklog.core.decide.groups import last_heard, silent_members
 from sparklog.core.errors import InvalidInput, Landed, SparklogError, WriteExpired
 from sparklog.core.maintenance.retention import due_for_deletion
 from sparklog.core.readable import point_in_time
@@ -114,6 +115,7 @@ class JobFrame:
         self.connection.committer.clock = self.clock
         self.topics = frozenset(topics) if topics else None
         with self.connection.follower.current() as state:
+            self._began_at = state.n + 1
             for topic in self.topics or ():
                 topic_of(state, topic)
 
@@ -125,14 +127,13 @@ class JobFrame:
 
     def commit(self, command: Command) -> CommandResult:
         """Commit a command that names no objects. It begins again if FLOOR has passed it meanwhile."""
-        committer = self.connection.committer
         for _ in range(COMMIT_ATTEMPTS - 1):
             try:
-                return committer.submit(committer.begin(command))
+                return self.connection.submit(command)
             except WriteExpired as error:
                 if error.landed is not Landed.NO:
                     raise
-        return committer.submit(committer.begin(command))
+        return self.connection.submit(command)
 
     def commit_all(self, commands: Sequence[Command]) -> list[CommandResult | SparklogError]:
         """Commit many such commands; those that wait together share an entry. Errors are returned as values."""
@@ -151,18 +152,35 @@ class JobFrame:
         return newest_older_than(self.connection.follower.store, floor, end, self.now_ms - delay_ms)
 
     def raise_floor(self) -> EntryNumber:
-        """Raise FLOOR if that is due, expire silent producers and offsets of groups. Returns the new FLOOR."""
+        """Raise FLOOR if that is due; forget silent producers and members, and expired offsets. Returns FLOOR then."""
         floor = self.due_floor()
+        silent_before = self._silent_before(floor)
         with self.connection.follower.current() as state:
             silent_ms = self.clock.now_ms() - effective_cluster(state.config).producer_id_expiration_ms
             due = (
                 floor > state.floor
                 or any(producer.last_used_ms < silent_ms for producer in state.producers.values())
                 or expired_offsets(state, self.clock.now_ms()) is not None
+                or bool(silent_members(state, silent_before))
             )
         if due:
-            self.commit(RaiseFloor(floor))
+            self.commit(RaiseFloor(floor, silent_before))
         return floor
+
+    def _silent_before(self, floor: EntryNumber) -> EntryNumber:
+        """Members that were not renewed since this entry are gone: it is `floor.delay.ms` old, as others see it, too.
+
+        FLOOR may be newer, if this machine's clock is ahead or --now is: then members that are at work lie below it.
+        """
+        with self.connection.follower.current() as state:
+            silent = [member for gone in silent_members(state, floor).values() for member in gone]
+            heard = min((last_heard(state, member) for member in silent), default=None)
+            end, delay_ms = state.n + 1, effective_cluster(state.config).floor_delay_ms
+        if heard is None:
+            return EntryNumber(0)
+        store = self.connection.follower.store
+        shown_ms = time_shown(store, self._began_at, self.clock.now_ms())
+        return newest_older_than(store, heard, end, shown_ms - delay_ms)
 
     # ---- retired objects ------------------------------------------------------------------------
 

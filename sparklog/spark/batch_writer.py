@@ -24,7 +24,7 @@ from pyspark.sql.types import StructType
 from sparklog.chain.committer import new_command_id
 from sparklog.client.commit_append import commit_append
 from sparklog.client.connection import Connection, shared
-from sparklog.client.groups import Offsets, commit_of
+from sparklog.client.groups import Offsets, commit_with_records
 from sparklog.client.write_plan import Durability, TaskWritten, WritePlan, append_command, plan_write
 from sparklog.client.write_rows import write_rows
 from sparklog.core.commands import Append, Application, CommitOffsets
@@ -206,7 +206,7 @@ def _commit_of(state: ClusterState, consumed: ConsumedOffsets) -> CommitOffsets:
         for topic, by_partition in consumed.offsets.items()
         for partition, offset in by_partition.items()
     }
-    return commit_of(state, consumed.group, offsets)
+    return commit_with_records(state, consumed.group, offsets)
 
 
 def _all_of(messages: Sequence[WriterCommitMessage | None]) -> list[TaskMessage]:

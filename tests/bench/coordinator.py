@@ -32,7 +32,7 @@ import sparklog
 from sparklog.chain.committer import new_command_id
 from sparklog.chain.follower import Follower
 from sparklog.client.bootstrap import init_cluster
-from sparklog.client.group_submit import CommandOutcome, GroupSubmit
+from sparklog.client.shared_requests import CommandOutcome, SharedRequests
 from sparklog.coordinator.run import OPEN, serve
 from sparklog.coordinator.service import Service
 from sparklog.core.commands import Submission
@@ -171,7 +171,7 @@ def _producers(threads: int) -> Row:
             reply = decoder.decode(pool.request("POST", SUBMIT, body=msgspec.msgpack.encode(request)).data)
             return [each.result for each in reply.outcomes if each.result is not None]
 
-        group = GroupSubmit(post)
+        shared = SharedRequests(post)
         took_ms: list[float] = []
         begin = time.perf_counter()
 
@@ -180,7 +180,7 @@ def _producers(threads: int) -> Row:
             while time.perf_counter() < begin + SECONDS:
                 command = append(partition=number % PARTITIONS, n0=n0, holders=HOLDERS)
                 sent = time.perf_counter()
-                group.submit(cluster.coordinator, Submission(new_command_id(), n0, command), 60_000)
+                shared.submit(cluster.coordinator, Submission(new_command_id(), n0, command), 60_000, 60_000)
                 took_ms.append((time.perf_counter() - sent) * 1000)
 
         with ThreadPoolExecutor(threads) as workers:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklog.chain.entry import NO_PREVIOUS, Entry, encode_entry
-from sparklog.chain.floor import newest_older_than
+from sparklog.chain.floor import RECENT_ENTRIES, newest_older_than, time_shown
 from sparklog.core.coordinators import Author
 from sparklog.core.types import EntryNumber
 from sparklog.storage.keys import entry_key
@@ -46,3 +46,11 @@ def test_entries_that_are_gone_count_as_old() -> None:
 def test_one_entry_of_a_clock_far_ahead_does_not_hold_floor_for_ever() -> None:
     store = chain([10**15, *range(1, 20)])
     assert newest_older_than(store, 0, 20, 15) == 14  # type: ignore[arg-type]
+
+
+def test_the_time_that_is_shown_rests_on_no_clock_alone() -> None:
+    ahead = [10**15] * (RECENT_ENTRIES - 1)
+    assert time_shown(chain([1, 90, *ahead]), RECENT_ENTRIES + 1, 10**15) == 90
+    assert time_shown(chain([1, 90, *ahead]), 2, 10**15) == 1, "only entries before a given one count"
+    assert time_shown(chain([1, 90], missing=1), 2, 80) == 80
+    assert time_shown(chain([1, 90], missing=2), 2, 80) == 80

@@ -62,10 +62,16 @@ def uploaded(cluster: Cluster, *values: str, durability: Durability = Durability
     return plan, write_rows(plan, pa.table({"value": list(values)}).to_batches())
 
 
-def commit(cluster: Cluster, plan: WritePlan, *written: TaskWritten, timeout_ms: int = 60_000) -> CommandResult:
+def commit(
+    cluster: Cluster,
+    plan: WritePlan,
+    *written: TaskWritten,
+    timeout_ms: int = 60_000,
+    refusals_ms: int | None = None,
+) -> CommandResult:
     command = append_command(plan, written)
     assert command is not None
-    return commit_append(cluster.connection, plan, written, command, timeout_ms)
+    return commit_append(cluster.connection, plan, written, command, timeout_ms, refusals_ms=refusals_ms)
 
 
 def values(cluster: Cluster, partition: int = 0) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -28,13 +28,17 @@ class ScriptedCoordinator:
     "drop": it is committed, and the connection ends without a reply. "lose": the same, and nothing was done.
     "away": this process leads no more. "busy": too many commands wait. "unknown": it can't say what became of it.
     "text": an answer of some other server. "torn": a reply that can't be read. "few": one that lacks an outcome.
-    "empty": outcomes that say nothing. "refused": the token is not good.
+    "empty": outcomes that say nothing. "refused": the token is not good. "hang": no answer until `let_go`.
+
+    `hanging` is called when a request hangs.
     """
 
     cluster: Cluster
     script: list[str] = field(default_factory=list)
     requests: list[SubmitRequest] = field(default_factory=list)
     address: str = ""
+    hanging: Callable[[], object] = lambda: None
+    let_go: threading.Event = field(default_factory=threading.Event)
     _turn: threading.Lock = field(default_factory=threading.Lock)
 
     def claim(self, epoch: int = 1) -> None:
@@ -47,7 +51,10 @@ class ScriptedCoordinator:
         with self._turn:
             self.requests.append(request)
             what = self.script.pop(0) if self.script else "reply"
-        if what == "lose":
+        if what == "hang":
+            self.hanging()
+            self.let_go.wait()
+        if what in ("lose", "hang"):
             return None
         if what == "text":
             return 502, "text/html", b"<html>bad gateway</html>"
@@ -137,6 +144,7 @@ def scripted_coordinator(cluster: Cluster) -> Iterator[ScriptedCoordinator]:
     try:
         yield scripted
     finally:
+        scripted.let_go.set()
         server.shutdown()
         thread.join()
         server.server_close()

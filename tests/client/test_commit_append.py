@@ -18,10 +18,12 @@ from sparklog.core.commands import (
     ReportLoss,
 )
 from sparklog.core.errors import (
+    FencedLeaderEpoch,
     Landed,
     NoReplicaOnline,
     NotEnoughReplicas,
     SparklogError,
+    StaleBrokerEpoch,
 )
 from sparklog.core.replication.append import Acks
 from sparklog.core.types import StoreId
@@ -44,7 +46,7 @@ from tests.client.replicated_cluster import (
     write,
 )
 from tests.core.state_contents import contents
-from tests.faults.faulty_store import Fault, FaultyStore
+from tests.faults.faulty_store import Fault, FaultyStore, VirtualClock
 
 
 def elect(cluster: Cluster, leader: str) -> None:
@@ -62,6 +64,18 @@ def test_a_write_that_was_fenced_is_submitted_under_the_new_epoch_without_anothe
     assert calls.written == before
     assert (result.n0, replicas(cluster)) == (plan.n0, "b:abc a4 b4 c4")
     assert values(cluster) == ["0", "1", "2", "3"]
+
+
+def test_a_refusal_that_may_pass_is_waited_out_for_as_long_as_its_author_wants(cluster: Cluster) -> None:
+    plan, written = uploaded(cluster, "3")
+    for store_id in (A, B, C):
+        cluster.submit(FenceStore(store_id))
+    for refusals_ms, least_ms, most_ms in ((None, 10_000, 60_000), (1_000, 1, 1_000), (0, 0, 0)):
+        clock = cluster.connection.committer.clock = VirtualClock()
+        begun_ms = clock.monotonic_ms()
+        with pytest.raises((FencedLeaderEpoch, StaleBrokerEpoch), match="tried"):
+            commit(cluster, plan, written, refusals_ms=refusals_ms)
+        assert least_ms <= clock.monotonic_ms() - begun_ms <= most_ms
 
 
 def test_objects_are_copied_to_a_new_leader_that_lacks_them(cluster: Cluster, calls: StoreCalls) -> None:

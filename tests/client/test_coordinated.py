@@ -94,6 +94,26 @@ def test_after_its_time_a_command_says_whether_it_may_have_landed(
     assert ("may have landed" in str(raised.value)) is (error is OutcomeUnknown)
 
 
+def test_a_new_coordinator_is_found_though_the_one_before_hangs(tmp_path: Path) -> None:
+    """It takes requests and answers none, as a machine that is cut off: nobody but the chain says who leads."""
+    url = str(tmp_path)
+    init_cluster(url, config={"broker.session.timeout.ms": 300})
+    with (
+        connect(url) as cluster,
+        connect(url) as own,
+        scripted_coordinator(own) as hangs,
+        scripted_coordinator(own) as other,
+    ):
+        cluster.create_topic("t")
+        hangs.claim()
+        hangs.script += ["hang"] * 1_000
+        hangs.hanging = lambda: other.claim(2) if len(hangs.requests) == 2 else None
+        cluster.append("t", ROW)
+        assert len(hangs.requests) >= 2
+        assert other.requests
+        assert records(cluster) == 1
+
+
 def test_a_new_coordinator_is_found_by_the_chain(cluster: Cluster, coordinator: ScriptedCoordinator) -> None:
     with connect(cluster.connection.url) as own, scripted_coordinator(own) as other:
         coordinator.script += ["away"] * 1_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparklog.client.delivery import Delivery
+from sparklog.client.delivery import GRACE_MS, Delivery
 from sparklog.core.commands import AllocateProducer, Submission
 from sparklog.core.coordinators import Coordinator
 from sparklog.core.errors import (
@@ -19,6 +19,7 @@ from sparklog.core.types import CommandId, EntryNumber
 from sparklog.storage.http.calls import NoCoordinatorAnswers
 
 KNOWN = Coordinator(1, "c", "http://c", EntryNumber(5))
+NEXT = Coordinator(2, "d", "http://d", EntryNumber(9))
 LOST = NoCoordinatorAnswers("the connection ended", landed=Landed.UNKNOWN)
 
 
@@ -38,6 +39,24 @@ def test_only_an_attempt_that_may_have_landed_leaves_a_doubt() -> None:
     assert not sent.submission.in_doubt
     sent.failed(LOST, KNOWN, 20)
     assert sent.submission.in_doubt
+
+
+def test_a_coordinator_may_be_silent_for_a_session_and_then_for_shorter_times() -> None:
+    """It may lead no more. The next one claims about when the session is over, and only the chain shows that."""
+    session_ms, grown = 300, 20_000
+    sent = Delivery(Submission(CommandId("1" * 32), EntryNumber(0), AllocateProducer()), grown, 0)
+    assert sent.patience_ms(KNOWN, session_ms, 0) == session_ms
+    sent.failed(LOST, KNOWN, session_ms)
+    assert sent.patience_ms(KNOWN, session_ms, session_ms) == session_ms // 3
+    assert sent.patience_ms(NEXT, session_ms, session_ms) == session_ms
+    sent.failed(NotController("another process leads"), KNOWN, session_ms)
+    assert sent.patience_ms(KNOWN, session_ms, session_ms) == session_ms, "it has answered"
+
+
+def test_the_reply_may_come_a_little_later_than_the_time_of_the_command() -> None:
+    sent = delivery()
+    assert (sent.attempt_ms(9_000, 900), sent.patience_ms(KNOWN, 9_000, 900)) == (100, 100 + GRACE_MS)
+    assert (sent.attempt_ms(300, 0), sent.patience_ms(KNOWN, 300, 0)) == (300, 300)
 
 
 def test_pauses_grow() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -156,6 +157,24 @@ def test_added_partitions_are_shared_at_once(cluster: Cluster) -> None:
         cluster.delete_topic("orders")
         assert a.poll()
         assert a.assigned == ()
+
+
+def test_a_forked_child_neither_commits_nor_leaves_as_its_parent(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It would count commits as its parent does, so of two with one number one would be taken for a repeat."""
+    with member(cluster, "a") as a:
+        under_way = a.prepared({PLACE: 5})
+        before = entries(cluster)
+        with monkeypatch.context() as in_child:
+            in_child.setattr(os, "getpid", lambda: -1)
+            for call in (a.poll, a.starts, lambda: a.commit({PLACE: 1}), lambda: a.wants(["orders"]), under_way):
+                with pytest.raises(InvalidInput, match="this member of a group belongs to the process that was forked"):
+                    call()
+            a.leave()
+        assert entries(cluster) == before
+        a.commit({PLACE: 3})
+        assert a.starts() == {PLACE: 3}
 
 
 # ---- orders of processing and committing ---------------------------------------------------------------

@@ -7,7 +7,6 @@ from typing import Final
 from tests.guards.guard import Guard
 
 _CONNECTIONS = "tests/coordinator/test_connections.py::"
-_GROUP = "tests/client/test_group_submit.py::"
 _SHELL = "sparklog/coordinator/connections.py"
 
 GUARDS: Final[tuple[Guard, ...]] = (
@@ -116,23 +115,15 @@ GUARDS: Final[tuple[Guard, ...]] = (
         ("tests/coordinator/test_app.py::test_a_request_has_so_many_commands_at_most",),
     ),
     Guard(
-        "group-interrupt",
+        "carrier-interrupt",
         "A thread that is interrupted while it carries the commands of others leaves nobody waiting.",
-        "sparklog/client/group_submit.py",
-        "        except SparklogError as error:\n            outcomes = [error] * len(carried)\n        finally:\n",
-        "        except SparklogError as error:\n            outcomes = [error] * len(carried)\n        if True:\n",
-        (f"{_GROUP}test_an_interrupt_of_the_caller_that_carries_leaves_the_others_in_doubt_and_stops_nobody",),
+        "sparklog/client/shared_requests.py",
+        "            self._arrive(waiting, [_interrupted(landed)] * len(waiting.request))",
+        "            pass",
+        ("tests/client/test_shared_requests.py::test_an_interrupt_after_the_reply_leaves_the_others_in_doubt",),
     ),
     Guard(
-        "group-doubt",
-        "A command whose request was interrupted, or not answered, is in doubt.",
-        "sparklog/client/group_submit.py",
-        "outcomes: Sequence[CommandOutcome] = [_interrupted(Landed.UNKNOWN)] * len(carried)",
-        "outcomes: Sequence[CommandOutcome] = [_interrupted(Landed.NO)] * len(carried)",
-        (f"{_GROUP}test_an_interrupt_of_the_caller_that_carries_leaves_the_others_in_doubt_and_stops_nobody",),
-    ),
-    Guard(
-        "group-own-error",
+        "request-own-error",
         "Each command of a request has the outcome of its own.",
         "sparklog/client/coordinated.py",
         "        if len(reply.outcomes) != len(commands):",

@@ -7,6 +7,7 @@ from typing import Final
 from tests.guards.guard import Guard
 
 _DECIDE: Final = "sparklog/core/decide/groups.py"
+_SILENT: Final = "tests/maintenance/test_silent_members.py::"
 _TESTS: Final = "tests/core/decide/test_groups.py::"
 
 GUARDS: Final = (
@@ -25,6 +26,22 @@ GUARDS: Final = (
         "    if member is None:\n        raise unknown_member(group, member_id)",
         "    if member is None:\n        return Member(member_id, (), 1, EntryNumber(0))",
         (_TESTS + "test_only_the_present_generation_commits",),
+    ),
+    Guard(
+        "group-number",
+        "A commit to a group that was deleted does not count in the next one of its name.",
+        _DECIDE,
+        "    check_same_group(group, command.group_number)\n    if command.member_id is None:",
+        "    if command.member_id is None:",
+        (_TESTS + "test_a_commit_to_a_group_that_was_deleted_does_not_count_in_the_next_one_of_its_name",),
+    ),
+    Guard(
+        "group-number-consumed",
+        "What was read in a group that was deleted writes no records for the next one of its name.",
+        _DECIDE,
+        "        check_same_group(group, command.group_number)\n        known",
+        "        known",
+        ("tests/core/decide/test_consumed.py::test_what_was_read_in_a_group_that_was_deleted_writes_nothing",),
     ),
     Guard(
         "group-without-member",
@@ -65,6 +82,30 @@ GUARDS: Final = (
         "    if size > most_bytes:",
         "    if False:",
         (_TESTS + "test_a_commit_is_refused_as_a_whole",),
+    ),
+    Guard(
+        "group-commit-size",
+        "A commit fits into one entry of the chain, whatever texts come with its offsets.",
+        _DECIDE,
+        "    check_commit_size(command.offsets)\n",
+        "",
+        (_TESTS + "test_a_commit_fits_into_one_entry",),
+    ),
+    Guard(
+        "group-commit-size-asked",
+        "A commit that is too large is refused before it is sent, and before its records are uploaded.",
+        "sparklog/client/groups.py",
+        "    check_commit_size(rows, with_records=with_records)  # here, as the request would be large, too\n",
+        "",
+        ("tests/client/test_consumed.py::test_too_many_offsets_are_refused_before_anything_is_uploaded",),
+    ),
+    Guard(
+        "group-stream-split",
+        "A stream of many partitions moves its group in several commits.",
+        "sparklog/client/groups.py",
+        "    for at in range(0, len(command.offsets), OFFSETS_PER_COMMIT):",
+        "    for at in range(0, 1, OFFSETS_PER_COMMIT):",
+        ("tests/client/test_consumed.py::test_a_group_follows_a_stream_of_many_partitions_in_several_commits",),
     ),
     Guard(
         "group-lost-records",
@@ -113,6 +154,30 @@ GUARDS: Final = (
         "(member is None or member.renewed_at != command.renewed_at)",
         "member is None",
         (_TESTS + "test_a_member_that_was_renewed_in_the_meantime_is_not_evicted",),
+    ),
+    Guard(
+        "group-forked",
+        "A forked child is not a member in the name of its parent: its commits would be taken for repeats.",
+        "sparklog/client/group_member.py",
+        "    def _commit(self, command: CommitOffsets) -> None:\n        self._owner.check()\n",
+        "    def _commit(self, command: CommitOffsets) -> None:\n",
+        ("tests/client/test_groups.py::test_a_forked_child_neither_commits_nor_leaves_as_its_parent",),
+    ),
+    Guard(
+        "group-forked-heartbeat",
+        "A forked child keeps no member alive, and takes nothing over.",
+        "sparklog/client/group_member.py",
+        "        self._owner.check()\n        before = self.generation",
+        "        before = self.generation",
+        ("tests/client/test_groups.py::test_a_forked_child_neither_commits_nor_leaves_as_its_parent",),
+    ),
+    Guard(
+        "group-forked-leave",
+        "A forked child does not leave the group for its parent.",
+        "sparklog/client/group_member.py",
+        "        if not self._owner.is_here:\n            return\n",
+        "",
+        ("tests/client/test_groups.py::test_a_forked_child_neither_commits_nor_leaves_as_its_parent",),
     ),
     Guard(
         "group-silence-asked",
@@ -164,7 +229,7 @@ GUARDS: Final = (
         "group-floor-under-coordinator",
         "FLOOR takes no member for gone while a coordinator hears heartbeats that the chain does not show.",
         _DECIDE,
-        "    if state.coordinator.in_force:  # the chain shows nothing of heartbeats\n        return ()\n",
+        "    if state.coordinator.in_force:  # the chain shows nothing of heartbeats\n        return {}\n",
         "",
         (_TESTS + "test_floor_leaves_the_members_to_a_coordinator_that_hears_them",),
     ),
@@ -172,9 +237,25 @@ GUARDS: Final = (
         "group-floor-after-coordinator",
         "FLOOR takes no member for gone that a coordinator may have heard since.",
         _DECIDE,
-        "max(m.renewed_at, heard) < floor",
-        "m.renewed_at < floor",
+        "    return max(member.renewed_at, state.coordinator.entry)",
+        "    return member.renewed_at",
         (_TESTS + "test_floor_takes_nobody_for_gone_whom_a_coordinator_heard_later",),
+    ),
+    Guard(
+        "group-clock-ahead",
+        "A clock that is ahead takes no member for gone that others saw at work.",
+        "sparklog/maintenance/frame.py",
+        "        shown_ms = time_shown(store, self._began_at, self.clock.now_ms())\n",
+        "        shown_ms = self.clock.now_ms()\n",
+        (_SILENT + "test_a_clock_that_is_far_ahead_evicts_nobody_who_is_at_work",),
+    ),
+    Guard(
+        "group-now-ahead",
+        "Where FLOOR rises to by --now says nothing of members.",
+        "sparklog/maintenance/frame.py",
+        "        return newest_older_than(store, heard, end, shown_ms - delay_ms)",
+        "        return floor",
+        (_SILENT + "test_a_time_that_was_given_evicts_nobody_who_is_at_work",),
     ),
     Guard(
         "group-expiry-emptied",

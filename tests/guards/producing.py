@@ -120,4 +120,26 @@ GUARDS: Final = (
         "        pass",
         (_PROCESSES + "test_a_forked_child_sends_nothing_of_its_parent_and_makes_a_producer_of_its_own",),
     ),
+    Guard(
+        "producer-refusals",
+        "A partition without a leader holds up the others of its commit only for as long as asked.",
+        "sparklog/client/commit_append.py",
+        "                end_ms = min(end_ms, now_ms + self._refusals_ms)  # from the first refusal on\n",
+        "",
+        (
+            "tests/client/test_commit_append.py::"
+            "test_a_refusal_that_may_pass_is_waited_out_for_as_long_as_its_author_wants",
+        ),
+    ),
+    Guard(
+        "producer-refusals-short",
+        "A producer that waits for an answer does not wait as long for a leader.",
+        "sparklog/client/producer/sending.py",
+        "refusals_ms=min(timeout_ms, SHORT_ATTEMPT_MS)",
+        "refusals_ms=timeout_ms",
+        (
+            "tests/client/producer/test_refusals.py::"
+            "test_a_partition_that_loses_its_leader_holds_up_a_commit_for_a_short_time_only",
+        ),
+    ),
 )

@@ -14,7 +14,7 @@ from sparklog.core.errors import NotController, SparklogError, TryAgain
 from sparklog.core.types import EntryNumber
 from sparklog.wire.errors import error_reply, raised
 from sparklog.wire.messages import ClusterReply, Heartbeat, Outcome, SubmitRequest, SubmittedCommand
-from tests.sim.exchanges import Ask
+from tests.sim.exchanges import HEARTBEAT_MS, Ask
 from tests.sim.process import COMMIT_MS, URL, CommitAs, Process, Steps
 
 SESSION_MS = 1_200
@@ -141,12 +141,13 @@ def delivered(process: Process, submission: Submission) -> Steps:
         now_ms = process.monotonic_ms()
         if not known.in_force:
             return (yield CommitAs(process.commits.author, delivery.submission, delivery.left_ms(now_ms)))
-        attempt_ms = delivery.attempt_ms(effective_cluster(process.state.config).broker_session_timeout_ms, now_ms)
+        session_ms = effective_cluster(process.state.config).broker_session_timeout_ms
+        patience_ms = delivery.patience_ms(known, session_ms, now_ms)
         try:
             seen = EntryNumber(process.state.n)
-            sent = SubmittedCommand(delivery.submission, attempt_ms)
+            sent = SubmittedCommand(delivery.submission, delivery.attempt_ms(session_ms, now_ms))
             request = SubmitRequest(process.state.chain_id, seen, (sent,))
-            reply = yield Ask(known.address, request, attempt_ms)
+            reply = yield Ask(known.address, request, patience_ms)
             (outcome,) = reply.outcomes
             if outcome.result is None:
                 raise raised(outcome.error)
@@ -173,4 +174,4 @@ def heartbeat(process: Process, store: Any, registration: int) -> Steps:
     """As `Coordinated.heartbeat`."""
     state = process.state
     if state.coordinator.in_force:
-        yield Ask(state.coordinator.address, Heartbeat(state.chain_id, store, registration), 0)
+        yield Ask(state.coordinator.address, Heartbeat(state.chain_id, store, registration), HEARTBEAT_MS)

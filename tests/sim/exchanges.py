@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from tests.sim.world import World
 
 CONNECT_MS = 400  # after which a client takes a coordinator for unreachable
-GRACE_MS = 500  # for the reply, beyond the time that the command itself has
+HEARTBEAT_MS = 500  # to wait for a reply to a heartbeat
 LATEST_MS = 6_000  # after which no request arrives any more
 
 _KINDS: dict[type, type] = {SubmitRequest: SubmitReply, Heartbeat: ClusterReply}
@@ -34,7 +34,7 @@ class Ask:
 
     address: str
     request: SubmitRequest | Heartbeat
-    timeout_ms: int
+    patience_ms: int
 
 
 class Exchange:
@@ -79,7 +79,7 @@ def ask(world: World, process: Process, wanted: Ask, reply: Callable[[object], N
         world.at(CONNECT_MS, lambda: reply(NoCoordinatorAnswers(f"{target.name} can't be reached")), process)
         return
     body = msgspec.msgpack.encode(wanted.request)
-    exchange = Exchange(process, target, world.now_ms + wanted.timeout_ms + GRACE_MS, reply)
+    exchange = Exchange(process, target, world.now_ms + wanted.patience_ms, reply)
     if target.is_paused:
         exchange.expect_nothing()
     fault = world.faults.of_ask(process)

@@ -11,7 +11,6 @@ is decided in `core/reading/consumer_positions.py`, and read by `reading.py`.
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -33,6 +32,7 @@ from sparklog.core.groups.status import lag_of
 from sparklog.core.reading.positions import Position
 from sparklog.core.state import Partition
 from sparklog.core.types import Offset, Place, TopicPartition
+from sparklog.host.fork import Owner
 from sparklog.log.records_schema import read_schema
 
 FOREVER_MS = ALL_RECORDS = 1 << 40
@@ -55,7 +55,7 @@ class Consumer:
         self._options = options
         self._reading = Reading(connection, group, options)
         self._in_use = threading.RLock()
-        self._process = os.getpid()
+        self._owner = Owner("consumer")
         self._closed = False
 
     def __enter__(self) -> Consumer:
@@ -254,7 +254,7 @@ class Consumer:
         self._close(commits=True)
 
     def _close(self, *, commits: bool) -> None:
-        if self._closed or self._process != os.getpid():
+        if self._closed or not self._owner.is_here:
             return
         with self._alone():
             try:
@@ -298,11 +298,7 @@ class Consumer:
     @contextmanager
     def _alone(self) -> Iterator[None]:
         """Raises InvalidInput if another thread is in a call, if the consumer is closed, and in a forked child."""
-        if self._process != os.getpid():
-            raise InvalidInput(
-                "this consumer belongs to the process that was forked, which goes on with it: connect again in the "
-                "child, and make a consumer there"
-            )
+        self._owner.check()
         if not self._in_use.acquire(blocking=False):
             raise InvalidInput("another thread is in a call of this consumer: one is for one thread, but for wakeup")
         try:

@@ -9,7 +9,7 @@ from sparklog.client.connection import Connection
 from sparklog.client.consumer.subscription import Assignment, Share, Subscription
 from sparklog.client.group_member import GroupMember
 from sparklog.client.groups import commit_offsets
-from sparklog.core.errors import InvalidGroupId, UnknownMemberId
+from sparklog.core.errors import InvalidGroupId
 from sparklog.core.groups.membership import CommittedOffset, check_name
 from sparklog.core.groups.status import committed_offsets
 from sparklog.core.purgatory import KnownTopic
@@ -60,7 +60,7 @@ class Shares:
     def now(self) -> tuple[Share, GroupGeneration | None]:
         """The partitions, as of the last look, and the generation that gave them. Raises UnknownTopicOrPartition."""
         if self._member is not None:
-            return self._member.share, GroupGeneration(self._member.group_number, self._member.generation)
+            return self._member.share, self._member.generation
         if self.wanted is None or (self.group is not None and isinstance(self.wanted, Subscription)):
             return {}, None
         return self.wanted.share(self._connection.follower.state), None
@@ -80,15 +80,13 @@ class Shares:
 
         `share` and `generation` are those under which the positions were read. The member may know newer ones, but a
         commit under those would be for partitions that belong to others by now. Raises InvalidGroupId without a group,
-        UnknownMemberId if the group is another one by now, and what is wrong with the positions.
+        and what is wrong with the positions.
         """
         if self.group is None:
             raise without_group()
         offsets = {(share[key], int(key.partition)): position for key, position in rows.items()}
         if self._member is not None and generation is not None:
-            if generation.group_number != self._member.group_number:
-                raise UnknownMemberId(f"group {self.group} was deleted, and created again since: poll begins anew")
-            return self._member.prepared(offsets, metadata, generation.number)
+            return self._member.prepared(offsets, metadata, generation)
         return partial(commit_offsets, self._connection, self.group, offsets, metadata)
 
     def leave(self) -> None:

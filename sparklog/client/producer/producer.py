@@ -37,6 +37,7 @@ from sparklog.core.topic_names import check_not_internal
 from sparklog.host.clock import SystemClock, now_ms, now_us
 from sparklog.host.deadline import Deadline
 from sparklog.host.dice import SystemDice
+from sparklog.host.fork import Owner
 
 log = logging.getLogger("sparklog")
 
@@ -84,6 +85,7 @@ class Producer:
         self._refusal: SparklogError | None = None  # why nothing may be sent any more
         self._renewal: Submission | None = None  # one without an answer
         self._ended = False
+        self._owner = Owner("producer")
         self._abandoned: SparklogError | None = None  # in a forked child: the error of every call
         open_producers.add(self)
 
@@ -387,10 +389,7 @@ class Producer:
         self._lock = threading.Lock()
         self._work_there = self._room_there = self._something_settled = threading.Condition(self._lock)
         self._threads = []
-        self._refusal = self._abandoned = InvalidInput(
-            "this producer belongs to the process that was forked, which sends what was sent before: connect again in "
-            "the child, and make a producer there"
-        )
+        self._refusal = self._abandoned = self._owner.refusal()
         for sent in list(self._unsettled):
             sent.abandon(self._abandoned)
 

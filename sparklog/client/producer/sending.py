@@ -17,6 +17,7 @@ from sparklog.client.write_plan import Durability, TaskWritten, WritePlan, appen
 from sparklog.client.write_rows import sequenced
 from sparklog.core.errors import SparklogError, UnknownTopicOrPartition
 from sparklog.core.producing.flush import Commit, Flush
+from sparklog.core.producing.flushes import SHORT_ATTEMPT_MS
 from sparklog.core.records import CommandResult
 from sparklog.core.replication.append import Acks
 from sparklog.core.types import TopicPartition
@@ -126,7 +127,10 @@ class Sending:
         assert command is not None, "a flush has records"
         slices = sequenced(command.slices, work.producer_id, work.producer_epoch, work.first_sequences)
         command = msgspec.structs.replace(command, slices=slices)
-        return commit_append(self._connection, plan, [written], command, work.timeout_ms)
+        timeout_ms = work.timeout_ms  # for an answer; a partition without a leader holds up the others
+        return commit_append(
+            self._connection, plan, [written], command, timeout_ms, refusals_ms=min(timeout_ms, SHORT_ATTEMPT_MS)
+        )
 
 
 def settle_written(flush: Flush, result: CommandResult) -> None:

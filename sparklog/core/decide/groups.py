@@ -25,8 +25,10 @@ from sparklog.core.groups.membership import (
     Member,
     OffsetToCommit,
     TopicSize,
+    check_commit_size,
     check_fencing,
     check_name,
+    check_same_group,
     next_generation,
     unknown_member,
 )
@@ -38,7 +40,6 @@ from sparklog.core.tables.slice_table import topic_partition_of
 from sparklog.core.topic_names import check_topic_name
 from sparklog.core.types import EntryNumber, TopicId, TopicPartition
 
-OFFSETS_PER_COMMIT = 50_000  # they must fit into one entry
 FORGOTTEN_PER_COMMAND = 10_000  # groups and offsets; the next job forgets the rest
 _MINUTE_MS = 60_000
 
@@ -85,21 +86,35 @@ def decide_leave_group(state: ClusterState, command: LeaveGroup, at: At) -> tupl
     return (_without(state, group, [member], at),)
 
 
-def without_members_before(state: ClusterState, floor: EntryNumber, at: At) -> tuple[GroupChanged, ...]:
-    """The groups without the members that were not renewed since entry `floor`; none while a coordinator watches them.
+def silent_members(state: ClusterState, before: EntryNumber) -> dict[str, tuple[Member, ...]]:
+    """The members that were not renewed since entry `before`, by group; none while a coordinator watches them.
 
     That entry was written at least `floor.delay.ms` ago; a member whose session is longer than that is left alone. Up
     to its last entry a coordinator has heard the members, or would have evicted them.
     """
     if state.coordinator.in_force:  # the chain shows nothing of heartbeats
-        return ()
-    delay_ms, heard = effective_cluster(state.config).floor_delay_ms, state.coordinator.entry
+        return {}
+    delay_ms = effective_cluster(state.config).floor_delay_ms
     gone = {
-        group.name: [m for m in group.members if max(m.renewed_at, heard) < floor and m.session_timeout_ms <= delay_ms]
+        group.name: tuple(
+            member
+            for member in group.members
+            if last_heard(state, member) < before and member.session_timeout_ms <= delay_ms
+        )
         for group in state.groups.values()
         if group.members
     }
-    return tuple(_without(state, state.groups[name], gone[name], at) for name in sorted(gone) if gone[name])
+    return {name: gone[name] for name in sorted(gone) if gone[name]}
+
+
+def last_heard(state: ClusterState, member: Member) -> EntryNumber:
+    """The newest entry up to which the member was alive, as far as the chain shows without a coordinator in force."""
+    return max(member.renewed_at, state.coordinator.entry)
+
+
+def without_members_before(state: ClusterState, before: EntryNumber, at: At) -> tuple[GroupChanged, ...]:
+    """The groups without their `silent_members`."""
+    return tuple(_without(state, state.groups[name], gone, at) for name, gone in silent_members(state, before).items())
 
 
 def decide_commit_offsets(state: ClusterState, command: CommitOffsets) -> tuple[Record, ...]:
@@ -108,12 +123,13 @@ def decide_commit_offsets(state: ClusterState, command: CommitOffsets) -> tuple[
     An offset above records that an unclean election has given up since is lowered to where they began, as it would be
     if it had been committed before the election.
 
-    Raises InvalidGroupId, UnknownMemberId, IllegalGeneration, OffsetMetadataTooLarge, OffsetOutOfRange (above the high
-    watermark), UnknownTopicOrPartition (also if the topic was created again), InconsistentClusterId,
-    UnknownLeaderEpoch.
+    Raises InvalidGroupId, UnknownMemberId, IllegalGeneration, InvalidCommitOffsetSize, OffsetMetadataTooLarge,
+    OffsetOutOfRange (above the high watermark), UnknownTopicOrPartition (also if the topic was created again),
+    InconsistentClusterId, UnknownLeaderEpoch.
     """
     check_name("a group id", command.group)
     group = state.groups.get(command.group) or Group(command.group, state.next_group_number)
+    check_same_group(group, command.group_number)
     if command.member_id is None:
         if group.members:
             ids = ", ".join(member.member_id for member in group.members[:3])
@@ -130,6 +146,7 @@ def decide_commit_offsets(state: ClusterState, command: CommitOffsets) -> tuple[
         check_fencing(group, command.member_id, command.generation)
         if command.number < 1:
             raise InvalidInput(f"the commits of a member are counted from 1, found {command.number}")
+    check_commit_size(command.offsets)
     _check_once(command.offsets)
     most = effective_cluster(state.config).offset_metadata_max_bytes
     offsets = tuple(_checked(state, command.chain_id, offset, most) for offset in command.offsets)
@@ -146,8 +163,11 @@ def decide_consumed(state: ClusterState, command: CommitOffsets) -> tuple[Record
     Raises as `decide_commit_offsets`, and OutOfOrderSequence. Unlike a commit by itself, one that was overtaken is
     refused: else its records would be written without offsets.
     """
+    check_commit_size(command.offsets, with_records=True)
     if command.member_id is not None:
-        known = check_fencing(existing_group(state, command.group), command.member_id, command.generation)
+        group = existing_group(state, command.group)
+        check_same_group(group, command.group_number)
+        known = check_fencing(group, command.member_id, command.generation)
         if command.number <= known.commits:
             raise OutOfOrderSequence(
                 f"member {command.member_id} of group {command.group} has made commit {known.commits}, found commit "
@@ -263,8 +283,6 @@ def _check_once(offsets: Iterable[OffsetToCommit]) -> None:
         if place in seen:
             raise InvalidInput(f"a commit names each partition once, found {offset.topic_id}-{offset.partition} twice")
         seen.add(place)
-    if len(seen) > OFFSETS_PER_COMMIT:
-        raise InvalidInput(f"a commit has at most {OFFSETS_PER_COMMIT:,} offsets, found {len(seen):,}")
 
 
 def _checked(state: ClusterState, chain_id: str, offset: OffsetToCommit, most_bytes: int) -> OffsetToCommit:

@@ -234,15 +234,17 @@ def decide_confirm_deleted(state: ClusterState, command: ConfirmDeleted) -> tupl
 def decide_raise_floor(state: ClusterState, command: RaiseFloor, at: At) -> tuple[Record, ...]:
     """Raise FLOOR. Forget producers that were silent for `producer.id.expiration.ms`, and expired offsets of groups.
 
-    Members of groups that were not renewed since FLOOR are gone, if there was nobody who could have evicted them.
+    Members of groups that were not renewed since `silent_before` are gone, if nobody could have evicted them.
     """
     if command.floor > state.n + 1:
         raise InvalidInput(f"FLOOR can rise to the end of the chain, {state.n + 1}, wanted {command.floor}")
+    if command.silent_before > state.n + 1:
+        raise InvalidInput(f"the chain ends at {state.n + 1}, members were to be silent since {command.silent_before}")
     silent_since_ms = at.time_ms - effective_cluster(state.config).producer_id_expiration_ms
     silent = (producer.producer_id for producer in state.producers.values() if producer.last_used_ms < silent_since_ms)
     expired = tuple(sorted(silent))
     offsets = expired_offsets(state, at.time_ms)
-    forgotten: tuple[Record, ...] = without_members_before(state, command.floor, at)
+    forgotten: tuple[Record, ...] = without_members_before(state, command.silent_before, at)
     forgotten += () if offsets is None else (offsets,)
     if command.floor <= state.floor and not expired:
         return forgotten

@@ -12,10 +12,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from sparklog.core.errors import IllegalGeneration, InvalidGroupId, UnknownMemberId
+from sparklog.core.errors import IllegalGeneration, InvalidCommitOffsetSize, InvalidGroupId, UnknownMemberId
+from sparklog.core.readable import amount, counted
 from sparklog.core.types import EntryNumber, LeaderEpoch, Offset, PartitionIndex, TopicId, TopicPartition
 
 MAX_NAME_LENGTH = 249  # of a group and of a member id, as of a topic
+# A commit must fit into one entry of the chain.
+OFFSETS_PER_COMMIT = 50_000
+TEXT_BYTES_PER_COMMIT = 4 * 2**20  # of the texts with the offsets, in UTF-8
 
 
 class OffsetToCommit(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -96,6 +100,37 @@ def check_name(what: str, name: str) -> None:
     """Raise InvalidGroupId unless `name` has 1 to 249 printable characters and no space at its ends."""
     if not 1 <= len(name) <= MAX_NAME_LENGTH or not name.isprintable() or name != name.strip():
         raise InvalidGroupId(f"wanted {what} of 1 to {MAX_NAME_LENGTH} printable characters, found {name[:80]!r}")
+
+
+def check_commit_size(offsets: Sequence[OffsetToCommit], *, with_records: bool = False) -> None:
+    """Raise InvalidCommitOffsetSize if a commit would be too large for an entry of the chain.
+
+    `with_records`: it comes with an append, so its offsets can't be committed in several parts.
+    """
+    text_bytes = sum(len(offset.metadata.encode()) for offset in offsets if offset.metadata)
+    if len(offsets) <= OFFSETS_PER_COMMIT and text_bytes <= TEXT_BYTES_PER_COMMIT:
+        return
+    found = counted(len(offsets), "offset")
+    if text_bytes > TEXT_BYTES_PER_COMMIT:
+        found = f"{amount(text_bytes)} of text with {found}: shorten the text, or commit fewer offsets at a time"
+    elif with_records:
+        found = (
+            f"{found} to be committed with records, in the same entry of the chain: read fewer partitions for one "
+            "write, or let the reader commit its offsets by itself, after the write"
+        )
+    else:
+        found = f"{found}: commit them in several parts"
+    limits = f"{OFFSETS_PER_COMMIT:,} offsets, and {amount(TEXT_BYTES_PER_COMMIT)} of text with them"
+    raise InvalidCommitOffsetSize(f"a commit has at most {limits}, found {found}")
+
+
+def check_same_group(group: Group, number: int | None) -> None:
+    """Raise UnknownMemberId unless the group has this number. None: any group of its name will do."""
+    if number not in (None, group.number):
+        raise UnknownMemberId(
+            f"group {group.name} was deleted after this commit was begun, and perhaps created again: join again, and "
+            "go on from the committed offsets"
+        )
 
 
 def check_fencing(group: Group, member_id: str, generation: int) -> Member:

@@ -14,7 +14,7 @@ import numpy as np
 from sparklog.core.replicas.held_slices import Holding, held_by_store
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.tables.column_blocks import Block, Column
-from sparklog.core.tables.slice_table import SliceColumns
+from sparklog.core.tables.slice_table import SliceColumns, split_keys
 from sparklog.core.types import (
     NamedObject,
     ObjectNumber,
@@ -162,9 +162,10 @@ def _rows(block: Block, low: int, high: int, wanted: ObjectsWanted) -> Column:
     if block.dead is not None:
         inside &= ~block.dead
     rows = np.flatnonzero(inside)
-    chosen = np.isin(key[rows] >> 32, list(wanted.topics))
+    topic_ids, partitions = split_keys(key[rows])
+    chosen = np.isin(topic_ids, list(wanted.topics))
     if wanted.partitions:
-        chosen &= np.isin(key[rows] & 0xFFFFFFFF, list(wanted.partitions))
+        chosen &= np.isin(partitions, list(wanted.partitions))
     if wanted.share.of > 1:
         chosen &= number[rows] % wanted.share.of == wanted.share.part
     return rows[chosen]

@@ -15,7 +15,7 @@ import numpy as np
 from sparklog.core.groups.membership import CommittedOffset
 from sparklog.core.tables.column_blocks import Block, Column, live_columns, make_block, tidied, without_rows
 from sparklog.core.tables.copy_on_write import CopyOnWriteMap
-from sparklog.core.tables.slice_table import partition_key, topic_partition_of
+from sparklog.core.tables.slice_table import partition_key, split_keys, topic_partition_of
 from sparklog.core.types import LeaderEpoch, Offset, TopicId, TopicPartition
 
 TAIL_ROWS = 2048  # a longer tail is sealed into a block; each snapshot writes the whole tail
@@ -104,8 +104,8 @@ class OffsetTable:
     def remove_topic(self, topic_id: TopicId) -> None:
         """Drop all offsets in a topic. Looks at every row."""
         self._remove(
-            lambda columns: columns["partition_key"] >> 32 == topic_id,
-            [key for key in self._keys() if key.partition_key >> 32 == topic_id],
+            lambda columns: split_keys(columns["partition_key"])[0] == topic_id,
+            [key for key in self._keys() if topic_partition_of(key.partition_key).topic_id == topic_id],
         )
 
     def cut(self, ends: Mapping[TopicPartition, Offset]) -> None:

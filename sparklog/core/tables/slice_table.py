@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -30,6 +30,7 @@ from sparklog.core.types import (
     TopicPartition,
 )
 
+Keys = TypeVar("Keys", int, Column)
 TAIL_ROWS = 8192  # more slices than this in the tail are sealed into a block
 WALKED_OFFSETS = (
     256  # width of the first window of `walk`, so at most as many slices; each further one is twice as wide
@@ -65,7 +66,13 @@ def partition_key(topic_partition: TopicPartition) -> int:
 
 def topic_partition_of(partition_key: int) -> TopicPartition:
     """The topic partition of a `partition_key`."""
-    return TopicPartition(TopicId(partition_key >> 32), PartitionIndex(partition_key & 0xFFFFFFFF))
+    topic_id, partition = split_keys(partition_key)
+    return TopicPartition(TopicId(topic_id), PartitionIndex(partition))
+
+
+def split_keys(keys: Keys) -> tuple[Keys, Keys]:
+    """Topic id and partition of a `partition_key`, or of each in a column of them."""
+    return keys >> 32, keys & 0xFFFFFFFF
 
 
 def _partition_key_of(slice: Slice) -> int:
@@ -102,8 +109,7 @@ class SliceColumns:
         return len(self.columns["start"])
 
     def __iter__(self) -> Iterator[Slice]:
-        keys = self.columns["partition_key"].tolist()
-        topic_ids, partitions = [key >> 32 for key in keys], [key & 0xFFFFFFFF for key in keys]
+        topic_ids, partitions = (column.tolist() for column in split_keys(self.columns["partition_key"]))
         spans = zip(*[self.columns[name].tolist() for name in _SPAN_FIELDS], strict=True)
         producers = [None if span[0] < 0 else span for span in spans]
         plain = [self.columns[name].tolist() for name in _PLAIN_FIELDS]

@@ -5,15 +5,18 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from sparklog.core.commands import Append, Application, CommitOffsets
+from sparklog.core.commands import Append, Application, CommitOffsets, DeleteGroups, LeaveGroup
 from sparklog.core.errors import (
+    GroupIdNotFound,
     IllegalGeneration,
+    InvalidCommitOffsetSize,
     InvalidRequiredAcks,
     OffsetOutOfRange,
     OutOfOrderSequence,
     SparklogError,
     UnknownMemberId,
 )
+from sparklog.core.groups import membership
 from sparklog.core.record_summary import summary
 from sparklog.core.replication.append import Acks
 from tests.core.decide.test_groups import CHAIN, GroupLog, to_commit
@@ -67,6 +70,16 @@ def test_bad_offsets_keep_the_records_out(log: GroupLog, bad: object, error: typ
     log.refused(error, replace(append, consumed=replace(append.consumed, offsets=(bad,))))
 
 
+def test_offsets_with_records_are_not_split(log: GroupLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are one entry, so a reader of too many partitions commits them by itself."""
+    monkeypatch.setattr(membership, "OFFSETS_PER_COMMIT", 1)
+    append = made_from(log, 4)
+    assert append.consumed is not None
+    two = replace(append.consumed, offsets=(to_commit(0, 4), to_commit(1, 4)))
+    found = log.refused(InvalidCommitOffsetSize, replace(append, consumed=two))
+    assert "2 offsets to be committed with records, in the same entry of the chain" in found
+
+
 def test_bad_records_keep_the_offsets_out(log: GroupLog) -> None:
     append = made_from(log, 4)
     (begun,) = append.epochs
@@ -97,6 +110,20 @@ def test_members_that_were_replaced_write_nothing(log: GroupLog) -> None:  # M: 
     log.refused(IllegalGeneration, made_from(log, 6, by=("anna", generation, 1)))
     log.refused(IllegalGeneration, made_from(log, 6, by=("anna", generation, 2)))
     assert ends(log) == (13, {(1, 0): 4})
+
+
+def test_what_was_read_in_a_group_that_was_deleted_writes_nothing(log: GroupLog) -> None:  # M: I-05 I-07
+    append = made_from(log, 4, by=("anna", log.join("anna"), 1))
+    assert append.consumed is not None
+    old = replace(append, consumed=replace(append.consumed, group_number=log.group().number))
+    log.submit(LeaveGroup("billing", "anna"))
+    log.submit(DeleteGroups(("billing",)))
+    log.refused(GroupIdNotFound, old)
+    log.join("anna")
+    log.refused(UnknownMemberId, old)
+    log.commit(1, by=("anna", 1, 1))
+    log.refused(UnknownMemberId, old)  # not "out of order": it is no commit of this group
+    assert ends(log) == (10, {(1, 0): 1})
 
 
 def test_an_append_of_a_member_is_known_by_its_id(log: GroupLog) -> None:

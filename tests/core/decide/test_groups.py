@@ -23,6 +23,7 @@ from sparklog.core.errors import (
     GroupIdNotFound,
     IllegalGeneration,
     InconsistentClusterId,
+    InvalidCommitOffsetSize,
     InvalidGroupId,
     InvalidInput,
     InvalidSessionTimeout,
@@ -36,6 +37,7 @@ from sparklog.core.errors import (
     UnknownMemberId,
     UnknownTopicOrPartition,
 )
+from sparklog.core.groups import membership
 from sparklog.core.groups.membership import Group, Member, OffsetToCommit
 from sparklog.core.types import EntryNumber, LeaderEpoch, Offset, OffsetRange, PartitionIndex, TopicId
 from tests.core.decided_log import TOPIC, A, DecidedLog, place
@@ -145,6 +147,17 @@ def test_a_commit_is_refused_as_a_whole(log: GroupLog) -> None:
     log.commit(to_commit(1, 1, metadata="ö" * 2_048))
 
 
+def test_a_commit_fits_into_one_entry(log: GroupLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(membership, "TEXT_BYTES_PER_COMMIT", 8)
+    log.commit(to_commit(0, 1, metadata="ö" * 2), to_commit(1, 1, metadata="ö" * 2))
+    two = CommitOffsets(CHAIN, "billing", (to_commit(0, 2, metadata="ö" * 2), to_commit(1, 2, metadata="ö" * 3)))
+    assert "10 B of text with 2 offsets: shorten the text" in log.refused(InvalidCommitOffsetSize, two)
+    monkeypatch.setattr(membership, "OFFSETS_PER_COMMIT", 1)
+    two = CommitOffsets(CHAIN, "billing", (to_commit(0, 2), to_commit(1, 2)))
+    assert "found 2 offsets: commit them in several parts" in log.refused(InvalidCommitOffsetSize, two)
+    assert log.committed() == {(TOPIC, 0): 1, (TOPIC, 1): 1}
+
+
 def test_an_offset_below_the_log_start_may_be_committed(log: GroupLog) -> None:
     log.submit(MoveLogStart(TOPIC, PartitionIndex(0), Offset(10)))
     log.commit(4)
@@ -197,6 +210,22 @@ def test_only_the_present_generation_commits(log: GroupLog) -> None:  # M: I-07
     log.submit(LeaveGroup("billing", "a"))
     log.refused(UnknownMemberId, msgspec.structs.replace(late, generation=3, number=3))
     assert log.committed() == {(TOPIC, 0): 2}
+
+
+def test_a_commit_to_a_group_that_was_deleted_does_not_count_in_the_next_one_of_its_name(log: GroupLog) -> None:
+    """The next one has the same member at the same generation; only the group's number tells them apart."""
+    log.join("a")
+    old = CommitOffsets(CHAIN, "billing", (to_commit(0, 5),), "a", 1, 1, group_number=log.group().number)
+    log.submit(LeaveGroup("billing", "a"))
+    log.submit(DeleteGroups(("billing",)))
+    assert "was deleted" in log.refused(UnknownMemberId, old)
+    assert log.join("a") == 1
+    assert "was deleted" in log.refused(UnknownMemberId, old)
+    log.submit(msgspec.structs.replace(old, group_number=log.group().number, offsets=(to_commit(0, 3),), number=2))
+    assert "was deleted" in log.refused(UnknownMemberId, old)  # and is no repeat of a commit to this one
+    log.submit(LeaveGroup("billing", "a"))
+    log.refused(UnknownMemberId, msgspec.structs.replace(old, member_id=None))
+    assert log.committed() == {(TOPIC, 0): 3}
 
 
 def test_without_a_member_only_a_group_without_members_is_committed_to(log: GroupLog) -> None:
@@ -351,15 +380,19 @@ def test_a_group_that_never_committed_expires_too(log: GroupLog) -> None:
     assert dict(log.state.groups) == {}
 
 
-def test_members_that_nobody_could_evict_are_gone_once_floor_has_passed_them(log: GroupLog) -> None:
+def forget_silent(log: GroupLog, before: int) -> None:
+    log.submit(RaiseFloor(log.state.floor, silent_before=EntryNumber(before)))
+
+
+def test_members_that_nobody_could_evict_are_forgotten_in_the_end(log: GroupLog) -> None:
     log.join("a", timeout_ms=6_000)
     log.join("b")
     log.commit(1, by=("b", 2, 1))
     renewed = log.member("b").renewed_at
     log.append(1)
-    log.submit(RaiseFloor(renewed))
+    forget_silent(log, renewed)
     assert (log.group().generation, [each.member_id for each in log.group().members]) == (3, ["b"])
-    log.submit(RaiseFloor(EntryNumber(renewed + 1)))
+    forget_silent(log, renewed + 1)
     assert (log.group().members, log.group().emptied_ms) == ((), log.now_ms)
     assert log.committed() == {(TOPIC, 0): 1}
 
@@ -368,10 +401,10 @@ def test_floor_leaves_the_members_to_a_coordinator_that_hears_them(log: GroupLog
     log.submit(ClaimCoordination(1, "c", "http://c:1"))
     log.join("a", timeout_ms=6_000)
     log.append(1)
-    log.submit(RaiseFloor(EntryNumber(log.state.n)))
+    forget_silent(log, log.state.n)
     assert [each.member_id for each in log.group().members] == ["a"]
     log.submit(ResignCoordination(1))
-    log.submit(RaiseFloor(EntryNumber(log.state.n)))
+    forget_silent(log, log.state.n)
     assert log.group().members == ()
 
 
@@ -382,10 +415,19 @@ def test_floor_takes_nobody_for_gone_whom_a_coordinator_heard_later(log: GroupLo
         log.submit(ClaimCoordination(1, "c", "http://c:1"))
     heard = log.state.n
     log.submit(ResignCoordination(1))
-    log.submit(RaiseFloor(EntryNumber(heard)))
+    forget_silent(log, heard)
     assert [each.member_id for each in log.group().members] == ["a"]
-    log.submit(RaiseFloor(EntryNumber(heard + 1)))
+    forget_silent(log, heard + 1)
     assert log.group().members == ()
+
+
+def test_floor_alone_says_nothing_of_members(log: GroupLog) -> None:
+    """One clock alone decides where it is."""
+    log.join("a", timeout_ms=6_000)
+    log.append(1)
+    log.submit(RaiseFloor(EntryNumber(log.state.n)))
+    assert [each.member_id for each in log.group().members] == ["a"]
+    log.refused(InvalidInput, RaiseFloor(log.state.floor, silent_before=EntryNumber(log.state.n + 2)))
 
 
 # ---- elections ----------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ from sparklog.core.errors import (
 )
 from sparklog.core.groups.membership import OffsetToCommit
 from sparklog.core.tables import column_blocks, copy_on_write, offset_table
-from sparklog.core.types import LeaderEpoch, Offset, PartitionIndex, TopicId
+from sparklog.core.types import EntryNumber, LeaderEpoch, Offset, PartitionIndex, TopicId
 from sparklog.storage.memory import MemoryStore
 from tests.core.decided_log import TOPIC, A, DecidedLog
 from tests.core.state_contents import contents
@@ -48,6 +48,7 @@ OFFSETS = st.dictionaries(PLACES, st.tuples(st.integers(0, END + 1), st.sampled_
 class GroupTwin:
     """A group as dictionaries say it: topics and last commit by member, offset, text and time by place."""
 
+    number: int = 0
     generation: int = 0
     topics: dict[str, set[str]] = field(default_factory=dict)
     commits: dict[str, int] = field(default_factory=dict)
@@ -99,7 +100,7 @@ class Groups(RuleBasedStateMachine):
 
     @rule(name=NAMES, member=MEMBERS, topics=st.sets(st.sampled_from(["orders", "more"]), min_size=1))
     def join(self, name: str, member: str, topics: set[str]) -> None:
-        group = self.twin.setdefault(name, GroupTwin())
+        group = self.twin.setdefault(name, GroupTwin(number=self.log.state.next_group_number))
         if group.topics.get(member) != topics:
             group.generation += 1
             group.topics[member], group.emptied_ms = topics, 0
@@ -130,11 +131,20 @@ class Groups(RuleBasedStateMachine):
         rows=OFFSETS,
         late=st.sampled_from([0, 0, 0, 0, 1, -1]),
         step=st.sampled_from([1, 1, 1, 2, 0]),
+        life=st.sampled_from([None, 0, 0, 1]),
     )
     def commit(
-        self, name: str, member: str | None, rows: dict[tuple[int, int], tuple[int, str]], late: int, step: int
+        self,
+        name: str,
+        member: str | None,
+        rows: dict[tuple[int, int], tuple[int, str]],
+        late: int,
+        step: int,
+        life: int | None,
     ) -> None:
-        group = self.twin.get(name, GroupTwin())
+        """`late`: generations ago. `life`: of the present group of this name, or that many groups before it."""
+        group = self.twin.get(name, GroupTwin(number=self.log.state.next_group_number))
+        group_number = None if life is None else group.number - life
         ends = {
             (topic_id, partition): END if topic_id == TOPIC and partition < 2 else 0
             for (topic_id, _), size in self.sizes.items()
@@ -143,14 +153,14 @@ class Groups(RuleBasedStateMachine):
         rows = {place: (min(at, ends.get(place, 0) + (at > END)), text) for place, (at, text) in rows.items()}
         number = group.commits.get(member or "", 0) + step
         wanted: type[SparklogError] | None = None
-        repeated = member in group.topics and 0 < number <= group.commits[member or ""]
+        repeated = member in group.topics and 0 < number <= group.commits[member or ""] and not life
         if member is None:
             number, late = 0, 0
-            if group.topics:
+            if group.topics or life:
                 wanted = UnknownMemberId
             elif not rows:
                 return
-        elif member not in group.topics:
+        elif life or member not in group.topics:
             wanted = UnknownMemberId
         elif late:
             wanted = IllegalGeneration
@@ -165,7 +175,8 @@ class Groups(RuleBasedStateMachine):
             for (topic_id, partition), (at, text) in rows.items()
         )
         generation = group.generation - late
-        self.submit(CommitOffsets(CHAIN, name, offsets, member, generation, number), None if repeated else wanted)
+        command = CommitOffsets(CHAIN, name, offsets, member, generation, number, group_number=group_number)
+        self.submit(command, None if repeated else wanted)
         if wanted is None and not repeated:
             group = self.twin.setdefault(name, group)
             group.offsets |= {place: (at, text, self.log.now_ms) for place, (at, text) in rows.items()}
@@ -207,6 +218,24 @@ class Groups(RuleBasedStateMachine):
     @rule(days=st.sampled_from([1, 3, 7]))
     def time_goes_on(self, days: int) -> None:
         self.log.now_ms += days * DAY_MS
+        self.expire()
+        self.submit(RaiseFloor(self.log.state.floor))
+
+    @rule(entries=st.integers(0, 12))
+    def silent_members_go(self, entries: int) -> None:
+        """Those that were renewed before the last entries, of a chain on which nobody else can evict them."""
+        before = EntryNumber(self.log.state.n + 1 - entries)
+        self.expire()  # by the members that there were
+        for name, group in self.twin.items():
+            found = self.log.state.groups[name].members
+            gone = [each.member_id for each in found if each.renewed_at < before]
+            for member in gone:
+                del group.topics[member], group.commits[member]
+            group.generation += bool(gone)
+            group.emptied_ms = self.log.now_ms if gone and not group.topics else group.emptied_ms
+        self.submit(RaiseFloor(self.log.state.floor, before))
+
+    def expire(self) -> None:
         before_ms = self.log.now_ms - 7 * DAY_MS
         names = dict(self.sizes.keys())
         for name, group in list(self.twin.items()):
@@ -218,7 +247,6 @@ class Groups(RuleBasedStateMachine):
             }
             if not group.topics and not group.offsets and group.emptied_ms <= before_ms:
                 del self.twin[name]
-        self.submit(RaiseFloor(self.log.state.floor))
 
     @rule()
     def snapshot_round_trip(self) -> None:
@@ -238,7 +266,11 @@ class Groups(RuleBasedStateMachine):
         assert len(state.offsets) == sum(len(group.offsets) for group in self.twin.values())
         for name, wanted in self.twin.items():
             group = state.groups[name]
-            assert (group.generation, group.emptied_ms) == (wanted.generation, wanted.emptied_ms)
+            assert (group.number, group.generation, group.emptied_ms) == (
+                wanted.number,
+                wanted.generation,
+                wanted.emptied_ms,
+            )
             assert {each.member_id: set(each.topics) for each in group.members} == wanted.topics
             assert {each.member_id: each.commits for each in group.members} == wanted.commits
             rows = state.offsets.of_group(group.number)

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import msgspec
 import pytest
 
-from sparklog.client import group_submit
-from sparklog.client.group_submit import CommandOutcome, GroupSubmit, WaitingCaller, commands_of_a_request
+from sparklog.client import shared_requests
+from sparklog.client.shared_requests import CommandOutcome, SharedRequests, WaitingCaller, commands_of_a_request
 from sparklog.core.commands import CreateTopic, Submission
 from sparklog.core.coordinators import Coordinator
 from sparklog.core.errors import Landed, TopicAlreadyExists, TryAgain
@@ -22,7 +22,8 @@ from sparklog.wire.messages import SubmittedCommand
 
 HERE = Coordinator(1, "here", "http://here", EntryNumber(1))
 OTHER = Coordinator(2, "other", "http://other", EntryNumber(2))
-TIMEOUT_MS = 60_000
+TIMEOUT_MS = 50_000
+PATIENCE_MS = 60_000
 
 
 def submission(name: str) -> Submission:
@@ -67,23 +68,23 @@ class Threads:
     """Callers, each in a thread of its own, who come one after the other."""
 
     requests: Requests
-    group: GroupSubmit
+    shared: SharedRequests
     pool: ThreadPoolExecutor
     callers: list[Future[CommandResult]] = field(default_factory=list)
 
-    def come(self, count: int, known: Coordinator = HERE, timeout_ms: int = TIMEOUT_MS) -> None:
+    def come(self, count: int, known: Coordinator = HERE, patience_ms: int = PATIENCE_MS) -> None:
         for _ in range(count):
             name = str(len(self.callers))
             before = self._seen()
-            self.callers.append(self.pool.submit(self.group.submit, known, submission(name), timeout_ms))
+            self.callers.append(self.pool.submit(self.shared.submit, known, submission(name), TIMEOUT_MS, patience_ms))
             while self._seen() == before:
                 threading.Event().wait(0.001)
 
     def _seen(self) -> int:
         """How many commands wait, or were sent."""
-        with self.group._turn:
-            carried = sum(self.group._under_way.values())
-            return len(self.group._queue) + carried
+        with self.shared._turn:
+            carried = sum(self.shared._under_way.values())
+            return len(self.shared._queue) + carried
 
     def results(self) -> list[int]:
         return [caller.result(60).n0 for caller in self.callers]
@@ -93,7 +94,18 @@ class Threads:
 def threads() -> Iterator[Threads]:
     requests = Requests()
     with ThreadPoolExecutor(64) as pool:
-        yield Threads(requests, GroupSubmit(requests.post), pool)
+        yield Threads(requests, SharedRequests(requests.post), pool)
+
+
+def test_a_request_says_how_long_the_coordinator_may_try_and_waits_no_longer_than_its_caller() -> None:
+    posted: list[tuple[int, int]] = []
+
+    def post(known: Coordinator, bodies: Sequence[msgspec.Raw], patience_ms: int) -> Sequence[CommandOutcome]:
+        posted.append((msgspec.msgpack.decode(bodies[0], type=SubmittedCommand).timeout_ms, patience_ms))
+        return [applied("0")]
+
+    SharedRequests(post).submit(HERE, submission("0"), TIMEOUT_MS, PATIENCE_MS)
+    assert posted == [(TIMEOUT_MS, PATIENCE_MS)]
 
 
 def test_a_caller_alone_is_sent_at_once(threads: Threads) -> None:
@@ -195,27 +207,26 @@ def test_an_interrupt_after_the_reply_leaves_the_others_in_doubt() -> None:
         turn.replied = True
         return [applied("0") for _ in bodies]
 
-    group = GroupSubmit(post)
-    group._turn = turn  # type: ignore[assignment]
+    shared = SharedRequests(post)
+    shared._turn = turn  # type: ignore[assignment]
     carrier, other = waiting(), waiting()
     carrier.request = [carrier, other]
-    group._under_way[carrier] = 2
+    shared._under_way[carrier] = 2
     try:
         with pytest.raises(KeyboardInterrupt):
-            group._carry(carrier, carrier.request)
+            shared._carry(carrier, carrier.request)
     finally:
-        group._leave(carrier)
+        shared._leave(carrier)
     assert isinstance(other.outcome, NoCoordinatorAnswers)
     assert other.outcome.landed is Landed.UNKNOWN
     assert other.woken.is_set()
-    assert not group._under_way
+    assert not shared._under_way
 
 
-def test_one_that_waits_for_longer_than_it_may_leaves(threads: Threads, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_waits_for_longer_than_it_may_leaves(threads: Threads) -> None:
     threads.come(6)
     threads.requests.wait_for(lambda: len(threads.requests.under_way) == 3)
-    monkeypatch.setattr(group_submit, "GRACE_MS", 0)
-    hurried = threads.pool.submit(threads.group.submit, HERE, submission("6"), 1)
+    hurried = threads.pool.submit(threads.shared.submit, HERE, submission("6"), TIMEOUT_MS, 1)
     with pytest.raises(TryAgain, match="could be sent in time") as raised:
         hurried.result(60)
     assert raised.value.landed is Landed.NO
@@ -227,12 +238,9 @@ def test_one_that_waits_for_longer_than_it_may_leaves(threads: Threads, monkeypa
     assert threads.results() == list(range(6))
 
 
-def test_one_whose_request_gets_no_reply_in_its_time_is_in_doubt(
-    threads: Threads, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_whose_request_gets_no_reply_in_its_time_is_in_doubt(threads: Threads) -> None:
     threads.come(3)
-    monkeypatch.setattr(group_submit, "GRACE_MS", 0)
-    threads.come(1, timeout_ms=1)
+    threads.come(1, patience_ms=1)
     with pytest.raises(NoCoordinatorAnswers, match="did not answer within 1 ms") as raised:
         threads.callers[3].result(60)
     assert raised.value.landed is Landed.UNKNOWN
@@ -243,16 +251,16 @@ def test_one_whose_request_gets_no_reply_in_its_time_is_in_doubt(
 
 
 def waiting(known: Coordinator = HERE, size: int = 10) -> WaitingCaller:
-    return WaitingCaller(known, b"x" * size, TIMEOUT_MS)
+    return WaitingCaller(known, b"x" * size, PATIENCE_MS)
 
 
 def test_a_request_is_bounded_and_a_large_command_has_one_of_its_own() -> None:
-    large, half = waiting(size=group_submit.MAX_BYTES + 1), waiting(size=group_submit.MAX_BYTES // 2)
+    large, half = waiting(size=shared_requests.MAX_BYTES + 1), waiting(size=shared_requests.MAX_BYTES // 2)
     few = [waiting() for _ in range(3)]
     assert commands_of_a_request([large, *few]) == [large]
     assert commands_of_a_request([*few, large]) == few
     assert commands_of_a_request([half, half, few[0]]) == [half, half]
-    assert len(commands_of_a_request([waiting(size=1)] * 2_000)) == group_submit.MAX_COMMANDS
+    assert len(commands_of_a_request([waiting(size=1)] * 2_000)) == shared_requests.MAX_COMMANDS
 
 
 def test_commands_for_another_coordinator_go_by_themselves() -> None:
@@ -272,14 +280,14 @@ def test_no_command_is_lost_or_doubled_while_requests_fail(threads: Threads) -> 
         sent.extend(names)
         return [applied(name) for name in names]
 
-    group = GroupSubmit(post)
+    shared = SharedRequests(post)
 
     def work(number: int) -> list[int]:
         results = []
         for name in range(100 * number, 100 * number + 50):
             while True:
                 try:
-                    results.append(group.submit(HERE, submission(str(name)), TIMEOUT_MS).n0)
+                    results.append(shared.submit(HERE, submission(str(name)), TIMEOUT_MS, PATIENCE_MS).n0)
                     break
                 except NoCoordinatorAnswers:
                     continue

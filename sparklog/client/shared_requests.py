@@ -26,11 +26,10 @@ from sparklog.storage.http.calls import NoCoordinatorAnswers
 from sparklog.wire.messages import MAX_COMMANDS, SubmittedCommand
 
 MAX_BYTES = 64 * 2**10  # of the commands of a request, unless it is a single one: a few hundred small appends
-GRACE_MS = 5_000  # for the reply, beyond the time that the command itself has
 
 CommandOutcome = CommandResult | SparklogError
-# Sends the encoded commands to a coordinator in one request, and waits for the reply for up to so many ms beyond what
-# the commands themselves have. Returns their outcomes in order; raises what the request as a whole ended with.
+# Sends the encoded commands to a coordinator in one request, and waits for the reply for up to so many ms. Returns
+# their outcomes in order; raises what the request as a whole ended with.
 Post = Callable[[Coordinator, Sequence[msgspec.Raw], int], Sequence[CommandOutcome]]
 
 _encoder = msgspec.msgpack.Encoder()
@@ -39,19 +38,19 @@ _encoder = msgspec.msgpack.Encoder()
 class WaitingCaller:
     """A caller with its command. `request`: what it is to carry, once it is its turn. `sent`: it has begun to."""
 
-    __slots__ = ("body", "known", "outcome", "request", "sent", "timeout_ms", "woken")
+    __slots__ = ("body", "known", "outcome", "patience_ms", "request", "sent", "woken")
 
-    def __init__(self, known: Coordinator, body: bytes, timeout_ms: int) -> None:
+    def __init__(self, known: Coordinator, body: bytes, patience_ms: int) -> None:
         self.known = known
         self.body = body
-        self.timeout_ms = timeout_ms
+        self.patience_ms = patience_ms
         self.outcome: CommandOutcome | None = None
         self.request: list[WaitingCaller] | None = None
         self.sent = False
         self.woken = threading.Event()
 
 
-class GroupSubmit:
+class SharedRequests:
     """Sends commands to a coordinator by `post`. Safe for threads."""
 
     def __init__(self, post: Post) -> None:
@@ -60,15 +59,18 @@ class GroupSubmit:
         self._queue: deque[WaitingCaller] = deque()
         self._under_way: dict[WaitingCaller, int] = {}  # carrier -> commands that were sent and not answered yet
 
-    def submit(self, known: Coordinator, submission: Submission, timeout_ms: int) -> CommandResult:
-        """Send one command to the coordinator `known`. Raises what it answers, and NoCoordinatorAnswers."""
+    def submit(self, known: Coordinator, submission: Submission, timeout_ms: int, patience_ms: int) -> CommandResult:
+        """Send one command to the coordinator `known`, which may try for `timeout_ms`.
+
+        Raises what it answers, and NoCoordinatorAnswers after about `patience_ms`.
+        """
         body = _encoder.encode(SubmittedCommand(submission, timeout_ms))
-        waiting = WaitingCaller(known, body, timeout_ms)
+        waiting = WaitingCaller(known, body, patience_ms)
         try:
             with self._turn:
                 self._queue.append(waiting)
                 self._depart()
-            if waiting.woken.wait((timeout_ms + GRACE_MS) / 1000) and waiting.request is not None:
+            if waiting.woken.wait(patience_ms / 1000) and waiting.request is not None:
                 self._carry(waiting, waiting.request)
         finally:
             self._leave(waiting)
@@ -79,7 +81,7 @@ class GroupSubmit:
                 raise copy.copy(error)  # several threads may raise it
             case None:
                 raise NoCoordinatorAnswers(
-                    f"{known.address} did not answer within {timeout_ms + GRACE_MS} ms", landed=Landed.UNKNOWN
+                    f"{known.address} did not answer within {patience_ms} ms", landed=Landed.UNKNOWN
                 )
 
     def _depart(self) -> None:
@@ -94,16 +96,15 @@ class GroupSubmit:
             carrier.woken.set()
 
     def _carry(self, carrier: WaitingCaller, carried: list[WaitingCaller]) -> None:
-        """Send a request and hand out the outcomes. An interrupt in between leaves the commands in doubt."""
-        outcomes: Sequence[CommandOutcome] = [_interrupted(Landed.UNKNOWN)] * len(carried)
+        """Send a request and hand out the outcomes. After an interrupt in between, `_leave` hands them out."""
+        bodies = [msgspec.Raw(each.body) for each in carried]
+        carrier.sent = True
+        outcomes: Sequence[CommandOutcome]
         try:
-            bodies = [msgspec.Raw(each.body) for each in carried]
-            carrier.sent = True
-            outcomes = self._post(carrier.known, bodies, carrier.timeout_ms + GRACE_MS)
+            outcomes = self._post(carrier.known, bodies, carrier.patience_ms)
         except SparklogError as error:
             outcomes = [error] * len(carried)
-        finally:
-            self._arrive(carrier, outcomes)
+        self._arrive(carrier, outcomes)
 
     def _arrive(self, carrier: WaitingCaller, outcomes: Sequence[CommandOutcome]) -> None:
         """The request of this carrier is done: wake its callers, and choose who goes next."""
