@@ -105,6 +105,27 @@ GUARDS: Final = (
         (_WHOLE + "test_a_full_buffer_blocks_and_then_times_out",),
     ),
     Guard(
+        "flush-limits",
+        "What waits is written once a flush.ms or flush.messages is reached, however long the producer lingers.",
+        "sparklog/core/producing/buffer.py",
+        "        self._limit_ms = min(times)\n",
+        "",
+        (
+            "tests/core/producing/test_buffer.py::"
+            "test_records_of_a_topic_with_flush_messages_are_due_once_so_many_wait",
+            "tests/core/producing/test_buffer.py::"
+            "test_records_of_a_topic_with_flush_ms_are_due_before_those_who_linger_for_longer",
+        ),
+    ),
+    Guard(
+        "flush-limits-sent",
+        "`send` wakes a sender once a limit of its topic is reached.",
+        _PRODUCER,
+        "                enough = True\n",
+        "                pass\n",
+        (_WHOLE + "test_what_a_topic_lets_wait_is_limited_however_long_the_producer_lingers",),
+    ),
+    Guard(
         "producer-exit",
         "What was sent before a program ends is written.",
         "sparklog/client/producer/open_producers.py",

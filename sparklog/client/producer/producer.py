@@ -138,18 +138,21 @@ class Producer:
             waiting = self._waiting.get(topic)
             if waiting is None:
                 waiting = self._waiting[topic] = WaitingRecords(
-                    SentRecords(topic, unawaited=self._settings.acks is Acks.NONE)
+                    SentRecords(topic, unawaited=self._settings.acks is Acks.NONE), _CLOCK.monotonic_ms()
                 )
                 self._unsettled.add(waiting.sent)
             if not buffer.waiting_records:
                 buffer.since_ms = _CLOCK.monotonic_ms()
-            if buffer.add(size) or not self._noticed:
+            cells = waiting.cells
+            index = len(cells) // CELLS
+            enough = buffer.add(size)
+            if target.limits is not None and buffer.limit(target.limits, index + 1, waiting.since_ms):
+                enough = True
+            if enough or not self._noticed:
                 self._wake_sender()
                 self._noticed = True
-            cells = waiting.cells
-            future = RecordFuture(waiting.sent, len(cells) // CELLS)
             cells.extend((name, body, listed, timestamp_us, partition))
-        return future
+        return RecordFuture(waiting.sent, index)
 
     def flush(self, timeout_ms: int | None = None) -> None:
         """Write what waits, without lingering, and wait until everything sent before is written, or has failed.

@@ -129,6 +129,27 @@ def test_a_full_batch_does_not_wait_for_others(cluster: Cluster) -> None:
         assert futures[0].result(WAIT_S).offset == 0
 
 
+@pytest.mark.parametrize(("limit", "records"), [({"flush.messages": 3}, 3), ({"flush.ms": 1}, 1)])
+def test_what_a_topic_lets_wait_is_limited_however_long_the_producer_lingers(
+    cluster: Cluster, limit: dict[str, int], records: int
+) -> None:  # M: F-01
+    cluster.create_topic("limited", partitions=2, config=limit)
+    with cluster.producer(linger_ms=LONG_MS // 2) as producer:
+        beside = producer.send("orders", "beside")
+        futures = [producer.send("limited", f"{n}", partition=0) for n in range(records)]
+        assert [future.result(WAIT_S).offset for future in futures] == list(range(records))
+        assert beside.result(WAIT_S).offset == 0, "what waits together is written together"
+
+
+def test_a_limit_that_a_topic_gets_later_is_known_from_the_next_flush_on(cluster: Cluster) -> None:
+    with cluster.producer(linger_ms=LONG_MS // 2) as producer:
+        producer.send("orders", "a", partition=0)
+        cluster.alter("orders", config={"flush.messages": 2})
+        producer.flush()
+        futures = [producer.send("orders", f"{n}", partition=0) for n in range(2)]
+        assert [future.result(WAIT_S).offset for future in futures] == [1, 2]
+
+
 def test_acks_0_waits_for_nothing_and_close_does(cluster: Cluster) -> None:  # M: P-03
     with cluster.producer(acks=0, linger_ms=LONG_MS // 2) as producer:
         future = producer.send("orders", "a", partition=0)
