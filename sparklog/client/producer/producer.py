@@ -361,7 +361,7 @@ class Producer:
         for each in failed:
             settle_failed(each.flush, each.error)
             if self._settings.acks is Acks.NONE:
-                topics = ", ".join(rows_of(each.flush).topics)
+                topics = ", ".join(rows_of(each.flush.pieces[0]).topics)
                 log.warning("records of %s with acks=0 were not written: %s", topics, each.error)
         with self._lock:
             for each in failed:
@@ -370,7 +370,8 @@ class Producer:
             self._tell_all()
 
     def _free(self, flush: Flush) -> None:
-        self._buffer.release(rows_of(flush).taken.settle(sum((flush.parts or {}).values())))
+        for piece in flush.pieces:
+            self._buffer.release(rows_of(piece).taken.settle(sum((piece.parts or {}).values())))
 
     def _tell_all(self) -> None:
         """Something has changed: let everybody who waits look."""

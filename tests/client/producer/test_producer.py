@@ -496,6 +496,22 @@ def test_an_offline_partition_does_not_hold_up_the_others() -> None:  # M: P-09
         assert sent(cluster, "t") == {0: ["0", "1", "2", "4", "6"], 1: ["0", "1", "2", "3", "5"]}
 
 
+def test_what_waited_for_a_leader_is_written_together_once_there_is_one() -> None:  # M: P-09
+    with in_memory("ab") as cluster:
+        cluster.create_topic("t", assignment=["a", "b"])
+        cluster.fence_store("a")
+        with cluster.producer(linger_ms=0) as producer:
+            waits: list[RecordFuture] = []
+            for n in range(30):  # a flush each
+                waits += [producer.send("t", f"{n}/{part}", partition=0) for part in range(2)]
+                assert producer.send("t", f"{n}", partition=1).result(WAIT_S).offset == n
+            before = entries(cluster)
+            cluster.add_store("a", f"{cluster.connection.url}-a")
+            assert [future.result(WAIT_S).offset for future in waits] == list(range(60))
+            assert entries(cluster) - before < 10
+        assert sent(cluster, "t")[0] == [f"{n}/{part}" for n in range(30) for part in range(2)]
+
+
 def test_records_without_a_key_go_where_there_is_a_leader() -> None:
     with in_memory("ab") as cluster:
         cluster.create_topic("t", assignment=["a", "b", "a"])

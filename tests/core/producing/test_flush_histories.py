@@ -7,7 +7,8 @@ import pytest
 from sparklog.core.commands import AllocateProducer
 from sparklog.core.errors import InvalidProducerEpoch
 from sparklog.core.replication.append import Acks
-from tests.core.producing.producer_world import ProducerWorld, with_acks
+from tests.core.decided_log import place
+from tests.core.producing.producer_world import PARTITIONS, ProducerWorld, with_acks
 
 SEEDS = 25
 
@@ -52,6 +53,7 @@ def history(seed: int, acks: Acks) -> ProducerWorld:
     world = ProducerWorld(seed, settings=with_acks(acks))
     try:
         world.run(150)
+        world.settle_around(place(seed % PARTITIONS))
         world.settle()
         world.check()
         last = world.send()
