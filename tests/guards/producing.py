@@ -140,6 +140,25 @@ GUARDS: Final = (
         (_MACHINE + "test_many_partitions_without_a_leader_leave_senders_for_the_others",),
     ),
     Guard(
+        "flush-new-id",
+        "A producer that the chain has forgotten goes on under a new id.",
+        _FLUSHES,
+        "            new_id = self._asked is Renewal.ID\n",
+        "            new_id = False\n",
+        (_MACHINE + "test_a_producer_that_the_chain_forgot_gets_a_new_id_and_sends_again",),
+    ),
+    Guard(
+        "flush-from-zero",
+        "In the next epoch of a producer its sequences begin at 0.",
+        _FLUSHES,
+        "        self._written.clear()\n",
+        "",
+        (
+            "tests/client/producer/test_starts_again.py::"
+            "test_a_producer_goes_on_in_its_next_epoch_after_doubt_and_what_was_lost_arrives_too_late",
+        ),
+    ),
+    Guard(
         "producer-next-epoch",
         "A producer that was fenced does not take the next epoch, which would fence its successor.",
         "sparklog/core/decide/command.py",
