@@ -85,16 +85,16 @@ _DECLARED: Final = (
         "flush.messages",
         _LONG,
         LONG_MAX,
-        "Once this many records of a topic wait in a producer (so at most as many of each partition), they are sent, "
-        f"however long it lingers. {_ONLY_PRODUCERS}",
+        "Once this many records of a topic wait in a Python producer or in `sparklog produce` (so at most as many of "
+        f"each partition), they are sent, however long it lingers. {_ONLY_PRODUCERS}",
         minimum=1,
     ),
     ConfigKey(
         "flush.ms",
         _LONG,
         LONG_MAX,
-        "Once a record of a topic has waited this long in a producer, it is sent, however long the producer lingers. "
-        f"{_ONLY_PRODUCERS}",
+        "Once a record of a topic has waited this long in a Python producer or in `sparklog produce`, it is sent, "
+        f"however long it lingers. {_ONLY_PRODUCERS}",
         minimum=0,
     ),
     ConfigKey(
