@@ -9,7 +9,10 @@ from tests.guards.guard import Guard
 _FLUSHES: Final = "sparklog/core/producing/flushes.py"
 _PRODUCER: Final = "sparklog/client/producer/producer.py"
 _MACHINE: Final = "tests/core/producing/test_flushes.py::"
+_PARKED: Final = "tests/core/producing/test_parked_flushes.py::"
 _WHOLE: Final = "tests/client/producer/test_producer.py::"
+_LIMITS: Final = "tests/client/producer/test_flush_limits.py::"
+_OFFLINE: Final = "tests/client/producer/test_offline_partitions.py::"
 _PROCESSES: Final = "tests/client/producer/test_processes.py::"
 
 GUARDS: Final = (
@@ -86,7 +89,7 @@ GUARDS: Final = (
         _FLUSHES,
         "        self._make_way()\n\n",
         "\n",
-        (_MACHINE + "test_a_commit_that_is_refused_behind_parked_records_goes_on_without_them",),
+        (_PARKED + "test_a_commit_that_is_refused_behind_parked_records_goes_on_without_them",),
     ),
     Guard(
         "flush-shut-out",
@@ -94,7 +97,7 @@ GUARDS: Final = (
         _FLUSHES,
         "                self._renew(Renewal.EPOCH)\n            self._set_aside(flush)",
         "            self._set_aside(flush)",
-        (_MACHINE + "test_a_commit_in_doubt_behind_parked_records_is_shut_out_by_the_next_epoch_and_sent_anew",),
+        (_PARKED + "test_a_commit_in_doubt_behind_parked_records_is_shut_out_by_the_next_epoch_and_sent_anew",),
     ),
     Guard(
         "flush-joined-order",
@@ -102,7 +105,7 @@ GUARDS: Final = (
         _FLUSHES,
         "            if all_known and near",
         "            if near",
-        (_MACHINE + "test_nothing_is_joined_over_a_flush_whose_partitions_are_not_known_yet",),
+        (_PARKED + "test_nothing_is_joined_over_a_flush_whose_partitions_are_not_known_yet",),
     ),
     Guard(
         "flush-joined",
@@ -111,8 +114,8 @@ GUARDS: Final = (
         "before.is_open and before.stage is Stage.ROUTED:",
         "False:",
         (
-            _MACHINE + "test_what_is_parked_together_is_one_commit_unless_somebody_is_at_work_on_it",
-            _WHOLE + "test_what_waited_for_a_leader_is_written_together_once_there_is_one",
+            _PARKED + "test_what_is_parked_together_is_one_commit_unless_somebody_is_at_work_on_it",
+            _OFFLINE + "test_what_waited_for_a_leader_is_written_together_once_there_is_one",
         ),
     ),
     Guard(
@@ -121,7 +124,7 @@ GUARDS: Final = (
         _FLUSHES,
         "        if not (flush.is_open and left):",
         "        if True:",
-        (_MACHINE + "test_of_what_is_joined_only_the_oldest_time_out",),
+        (_PARKED + "test_of_what_is_joined_only_the_oldest_time_out",),
     ),
     Guard(
         "flush-settled",
@@ -129,7 +132,7 @@ GUARDS: Final = (
         _FLUSHES,
         "all(flush.order > order for flush in self._all)",
         "(not self._all or self._all[0].order > order)",
-        (_MACHINE + "test_whoever_waits_for_a_flush_waits_for_it_though_others_are_joined_around_it",),
+        (_PARKED + "test_whoever_waits_for_a_flush_waits_for_it_though_others_are_joined_around_it",),
     ),
     Guard(
         "flush-trials",
@@ -137,7 +140,7 @@ GUARDS: Final = (
         _FLUSHES,
         "(parked if may_try else [])",
         "parked",
-        (_MACHINE + "test_many_partitions_without_a_leader_leave_senders_for_the_others",),
+        (_PARKED + "test_many_partitions_without_a_leader_leave_senders_for_the_others",),
     ),
     Guard(
         "flush-new-id",
@@ -201,7 +204,7 @@ GUARDS: Final = (
         _PRODUCER,
         "                enough = True\n",
         "                pass\n",
-        (_WHOLE + "test_what_a_topic_lets_wait_is_limited_however_long_the_producer_lingers",),
+        (_LIMITS + "test_what_a_topic_lets_wait_is_limited_however_long_the_producer_lingers",),
     ),
     Guard(
         "producer-exit",

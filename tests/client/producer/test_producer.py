@@ -31,7 +31,6 @@ from sparklog.core.errors import (
     UnknownTopicOrPartition,
 )
 from tests.client.interfered_stores import StoreCalls, failing, interfere
-from tests.client.replicated_cluster import in_memory
 from tests.client.test_cluster import new_cluster
 
 WAIT_S = 60.0
@@ -127,27 +126,6 @@ def test_a_full_batch_does_not_wait_for_others(cluster: Cluster) -> None:
     with cluster.producer(linger_ms=LONG_MS // 2, batch_size=1_000) as producer:
         futures = [producer.send("orders", b"x" * 100) for _ in range(5)]
         assert futures[0].result(WAIT_S).offset == 0
-
-
-@pytest.mark.parametrize(("limit", "records"), [({"flush.messages": 3}, 3), ({"flush.ms": 1}, 1)])
-def test_what_a_topic_lets_wait_is_limited_however_long_the_producer_lingers(
-    cluster: Cluster, limit: dict[str, int], records: int
-) -> None:  # M: F-01
-    cluster.create_topic("limited", partitions=2, config=limit)
-    with cluster.producer(linger_ms=LONG_MS // 2) as producer:
-        beside = producer.send("orders", "beside")
-        futures = [producer.send("limited", f"{n}", partition=0) for n in range(records)]
-        assert [future.result(WAIT_S).offset for future in futures] == list(range(records))
-        assert beside.result(WAIT_S).offset == 0, "what waits together is written together"
-
-
-def test_a_limit_that_a_topic_gets_later_is_known_from_the_next_flush_on(cluster: Cluster) -> None:
-    with cluster.producer(linger_ms=LONG_MS // 2) as producer:
-        producer.send("orders", "a", partition=0)
-        cluster.alter("orders", config={"flush.messages": 2})
-        producer.flush()
-        futures = [producer.send("orders", f"{n}", partition=0) for n in range(2)]
-        assert [future.result(WAIT_S).offset for future in futures] == [1, 2]
 
 
 def test_acks_0_waits_for_nothing_and_close_does(cluster: Cluster) -> None:  # M: P-03
@@ -478,46 +456,3 @@ def test_a_delivery_times_out(cluster: Cluster, monkeypatch: pytest.MonkeyPatch)
         pytest.raises(RequestTimedOut, match=r"delivery_timeout_ms.*too slow"),
     ):
         producer.send("orders", "a", partition=0).result(WAIT_S)
-
-
-def test_an_offline_partition_does_not_hold_up_the_others() -> None:  # M: P-09
-    with in_memory("ab") as cluster:
-        cluster.create_topic("t", assignment=["a", "b"])
-        cluster.fence_store("a")
-        with cluster.producer(linger_ms=1) as producer:
-            waits = [producer.send("t", f"{n}", partition=0) for n in range(3)]
-            others = [producer.send("t", f"{n}", partition=1) for n in range(3)]
-            assert [future.result(WAIT_S).offset for future in others] == [0, 1, 2]
-            more = [producer.send("t", f"{n}", partition=n % 2) for n in range(3, 7)]
-            assert more[0].result(WAIT_S).offset == 3
-            assert not any(future.done() for future in waits)
-            cluster.add_store("a", f"{cluster.connection.url}-a")
-            assert [future.result(WAIT_S).offset for future in waits] == [0, 1, 2]
-        assert sent(cluster, "t") == {0: ["0", "1", "2", "4", "6"], 1: ["0", "1", "2", "3", "5"]}
-
-
-def test_what_waited_for_a_leader_is_written_together_once_there_is_one() -> None:  # M: P-09
-    with in_memory("ab") as cluster:
-        cluster.create_topic("t", assignment=["a", "b"])
-        cluster.fence_store("a")
-        with cluster.producer(linger_ms=0) as producer:
-            waits: list[RecordFuture] = []
-            for n in range(30):  # a flush each
-                waits += [producer.send("t", f"{n}/{part}", partition=0) for part in range(2)]
-                assert producer.send("t", f"{n}", partition=1).result(WAIT_S).offset == n
-            before = entries(cluster)
-            cluster.add_store("a", f"{cluster.connection.url}-a")
-            assert [future.result(WAIT_S).offset for future in waits] == list(range(60))
-            assert entries(cluster) - before < 10
-        assert sent(cluster, "t")[0] == [f"{n}/{part}" for n in range(30) for part in range(2)]
-
-
-def test_records_without_a_key_go_where_there_is_a_leader() -> None:
-    with in_memory("ab") as cluster:
-        cluster.create_topic("t", assignment=["a", "b", "a"])
-        cluster.fence_store("a")
-        with cluster.producer(linger_ms=LONG_MS // 2) as producer:
-            for n in range(4):
-                producer.send("t", f"{n}")
-                producer.flush()
-        assert sent(cluster, "t") == {1: ["0", "1", "2", "3"]}

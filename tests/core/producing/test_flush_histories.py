@@ -8,7 +8,7 @@ from sparklog.core.commands import AllocateProducer
 from sparklog.core.errors import InvalidProducerEpoch
 from sparklog.core.replication.append import Acks
 from tests.core.decided_log import place
-from tests.core.producing.producer_world import PARTITIONS, ProducerWorld, with_acks
+from tests.core.producing.producer_world import PARTITIONS, ProducerWorld, labels, with_acks
 
 SEEDS = 25
 
@@ -58,7 +58,7 @@ def history(seed: int, acks: Acks) -> ProducerWorld:
         world.check()
         last = world.send()
         world.settle()
-        assert all(isinstance(world.told[key, label], int) for key, label in last.rows.of.items()), "it goes on"
+        assert all(isinstance(world.told[key, label], int) for key, label in labels(last).of.items()), "it goes on"
         world.check()
     except BaseException as error:
         error.add_note(f"seed {seed}, acks {acks.name}")
