@@ -1,4 +1,8 @@
-"""`sparklog produce`: append records from stdin, as lines or as JSON, in atomic commits."""
+"""`sparklog produce`: append records from stdin, as lines or as JSON, in atomic commits, one after the other.
+
+It appends whole batches, and does not use a producer: that has several flushes under way, and splits one if a partition
+refuses it. Here the lines that were appended before an error are the first ones, and the rest can be sent again.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sparklog.client.cluster import Cluster
+    from sparklog.core.config.topic import TopicConfig
     from sparklog.core.records import CommandResult
     from sparklog.host.clock import Clock
 
@@ -67,7 +72,8 @@ def produce(
 ) -> None:
     """Append the lines of stdin to a topic.
 
-    Each batch is one atomic commit. An error stops the run and says how many records were appended before it.
+    Each batch is one atomic commit. An error stops the run and says how many records were appended before it. The
+    topic's flush.messages and flush.ms make batches smaller.
     """
     from sparklog.host.clock import SystemClock
 
@@ -80,7 +86,9 @@ def produce(
     records = commits = 0
     ranges: dict[int, list[list[int]]] = {}
     with connect() as cluster:
-        _check_target(cluster, topic, partition, compression)
+        config = _check_target(cluster, topic, partition, compression)
+        batch = min(batch, config.flush_messages or batch)
+        linger_ms = linger_ms if config.flush_ms is None else min(linger_ms, config.flush_ms)
         try:
             for lines in line_groups(stdin_reader(), batch, linger_ms, SystemClock()):
                 first = records + 1
@@ -112,8 +120,8 @@ def produce(
     )
 
 
-def _check_target(cluster: Cluster, topic: str, partition: int | None, compression: str | None) -> None:
-    """Refuse a topic, partition or compression that does not exist before the user types a line."""
+def _check_target(cluster: Cluster, topic: str, partition: int | None, compression: str | None) -> TopicConfig:
+    """The topic's config. Refuse a topic, partition or compression that does not exist before the user types a line."""
     from sparklog.core.reading.plan import partition_of, topic_of
     from sparklog.log.batch import check_compression
 
@@ -123,6 +131,7 @@ def _check_target(cluster: Cluster, topic: str, partition: int | None, compressi
             partition_of(state, target, partition)
     if compression is not None:
         check_compression(compression)
+    return state.topic_config(target)
 
 
 def _note(ranges: dict[int, list[list[int]]], result: CommandResult) -> None:

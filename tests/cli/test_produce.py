@@ -123,6 +123,22 @@ def test_each_batch_is_one_commit(sparklog: Cli) -> None:
     assert sparklog.json("chain", "state")["n"] == before + 3
 
 
+# M: F-01
+def test_a_topic_limits_how_much_waits_for_a_commit(sparklog: Cli) -> None:
+    sparklog("topic", "create", "t", "-c", "flush.messages=2")
+    assert sparklog.json("produce", "t", stdin="a\nb\nc\nd\ne\n")["commits"] == 3
+
+
+# M: F-01
+def test_a_topic_limits_for_how_long_records_wait_for_a_commit(sparklog: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = Script([b"a\n", None, b"b\n"])
+    monkeypatch.setattr(produce, "stdin_reader", lambda: script.read)
+    sparklog("topic", "create", "t", "-c", "flush.ms=7")
+    assert sparklog.json("produce", "t", "--linger-ms", "3600000")["commits"] == 2
+    assert script.waits[0] is None
+    assert all(wait <= 7 for wait in script.waits[1:] if wait is not None)
+
+
 def test_the_same_json_comes_out_as_went_in(sparklog: Cli) -> None:
     sparklog("topic", "create", "t", "-p", "2")
     sparklog("topic", "create", "copy", "-p", "2")

@@ -9,7 +9,10 @@ from tests.guards.guard import Guard
 _FLUSHES: Final = "sparklog/core/producing/flushes.py"
 _PRODUCER: Final = "sparklog/client/producer/producer.py"
 _MACHINE: Final = "tests/core/producing/test_flushes.py::"
+_PARKED: Final = "tests/core/producing/test_parked_flushes.py::"
 _WHOLE: Final = "tests/client/producer/test_producer.py::"
+_LIMITS: Final = "tests/client/producer/test_flush_limits.py::"
+_OFFLINE: Final = "tests/client/producer/test_offline_partitions.py::"
 _PROCESSES: Final = "tests/client/producer/test_processes.py::"
 
 GUARDS: Final = (
@@ -81,6 +84,84 @@ GUARDS: Final = (
         (_MACHINE + "test_the_refusal_of_a_commit_whose_predecessor_landed_meanwhile_is_no_proof",),
     ),
     Guard(
+        "flush-way",
+        "What is refused behind records of a partition without a leader is split: its other partitions go on.",
+        _FLUSHES,
+        "        self._make_way()\n\n",
+        "\n",
+        (_PARKED + "test_a_commit_that_is_refused_behind_parked_records_goes_on_without_them",),
+    ),
+    Guard(
+        "flush-shut-out",
+        "A commit in doubt behind open records is sent anew only under the next epoch: it could land once they have.",
+        _FLUSHES,
+        "                self._renew(Renewal.EPOCH)\n            self._set_aside(flush)",
+        "            self._set_aside(flush)",
+        (_PARKED + "test_a_commit_in_doubt_behind_parked_records_is_shut_out_by_the_next_epoch_and_sent_anew",),
+    ),
+    Guard(
+        "flush-joined-order",
+        "Parked flushes are not joined over one whose partitions are not known yet.",
+        _FLUSHES,
+        "            if all_known and near",
+        "            if near",
+        (_PARKED + "test_nothing_is_joined_over_a_flush_whose_partitions_are_not_known_yet",),
+    ),
+    Guard(
+        "flush-joined",
+        "What waits for the leader of a partition is written in few commits.",
+        _FLUSHES,
+        "before.is_open and before.stage is Stage.ROUTED:",
+        "False:",
+        (
+            _PARKED + "test_what_is_parked_together_is_one_commit_unless_somebody_is_at_work_on_it",
+            _OFFLINE + "test_what_waited_for_a_leader_is_written_together_once_there_is_one",
+        ),
+    ),
+    Guard(
+        "flush-joined-time",
+        "Of joined flushes that are not committed, only those fail whose time is over.",
+        _FLUSHES,
+        "        if not (flush.is_open and left):",
+        "        if True:",
+        (_PARKED + "test_of_what_is_joined_only_the_oldest_time_out",),
+    ),
+    Guard(
+        "flush-settled",
+        "Everything up to an order is settled only once no flush of it is left, wherever it is in the list.",
+        _FLUSHES,
+        "all(flush.order > order for flush in self._all)",
+        "(not self._all or self._all[0].order > order)",
+        (_PARKED + "test_whoever_waits_for_a_flush_waits_for_it_though_others_are_joined_around_it",),
+    ),
+    Guard(
+        "flush-trials",
+        "Partitions without a leader never take all senders.",
+        _FLUSHES,
+        "(parked if may_try else [])",
+        "parked",
+        (_PARKED + "test_many_partitions_without_a_leader_leave_senders_for_the_others",),
+    ),
+    Guard(
+        "flush-new-id",
+        "A producer that the chain has forgotten goes on under a new id.",
+        _FLUSHES,
+        "            new_id = self._asked is Renewal.ID\n",
+        "            new_id = False\n",
+        (_MACHINE + "test_a_producer_that_the_chain_forgot_gets_a_new_id_and_sends_again",),
+    ),
+    Guard(
+        "flush-from-zero",
+        "In the next epoch of a producer its sequences begin at 0.",
+        _FLUSHES,
+        "        self._written.clear()\n",
+        "",
+        (
+            "tests/client/producer/test_starts_again.py::"
+            "test_a_producer_goes_on_in_its_next_epoch_after_doubt_and_what_was_lost_arrives_too_late",
+        ),
+    ),
+    Guard(
         "producer-next-epoch",
         "A producer that was fenced does not take the next epoch, which would fence its successor.",
         "sparklog/core/decide/command.py",
@@ -103,6 +184,27 @@ GUARDS: Final = (
         "            if buffer.room_bytes < size:",
         "            if False:",
         (_WHOLE + "test_a_full_buffer_blocks_and_then_times_out",),
+    ),
+    Guard(
+        "flush-limits",
+        "What waits is written once a flush.ms or flush.messages is reached, however long the producer lingers.",
+        "sparklog/core/producing/buffer.py",
+        "        self._limit_ms = min(times)\n",
+        "",
+        (
+            "tests/core/producing/test_buffer.py::"
+            "test_records_of_a_topic_with_flush_messages_are_due_once_so_many_wait",
+            "tests/core/producing/test_buffer.py::"
+            "test_records_of_a_topic_with_flush_ms_are_due_before_those_who_linger_for_longer",
+        ),
+    ),
+    Guard(
+        "flush-limits-sent",
+        "`send` wakes a sender once a limit of its topic is reached.",
+        _PRODUCER,
+        "                enough = True\n",
+        "                pass\n",
+        (_LIMITS + "test_what_a_topic_lets_wait_is_limited_however_long_the_producer_lingers",),
     ),
     Guard(
         "producer-exit",

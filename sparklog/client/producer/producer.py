@@ -140,18 +140,21 @@ class Producer:
             waiting = self._waiting.get(topic)
             if waiting is None:
                 waiting = self._waiting[topic] = WaitingRecords(
-                    SentRecords(topic, unawaited=self._settings.acks is Acks.NONE)
+                    SentRecords(topic, unawaited=self._settings.acks is Acks.NONE), _CLOCK.monotonic_ms()
                 )
                 self._unsettled.add(waiting.sent)
             if not buffer.waiting_records:
                 buffer.since_ms = _CLOCK.monotonic_ms()
-            if buffer.add(size) or not self._noticed:
+            cells = waiting.cells
+            index = len(cells) // CELLS
+            enough = buffer.add(size)
+            if target.limits is not None and buffer.limit(target.limits, index + 1, waiting.since_ms):
+                enough = True
+            if enough or not self._noticed:
                 self._wake_sender()
                 self._noticed = True
-            cells = waiting.cells
-            future = RecordFuture(waiting.sent, len(cells) // CELLS)
             cells.extend((name, body, listed, timestamp_us, partition))
-        return future
+        return RecordFuture(waiting.sent, index)
 
     def flush(self, timeout_ms: int | None = None) -> None:
         """Write what waits, without lingering, and wait until everything sent before is written, or has failed.
@@ -360,7 +363,7 @@ class Producer:
         for each in failed:
             settle_failed(each.flush, each.error)
             if self._settings.acks is Acks.NONE:
-                topics = ", ".join(rows_of(each.flush).topics)
+                topics = ", ".join(rows_of(each.flush.pieces[0]).topics)
                 log.warning("records of %s with acks=0 were not written: %s", topics, each.error)
         with self._lock:
             for each in failed:
@@ -369,7 +372,8 @@ class Producer:
             self._tell_all()
 
     def _free(self, flush: Flush) -> None:
-        self._buffer.release(rows_of(flush).taken.settle(sum((flush.parts or {}).values())))
+        for piece in flush.pieces:
+            self._buffer.release(rows_of(piece).taken.settle(sum((piece.parts or {}).values())))
 
     def _tell_all(self) -> None:
         """Something has changed: let everybody who waits look."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from sparklog.client.commit_append import commit_append
 from sparklog.client.connection import Connection
-from sparklog.client.producer.record_future import Written
+from sparklog.client.producer.record_future import Outcome, Written
 from sparklog.client.producer.waiting_records import RoutedRecords, WaitingRecords, routed
 from sparklog.client.upload_rows import upload_rows
 from sparklog.client.write_plan import Durability, TaskWritten, WritePlan, append_command
@@ -99,10 +99,10 @@ class Sending:
 
     def upload(self, flush: Flush, timeout_ms: int) -> None:
         """Upload the rows of the flush's partitions: an object for each topic and set of stores."""
-        topics = rows_of(flush).topics
-        names = list(topics)
+        topics = [(name, of_topic) for piece in flush.pieces for name, of_topic in rows_of(piece).topics.items()]
+        names = list(dict(topics))
         several = len(names) > 1
-        batches = [_naming(each.rows, name) if several else each.rows for name, each in topics.items()]
+        batches = [_naming(each.rows, name) if several else each.rows for name, each in topics]
         plan, written, _ = upload_rows(
             self._connection,
             None if several else names[0],
@@ -112,7 +112,7 @@ class Sending:
             timeout_ms,
             among=names,
         )
-        for name, of_topic in topics.items():
+        for name, of_topic in topics:
             if plan.topics[name].topic_id != of_topic.topic_id:
                 raise UnknownTopicOrPartition(
                     f"topic {name} was deleted and created again before its records were sent"
@@ -135,28 +135,35 @@ class Sending:
 
 def settle_written(flush: Flush, result: CommandResult) -> None:
     """The futures of the flush's records know where they are."""
-    starts: dict[int, dict[int, Written]] = {}
-    for range_ in result.ranges:
-        starts.setdefault(range_.topic_id, {})[range_.partition] = Written(range_.start)
-    for of_topic in rows_of(flush).topics.values():
-        written = starts.get(of_topic.topic_id)
-        if written is not None:
-            of_topic.sent.settle(written)
+    starts = {TopicPartition(range_.topic_id, range_.partition): int(range_.start) for range_ in result.ranges}
+    for piece in flush.pieces:
+        written: dict[int, dict[int, Written]] = {}
+        for key, records in (piece.parts or {}).items():
+            if key in starts:
+                written.setdefault(key.topic_id, {})[key.partition] = Written(starts[key])
+                starts[key] += records
+        _settle(piece, written)
 
 
 def settle_failed(flush: Flush, error: SparklogError) -> None:
     """The futures of the flush's records know what they failed with."""
-    failed: dict[int, dict[int, SparklogError]] = {}
-    for key in flush.parts or {}:
-        failed.setdefault(key.topic_id, {})[key.partition] = error
-    for of_topic in rows_of(flush).topics.values():
-        outcomes = failed.get(of_topic.topic_id)
-        if outcomes is not None:
-            of_topic.sent.settle(outcomes)
+    for piece in flush.pieces:
+        failed: dict[int, dict[int, SparklogError]] = {}
+        for key in piece.parts or {}:
+            failed.setdefault(key.topic_id, {})[key.partition] = error
+        _settle(piece, failed)
+
+
+def _settle(piece: Flush, outcomes: Mapping[int, Mapping[int, Outcome]]) -> None:
+    """Outcomes by topic id and partition."""
+    for of_topic in rows_of(piece).topics.values():
+        of_partitions = outcomes.get(of_topic.topic_id)
+        if of_partitions is not None:
+            of_topic.sent.settle(of_partitions)
 
 
 def rows_of(flush: Flush) -> FlushRows:
-    """The records of a flush of this process."""
+    """The records of a flush of this process that is not joined."""
     assert isinstance(flush.rows, FlushRows)
     return flush.rows
 

@@ -11,6 +11,7 @@ import pyarrow as pa
 from sparklog.client.producer.record_future import Partitions, SentRecords
 from sparklog.core.config.topic import TopicConfig
 from sparklog.core.errors import InvalidInput, InvalidRecord, RecordTooLarge, UnknownTopicOrPartition
+from sparklog.core.producing.buffer import flush_limits
 from sparklog.core.readable import exact_amount, numbered
 from sparklog.core.reading.timestamp_bounds import timestamp_bounds
 from sparklog.core.state import ClusterState, Topic
@@ -29,13 +30,15 @@ class WaitingRecords:
     """The records of one topic that wait, in the order of `send`.
 
     `cells` has CELLS values for each, one record after the other: a column is every CELLS-th of them. One call of
-    `extend` adds a whole record, so that an interrupt can't leave a part of it.
+    `extend` adds a whole record, so that an interrupt can't leave a part of it. `since_ms`: when the first was sent, by
+    a monotonic clock.
     """
 
-    __slots__ = ("cells", "sent")
+    __slots__ = ("cells", "sent", "since_ms")
 
-    def __init__(self, sent: SentRecords) -> None:
+    def __init__(self, sent: SentRecords, since_ms: int) -> None:
         self.sent = sent
+        self.since_ms = since_ms
         self.cells: list[Any] = []
 
 
@@ -72,15 +75,19 @@ class RoutedRecords:
 
 
 class Target:
-    """A topic to send to, as the producer knows it: what `send` checks, so that no record spoils those beside it."""
+    """A topic to send to, as the producer knows it: what `send` checks, so that no record spoils those beside it.
 
-    __slots__ = ("_config", "max_message_bytes", "needs_key", "partitions", "topic")
+    `limits` bound what may wait; None if nothing does.
+    """
+
+    __slots__ = ("_config", "limits", "max_message_bytes", "needs_key", "partitions", "topic")
 
     def __init__(self, topic: Topic, config: TopicConfig) -> None:
         self.topic = topic.name
         self.partitions = topic.partitions
         self.max_message_bytes = config.max_message_bytes
         self.needs_key = config.compact
+        self.limits = flush_limits(config)
         self._config = config
 
     def check(self, key: bytes | None, size_bytes: int, partition: int | None) -> None:

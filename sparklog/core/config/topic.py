@@ -21,7 +21,8 @@ from sparklog.core.types import TimestampSource
 class TopicConfig(msgspec.Struct, frozen=True):
     """The effective values of a topic's config, for those keys that the code reads.
 
-    `retention_ms`, `retention_bytes`, `max_compaction_lag_ms` and the two timestamp limits are None for "no limit".
+    The two of `flush`, `retention_ms`, `retention_bytes`, `max_compaction_lag_ms` and the two timestamp limits are None
+    for "no limit".
     `compression_type` is None for `producer` (the writer chooses), otherwise "zstd", "lz4" or "none".
     """
 
@@ -30,6 +31,8 @@ class TopicConfig(msgspec.Struct, frozen=True):
     compression_type: str | None
     delete_retention_ms: int
     file_delete_delay_ms: int
+    flush_messages: int | None
+    flush_ms: int | None
     max_compaction_lag_ms: int | None
     max_message_bytes: int
     message_timestamp_after_max_ms: int | None
@@ -107,6 +110,8 @@ def _typed(values: Mapping[str, ConfigValue]) -> TopicConfig:
         compression_type={"producer": None, "uncompressed": "none"}.get(codec, codec),
         delete_retention_ms=_integer(values, "delete.retention.ms"),
         file_delete_delay_ms=_integer(values, "file.delete.delay.ms"),
+        flush_messages=_limit(values, "flush.messages", LONG_MAX),
+        flush_ms=_limit(values, "flush.ms", LONG_MAX),
         max_compaction_lag_ms=_limit(values, "max.compaction.lag.ms", LONG_MAX),
         max_message_bytes=_integer(values, "max.message.bytes"),
         message_timestamp_after_max_ms=_limit(values, "message.timestamp.after.max.ms", LONG_MAX),

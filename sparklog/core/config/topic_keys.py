@@ -14,7 +14,10 @@ from sparklog.core.errors import InvalidConfig
 
 _DAY_MS: Final = 86_400_000
 _STORES_ONLY: Final = "Without effect: all data is in the stores of the cluster, there is no local tier."
-_ALWAYS_DURABLE: Final = "Without effect: every append is durable before it is acknowledged."
+_ONLY_PRODUCERS: Final = (
+    "Other writers hold nothing back, so it has no effect on them: a Spark task's write ends with its upload. Whatever "
+    "is acknowledged is durable."
+)
 
 _INT, _LONG, _BOOL, _DOUBLE = ValueType.INT, ValueType.LONG, ValueType.BOOL, ValueType.DOUBLE
 _STRING, _LIST = ValueType.STRING, ValueType.LIST
@@ -82,17 +85,17 @@ _DECLARED: Final = (
         "flush.messages",
         _LONG,
         LONG_MAX,
-        f"Records after which the log is forced to disk. {_ALWAYS_DURABLE}",
+        "Once this many records of a topic wait in a Python producer or in `sparklog produce` (so at most as many of "
+        f"each partition), they are sent, however long it lingers. {_ONLY_PRODUCERS}",
         minimum=1,
-        effect=False,
     ),
     ConfigKey(
         "flush.ms",
         _LONG,
         LONG_MAX,
-        f"Time after which the log is forced to disk. {_ALWAYS_DURABLE}",
+        "Once a record of a topic has waited this long in a Python producer or in `sparklog produce`, it is sent, "
+        f"however long it lingers. {_ONLY_PRODUCERS}",
         minimum=0,
-        effect=False,
     ),
     ConfigKey(
         "follower.replication.throttled.replicas",

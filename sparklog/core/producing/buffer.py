@@ -2,23 +2,42 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
+from sparklog.core.config.topic import TopicConfig
 from sparklog.core.producing.settings import ProducerSettings
+
+
+@dataclass(frozen=True, slots=True)
+class FlushLimits:
+    """How much of a topic may wait (row F-01): so many records, each for so long. None: no limit."""
+
+    messages: int | None
+    ms: int | None
+
+
+def flush_limits(config: TopicConfig) -> FlushLimits | None:
+    """The limits that a topic's `flush.messages` and `flush.ms` set; None without any."""
+    if config.flush_messages is None and config.flush_ms is None:
+        return None
+    return FlushLimits(config.flush_messages, config.flush_ms)
 
 
 class ProducerBuffer:
     """Counts the bytes of records. Times are those of a monotonic clock. Not thread-safe.
 
     `waiting_bytes` and `waiting_records` have waited since `since_ms`. `room_bytes` are free: neither waiting, nor
-    under way.
+    under way. The limits of a topic make everything due that waits, because it goes into one commit.
     """
 
-    __slots__ = ("_settings", "room_bytes", "since_ms", "waiting_bytes", "waiting_records")
+    __slots__ = ("_limit_ms", "_settings", "room_bytes", "since_ms", "waiting_bytes", "waiting_records")
 
     def __init__(self, settings: ProducerSettings) -> None:
         self._settings = settings
         self.room_bytes = settings.buffer_memory
         self.waiting_bytes = self.waiting_records = 0
         self.since_ms = 0
+        self._limit_ms: int | None = None  # when the first limit of a topic is reached
 
     def add(self, size_bytes: int) -> bool:
         """Count a record that waits. Returns whether a sender should look: it is the first, or enough wait now.
@@ -31,17 +50,32 @@ class ProducerBuffer:
         self.waiting_records += 1
         return self.waiting_records == 1 or before < self._settings.batch_size <= now
 
+    def limit(self, limits: FlushLimits, records: int, since_ms: int) -> bool:
+        """So many records of a topic with these limits wait, the first since `since_ms`.
+
+        Returns whether a sender should look, because what waits is due earlier than it was.
+        """
+        times = [] if limits.ms is None else [since_ms + limits.ms]
+        if limits.messages is not None and records >= limits.messages:
+            times.append(since_ms)
+        if not times or (self._limit_ms is not None and self._limit_ms <= min(times)):
+            return False
+        self._limit_ms = min(times)
+        return True
+
     def due_ms(self, *, urged: bool) -> int | None:
         """When what waits is to be taken; None if nothing waits. `urged`: somebody waits for it, or for room."""
         if not self.waiting_records:
             return None
         if urged or self.waiting_bytes >= self._settings.batch_size:
             return self.since_ms
-        return self.since_ms + self._settings.linger_ms
+        lingered_ms = self.since_ms + self._settings.linger_ms
+        return lingered_ms if self._limit_ms is None else min(lingered_ms, self._limit_ms)
 
     def take(self) -> int:
         """Everything that waits is under way from now on. Returns how many bytes that is."""
         taken, self.waiting_bytes, self.waiting_records = self.waiting_bytes, 0, 0
+        self._limit_ms = None
         return taken
 
     def release(self, size_bytes: int) -> None:

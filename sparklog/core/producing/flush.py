@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any, Final, Protocol
 
@@ -33,11 +33,13 @@ class Stage(Enum):
 
 @dataclass(eq=False, slots=True)
 class Flush:
-    """Records that waited together, or those of some of their partitions.
+    """Records that waited together, or those of some of their partitions; or several such flushes of one partition.
 
     `order` rises with every take; the parts of one take share it, and no partition. `parts`: the number of records of
     each partition, None until they are known. `upload` is the sender's: what was uploaded. `numbers`: the first
     sequences of the commit that is under way, in doubt, or not on all replicas yet.
+
+    `joined`: the flushes that are written together as this one, in their order; it has no `rows` of its own.
 
     `parked`: its partitions can't be written to for now. `patient`: it is committed only once the earlier flushes of
     its partitions are settled. `alone`: they were settled when its last commit began. `error`: what the last attempt
@@ -46,7 +48,7 @@ class Flush:
 
     order: int
     since_ms: int
-    rows: Rows
+    rows: Rows | None
     parts: dict[TopicPartition, int] | None = None
     stage: Stage = Stage.ROUTING
     upload: Any = None
@@ -60,6 +62,12 @@ class Flush:
     attempt_ms: int = ATTEMPT_MS
     not_before_ms: int = 0
     error: SparklogError | None = None
+    joined: tuple[Flush, ...] = ()
+
+    @property
+    def pieces(self) -> tuple[Flush, ...]:
+        """The flushes that have the rows: those joined in it, or the flush itself."""
+        return self.joined or (self,)
 
     @property
     def is_open(self) -> bool:
@@ -70,18 +78,34 @@ class Flush:
         """Whether both have records of one partition, or may have."""
         return self.parts is None or other.parts is None or not self.parts.keys().isdisjoint(other.parts)
 
-    def part(self, parts: Mapping[TopicPartition, int], *, parked: bool = False) -> Flush:
-        """The records of these partitions as a flush of their own, routed."""
+    def part(self, parts: Mapping[TopicPartition, int]) -> Flush:
+        """The records of these partitions as a flush of their own, routed. Not of a joined flush."""
+        assert self.rows is not None
         return Flush(
             self.order,
             self.since_ms,
             self.rows.only(parts),
             dict(parts),
             Stage.ROUTED,
-            parked=parked,
             tries=self.tries,
             attempt_ms=self.attempt_ms,
             error=self.error,
+        )
+
+    def of(self, pieces: Sequence[Flush]) -> Flush:
+        """These flushes of the same partition as one, routed, in the place of this one."""
+        (key,) = self.parts or {}
+        parts = {key: sum((piece.parts or {}).get(key, 0) for piece in pieces)}
+        rows, joined = (pieces[0].rows, ()) if len(pieces) == 1 else (None, tuple(pieces))
+        return replace(
+            self,
+            order=pieces[0].order,
+            since_ms=pieces[0].since_ms,
+            rows=rows,
+            joined=joined,
+            parts=parts,
+            stage=Stage.ROUTED,
+            upload=None,
         )
 
 

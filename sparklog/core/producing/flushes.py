@@ -10,6 +10,9 @@ gets them in order. If one of these is refused, the chain refuses those behind i
 (OUT_OF_ORDER_SEQUENCE_NUMBER), and they are numbered again. A commit in doubt keeps its numbers and its command: if it
 has landed, the chain finds the repeat.
 
+A partition that can't be written to for now does not hold up the others: its records are parked. Of each partition only
+the first parked flush is tried, and those behind it are joined, so that few commits follow once it is written.
+
 If a flush fails for good and may have landed, nobody knows the next sequence. Then the producer begins its next epoch,
 which also shuts out what may still be under way.
 """
@@ -47,6 +50,7 @@ from sparklog.core.replication.append import Acks
 from sparklog.core.types import TopicPartition
 
 SHORT_ATTEMPT_MS: Final = 1_000  # of an upload, or once partitions are known to have no leader or too few replicas
+LOOK_MS: Final = 1  # of an upload then: look once
 FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 100, 1_000  # between attempts, as Kafka's retry.backoff.ms
 
 # Some partitions can't be written to for now: the others need not wait for them.
@@ -94,7 +98,7 @@ class Flushes:
 
     def is_settled(self, order: int) -> bool:
         """Whether everything that was taken up to this order is written, or has failed."""
-        return not self._failed and (not self._all or self._all[0].order > order)
+        return not self._failed and all(flush.order > order for flush in self._all)
 
     def due_ms(self, now_ms: int) -> int | None:
         """When `next` or `failures` may have something new, even if nobody replies before. None: not at all."""
@@ -136,20 +140,20 @@ class Flushes:
             self._asked, self._renewal = self._renewal, Renewal.UNDER_WAY
             new_id = self._asked is Renewal.ID
             return Renew(None, None) if new_id else Renew(self.producer_id, self.producer_epoch)
-        for flush in self._all:
+        for flush in self._in_turn():
             if flush.not_before_ms > now_ms:
                 continue
-            left_ms = max(1, self._deadline_ms(flush) - now_ms)
-            attempt_ms = min(left_ms, flush.attempt_ms)
             if flush.stage is Stage.UPLOADED and self._may_commit(flush):
                 flush.stage = Stage.COMMITTING
                 flush.alone = not any(self._earlier(flush))
                 if flush.numbers is None:
                     flush.numbers = self._numbers(flush)
-                return Commit(flush, self.producer_id, self.producer_epoch, flush.numbers, attempt_ms)
+                timeout_ms = min(self._left_ms(flush, now_ms), flush.attempt_ms)
+                return Commit(flush, self.producer_id, self.producer_epoch, flush.numbers, timeout_ms)
             if flush.stage is Stage.ROUTED and not (flush.parked and any(self._earlier(flush))):
                 flush.stage = Stage.UPLOADING
-                return Upload(flush, min(left_ms, SHORT_ATTEMPT_MS))
+                is_known = flush.parked or flush.attempt_ms < ATTEMPT_MS
+                return Upload(flush, min(self._left_ms(flush, now_ms), LOOK_MS if is_known else SHORT_ATTEMPT_MS))
         return None
 
     def uploaded(self, flush: Flush) -> None:
@@ -191,6 +195,7 @@ class Flushes:
                 self._out_of_order(flush, error)
             case _:
                 self._try_again(flush, error, now_ms)
+        self._make_way()
 
     def renewed(self, producer_id: int, producer_epoch: int) -> None:
         """The producer has a new epoch, or a new id: sequences begin at 0."""
@@ -211,11 +216,22 @@ class Flushes:
             if self.fatal is not None:
                 self._fail(flush, self.fatal)
             elif now_ms >= self._deadline_ms(flush):
-                self._fail(flush, self._timed_out(flush))
+                self._time_out(flush, now_ms)
+        if self._failed:
+            self._make_way()
         failed, self._failed = self._failed, []
         return failed
 
     # ---- order --------------------------------------------------------------------------------------
+
+    def _in_turn(self) -> list[Flush]:
+        """The flushes in the order in which senders take them up: what is parked last, and never by most of them."""
+        parked = [flush for flush in self._all if flush.parked]
+        if not parked:
+            return self._all
+        busy = sum(flush.stage in (Stage.UPLOADING, Stage.COMMITTING) for flush in parked)
+        may_try = busy < max(1, self._settings.max_in_flight // 2)
+        return [flush for flush in self._all if not flush.parked] + (parked if may_try else [])
 
     def _earlier(self, flush: Flush) -> Iterator[Flush]:
         """The unsettled flushes before this one that share a partition with it."""
@@ -273,11 +289,14 @@ class Flushes:
         if of_partitions:
             flush.attempt_ms = SHORT_ATTEMPT_MS
         parts = list((flush.parts or {}).items())
+        middle = max(len(parts), len(flush.joined)) // 2
         if len(parts) > 1:
-            middle = len(parts) // 2
             self._replace(flush, [flush.part(dict(parts[:middle])), flush.part(dict(parts[middle:]))])
         elif of_partitions:
-            self._park(flush, now_ms)
+            flush.parked = True
+            self._pause(flush, now_ms)
+        elif flush.joined:
+            self._replace(flush, [flush.of(flush.joined[:middle]), flush.of(flush.joined[middle:])])
         else:
             self._fail(flush, error)
 
@@ -285,23 +304,49 @@ class Flushes:
         flush.not_before_ms = now_ms + min(FIRST_PAUSE_MS << min(flush.tries, 10), LONGEST_PAUSE_MS)
         flush.tries += 1
 
-    def _park(self, flush: Flush, now_ms: int) -> None:
-        """Its partition can't be written to for now. What is behind it waits, and the other partitions go on."""
-        flush.parked = True
-        self._pause(flush, now_ms)
-        for other in self._idle():
-            self._set_aside(other)
+    def _make_way(self) -> None:
+        """Park what is behind parked records, so that the other partitions go on.
+
+        A commit in doubt can't have landed if an earlier flush of one of its partitions is open: the chain takes no
+        gap. It would wait for that one. The next epoch, which begins before anything else is committed, keeps it from
+        landing later: then it is open as well.
+        """
+        for flush in self._idle():
+            if flush.in_doubt and not flush.is_written and self._is_shut_out(flush):
+                flush.in_doubt, flush.numbers, flush.patient = False, None, False
+                self._renew(Renewal.EPOCH)
+            self._set_aside(flush)
+
+    def _is_shut_out(self, flush: Flush) -> bool:
+        renews = self._renewal is not Renewal.NONE
+        return any(other.is_open and (other.parked or renews) for other in self._earlier(flush))
 
     def _set_aside(self, flush: Flush) -> None:
-        """Park the records that are behind parked ones of the same partition."""
+        """Park the records that are behind parked ones of the same partition, and join them if nobody is at work there.
+
+        Once it is committed, a joined flush has the time of its newest records. That gives the oldest at most a quarter
+        of `delivery_timeout_ms` more.
+        """
         if not flush.is_open or flush.parked or flush.parts is None:
             return
-        before = [other.parts for other in self._earlier(flush) if other.parked and other.parts]
-        behind = {key: records for key, records in flush.parts.items() if any(key in parts for parts in before)}
-        if behind:
-            free = {key: records for key, records in flush.parts.items() if key not in behind}
-            pieces = [flush.part({key: records}, parked=True) for key, records in behind.items()]
-            self._replace(flush, [*pieces, *([flush.part(free)] if free else [])])
+        earlier = list(self._earlier(flush))
+        behind = {key for other in earlier if other.parked for key in other.parts or {}} & flush.parts.keys()
+        if not behind:
+            return
+        all_known = all(other.parts is not None for other in earlier)
+        last = {key: other for other in earlier for key in other.parts or {}}  # of each partition
+        free = {key: records for key, records in flush.parts.items() if key not in behind}
+        pieces = [flush.part(free)] if free else []
+        for key in sorted(behind):
+            piece = flush.of(flush.joined) if flush.joined else flush.part({key: flush.parts[key]})
+            piece.parked = True
+            before = last[key]
+            near = flush.pieces[-1].since_ms - before.since_ms <= self._settings.delivery_timeout_ms // 4
+            if all_known and near and before.parked and before.is_open and before.stage is Stage.ROUTED:
+                self._replace(before, [before.of([*before.pieces, *piece.pieces])])
+            else:
+                pieces.append(piece)
+        self._replace(flush, pieces)
 
     def _fail(self, flush: Flush, error: SparklogError) -> None:
         """The flush is settled. If it may have landed, the next sequences are unknown: the epoch is over."""
@@ -342,7 +387,23 @@ class Flushes:
             self._written[key] = self._written.get(key, 0) + records
 
     def _deadline_ms(self, flush: Flush) -> int:
-        return flush.since_ms + self._settings.delivery_timeout_ms
+        counts = flush if flush.is_open else flush.pieces[-1]
+        return counts.since_ms + self._settings.delivery_timeout_ms
+
+    def _left_ms(self, flush: Flush, now_ms: int) -> int:
+        return max(1, self._deadline_ms(flush) - now_ms)
+
+    def _time_out(self, flush: Flush, now_ms: int) -> None:
+        """Its time is over; if it is joined and open, that of some of its records."""
+        late = [piece for piece in flush.pieces if self._deadline_ms(piece) <= now_ms]
+        left = flush.pieces[len(late) :]
+        if not (flush.is_open and left):
+            self._fail(flush, self._timed_out(flush))
+            return
+        self._replace(flush, [*late, flush.of(left)])
+        for piece in late:
+            piece.error = flush.error
+            self._fail(piece, self._timed_out(piece))
 
     def _timed_out(self, flush: Flush) -> SparklogError:
         records = sum((flush.parts or {}).values())

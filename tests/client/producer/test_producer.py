@@ -31,7 +31,6 @@ from sparklog.core.errors import (
     UnknownTopicOrPartition,
 )
 from tests.client.interfered_stores import StoreCalls, failing, interfere
-from tests.client.replicated_cluster import in_memory
 from tests.client.test_cluster import new_cluster
 
 WAIT_S = 60.0
@@ -457,30 +456,3 @@ def test_a_delivery_times_out(cluster: Cluster, monkeypatch: pytest.MonkeyPatch)
         pytest.raises(RequestTimedOut, match=r"delivery_timeout_ms.*too slow"),
     ):
         producer.send("orders", "a", partition=0).result(WAIT_S)
-
-
-def test_an_offline_partition_does_not_hold_up_the_others() -> None:  # M: P-09
-    with in_memory("ab") as cluster:
-        cluster.create_topic("t", assignment=["a", "b"])
-        cluster.fence_store("a")
-        with cluster.producer(linger_ms=1) as producer:
-            waits = [producer.send("t", f"{n}", partition=0) for n in range(3)]
-            others = [producer.send("t", f"{n}", partition=1) for n in range(3)]
-            assert [future.result(WAIT_S).offset for future in others] == [0, 1, 2]
-            more = [producer.send("t", f"{n}", partition=n % 2) for n in range(3, 7)]
-            assert more[0].result(WAIT_S).offset == 3
-            assert not any(future.done() for future in waits)
-            cluster.add_store("a", f"{cluster.connection.url}-a")
-            assert [future.result(WAIT_S).offset for future in waits] == [0, 1, 2]
-        assert sent(cluster, "t") == {0: ["0", "1", "2", "4", "6"], 1: ["0", "1", "2", "3", "5"]}
-
-
-def test_records_without_a_key_go_where_there_is_a_leader() -> None:
-    with in_memory("ab") as cluster:
-        cluster.create_topic("t", assignment=["a", "b", "a"])
-        cluster.fence_store("a")
-        with cluster.producer(linger_ms=LONG_MS // 2) as producer:
-            for n in range(4):
-                producer.send("t", f"{n}")
-                producer.flush()
-        assert sent(cluster, "t") == {1: ["0", "1", "2", "3"]}

@@ -13,7 +13,7 @@ from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from sparklog.core.commands import AllocateProducer, Append, PartitionEpoch, Submission
+from sparklog.core.commands import AddPartitions, AllocateProducer, Append, PartitionEpoch, Submission
 from sparklog.core.errors import (
     Landed,
     NoReplicaOnline,
@@ -28,9 +28,9 @@ from sparklog.core.producing.settings import ProducerSettings
 from sparklog.core.records import CommandResult
 from sparklog.core.replication.append import Acks
 from sparklog.core.types import LeaderEpoch, PartitionIndex, TopicPartition
-from tests.core.decided_log import RECORD_BYTES, TOPIC, DecidedLog, place
+from tests.core.decided_log import RECORD_BYTES, TOPIC, A, DecidedLog, place
 
-PARTITIONS = 2
+PARTITIONS = 3
 
 
 @dataclass(frozen=True)
@@ -55,20 +55,23 @@ class ProducerWorld:
     def __post_init__(self) -> None:
         self.dice = random.Random(self.seed)
         self.chain = DecidedLog()
+        self.chain.submit(AddPartitions(TOPIC, PARTITIONS, ((A,),) * (PARTITIONS - 2)))
         allocated = self.chain.submit(AllocateProducer())
         assert allocated.producer_id is not None
         self.flushes = Flushes(self.settings, allocated.producer_id, 0)
+        self.unrouted: list[tuple[Flush, dict[TopicPartition, int]]] = []
         self.under_way: list[Work] = []
         self.strays: list[Submission] = []  # commands that got lost, and may still arrive
         self.renewal: Submission | None = None
         self.log: dict[TopicPartition, list[str]] = {place(p): [] for p in range(PARTITIONS)}
         self.starts: dict[tuple[TopicPartition, str], int] = {}
-        self.labels_of: dict[str, Labels] = {}  # by command id
-        self.sent: list[str] = []
+        self.flush_of: dict[str, Flush] = {}  # by command id
+        self.sent: dict[str, set[TopicPartition]] = {}
         self.told: dict[tuple[TopicPartition, str], int | SparklogError] = {}
         self.offline: set[TopicPartition] = set()
         self.commits = self.repeats = self.renewals = 0
-        self.most_at_once = 0
+        self.doubtful: set[tuple[TopicPartition, str]] = set()  # what some commit was in doubt of
+        self.most_at_once = self.most_joined = self.settled_around = 0
 
     # ---- steps ----------------------------------------------------------------------------------
 
@@ -88,8 +91,12 @@ class ProducerWorld:
         if self.strays and dice.random() < 0.15:
             with suppress(SparklogError):  # nobody hears of it
                 self.arrive(self.strays.pop(dice.randrange(len(self.strays))))
+        if self.unrouted and dice.random() < 0.5:
+            self.route(dice.randrange(len(self.unrouted)))
         if self.flushes.has_slot and dice.random() < 0.5:
             self.send()
+            if dice.random() < 0.7:
+                self.route(-1)
         work = self.flushes.next(self.now_ms)
         if work is not None:
             self.under_way.append(work)
@@ -101,8 +108,32 @@ class ProducerWorld:
 
     def settle(self) -> None:
         """Nothing goes wrong any more: everything is settled before long."""
-        self.trouble = 0
-        self.offline.clear()
+        self.calm(set())
+        assert self.flushes.is_settled(self.flushes.last_order)
+
+    def settle_around(self, offline: TopicPartition) -> None:
+        """Only this partition stays offline: what was sent to the others is written well before its time is over.
+
+        That is not promised if the next records of this partition are in doubt: they may land once there is a leader.
+        """
+        open_ = [(offline, label) for label, parts in self.sent.items() if offline in parts]
+        if next((each for each in open_ if each not in self.starts | self.told), None) in self.doubtful:
+            return
+        self.settled_around += 1
+        begun_ms = self.now_ms
+        sent = self.send(dict.fromkeys(range(PARTITIONS), 1))
+        self.calm({offline})
+        for key, label in labels(sent).of.items():
+            if key != offline:
+                told = self.told.get((key, label))
+                assert isinstance(told, int), f"{key} was held up: {told!r}"
+        assert self.now_ms - begun_ms <= self.settings.delivery_timeout_ms // 2, "held up"
+
+    def calm(self, offline: set[TopicPartition]) -> None:
+        """Nothing goes wrong, but for these partitions, until all records of the others are settled."""
+        self.trouble, self.offline = 0, offline
+        while self.unrouted:
+            self.route(0)
         for _ in range(10_000):
             work = self.flushes.next(self.now_ms)
             if work is not None:
@@ -111,31 +142,38 @@ class ProducerWorld:
                 self.reply(self.under_way.pop(0))
             else:
                 due_ms = self.flushes.due_ms(self.now_ms)
-                if self.flushes.is_settled(self.flushes.last_order) or due_ms is None:
+                if due_ms is None or not self.unsettled() - offline:
                     break
                 self.now_ms = due_ms
             self.hear()
-        assert self.flushes.is_settled(self.flushes.last_order)
+
+    def unsettled(self) -> set[TopicPartition]:
+        """The partitions with records that have no outcome yet."""
+        return {key for label, parts in self.sent.items() for key in parts if (key, label) not in self.told}
 
     def send(self, records: dict[int, int] | None = None) -> Flush:
         """Records for some partitions: one label for those of each."""
         dice = self.dice
         chosen = records or {p: dice.randint(1, 3) for p in range(PARTITIONS) if dice.random() < 0.7} or {0: 1}
         label = f"{len(self.sent):04d}"
-        self.sent.append(label)
         parts = {place(p): count for p, count in chosen.items()}
+        self.sent[label] = set(parts)
         flush = self.flushes.take(self.now_ms, Labels(dict.fromkeys(parts, label)))
-        self.flushes.routed(flush, parts)
+        self.unrouted.append((flush, parts))
         return flush
+
+    def route(self, at: int) -> None:
+        self.flushes.routed(*self.unrouted.pop(at))
 
     def hear(self) -> None:
         for failed in self.flushes.failures(self.now_ms):
             self.tell(failed)
 
     def tell(self, failed: Failed) -> None:
-        for key, label in labels(failed.flush).of.items():
-            assert (key, label) not in self.told, "a record has one outcome"
-            self.told[key, label] = failed.error
+        for piece in failed.flush.pieces:
+            for key, label in labels(piece).of.items():
+                assert (key, label) not in self.told, "a record has one outcome"
+                self.told[key, label] = failed.error
 
     # ---- replies --------------------------------------------------------------------------------
 
@@ -155,7 +193,7 @@ class ProducerWorld:
             self.flushes.refused(flush, StoreUnavailable("no"), self.now_ms)
         else:
             flush.upload = self.chain.begin(Append((), (), ()))
-            self.labels_of[flush.upload.command_id] = labels(flush)
+            self.flush_of[flush.upload.command_id] = flush
             self.flushes.uploaded(flush)
 
     def reply_to_commit(self, work: Commit) -> None:
@@ -165,6 +203,7 @@ class ProducerWorld:
         fate = self.dice.random()
         if fate < self.trouble / 3:
             self.strays.append(submission)
+            self.doubtful |= sent_in(flush)
             self.flushes.refused(flush, OutcomeUnknown("no answer"), self.now_ms)
         elif fate < self.trouble / 2 and not flush.in_doubt:
             self.flushes.refused(flush, StoreUnavailable("not sent"), self.now_ms)
@@ -177,11 +216,10 @@ class ProducerWorld:
             if self.dice.random() < self.trouble / 2:
                 self.flushes.refused(flush, OutcomeUnknown("the reply is lost"), self.now_ms)
                 return
-            for range_ in result.ranges:
-                key = TopicPartition(range_.topic_id, range_.partition)
-                label = labels(flush).of[key]
+            for key, label, start in parts_at(flush, result):
                 assert (key, label) not in self.told, "a record has one outcome"
-                self.told[key, label] = range_.start
+                self.told[key, label] = start
+            self.most_joined = max(self.most_joined, len(flush.joined))
             self.flushes.written(flush)
 
     def reply_to_renewal(self, work: Renew) -> None:
@@ -222,17 +260,18 @@ class ProducerWorld:
 
     def arrive(self, submission: Submission) -> CommandResult:
         """A command reaches the chain."""
+        sent = sent_in(self.flush_of[submission.command_id])
+        if any(key in self.offline for key, label in sent - self.starts.keys()):
+            raise NoReplicaOnline("offline", landed=Landed.UNKNOWN if submission.in_doubt else Landed.NO)
         before = self.chain.state.n
         result = self.chain.submit_again(submission)
         if self.chain.state.n == before:
             self.repeats += 1
         else:
             self.commits += 1
-            of = self.labels_of[submission.command_id].of
-            for range_ in result.ranges:
-                key = TopicPartition(range_.topic_id, range_.partition)
-                self.log[key].append(of[key])
-                self.starts[key, of[key]] = range_.start
+            for key, label, start in parts_at(self.flush_of[submission.command_id], result):
+                self.log[key].append(label)
+                self.starts[key, label] = start
         return result
 
     # ---- promises -------------------------------------------------------------------------------
@@ -249,6 +288,22 @@ class ProducerWorld:
                 assert not is_there, f"{label} was said not to be written: {told}"
             elif told.landed is Landed.YES:
                 assert is_there
+
+
+def parts_at(flush: Flush, result: CommandResult) -> list[tuple[TopicPartition, str, int]]:
+    """What was written, and where: partition, label, first offset."""
+    starts = {TopicPartition(range_.topic_id, range_.partition): int(range_.start) for range_ in result.ranges}
+    found = []
+    for piece in flush.pieces:
+        for key, label in labels(piece).of.items():
+            found.append((key, label, starts[key]))
+            starts[key] += (piece.parts or {})[key]
+    return found
+
+
+def sent_in(flush: Flush) -> set[tuple[TopicPartition, str]]:
+    """The labels of a flush, with their partitions."""
+    return {each for piece in flush.pieces for each in labels(piece).of.items()}
 
 
 def labels(flush: Flush) -> Labels:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from sparklog.core.config.topic import effective
 from sparklog.core.errors import InvalidInput
-from sparklog.core.producing.buffer import ProducerBuffer
+from sparklog.core.producing.buffer import FlushLimits, ProducerBuffer, flush_limits
 from sparklog.core.producing.settings import LARGEST_BUFFER_BYTES, ProducerSettings
 
 
@@ -29,6 +30,41 @@ def test_what_waits_is_taken_after_lingering_or_once_it_is_enough_or_wanted() ->
     assert add(it, 40)
     assert not add(it, 40)
     assert it.due_ms(urged=False) == 1_000
+
+
+def test_records_of_a_topic_with_flush_messages_are_due_once_so_many_wait() -> None:  # M: F-01
+    it, limits = buffer(), FlushLimits(3, None)
+    for records in (1, 2):
+        add(it, 10, now_ms=1_000)
+        assert not it.limit(limits, records, 1_000)
+        assert it.due_ms(urged=False) == 1_050
+    add(it, 10, now_ms=1_000)
+    assert it.limit(limits, 3, 1_000)
+    assert it.due_ms(urged=False) == 1_000
+    assert not it.limit(limits, 4, 1_000), "a sender knows"
+
+
+def test_records_of_a_topic_with_flush_ms_are_due_before_those_who_linger_for_longer() -> None:  # M: F-01
+    it = buffer()
+    add(it, 10, now_ms=1_000)
+    add(it, 10)
+    assert it.limit(FlushLimits(None, 30), 1, 1_010)
+    assert it.due_ms(urged=False) == 1_040
+    assert it.limit(FlushLimits(None, 7), 1, 1_020)
+    assert it.due_ms(urged=False) == 1_027
+    assert not it.limit(FlushLimits(5, 30), 1, 1_020), "the earliest counts"
+    assert it.due_ms(urged=False) == 1_027
+    it.take()
+    add(it, 10, now_ms=2_000)
+    assert it.due_ms(urged=False) == 2_050, "what was taken is due no more"
+    assert it.limit(FlushLimits(None, 1_000), 1, 2_000)
+    assert it.due_ms(urged=False) == 2_050, "the producer's own time is shorter"
+
+
+def test_a_topic_has_limits_if_its_config_sets_one() -> None:
+    assert flush_limits(effective({})) is None
+    assert flush_limits(effective({"flush.ms": "0"})) == FlushLimits(None, 0)
+    assert flush_limits(effective({"flush.messages": "9"})) == FlushLimits(9, None)
 
 
 def test_there_is_room_until_what_waits_and_what_is_under_way_fill_it() -> None:

@@ -7,7 +7,8 @@ import pytest
 from sparklog.core.commands import AllocateProducer
 from sparklog.core.errors import InvalidProducerEpoch
 from sparklog.core.replication.append import Acks
-from tests.core.producing.producer_world import ProducerWorld, with_acks
+from tests.core.decided_log import place
+from tests.core.producing.producer_world import PARTITIONS, ProducerWorld, labels, with_acks
 
 SEEDS = 25
 
@@ -52,11 +53,12 @@ def history(seed: int, acks: Acks) -> ProducerWorld:
     world = ProducerWorld(seed, settings=with_acks(acks))
     try:
         world.run(150)
+        world.settle_around(place(seed % PARTITIONS))
         world.settle()
         world.check()
         last = world.send()
         world.settle()
-        assert all(isinstance(world.told[key, label], int) for key, label in last.rows.of.items()), "it goes on"
+        assert all(isinstance(world.told[key, label], int) for key, label in labels(last).of.items()), "it goes on"
         world.check()
     except BaseException as error:
         error.add_note(f"seed {seed}, acks {acks.name}")

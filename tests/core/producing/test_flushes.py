@@ -2,85 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 import pytest
 
 from sparklog.core.errors import (
     InvalidProducerEpoch,
     InvalidRecord,
     Landed,
-    NoReplicaOnline,
     NotEnoughReplicasAfterAppend,
     OutcomeUnknown,
     OutOfOrderSequence,
     RequestTimedOut,
-    SparklogError,
     StaleBrokerEpoch,
     StoreFull,
     StoreUnavailable,
     UnknownProducerId,
     WriteLost,
 )
-from sparklog.core.producing.flush import ATTEMPT_MS, Commit, Flush, Renew, Upload
-from sparklog.core.producing.flushes import FIRST_PAUSE_MS, LONGEST_PAUSE_MS, SHORT_ATTEMPT_MS, Flushes
-from sparklog.core.producing.settings import ProducerSettings
+from sparklog.core.producing.flush import Commit, Renew, Upload
+from sparklog.core.producing.flushes import FIRST_PAUSE_MS, LONGEST_PAUSE_MS
 from sparklog.core.replication.append import Acks
 from tests.core.decided_log import place
+from tests.core.producing.driven_flushes import (
+    TIMEOUT_MS,
+    NoRows,
+    commit,
+    committing,
+    failed,
+    flushes,
+    take,
+    unknown,
+    upload,
+    upload_and_commit,
+)
 
-TIMEOUT_MS = 100_000
 LAST = (1 << 31) - 1
-
-
-class NoRows:
-    """Rows that nobody sends."""
-
-    def only(self, parts: Collection[object]) -> NoRows:
-        return self
-
-
-def flushes(**settings: object) -> Flushes:
-    return Flushes(ProducerSettings(delivery_timeout_ms=TIMEOUT_MS, **settings), 7, 0)  # type: ignore[arg-type]
-
-
-def take(of: Flushes, *partitions: int, records: int = 1, now_ms: int = 0) -> Flush:
-    """A flush with so many records for each partition."""
-    flush = of.take(now_ms, NoRows())
-    of.routed(flush, {place(partition): records for partition in partitions or (0,)})
-    return flush
-
-
-def upload(of: Flushes, now_ms: int = 0) -> Flush:
-    work = of.next(now_ms)
-    assert isinstance(work, Upload), work
-    of.uploaded(work.flush)
-    return work.flush
-
-
-def commit(of: Flushes, now_ms: int = 0) -> Commit:
-    work = of.next(now_ms)
-    assert isinstance(work, Commit), work
-    return work
-
-
-def upload_and_commit(of: Flushes, now_ms: int = 0) -> Commit:
-    upload(of, now_ms)
-    return commit(of, now_ms)
-
-
-def committing(of: Flushes, *partitions: int, records: int = 1) -> Commit:
-    """The commit of a new flush."""
-    take(of, *partitions, records=records)
-    return upload_and_commit(of)
-
-
-def failed(of: Flushes, now_ms: int = 0) -> list[tuple[Flush, SparklogError]]:
-    return [(each.flush, each.error) for each in of.failures(now_ms)]
-
-
-def unknown() -> OutcomeUnknown:
-    return OutcomeUnknown("no answer")
-
 
 # ---- order ------------------------------------------------------------------------------------------
 
@@ -326,48 +281,6 @@ def test_a_full_store_fails_all_at_once() -> None:
     assert isinstance(work, Upload)
     of.refused(work.flush, StoreFull("no space"), 0)
     assert len(failed(of)) == 1
-
-
-def test_a_partition_without_a_leader_is_parked_and_the_others_go_on() -> None:
-    of = flushes()
-    take(of, 0, 1)
-    take(of, 0, 1)
-    work = of.next(0)
-    assert isinstance(work, Upload)
-    of.uploaded(work.flush)
-    whole = commit(of)
-    assert whole.timeout_ms == ATTEMPT_MS
-    of.refused(whole.flush, NoReplicaOnline("1 is offline"), 0)
-    half = of.next(0)
-    assert isinstance(half, Upload)
-    of.uploaded(half.flush)
-    first = commit(of)
-    assert first.timeout_ms == SHORT_ATTEMPT_MS
-    of.written(first.flush)
-    bad = of.next(0)
-    assert isinstance(bad, Upload)
-    assert bad.flush.parts == {place(1): 1}
-    of.refused(bad.flush, NoReplicaOnline("1 is offline"), 0)
-    later = take(of, 0, 1)
-    for _ in range(2):
-        of.uploaded(upload_of(of, {0}))
-        of.written(commit(of).flush)
-    assert later.order == 3
-    assert of.has_slot
-    assert of.next(0) is None
-    again = of.next(FIRST_PAUSE_MS)
-    assert isinstance(again, Upload)
-    assert again.flush.order == 1
-    of.uploaded(again.flush)
-    of.written(commit(of, FIRST_PAUSE_MS).flush)
-    assert [upload_and_commit(of, FIRST_PAUSE_MS).flush.order for _ in range(2)] == [2, 3]
-
-
-def upload_of(of: Flushes, partitions: set[int]) -> Flush:
-    work = of.next(0)
-    assert isinstance(work, Upload)
-    assert {key.partition for key in work.flush.parts or {}} == partitions
-    return work.flush
 
 
 def test_what_was_uploaded_stays_so_if_only_the_commit_got_stuck() -> None:

@@ -1,0 +1,191 @@
+"""A partition that can't be written to for now: its records are parked and joined, and the others go on."""
+
+from __future__ import annotations
+
+from sparklog.core.errors import InvalidRecord, NoReplicaOnline, OutOfOrderSequence
+from sparklog.core.producing.flush import ATTEMPT_MS, Commit, Flush, Renew, Upload
+from sparklog.core.producing.flushes import FIRST_PAUSE_MS, LOOK_MS, SHORT_ATTEMPT_MS, Flushes
+from tests.core.decided_log import place
+from tests.core.producing.driven_flushes import (
+    TIMEOUT_MS,
+    NoRows,
+    commit,
+    committing,
+    failed,
+    flushes,
+    take,
+    unknown,
+    upload_and_commit,
+    upload_of,
+)
+
+
+def parked(of: Flushes, partition: int = 1, now_ms: int = 0) -> Flush:
+    """A flush whose partition turns out to have no leader."""
+    take(of, partition, now_ms=now_ms)
+    flush = upload_of(of, {partition}, now_ms)
+    of.refused(flush, NoReplicaOnline("no leader"), now_ms)
+    return flush
+
+
+def test_a_partition_without_a_leader_is_parked_and_the_others_go_on() -> None:
+    of = flushes()
+    take(of, 0, 1)
+    take(of, 0, 1)
+    work = of.next(0)
+    assert isinstance(work, Upload)
+    of.uploaded(work.flush)
+    whole = commit(of)
+    assert whole.timeout_ms == ATTEMPT_MS
+    of.refused(whole.flush, NoReplicaOnline("1 is offline"), 0)
+    half = of.next(0)
+    assert isinstance(half, Upload)
+    of.uploaded(half.flush)
+    first = commit(of)
+    assert first.timeout_ms == SHORT_ATTEMPT_MS
+    of.written(first.flush)
+    bad = of.next(0)
+    assert isinstance(bad, Upload)
+    assert bad.flush.parts == {place(1): 1}
+    of.refused(bad.flush, NoReplicaOnline("1 is offline"), 0)
+    later = take(of, 0, 1)
+    for _ in range(2):
+        of.uploaded(upload_of(of, {0}))
+        of.written(commit(of).flush)
+    assert later.order == 3
+    assert of.has_slot
+    assert of.next(0) is None
+    again = upload_and_commit(of, FIRST_PAUSE_MS)
+    assert [piece.order for piece in again.flush.pieces] == [1, 2, 3], "one commit for all that waited"
+    of.written(again.flush)
+    assert of.is_settled(3)
+
+
+def test_a_commit_that_is_refused_behind_parked_records_goes_on_without_them() -> None:
+    of = flushes()
+    first, second = committing(of, 0, 1), committing(of, 0, 1)
+    of.refused(first.flush, NoReplicaOnline("1 is offline"), 0)
+    free = upload_of(of, {0})
+    of.refused(upload_of(of, {1}), NoReplicaOnline("1 is offline"), 0)
+    of.refused(second.flush, OutOfOrderSequence("a gap"), 0)
+    of.uploaded(free)
+    of.written(commit(of).flush)
+    of.uploaded(upload_of(of, {0}))
+    assert commit(of).first_sequences == {place(0): 1}
+
+
+def test_a_commit_in_doubt_behind_parked_records_is_shut_out_by_the_next_epoch_and_sent_anew() -> None:
+    """It can't have landed, because the chain takes no gap. With their sequences filled in, it could."""
+    of = flushes()
+    first, second = committing(of, 0, 1), committing(of, 0, 1)
+    third = committing(of, 0)
+    of.refused(first.flush, NoReplicaOnline("1 is offline"), 0)
+    free = upload_of(of, {0})
+    of.refused(upload_of(of, {1}), NoReplicaOnline("1 is offline"), 0)
+    of.uploaded(free)
+    half = commit(of)
+    of.refused(second.flush, unknown(), 0)
+    of.refused(third.flush, unknown(), 0)
+    of.uploaded(upload_of(of, {0}))
+    assert of.next(0) is None, "a commit is under way"
+    of.written(half.flush)
+    assert of.next(0) == Renew(7, 0)
+    assert of.next(0) is None, "nothing is committed before the next epoch"
+    of.renewed(7, 1)
+    commits = [commit(of, FIRST_PAUSE_MS), commit(of, FIRST_PAUSE_MS)]
+    assert [dict(each.first_sequences) for each in commits] == [{place(0): 0}, {place(0): 1}]
+    assert {each.producer_epoch for each in commits} == {1}
+
+
+def test_what_is_parked_together_is_one_commit_unless_somebody_is_at_work_on_it() -> None:
+    of = flushes()
+    first = parked(of)
+    assert take(of, 1).parts is not None
+    trial = of.next(FIRST_PAUSE_MS)
+    assert isinstance(trial, Upload)
+    assert [piece.order for piece in trial.flush.pieces] == [1, 2]
+    assert trial.flush is not first
+    take(of, 1)
+    take(of, 1)
+    of.uploaded(trial.flush)
+    of.written(commit(of, FIRST_PAUSE_MS).flush)
+    rest = upload_and_commit(of, FIRST_PAUSE_MS)
+    assert [piece.order for piece in rest.flush.pieces] == [3, 4]
+    assert rest.first_sequences == {place(1): 2}
+
+
+def test_nothing_is_joined_over_a_flush_whose_partitions_are_not_known_yet() -> None:
+    of = flushes()
+    parked(of)
+    unrouted = of.take(0, NoRows())
+    take(of, 1)
+    of.routed(unrouted, {place(1): 5})
+    first = upload_and_commit(of, FIRST_PAUSE_MS)
+    of.written(first.flush)
+    assert [piece.order for piece in first.flush.pieces] == [1, 2]
+    assert upload_and_commit(of, FIRST_PAUSE_MS).flush.order == 3
+
+
+def test_of_what_is_joined_only_the_oldest_time_out() -> None:
+    of = flushes()
+    parked(of)
+    for since_ms in (10, 20, TIMEOUT_MS // 4, TIMEOUT_MS // 4 + 1):
+        take(of, 1, now_ms=since_ms)
+    late = failed(of, TIMEOUT_MS + 15)
+    assert [flush.order for flush, _ in late] == [1, 2]
+    assert all("1 record could not be written" in error.message and "no leader" in error.message for _, error in late)
+    joined = upload_and_commit(of, TIMEOUT_MS + 15)
+    assert [piece.order for piece in joined.flush.pieces] == [3, 4], "the fifth was sent too long after the first"
+    assert joined.timeout_ms == SHORT_ATTEMPT_MS
+    of.refused(joined.flush, unknown(), TIMEOUT_MS + 15)
+    assert not failed(of, TIMEOUT_MS + 21), "once it is committed, it has the time of its newest records"
+    of.written(commit(of, 2 * TIMEOUT_MS).flush)
+
+
+def test_whoever_waits_for_a_flush_waits_for_it_though_others_are_joined_around_it() -> None:
+    of = flushes()
+    parked(of)
+    beside = take(of, 0, now_ms=10)
+    take(of, 1, now_ms=20)
+    assert len(failed(of, TIMEOUT_MS)) == 1
+    assert of.is_settled(1)
+    assert not of.is_settled(2)
+    of.uploaded(upload_of(of, {0}, TIMEOUT_MS))
+    assert commit(of, TIMEOUT_MS).flush is beside
+    of.written(beside)
+    assert of.is_settled(2)
+    assert not of.is_settled(3)
+
+
+def test_what_is_joined_is_halved_until_only_what_is_refused_fails() -> None:
+    of = flushes()
+    parked(of)
+    for _ in range(4):
+        take(of, 1)
+    written: list[int] = []
+    while (work := of.next(FIRST_PAUSE_MS)) is not None:
+        if isinstance(work, Upload):
+            of.uploaded(work.flush)
+            continue
+        assert isinstance(work, Commit)
+        orders = [piece.order for piece in work.flush.pieces]
+        if 3 in orders:
+            of.refused(work.flush, InvalidRecord("not this one"), FIRST_PAUSE_MS)
+        else:
+            of.written(work.flush)
+            written += orders
+    assert written == [1, 2, 4, 5]
+    assert [flush.order for flush, _ in failed(of)] == [3]
+
+
+def test_many_partitions_without_a_leader_leave_senders_for_the_others() -> None:
+    of = flushes()
+    for partition in range(1, 9):
+        parked(of, partition)
+    tried = [of.next(FIRST_PAUSE_MS) for _ in range(3)]
+    assert [isinstance(work, Upload) and work.timeout_ms for work in tried] == [LOOK_MS, LOOK_MS, False]
+    take(of, 0)
+    of.uploaded(upload_of(of, {0}, FIRST_PAUSE_MS))
+    assert isinstance(tried[0], Upload)
+    of.refused(tried[0].flush, NoReplicaOnline("no leader"), FIRST_PAUSE_MS)
+    assert commit(of, FIRST_PAUSE_MS).first_sequences == {place(0): 0}, "what can be written goes first"
