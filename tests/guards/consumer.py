@@ -12,6 +12,10 @@ _CONSUMER: Final = "sparklog/client/consumer/consumer.py"
 _POSITIONS: Final = "tests/core/reading/test_consumer_positions.py::"
 _ALONE: Final = "tests/client/test_consumer.py::"
 _GROUPS: Final = "tests/client/test_consumer_groups.py::"
+_CLUSTER: Final = "sparklog/client/cluster.py"
+_WAITING: Final = "sparklog/client/waiting.py"
+_CLOSE: Final = "tests/client/test_cluster_close.py::"
+_WAKEUPS: Final = "tests/client/test_consumer_wakeups.py::"
 _COMMITS: Final = "tests/client/test_consumer_commits.py::"
 
 GUARDS: Final = (
@@ -170,8 +174,8 @@ GUARDS: Final = (
         "consumer-error-commits-nothing",
         "After an error in a with block, what was handed out last is not committed.",
         _CONSUMER,
-        "        self._close(commits=kind in (None, Wakeup))",
-        "        self._close(commits=True)",
+        "                self._reading.end(commits=kind in (None, Wakeup))",
+        "                self._reading.end(commits=True)",
         (_COMMITS + "test_after_an_error_nothing_is_committed_that_may_not_be_processed",),
     ),
     Guard(
@@ -197,5 +201,69 @@ GUARDS: Final = (
         "        self.wait()\n        if rows:",
         "        if rows:",
         (_COMMITS + "test_asynchronous_commits_keep_their_order_and_are_reported_by_later_calls",),
+    ),
+    Guard(
+        "consumer-cluster-closes",
+        "The end of a cluster is the end of its consumers: they commit, and leave their groups.",
+        _CLUSTER,
+        "        self._consumers.add(consumer)\n",
+        "",
+        (_CLOSE + "test_its_consumers_commit_what_they_handed_out_and_leave_their_groups",),
+    ),
+    Guard(
+        "consumer-cluster-error",
+        "After an error in the with block of a cluster, its consumers commit nothing.",
+        _CLUSTER,
+        "        self._close(kind)",
+        "        self._close(None)",
+        (_CLOSE + "test_after_an_error_its_consumers_leave_but_commit_nothing",),
+    ),
+    Guard(
+        "consumer-closed-after-producers",
+        "No consumer of a cluster that ends commits records whose results its producers have not written.",
+        _CLUSTER,
+        "            for consumer in list(self._consumers):\n"
+        "                last_first.callback(consumer.close_after, kind)\n"
+        "            last_first.callback(self._unawaited.close)\n"
+        "            for producer in list(self._producers):\n"
+        "                last_first.callback(producer.close)\n",
+        "            for producer in list(self._producers):\n"
+        "                last_first.callback(producer.close)\n"
+        "            for consumer in list(self._consumers):\n"
+        "                last_first.callback(consumer.close_after, kind)\n"
+        "            last_first.callback(self._unawaited.close)\n",
+        (_CLOSE + "test_producers_have_written_before_consumers_commit",),
+    ),
+    Guard(
+        "consumer-wakeup-in-a-pause",
+        "A wakeup ends the pause between two looks at the chain.",
+        _WAITING,
+        "        self.clock.pause(pause_ms, bell)",
+        "        self.clock.pause(pause_ms)",
+        (_WAKEUPS + "test_a_pause_between_two_looks_at_the_chain",),
+    ),
+    Guard(
+        "consumer-wakeup-at-a-coordinator",
+        "A wakeup does not wait for the coordinator's answer.",
+        _WAITING,
+        "            if self._bell is None or not waiting.can_ask:",
+        "            if True:",
+        (_WAKEUPS + "test_a_coordinator_that_has_not_answered",),
+    ),
+    Guard(
+        "consumer-wakeup-one-request",
+        "Wakeups do not pile up requests at the coordinator.",
+        _WAITING,
+        "        if self._asked is None or not self._asked.serves(wanted, deadline_ms):",
+        "        if True:",
+        (_WAKEUPS + "test_a_coordinator_that_has_not_answered",),
+    ),
+    Guard(
+        "consumer-wakeup-short-wait",
+        "A short wait does not last as long as the request of a longer one that was woken.",
+        "sparklog/client/asked_coordinator.py",
+        " and self._until_ms <= deadline_ms + SLACK_MS",
+        "",
+        (_WAKEUPS + "test_a_short_wait_has_a_request_of_its_own",),
     ),
 )

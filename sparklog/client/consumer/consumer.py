@@ -46,7 +46,13 @@ class Consumer:
     As a member of a group it must be called again within `session_timeout_ms`, or the others get its partitions.
     """
 
-    def __init__(self, connection: Connection, group: str | None, options: ConsumerOptions) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        group: str | None,
+        options: ConsumerOptions,
+        when_closed: Callable[[Consumer], object] = lambda consumer: None,
+    ) -> None:
         """Raises InvalidGroupId, InvalidOption."""
         if group is None and options.enable_auto_commit:
             raise InvalidOption("enable_auto_commit: without a group there is nowhere to commit to")
@@ -56,14 +62,14 @@ class Consumer:
         self._reading = Reading(connection, group, options)
         self._in_use = threading.RLock()
         self._process = os.getpid()
+        self._when_closed = when_closed
         self._closed = False
 
     def __enter__(self) -> Consumer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
-        """Close. After an error, what was handed out last is not committed: it may not have been processed."""
-        self._close(commits=kind in (None, Wakeup))
+        self.close_after(kind)
 
     # ---- what it reads --------------------------------------------------------------------------
 
@@ -243,24 +249,33 @@ class Consumer:
     # ---- its end --------------------------------------------------------------------------------
 
     def wakeup(self) -> None:
-        """From any thread: let the `poll` that waits, or else the next one, raise Wakeup.
+        """From any thread or signal handler: let the `poll` that waits, or else the next one, raise Wakeup at once.
 
-        It takes up to 200 ms to be noticed, and through a coordinator up to `heartbeat_interval_ms`.
+        A `poll` that is reading or committing notices it when that is done.
         """
-        self._reading.woken.set()
+        self._reading.wakeup()
 
     def close(self) -> None:
-        """Commit what was handed out, if it commits by itself, and leave the group. A second call does nothing."""
-        self._close(commits=True)
+        """Commit what was handed out, if it commits by itself, and leave the group. A second call does nothing.
 
-    def _close(self, *, commits: bool) -> None:
+        A consumer is closed by the thread that uses it: in another one, `wakeup` it first and wait for its last call.
+        Raises InvalidInput while another thread is in a call. After any other error it is closed as well.
+        """
+        self.close_after(None)
+
+    def close_after(self, kind: type[BaseException] | None) -> None:
+        """`close` after an error of this kind: what was handed out last is not committed, as it may not be processed.
+
+        A Wakeup is no error.
+        """
         if self._closed or self._process != os.getpid():
             return
         with self._alone():
             try:
-                self._reading.end(commits=commits)
+                self._reading.end(commits=kind in (None, Wakeup))
             finally:
                 self._closed = True
+                self._when_closed(self)
                 self._reading.commits.close()
 
     # ---- inside ---------------------------------------------------------------------------------

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
@@ -22,6 +21,7 @@ from sparklog.core.reading.consumer_positions import AutoOffsetReset, ConsumerPo
 from sparklog.core.reading.positions import Position
 from sparklog.core.state import Partition
 from sparklog.core.types import LeaderEpoch, Offset, TopicPartition
+from sparklog.host.bell import Bell
 
 log = logging.getLogger("sparklog")
 
@@ -40,7 +40,7 @@ class Fetched:
 
 
 class Reading:
-    """The inside of one consumer, for one thread at a time, but for `woken`."""
+    """The inside of one consumer, for one thread at a time, but for `wakeup`."""
 
     def __init__(self, connection: Connection, group: str | None, options: ConsumerOptions) -> None:
         """Raises InvalidGroupId."""
@@ -49,7 +49,9 @@ class Reading:
         self._shares = Shares(connection, group, options.session_timeout_ms)
         self._auto_commits = group is not None and options.enable_auto_commit is not False
         self._clock = connection.committer.clock
-        self._watch = connection.waiting.watch()
+        self._bell = Bell()
+        self._woken = False
+        self._watch = connection.waiting.watch(bell=self._bell)
         self._fetches = Fetches(connection, fail_on_data_loss=options.fail_on_data_loss)
         self._listener = RebalanceListener()
         self._look_due_ms = 0
@@ -58,7 +60,11 @@ class Reading:
         self.positions = self._new_positions()
         # Reads, seeks, pauses and rebalances so far: what was fetched before one is not handed out after it.
         self.moves = 0
-        self.woken = threading.Event()
+
+    def wakeup(self) -> None:
+        """From any thread or signal handler: let the `read` that waits, or else the next one, raise Wakeup."""
+        self._woken = True
+        self._bell.ring()
 
     # ---- what it reads --------------------------------------------------------------------------
 
@@ -97,8 +103,8 @@ class Reading:
         has_looked = False
         self.moves += 1
         while True:
-            if self.woken.is_set():
-                self.woken.clear()
+            if self._woken:
+                self._woken = False
                 raise Wakeup("another thread called wakeup of this consumer; poll again to go on")
             self.tend(look=has_looked)
             found = self._ready(most_records)
@@ -156,7 +162,7 @@ class Reading:
         self._watch.wait(wanted, max(1, min(left_ms, due_ms)), stop=self._has_news)
 
     def _has_news(self) -> bool:
-        return self.woken.is_set() or self._shares.is_stale(self.positions.generation)
+        return self._woken or self._shares.is_stale(self.positions.generation)
 
     def _was_removed(self, unread: Unread) -> bool:
         """Whether the newest state no longer has a record at which the consumer would go on."""
