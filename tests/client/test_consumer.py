@@ -126,6 +126,54 @@ def test_tables_have_the_read_schema_and_what_cluster_read_has(cluster: Cluster)
         assert reader.poll_table(max_records=1).num_rows == 0
 
 
+def test_a_table_has_only_the_columns_that_are_wanted(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    mixed_log(cluster)
+    with consumer(cluster, "t") as reader:
+        whole = reader.poll_table()
+        for columns in (["value"], ["offset", "key"], ["timestamp", "topic", "headers"]):
+            reader.seek(("t", 0), 0)
+            assert reader.poll_table(max_records=4, columns=columns).equals(whole.slice(0, 4).select(columns))
+            assert reader.poll_table(max_records=1).equals(whole.slice(4, 1)), "the next call wants others"
+        for columns in ([], ["values"], ["key", "key"], "value"):
+            with pytest.raises(InvalidInput, match="column"):
+                reader.poll_table(columns=columns)
+        assert reader.poll_table()["offset"].to_pylist() == KEPT[5:]
+
+
+def test_what_the_chain_says_by_itself_is_not_read_from_objects(cluster: Cluster) -> None:
+    store = replicated_cluster.store(cluster, str(cluster.stores()[0].store))
+    for listed in store.list_keys("append/"):
+        store.delete(listed.key)
+    with consumer(cluster) as reader:
+        table = reader.poll_table(columns=["partition", "offset"])
+        assert table.to_pydict() == {"partition": [0] * 4 + [1] * 3, "offset": [0, 1, 2, 3, 0, 1, 2]}
+
+
+def test_a_first_read_fetches_no_more_than_the_call_wants(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A reader that seeks from place to place does not fetch ahead each time; one that goes on does."""
+    for first in (4, 5, 6):
+        fill(cluster, 0, 1, first=first)
+    planned: list[tuple[int, int]] = []
+    plan = fetches.plan_range
+
+    def noted(*args: object, **options: object) -> object:
+        found = plan(*args, **options)  # type: ignore[arg-type]
+        planned.append((found.start, found.end))
+        return found
+
+    monkeypatch.setattr(fetches, "plan_range", noted)
+    with consumer(cluster) as reader:
+        reader.assign([P0])
+        for start in (1, 5):
+            reader.seek(P0, start)
+            assert values(reader.poll(max_records=1)) == [f"0-{start}"]
+        assert values(reader.poll(max_records=1)) == ["0-6"]
+        reader.seek_to_beginning()
+        assert len(values(reader.poll(max_records=2)) + values(reader.poll(max_records=1))) == 3
+        assert values(reader.poll()) == ["0-3", "0-4", "0-5", "0-6"]
+    assert planned == [(1, 2), (5, 6), (6, 7), (0, 2), (2, 7)]
+
+
 def test_a_long_log_is_read_in_pieces_and_compacted_offsets_are_passed(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

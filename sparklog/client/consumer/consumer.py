@@ -127,16 +127,24 @@ class Consumer:
             self._reading.hand_out(read.ends)
             return found
 
-    def poll_table(self, timeout_ms: int = 0, max_records: int | None = None) -> pa.Table:
-        """As `poll`, but as a table with the columns of the read schema, partition by partition; perhaps of no rows.
+    def poll_table(
+        self, timeout_ms: int = 0, max_records: int | None = None, *, columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        """As `poll`, but as a table, partition by partition; perhaps of no rows.
 
-        Without `max_records` only `fetch_max_bytes` limits it.
+        Without `max_records` only `fetch_max_bytes` limits it. It has these `columns` of the read schema, or else all.
+        Only these are decoded; objects are not read at all for what the chain says by itself: topic, partition, offset
+        (but in compacted objects) and timestampType. Raises InvalidInput for an unknown, a repeated or no column.
         """
+        chosen = COLUMNS if columns is None else tuple(columns)
+        schema = read_schema(chosen)
+        if not chosen:
+            raise InvalidInput("columns: wanted at least one, found none")
         most = ALL_RECORDS if max_records is None else max_records
         check_positive("max_records", most)
         with self._alone():
-            read = self._reading.read(timeout_ms, most)
-            table = pa.Table.from_batches([batch for _, _, batch in read.pieces], schema=read_schema(COLUMNS))
+            read = self._reading.read(timeout_ms, most, chosen)
+            table = pa.Table.from_batches([batch for _, _, batch in read.pieces], schema=schema)
             self._reading.hand_out(read.ends)
             return table
 

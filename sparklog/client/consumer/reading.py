@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from sparklog.client.connection import Connection
 from sparklog.client.consumer.commits import Commits
-from sparklog.client.consumer.fetches import Fetches
+from sparklog.client.consumer.fetches import COLUMNS, Fetches
 from sparklog.client.consumer.listener import RebalanceListener
 from sparklog.client.consumer.options import ConsumerOptions
 from sparklog.client.consumer.shares import Shares
@@ -92,8 +92,8 @@ class Reading:
 
     # ---- one round of reading -------------------------------------------------------------------
 
-    def read(self, timeout_ms: int, most_records: int) -> Fetched:
-        """Batches, and the positions behind them. Waits for the first one; nothing when the time is over.
+    def read(self, timeout_ms: int, most_records: int, columns: Sequence[str] = COLUMNS) -> Fetched:
+        """Batches of these columns, and the positions behind them. Waits for the first one; nothing when the time is over.
 
         Raises as `Consumer.poll`.
         """
@@ -107,7 +107,7 @@ class Reading:
                 self._woken = False
                 raise Wakeup("another thread called wakeup of this consumer; poll again to go on")
             self.tend(look=has_looked)
-            found = self._ready(most_records)
+            found = self._ready(most_records, columns)
             if found.pieces:
                 return found
             if not has_looked:
@@ -125,7 +125,7 @@ class Reading:
             self.positions.has_read(key, offset, epoch)
         self.positions.had_turn(ends)
 
-    def _ready(self, most_records: int) -> Fetched:
+    def _ready(self, most_records: int, columns: Sequence[str]) -> Fetched:
         """What can be read now, within the limits. An error comes after the records before it, in the next call."""
         state = self._connection.follower.state
         pieces: list[Batch] = []
@@ -135,7 +135,7 @@ class Reading:
         try:
             for rest in self.positions.unread(state):
                 while rest.offsets.start < rest.offsets.end and left > 0 and left_bytes > 0:
-                    piece = self._fetches.take(state, rest, left)
+                    piece = self._fetches.take(state, rest, left, columns)
                     ends[rest.key] = piece.end, piece.leader_epoch
                     rest = rest.after(piece.end)
                     if piece.batch is not None:
