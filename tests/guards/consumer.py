@@ -16,6 +16,8 @@ _CLUSTER: Final = "sparklog/client/cluster.py"
 _WAITING: Final = "sparklog/client/waiting.py"
 _CLOSE: Final = "tests/client/test_cluster_close.py::"
 _WAKEUPS: Final = "tests/client/test_consumer_wakeups.py::"
+_CONSUME: Final = "sparklog/cli/consume_reading.py"
+_PRINTED: Final = "tests/cli/test_consume.py::"
 _COMMITS: Final = "tests/client/test_consumer_commits.py::"
 
 GUARDS: Final = (
@@ -50,9 +52,9 @@ GUARDS: Final = (
         "consumer-own-partitions",
         "A member commits and moves only partitions of its own.",
         _CONSUMER,
-        '        has = ", ".join(f"{topic}-{index}" for topic, index in places(share)[:10])',
-        "        return TopicPartition(next(iter(share)).topic_id, place[1])  # type: ignore[arg-type]\n"
-        '        has = ", ".join(f"{topic}-{index}" for topic, index in places(share)[:10])',
+        '        has = ", ".join(f"{topic}-{index}" for topic, index in self.assignment()[:10])',
+        "        return TopicPartition(next(iter(self._reading.positions.share)).topic_id, place[1])  # type: ignore\n"
+        '        has = ", ".join(f"{topic}-{index}" for topic, index in self.assignment()[:10])',
         (_GROUPS + "test_a_consumer_that_was_replaced_commits_nothing",),
     ),
     Guard(
@@ -265,5 +267,45 @@ GUARDS: Final = (
         " and self._until_ms <= deadline_ms + SLACK_MS",
         "",
         (_WAKEUPS + "test_a_short_wait_has_a_request_of_its_own",),
+    ),
+    Guard(
+        "consumer-columns",
+        "A read goes on only with the columns that it was begun with.",
+        "sparklog/client/consumer/fetches.py",
+        "            or fetch.columns != columns\n",
+        "",
+        (_ALONE + "test_a_table_has_only_the_columns_that_are_wanted",),
+    ),
+    Guard(
+        "consumer-first-read",
+        "A consumer that has just begun, or has moved, fetches no more than the call wants.",
+        "sparklog/client/consumer/fetches.py",
+        "        if self._ends.get(key) != offsets.start:",
+        "        if False:",
+        (_ALONE + "test_a_first_read_fetches_no_more_than_the_call_wants",),
+    ),
+    Guard(
+        "consume-one-after-the-other",
+        "consume prints partition by partition, however many records a call reads.",
+        _CONSUME,
+        "        self.consumer.pause(*ranges)\n",
+        "",
+        (_PRINTED + "test_partitions_are_printed_one_after_the_other_also_if_they_are_long",),
+    ),
+    Guard(
+        "consume-end-in-compacted",
+        "consume stops before the time B of @A:B, though offsets are missing before it.",
+        _CONSUME,
+        " if self._ends else table",
+        " if False else table",
+        (_PRINTED + "test_the_end_in_a_compacted_log_is_an_offset_not_a_number_of_records",),
+    ),
+    Guard(
+        "consume-topic-deleted",
+        "A follower of a topic that is deleted does not wait for ever.",
+        _CONSUME,
+        "        self._check_topic(self._cluster.connection.follower.state)\n",
+        "        pass\n",
+        (_PRINTED + "test_the_end_of_the_topic_is_told_to_a_follower",),
     ),
 )

@@ -309,11 +309,10 @@ class Consumer:
         return self.group
 
     def _key(self, place: Place) -> TopicPartition:
-        share = self._reading.positions.share
-        for key, topic in share.items():
-            if (topic, key.partition) == tuple(place):
-                return key
-        has = ", ".join(f"{topic}-{index}" for topic, index in places(share)[:10])
+        key = self._reading.positions.key(place)
+        if key is not None:
+            return key
+        has = ", ".join(f"{topic}-{index}" for topic, index in self.assignment()[:10])
         raise InvalidInput(
             f"wanted a partition of this consumer, found {place!r}; it has {has or 'none: the first poll takes them'}"
         )

@@ -93,7 +93,7 @@ class Reading:
     # ---- one round of reading -------------------------------------------------------------------
 
     def read(self, timeout_ms: int, most_records: int, columns: Sequence[str] = COLUMNS) -> Fetched:
-        """Batches of these columns, and the positions behind them. Waits for the first one; nothing when the time is over.
+        """Batches of these columns, and the positions behind them. Waits for the first one, perhaps in vain.
 
         Raises as `Consumer.poll`.
         """
