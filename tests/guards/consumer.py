@@ -16,6 +16,8 @@ _CLUSTER: Final = "sparklog/client/cluster.py"
 _WAITING: Final = "sparklog/client/waiting.py"
 _CLOSE: Final = "tests/client/test_cluster_close.py::"
 _WAKEUPS: Final = "tests/client/test_consumer_wakeups.py::"
+_FETCHES: Final = "sparklog/client/consumer/fetches.py"
+_AHEAD: Final = "tests/client/test_consumer_ahead.py::"
 _CONSUME: Final = "sparklog/cli/consume_reading.py"
 _PRINTED: Final = "tests/cli/test_consume.py::"
 _COMMITS: Final = "tests/client/test_consumer_commits.py::"
@@ -127,7 +129,7 @@ GUARDS: Final = (
     Guard(
         "consumer-handed-out",
         "A position is what was handed out: an error, or a loop that was left, loses nothing that was fetched.",
-        "sparklog/client/consumer/fetches.py",
+        _FETCHES,
         "fetch.at != unread.offsets.start",
         "False",
         (_ALONE + "test_a_loop_that_was_left_goes_on_behind_its_last_record",),
@@ -143,7 +145,7 @@ GUARDS: Final = (
     Guard(
         "consumer-other-epoch",
         "A read that began under another leader epoch does not go on: its records may be given up.",
-        "sparklog/client/consumer/fetches.py",
+        _FETCHES,
         " or fetch.plan.leader_epoch != epoch",
         "",
         (_ALONE + "test_a_read_does_not_go_on_with_what_an_election_gave_up",),
@@ -271,7 +273,7 @@ GUARDS: Final = (
     Guard(
         "consumer-columns",
         "A read goes on only with the columns that it was begun with.",
-        "sparklog/client/consumer/fetches.py",
+        _FETCHES,
         "            or fetch.columns != columns\n",
         "",
         (_ALONE + "test_a_table_has_only_the_columns_that_are_wanted",),
@@ -279,7 +281,7 @@ GUARDS: Final = (
     Guard(
         "consumer-first-read",
         "A consumer that has just begun, or has moved, fetches no more than the call wants.",
-        "sparklog/client/consumer/fetches.py",
+        _FETCHES,
         "        if self._ends.get(key) != offsets.start:",
         "        if False:",
         (_ALONE + "test_a_first_read_fetches_no_more_than_the_call_wants",),
@@ -307,5 +309,45 @@ GUARDS: Final = (
         "        self._check_topic(self._cluster.connection.follower.state)\n",
         "        pass\n",
         (_PRINTED + "test_the_end_of_the_topic_is_told_to_a_follower",),
+    ),
+    Guard(
+        "consumer-fetches-ahead",
+        "The first reads of the next partitions are under way while one is read.",
+        _FETCHES,
+        "                fetch.ahead_bytes = fetch.ahead.begin(left)\n",
+        "",
+        (_AHEAD + "test_the_next_partitions_are_fetched_while_the_first_one_is_read",),
+    ),
+    Guard(
+        "consumer-ahead-again",
+        "A read that has come to the end of its plan makes room for one that is begun ahead.",
+        _FETCHES,
+        "            or fetch.at == fetch.plan.end\n",
+        "",
+        (_AHEAD + "test_the_next_partitions_are_fetched_while_the_first_one_is_read",),
+    ),
+    Guard(
+        "consumer-ahead-memory",
+        "What is fetched ahead takes no more memory than a call may.",
+        _FETCHES,
+        "        left = most_bytes - sum(fetch.ahead_bytes for fetch in self._open.values())",
+        "        left = 1 << 40",
+        (_AHEAD + "test_what_is_fetched_ahead_takes_no_more_than_a_call_may",),
+    ),
+    Guard(
+        "consumer-index-once",
+        "Threads that want the same index at the same time read it once.",
+        "sparklog/log/object_reader.py",
+        "                if coming is None:",
+        "                if True:",
+        ("tests/log/test_index_cache.py::test_two_threads_read_it_once",),
+    ),
+    Guard(
+        "consumer-index-after-fork",
+        "A forked child does not wait for an index that a thread of its parent reads.",
+        "sparklog/log/object_reader.py",
+        "        self._lock, self._coming = Lock(), {}",
+        "        self._lock = Lock()",
+        ("tests/log/test_index_cache.py::test_a_forked_child_does_not_wait_for_a_thread_of_its_parent",),
     ),
 )

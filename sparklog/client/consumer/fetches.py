@@ -8,7 +8,7 @@ up. Where a consumer begins, the first read is only of what the call wants: it m
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
@@ -22,7 +22,7 @@ from sparklog.core.reading.plan import RangeToRead, plan_range
 from sparklog.core.state import ClusterState
 from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, TopicPartition
 from sparklog.log.records_schema import READ_SCHEMA
-from sparklog.log.scan import scan
+from sparklog.log.scan import SlicesAhead, scan
 
 log = logging.getLogger("sparklog")
 
@@ -46,6 +46,8 @@ class _Fetch:
 
     columns: Sequence[str]
     plan: RangeToRead
+    ahead: SlicesAhead
+    ahead_bytes: int  # that its first read may take, while none of it was taken yet
     batches: Iterator[pa.RecordBatch]
     at: Offset
     rest: pa.RecordBatch | None = None
@@ -67,15 +69,8 @@ class Fetches:
 
         Raises DataLoss, Damaged, and what stores raise; the next call begins at its `unread` in any case.
         """
-        fetch = self._open.get(unread.key)
-        epoch = state.partitions[unread.key].replication.leader_epoch
-        if (
-            fetch is None
-            or fetch.at != unread.offsets.start
-            or fetch.plan.leader_epoch != epoch
-            or fetch.columns != columns
-        ):
-            fetch = self._begin(state, unread, most_records, columns)
+        fetch = self._goes_on(state, unread, columns) or self._begin(state, unread, most_records, columns)
+        fetch.ahead_bytes = 0
         try:
             piece = self._next(fetch, unread.key, most_records)
             self._ends[unread.key] = piece.end
@@ -84,16 +79,46 @@ class Fetches:
             self.drop(unread.key)
             raise
 
+    def begin_ahead(
+        self, state: ClusterState, coming: Iterable[Unread], most_records: int, columns: Sequence[str], most_bytes: int
+    ) -> None:
+        """Begin to read these partitions, whose turn comes next, as far as stores are slow and memory allows.
+
+        All that was begun like this and not taken yet has at most `most_bytes`.
+        """
+        left = most_bytes - sum(fetch.ahead_bytes for fetch in self._open.values())
+        for unread in coming:
+            if left <= 0:
+                return
+            if not self._goes_on(state, unread, columns):
+                fetch = self._begin(state, unread, most_records, columns)
+                fetch.ahead_bytes = fetch.ahead.begin(left)
+                left -= fetch.ahead_bytes
+
     def drop(self, key: TopicPartition) -> None:
         """End the read of a partition, if there is one."""
         fetch = self._open.pop(key, None)
         if fetch is not None:
             fetch.batches.close()  # type: ignore[attr-defined]
+            fetch.ahead.close()
 
     def close(self) -> None:
         """End all reads."""
         for key in list(self._open):
             self.drop(key)
+
+    def _goes_on(self, state: ClusterState, unread: Unread, columns: Sequence[str]) -> _Fetch | None:
+        """The open read that goes on here; None if there is none."""
+        fetch = self._open.get(unread.key)
+        if (
+            fetch is None
+            or fetch.at == fetch.plan.end
+            or fetch.at != unread.offsets.start
+            or fetch.plan.leader_epoch != state.partitions[unread.key].replication.leader_epoch
+            or fetch.columns != columns
+        ):
+            return None
+        return fetch
 
     def _next(self, fetch: _Fetch, key: TopicPartition, most_records: int) -> Piece:
         epoch = fetch.plan.leader_epoch
@@ -124,6 +149,7 @@ class Fetches:
             )
         stores, replan = self._connection.stores(state), self._connection.replan
         scanned = columns if _OFFSET in columns else [*columns, _OFFSET]
-        batches = scan(plan, stores, scanned, replan, fail_on_data_loss=self._fail_on_data_loss)
-        fetch = self._open[key] = _Fetch(columns, plan, batches, offsets.start)
+        ahead = SlicesAhead(plan, stores, scanned)
+        batches = scan(plan, stores, scanned, replan, fail_on_data_loss=self._fail_on_data_loss, ahead=ahead)
+        fetch = self._open[key] = _Fetch(columns, plan, ahead, 0, batches, offsets.start)
         return fetch

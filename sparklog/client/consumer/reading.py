@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -26,6 +27,7 @@ from sparklog.host.bell import Bell
 log = logging.getLogger("sparklog")
 
 NEVER_MS = 1 << 60
+PARTITIONS_AHEAD = 8  # whose first records are fetched while one is read
 
 Batch = tuple[TopicPartition, str, pa.RecordBatch]  # with the name of the topic
 End = tuple[Offset, LeaderEpoch]
@@ -133,7 +135,8 @@ class Reading:
         left, left_bytes = most_records, self._options.fetch_max_bytes
         rest = None
         try:
-            for rest in self.positions.unread(state):
+            for rest, coming in _with_next(self.positions.unread(state), PARTITIONS_AHEAD):
+                self._fetches.begin_ahead(state, coming, most_records, columns, self._options.fetch_max_bytes)
                 while rest.offsets.start < rest.offsets.end and left > 0 and left_bytes > 0:
                     piece = self._fetches.take(state, rest, left, columns)
                     ends[rest.key] = piece.end, piece.leader_epoch
@@ -256,3 +259,24 @@ class Reading:
             {} if wanted is None else wanted.sizes(state),
             fail_on_data_loss=self._options.fail_on_data_loss,
         )
+
+
+def _with_next(unread: Iterator[Unread], most: int) -> Iterator[tuple[Unread, Sequence[Unread]]]:
+    """Each of these, and up to `most` that come after it. An error comes after those before it."""
+    coming: deque[Unread] = deque()
+    error: SparklogError | None = None
+    while True:
+        while error is None and len(coming) <= most:
+            try:
+                following = next(unread, None)
+            except SparklogError as raised:
+                error = raised
+                break
+            if following is None:
+                break
+            coming.append(following)
+        if not coming:
+            if error is not None:
+                raise error
+            return
+        yield coming.popleft(), coming
