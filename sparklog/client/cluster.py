@@ -8,6 +8,7 @@ import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
+from types import TracebackType
 
 import msgspec
 import pyarrow as pa
@@ -81,14 +82,14 @@ class Cluster(Admin):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
-        """Close. After an error, consumers commit nothing, as at the end of a `with` of their own."""
+        """Close. After an error, the consumers commit nothing, as at the end of a `with` of their own."""
         self._close(kind)
 
     def close(self) -> None:
-        """Write what was sent with producers, and close these; then the consumers; then end background writes.
+        """Write what was sent with producers, wait for other background writes, then close the consumers.
 
-        In this order no consumer commits records whose results are not written yet. Whatever fails, the rest is closed.
-        Raises as `Producer.close` and `Consumer.close`.
+        In this order no consumer commits records whose results are not written: after an error or an interrupt none
+        commits anything, and all is closed nevertheless. Raises as `Producer.close` and `Consumer.close`.
         """
         self._close(None)
 
@@ -96,7 +97,7 @@ class Cluster(Admin):
         with ExitStack() as last_first:
             last_first.callback(self.connection.close)
             for consumer in list(self._consumers):
-                last_first.callback(consumer.close_after, kind)
+                last_first.push(partial(_end_of, consumer, kind))
             last_first.callback(self._unawaited.close)
             for producer in list(self._producers):
                 last_first.callback(producer.close)
@@ -342,6 +343,17 @@ class Cluster(Admin):
         low = partition_state.log_start if start is None else start
         high = partition_state.high_watermark if end is None else end
         return plan_range(state, found_topic, partition, check_range(topic, partition_state, low, high))
+
+
+def _end_of(
+    consumer: Consumer,
+    kind: type[BaseException] | None,
+    kind_since: type[BaseException] | None,
+    error: BaseException | None,
+    traceback: TracebackType | None,
+) -> None:
+    """The end of a `with` block that raised this kind of error, or in whose end something else has raised since."""
+    consumer.__exit__(kind or kind_since)
 
 
 def _is_pull(replication: str) -> bool:

@@ -64,16 +64,34 @@ def test_producers_have_written_before_consumers_commit(cluster: Cluster, monkey
     reader(closing, 4)
     producer = closing.producer(linger_ms=60_000)
     producer.send("orders", b"result", partition=0)
-    for kind, method in ((Producer, "close"), (Consumer, "close_after")):
+    for kind, method in ((Producer, "close"), (Consumer, "_close")):
         close = getattr(kind, method)
 
-        def noted(self: object, *args: object, close=close) -> None:  # type: ignore[no-untyped-def]
-            close(self, *args)
+        def noted(self: object, close=close, **options: object) -> None:  # type: ignore[no-untyped-def]
+            close(self, **options)
             order.append((type(self), cluster.read("orders", partition=0).num_rows, sum(committed(cluster).values())))
 
         monkeypatch.setattr(kind, method, noted)
     closing.close()
     assert order == [(Producer, RECORDS + 1, 0), (Consumer, RECORDS + 1, 4)]
+
+
+def test_after_an_interrupt_of_its_producers_no_consumer_commits(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closing = other(cluster)
+    reader(closing, 4)
+    producer = closing.producer()
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(producer, "flush", interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            closing.close()
+    assert committed(cluster) == {}
+    assert cluster.describe_group("billing").members == ()
 
 
 def test_one_that_fails_keeps_no_other_from_closing(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

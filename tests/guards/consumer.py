@@ -146,7 +146,7 @@ GUARDS: Final = (
         "consumer-other-epoch",
         "A read that began under another leader epoch does not go on: its records may be given up.",
         _FETCHES,
-        " or fetch.plan.leader_epoch != epoch",
+        "            or fetch.plan.leader_epoch != state.partitions[unread.key].replication.leader_epoch\n",
         "",
         (_ALONE + "test_a_read_does_not_go_on_with_what_an_election_gave_up",),
     ),
@@ -178,8 +178,8 @@ GUARDS: Final = (
         "consumer-error-commits-nothing",
         "After an error in a with block, what was handed out last is not committed.",
         _CONSUMER,
-        "                self._reading.end(commits=kind in (None, Wakeup))",
-        "                self._reading.end(commits=True)",
+        "        self._close(commits=kind in (None, Wakeup))",
+        "        self._close(commits=True)",
         (_COMMITS + "test_after_an_error_nothing_is_committed_that_may_not_be_processed",),
     ),
     Guard(
@@ -227,16 +227,24 @@ GUARDS: Final = (
         "No consumer of a cluster that ends commits records whose results its producers have not written.",
         _CLUSTER,
         "            for consumer in list(self._consumers):\n"
-        "                last_first.callback(consumer.close_after, kind)\n"
+        "                last_first.push(partial(_end_of, consumer, kind))\n"
         "            last_first.callback(self._unawaited.close)\n"
         "            for producer in list(self._producers):\n"
         "                last_first.callback(producer.close)\n",
         "            for producer in list(self._producers):\n"
         "                last_first.callback(producer.close)\n"
         "            for consumer in list(self._consumers):\n"
-        "                last_first.callback(consumer.close_after, kind)\n"
+        "                last_first.push(partial(_end_of, consumer, kind))\n"
         "            last_first.callback(self._unawaited.close)\n",
         (_CLOSE + "test_producers_have_written_before_consumers_commit",),
+    ),
+    Guard(
+        "consumer-closed-after-an-interrupt",
+        "If a cluster's producers did not write everything, its consumers commit nothing.",
+        _CLUSTER,
+        "    consumer.__exit__(kind or kind_since)",
+        "    consumer.__exit__(kind)",
+        (_CLOSE + "test_after_an_interrupt_of_its_producers_no_consumer_commits",),
     ),
     Guard(
         "consumer-wakeup-in-a-pause",

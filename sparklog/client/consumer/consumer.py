@@ -69,7 +69,8 @@ class Consumer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
-        self.close_after(kind)
+        """Close. After an error, what was handed out last is not committed: it may not have been processed."""
+        self._close(commits=kind in (None, Wakeup))
 
     # ---- what it reads --------------------------------------------------------------------------
 
@@ -269,18 +270,14 @@ class Consumer:
         A consumer is closed by the thread that uses it: in another one, `wakeup` it first and wait for its last call.
         Raises InvalidInput while another thread is in a call. After any other error it is closed as well.
         """
-        self.close_after(None)
+        self._close(commits=True)
 
-    def close_after(self, kind: type[BaseException] | None) -> None:
-        """`close` after an error of this kind: what was handed out last is not committed, as it may not be processed.
-
-        A Wakeup is no error.
-        """
+    def _close(self, *, commits: bool) -> None:
         if self._closed or self._process != os.getpid():
             return
         with self._alone():
             try:
-                self._reading.end(commits=kind in (None, Wakeup))
+                self._reading.end(commits=commits)
             finally:
                 self._closed = True
                 self._when_closed(self)
