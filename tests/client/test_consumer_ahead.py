@@ -57,8 +57,8 @@ def test_the_next_partitions_are_fetched_while_the_first_one_is_read(
     def wait_for_the_others(thread: str) -> None:
         if thread.startswith("sparklog-read-ahead"):
             ahead.release()
-        else:
-            come.extend(ahead.acquire(timeout=30) for _ in range(2))
+        elif not come:
+            come.extend(ahead.acquire(timeout=20) for _ in range(2))
 
     with reader(cluster) as consumer:
         for start in (0, RECORDS):  # from the start, and again when there is more
