@@ -330,8 +330,8 @@ GUARDS: Final = (
         "consumer-ahead-again",
         "A read that has come to the end of its plan makes room for one that is begun ahead.",
         _FETCHES,
-        "            or fetch.at == fetch.plan.end\n",
-        "",
+        "        if piece.end == fetch.plan.end:",
+        "        if piece.batch is None:",
         (_AHEAD + "test_the_next_partitions_are_fetched_while_the_first_one_is_read",),
     ),
     Guard(

@@ -88,4 +88,8 @@ def test_a_forked_child_does_not_wait_for_a_thread_of_its_parent() -> None:
     cache._coming[KEY] = Future()
     cache._lock.acquire()
     cache.forget_threads()
-    assert cache.get(KEY, lambda: index) is index  # type: ignore[arg-type,return-value]
+    found: list[object] = []
+    reader = threading.Thread(target=lambda: found.append(cache.get(KEY, lambda: index)), daemon=True)  # type: ignore[arg-type,return-value]
+    reader.start()
+    reader.join(PATIENCE_S)
+    assert found == [index]

@@ -72,12 +72,14 @@ class Fetches:
         fetch = self._goes_on(state, unread, columns) or self._begin(state, unread, most_records, columns)
         fetch.ahead_bytes = 0
         try:
-            piece = self._next(fetch, unread.key, most_records)
-            self._ends[unread.key] = piece.end
-            return piece
+            piece = self._next(fetch, most_records)
         except BaseException:
             self.drop(unread.key)
             raise
+        if piece.end == fetch.plan.end:
+            self.drop(unread.key)
+        self._ends[unread.key] = piece.end
+        return piece
 
     def begin_ahead(
         self, state: ClusterState, coming: Iterable[Unread], most_records: int, columns: Sequence[str], most_bytes: int
@@ -112,7 +114,6 @@ class Fetches:
         fetch = self._open.get(unread.key)
         if (
             fetch is None
-            or fetch.at == fetch.plan.end
             or fetch.at != unread.offsets.start
             or fetch.plan.leader_epoch != state.partitions[unread.key].replication.leader_epoch
             or fetch.columns != columns
@@ -120,12 +121,11 @@ class Fetches:
             return None
         return fetch
 
-    def _next(self, fetch: _Fetch, key: TopicPartition, most_records: int) -> Piece:
+    def _next(self, fetch: _Fetch, most_records: int) -> Piece:
         epoch = fetch.plan.leader_epoch
         while fetch.rest is None or not fetch.rest.num_rows:
             fetch.rest = next(fetch.batches, None)
             if fetch.rest is None:
-                self.drop(key)
                 return Piece(None, fetch.plan.end, epoch)  # the end of a plan may be a gap
         batch = fetch.rest.slice(0, most_records)
         fetch.rest = fetch.rest.slice(most_records)
