@@ -32,8 +32,8 @@ def list_groups() -> None:
 def describe(group: str = typer.Argument(metavar="GROUP", help="The group.")) -> None:
     """Show a group: committed offset, end and lag of each partition, and its members.
 
-    The lag counts the offsets up to the high watermark. A partition that a member reads and nothing is committed in has
-    none.
+    The end of a partition is its high watermark, and the lag is how many offsets lie between what is committed and the
+    end. A partition that a member reads without having committed anything yet has no lag.
     """
     with connect() as cluster:
         found = cluster.describe_group(group)

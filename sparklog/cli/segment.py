@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sparklog.cli.consume import JsonLines
 from sparklog.cli.output import connect, ending, print_json, print_warning, show_rows, table
+from sparklog.cli.record_lines import JsonLines
 from sparklog.cli.settings import settings
 from sparklog.core.errors import SparklogError
 from sparklog.core.readable import counted

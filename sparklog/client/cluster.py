@@ -6,7 +6,9 @@ import logging
 import os
 import weakref
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
+from types import TracebackType
 
 import msgspec
 import pyarrow as pa
@@ -74,19 +76,31 @@ class Cluster(Admin):
         super().__init__(connection)
         self._unawaited = UnawaitedCommits()
         self._producers: weakref.WeakSet[Producer] = weakref.WeakSet()
+        self._consumers: set[Consumer] = set()  # the open ones
 
     def __enter__(self) -> Cluster:
         return self
 
-    def __exit__(self, *exc: object) -> None:
-        self.close()
+    def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
+        """Close. After an error, the consumers commit nothing, as at the end of a `with` of their own."""
+        self._close(kind)
 
     def close(self) -> None:
-        """Write what was sent with producers, and wait for background writes to finish."""
-        for producer in list(self._producers):
-            producer.close()
-        self._unawaited.close()
-        self.connection.close()
+        """Write what was sent with producers, wait for other background writes, then close the consumers.
+
+        In this order no consumer commits records whose results are not written: after an error or an interrupt none
+        commits anything, and all is closed nevertheless. Raises as `Producer.close` and `Consumer.close`.
+        """
+        self._close(None)
+
+    def _close(self, kind: type[BaseException] | None) -> None:
+        with ExitStack() as last_first:
+            last_first.callback(self.connection.close)
+            for consumer in list(self._consumers):
+                last_first.push(partial(_end_of, consumer, kind))
+            last_first.callback(self._unawaited.close)
+            for producer in list(self._producers):
+                last_first.callback(producer.close)
 
     # ---- records --------------------------------------------------------------------------------
 
@@ -303,13 +317,15 @@ class Cluster(Admin):
         """A consumer of these topics, or of all whose names match a pattern; of none yet, without either.
 
         With `group`, it is a member from its first `poll` on, and shares the partitions with the others. `options` are
-        those of `ConsumerOptions`. Raises InvalidOption, InvalidGroupId, InvalidInput, UnknownTopicOrPartition.
+        those of `ConsumerOptions`. Close it, or use it as a context manager; `close` of the cluster closes it as well.
+        Raises InvalidOption, InvalidGroupId, InvalidInput, UnknownTopicOrPartition.
         """
-        consumer = Consumer(self.connection, group, consumer_options(options))
+        consumer = Consumer(self.connection, group, consumer_options(options), self._consumers.discard)
         if topics or pattern is not None:
             consumer.subscribe(topics, pattern=pattern, listener=listener)
         elif listener is not None:
             raise InvalidInput("a listener belongs to a subscription: give it to subscribe")
+        self._consumers.add(consumer)
         return consumer
 
     def delete_group(self, group: str) -> None:
@@ -328,6 +344,17 @@ class Cluster(Admin):
         low = partition_state.log_start if start is None else start
         high = partition_state.high_watermark if end is None else end
         return plan_range(state, found_topic, partition, check_range(topic, partition_state, low, high))
+
+
+def _end_of(
+    consumer: Consumer,
+    kind: type[BaseException] | None,
+    kind_since: type[BaseException] | None,
+    error: BaseException | None,
+    traceback: TracebackType | None,
+) -> None:
+    """The end of a `with` block that raised this kind of error, or in whose end something else has raised since."""
+    consumer.__exit__(kind or kind_since)
 
 
 def _is_pull(replication: str) -> bool:

@@ -5,21 +5,25 @@
         (read on from the positions, with connection.follower.state)
 
 A coordinator that can't be reached is left alone for a moment, and the chain is looked at meanwhile: that also shows
-which coordinator is the next one. There is no thread, so nothing outlives an interrupt, a fork or the process.
+which coordinator is the next one. A wait that a bell may end asks the coordinator in a thread of its own
+(`asked_coordinator`); any other wait needs no thread.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 from sparklog.chain.requests import FIRST_PAUSE_MS, longer
+from sparklog.client.asked_coordinator import AskedCoordinator
 from sparklog.client.coordinated import Coordinated
 from sparklog.core.coordinators import Coordinator
 from sparklog.core.errors import SparklogError, StoreUnavailable
 from sparklog.core.purgatory import Records, Replicated, Wanted, is_done
 from sparklog.core.types import EntryNumber
+from sparklog.host.bell import Bell
 from sparklog.host.clock import Clock
 from sparklog.host.dice import jittered
 from sparklog.wire.messages import WaitReply
@@ -38,9 +42,12 @@ class Waiting:
         self._looks = 0  # begun so far
         self._silent: tuple[str, int] | None = None  # the coordinator's name, and until when it is not asked
 
-    def watch(self, longest_pause_ms: float = LOOK_MS) -> Watch:
-        """For one caller who waits, perhaps several times in a row. `longest_pause_ms`: between looks of his own."""
-        return Watch(self, longest_pause_ms)
+    def watch(self, longest_pause_ms: float = LOOK_MS, bell: Bell | None = None) -> Watch:
+        """For one caller who waits, perhaps several times in a row. `longest_pause_ms`: between looks of his own.
+
+        Whenever `bell` rings, the wait asks at once whether it should `stop`.
+        """
+        return Watch(self, longest_pause_ms, bell)
 
     def is_done(self, wanted: Replicated | Records) -> bool:
         """Whether the newest state that this process knows has what is wanted, or a reason why it will not come."""
@@ -54,7 +61,7 @@ class Waiting:
     def at_coordinator(self, wanted: Wanted, seen: EntryNumber, longest_ms: int) -> WaitReply | None:
         """Ask the coordinator in force once, for at most ROUND_MS; None if there is none that can be asked."""
         known = self._follower.state.coordinator
-        if not known.in_force or self._is_silent(known):
+        if not self.can_ask:
             return None
         try:
             return self._committer.wait(known, wanted, seen, min(longest_ms, ROUND_MS))
@@ -62,10 +69,19 @@ class Waiting:
             self._silent = known.name, self.clock.monotonic_ms() + SILENT_MS
             return None
 
-    def look(self, pause_ms: float) -> None:
-        """Pause, then look at the chain, unless another caller has begun to look or found something meanwhile."""
+    @property
+    def can_ask(self) -> bool:
+        """Whether a coordinator is in force that was not silent just now."""
+        known = self._follower.state.coordinator
+        return known.in_force and not self._is_silent(known)
+
+    def look(self, pause_ms: float, bell: Bell | None = None) -> None:
+        """Pause, then look at the chain, unless another caller has begun to look or found something meanwhile.
+
+        The bell ends the pause.
+        """
         looks, seen = self._looks, self.newest
-        self.clock.pause(pause_ms)
+        self.clock.pause(pause_ms, bell)
         if self._looks == looks and self.newest == seen:
             self._looks += 1
             self.catch_up()
@@ -91,17 +107,19 @@ class Waiting:
 class Watch:
     """One caller's wait."""
 
-    def __init__(self, waiting: Waiting, longest_pause_ms: float) -> None:
+    def __init__(self, waiting: Waiting, longest_pause_ms: float, bell: Bell | None) -> None:
         self._waiting = waiting
         self._longest_pause_ms = longest_pause_ms
+        self._bell = bell
+        self._asked: AskedCoordinator | None = None  # in a thread, perhaps since an earlier wait
         self._pause_ms = FIRST_PAUSE_MS
         self._woken_at = EntryNumber(-1)
 
     def wait(self, wanted: Replicated | Records, longest_ms: int, *, stop: Callable[[], bool] = lambda: False) -> bool:
         """Wait until the process knows a state in which it is done, at most `longest_ms`. Returns whether it is.
 
-        Between two looks at the chain, and between two requests to a coordinator, `stop` may end the wait. Raises as
-        `Waiting.catch_up`.
+        Between two looks at the chain and between two requests to a coordinator, and whenever the bell rings, `stop`
+        may end the wait. Raises as `Waiting.catch_up`.
         """
         waiting, clock = self._waiting, self._waiting.clock
         deadline_ms = clock.monotonic_ms() + longest_ms
@@ -113,7 +131,13 @@ class Watch:
                 return False
             seen = waiting.newest
             asked_ms = clock.monotonic_ms()
-            reply = waiting.at_coordinator(wanted, seen, left_ms)
+            if self._bell is None or not waiting.can_ask:
+                reply = waiting.at_coordinator(wanted, seen, left_ms)
+            else:
+                asked = self._ask(self._bell, wanted, seen, deadline_ms)
+                if not asked.wait(stop):
+                    return False
+                asked_ms, reply = asked.begun_ms, asked.reply()
             if reply is not None and reply.position > seen:
                 waiting.catch_up()
                 if reply.done and waiting.newest > seen:
@@ -123,8 +147,17 @@ class Watch:
         self._pause_ms, self._woken_at = FIRST_PAUSE_MS, waiting.newest
         return True
 
+    def _ask(self, bell: Bell, wanted: Replicated | Records, seen: EntryNumber, deadline_ms: int) -> AskedCoordinator:
+        """A request for this: the one that is under way since the bell ended a wait, or else a new one."""
+        if self._asked is None or not self._asked.serves(wanted, deadline_ms):
+            now_ms = self._waiting.clock.monotonic_ms()
+            longest_ms = min(deadline_ms - now_ms, ROUND_MS)
+            ask = partial(self._waiting.at_coordinator, wanted, seen, longest_ms)
+            self._asked = AskedCoordinator(wanted, ask, bell, now_ms, now_ms + longest_ms)
+        return self._asked
+
     def _look(self, deadline_ms: int) -> None:
         waiting = self._waiting
         left_ms = max(0, deadline_ms - waiting.clock.monotonic_ms())
-        waiting.look(min(jittered(self._pause_ms), left_ms))
+        waiting.look(min(jittered(self._pause_ms), left_ms), self._bell)
         self._pause_ms = min(longer(self._pause_ms), self._longest_pause_ms)

@@ -6,6 +6,8 @@ import threading
 import time
 from typing import Protocol
 
+from sparklog.host.bell import Bell
+
 
 class Clock(Protocol):
     """A wall clock for timestamps, a monotonic clock for deadlines, and a pause between tries."""
@@ -14,7 +16,9 @@ class Clock(Protocol):
 
     def monotonic_ms(self) -> int: ...
 
-    def pause(self, duration_ms: float) -> None: ...
+    def pause(self, duration_ms: float, bell: Bell | None = None) -> None:
+        """Wait so long, or until the bell rings if that is sooner."""
+        ...
 
 
 class WaitingClock(Protocol):
@@ -36,8 +40,11 @@ class SystemClock:
     def monotonic_ms(self) -> int:
         return time.monotonic_ns() // 1_000_000
 
-    def pause(self, duration_ms: float) -> None:
-        time.sleep(duration_ms / 1000)
+    def pause(self, duration_ms: float, bell: Bell | None = None) -> None:
+        if bell is None:
+            time.sleep(duration_ms / 1000)
+        else:
+            bell.wait(duration_ms)
 
     def wait(self, changed: threading.Condition, longest_ms: int) -> None:
         changed.wait(longest_ms / 1000)

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import functools
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any, Final
@@ -21,6 +22,7 @@ from sparklog.core.errors import Damaged, KeyNotFound
 from sparklog.core.numbering import RowOffsets, is_dense, numbered_by_chain, within
 from sparklog.core.readable import counted
 from sparklog.core.types import NamedObject, Offset, OffsetRange, Slice, TimestampSource
+from sparklog.host.fork import after_fork_in_child
 from sparklog.log.batch import decode
 from sparklog.log.index import Index, SliceIndex, cut_to_slice, decode_index, rebuild_index
 from sparklog.log.ranged_reads import ranged_reads
@@ -95,29 +97,65 @@ def read_first(
 # ---- the index ------------------------------------------------------------------------------------
 
 
+_CacheKey = tuple[str, str, int]
+
+
 class _IndexCache:
-    """The most recently used indexes, by store, object key and CRC32C. Objects are immutable, so none goes stale."""
+    """The most recently used indexes, by store, object key and CRC32C. Objects are immutable, so none goes stale.
+
+    Threads that want the same index at the same time, for slices of one object, wait for one of them to read it.
+    """
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._lock = Lock()
-        self._indexes: OrderedDict[tuple[str, str, int], Index] = OrderedDict()
+        self._indexes: OrderedDict[_CacheKey, Index] = OrderedDict()
+        self._coming: dict[_CacheKey, Future[Index | None]] = {}  # None: whoever read it was interrupted
 
-    def get(self, key: tuple[str, str, int]) -> Index | None:
-        with self._lock:
-            index = self._indexes.get(key)
+    def get(self, key: _CacheKey, read: Callable[[], Index]) -> Index:
+        """The index, which `read` reads if it is not here. Raises what `read` raises, here or in another thread."""
+        while True:
+            with self._lock:
+                index = self._indexes.get(key)
+                if index is not None:
+                    self._indexes.move_to_end(key)
+                    return index
+                coming = self._coming.get(key)
+                if coming is None:
+                    own: Future[Index | None] = Future()
+                    self._coming[key] = own
+                    break
+            index = coming.result()
             if index is not None:
-                self._indexes.move_to_end(key)
+                return index
+        try:
+            index = read()
+        except Exception as error:
+            own.set_exception(error)
+            raise
+        else:
+            self.put(key, index)
+            own.set_result(index)
             return index
+        finally:
+            with self._lock:
+                del self._coming[key]
+            if not own.done():
+                own.set_result(None)
 
-    def put(self, key: tuple[str, str, int], index: Index) -> None:
+    def put(self, key: _CacheKey, index: Index) -> None:
         with self._lock:
             self._indexes[key] = index
             if len(self._indexes) > self._capacity:
                 self._indexes.popitem(last=False)
 
+    def forget_threads(self) -> None:
+        """In a forked child: the parent's threads do not go on here."""
+        self._lock, self._coming = Lock(), {}
+
 
 _cache = _IndexCache(CACHED_INDEXES)
+after_fork_in_child(lambda: _cache.forget_threads())
 
 
 def read_index(store: ObjectStore, object_key: str, named: NamedObject) -> Index:
@@ -125,16 +163,15 @@ def read_index(store: ObjectStore, object_key: str, named: NamedObject) -> Index
 
     Raises Damaged if the object is damaged too, KeyNotFound if both are gone.
     """
-    cached = (store.url, object_key, named.object.crc32c)
-    index = _cache.get(cached)
-    if index is None:
+
+    def read() -> Index:
         key = index_key(object_key)
         try:
-            index = decode_index(key, store.get(key), named.object)
+            return decode_index(key, store.get(key), named.object)
         except (KeyNotFound, Damaged):
-            index = rebuild_index(object_key, store.get(object_key), named.object)
-        _cache.put(cached, index)
-    return index
+            return rebuild_index(object_key, store.get(object_key), named.object)
+
+    return _cache.get((store.url, object_key, named.object.crc32c), read)
 
 
 def keep_index(store: ObjectStore, object_key: str, named: NamedObject, index: Index) -> None:

@@ -37,10 +37,17 @@ BYTES_AHEAD: Final = FIRST_READS * RANGED_READ_BYTES
 
 
 def scan(
-    plan: RangeToRead, stores: Stores, columns: Sequence[str], replan: Replan, *, fail_on_data_loss: bool = True
+    plan: RangeToRead,
+    stores: Stores,
+    columns: Sequence[str],
+    replan: Replan,
+    *,
+    fail_on_data_loss: bool = True,
+    ahead: SlicesAhead | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The records of the plan as batches of `columns` of the read schema, ascending by offset.
 
+    `ahead`, if the caller has one, is of this plan, and has perhaps begun to fetch its first slice.
     `replan` asks the chain again. Its plan may begin later than asked for, if the log start has risen since. Raises
     InvalidInput for unknown columns, DataLoss if records are gone or were given up and `fail_on_data_loss` is true,
     Damaged if bytes differ from what the chain says.
@@ -51,9 +58,9 @@ def scan(
         if plan.lost and fail_on_data_loss:
             raise _lost(plan)
         failed: NoHolderAnswers | None = None
-        with closing(_SlicesAhead(plan, stores, columns)) as ahead:
+        with closing(ahead or SlicesAhead(plan, stores, columns)) as slices_ahead:
             for number, part in enumerate(plan.slices):
-                fetched = ahead.come_to(number)
+                fetched = slices_ahead.come_to(number)
                 try:
                     for behind, batch in _read(part, OffsetRange(at, plan.end), plan.topic, stores, columns, fetched):
                         yield batch
@@ -66,7 +73,7 @@ def scan(
         if failed is None:
             return
         plan = _plan_again(plan, at, failed, replan, fail_on_data_loss)
-        at = plan.start
+        at, ahead = plan.start, None
 
 
 class _Fetched(NamedTuple):
@@ -83,7 +90,7 @@ class _Fetch(NamedTuple):
     fetched: Future[_Fetched]
 
 
-class _SlicesAhead:
+class SlicesAhead:
     """Fetches the first reads of the next slices while one is read, from slow stores that answer many at once."""
 
     def __init__(self, plan: RangeToRead, stores: Stores, columns: Sequence[str]) -> None:
@@ -92,12 +99,25 @@ class _SlicesAhead:
         self._columns = columns
         self._coming: dict[int, _Fetch] = {}
 
+    def begin(self, most_bytes: int) -> int:
+        """Fetch the first reads of the first slice, unless that may take more bytes. Returns how many it may take.
+
+        Only for a store that answers slowly. An error is left to the reader.
+        """
+        if not self._plan.slices:
+            return 0
+        size_bytes = min(self._plan.slices[0].slice.length, BYTES_AHEAD)
+        if size_bytes > most_bytes:
+            return 0
+        self._begin(0, 1)
+        return size_bytes if self._coming else 0
+
     def come_to(self, number: int) -> _Fetched | None:
         """Move on to slice `number`. Returns its first reads if they were fetched; errors are left to the reader.
 
         Does not wait for a store that has failed since: the reader asks another one.
         """
-        self._begin(number + 1)
+        self._begin(number + 1, SLICES_AHEAD)
         coming = self._coming.pop(number, None)
         return None if coming is None else self._fetched(coming)
 
@@ -116,10 +136,10 @@ class _SlicesAhead:
         for fetch in self._coming.values():
             fetch.fetched.cancel()
 
-    def _begin(self, number: int) -> None:
+    def _begin(self, number: int, most: int) -> None:
         slices = self._plan.slices
         size_bytes = 0
-        for index in range(number, min(number + SLICES_AHEAD, len(slices))):
+        for index in range(number, min(number + most, len(slices))):
             part = slices[index]
             size_bytes += min(part.slice.length, BYTES_AHEAD)
             if size_bytes > BYTES_AHEAD and index > number:

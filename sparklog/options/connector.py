@@ -58,7 +58,7 @@ KAFKA_VALUES: Final[Mapping[str, Mapping[str, tuple[str | None, str]]]] = {
 # Options of Spark's Kafka connector, and of Spark, that have no effect. They are accepted, so that a job can move over
 # unchanged.
 CONNECTOR_IGNORED: Final[Mapping[str, str]] = {
-    "groupIdPrefix": "no consumer group takes part in a read",
+    "groupIdPrefix": "a read joins no consumer group; with groupId a stream commits its position to one",
     "kafkaConsumer.pollTimeoutMs": "no consumer polls: tasks read the stores",
     "fetchOffset.numRetries": "offsets come from the metadata chain",
     "fetchOffset.retryIntervalMs": "offsets come from the metadata chain",

@@ -7,18 +7,21 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 import sparklog as library
-from sparklog.cli.consume import times_of
+from sparklog.cli import consume_reading
+from sparklog.cli.consume_offsets import times_of
 from sparklog.cli.main import run
 from sparklog.client.cluster import Cluster
+from sparklog.client.consumer.consumer import Consumer
 from sparklog.core.commands import MoveLogStart
 from sparklog.core.errors import InvalidOption
 from sparklog.core.types import Offset, PartitionIndex, TopicId
 from sparklog.host.clock import SystemClock
 from tests.cli.conftest import Cli
-from tests.client.compacting import KEPT, mixed_log
+from tests.client.compacting import KEPT, compact_range, mixed_log
 
 
 @pytest.mark.parametrize(
@@ -149,18 +152,18 @@ def _rows(value: str, partition: int) -> object:
 
 
 def meanwhile(monkeypatch: pytest.MonkeyPatch, act: Callable[[Cluster], object]) -> None:
-    """Let somebody act while the first piece is read."""
-    scan, acted = Cluster.scan, []
+    """Let somebody act while the first table is read."""
+    poll_table, acted = Consumer.poll_table, []
 
-    def busy(cluster: Cluster, *args: Any, **options: Any) -> object:
-        found = list(scan(cluster, *args, **options))
+    def busy(consumer: Consumer, *args: Any, **options: Any) -> object:
+        found = poll_table(consumer, *args, **options)
         if not acted:
             acted.append(1)
-            with library.connect(cluster.connection.url) as other:
+            with library.connect(consumer._connection.url) as other:
                 act(other)
         return found
 
-    monkeypatch.setattr(Cluster, "scan", busy)
+    monkeypatch.setattr(Consumer, "poll_table", busy)
 
 
 def two_partitions(sparklog: Cli) -> None:
@@ -242,6 +245,37 @@ def test_records_of_a_compacted_log_are_counted_not_its_offsets(sparklog: Cli, l
     assert sparklog("consume", "t", "-o", f"-{last}").out.split() == values[-last:]
     assert sparklog("consume", "t", "-n", f"{last}").out.split() == values[:last]
     assert sparklog("consume", "t", "-o", "18", "-n", "4").out.split() == ["v23", "v37", "v40", "v41"]
+
+
+def test_the_end_in_a_compacted_log_is_an_offset_not_a_number_of_records(sparklog: Cli) -> None:
+    stamps = pa.array([second * 1_000_000 for second in range(10)], pa.timestamp("us", "UTC"))
+    with library.connect(sparklog.url) as cluster:
+        cluster.create_topic("t")
+        cluster.append("t", pa.table({"value": list("abcdefghij"), "timestamp": stamps}))
+        compact_range(cluster, "t", 0, (0, 10), lambda offset: offset in (0, 1, 8, 9))
+    assert sparklog("consume", "t", "-o", "@0:7500").out.split() == ["a", "b"]
+    assert sparklog("consume", "t", "-o", "@500:8500", "-n", "2").out.split() == ["b", "i"]
+
+
+def test_partitions_are_printed_one_after_the_other_also_if_they_are_long(
+    sparklog: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(consume_reading, "RECORDS_PER_TABLE", 1)
+    two_partitions(sparklog)
+    assert sparklog("consume", "t").out.split() == ["0a", "0b", "1a", "1b"]
+    assert sparklog("consume", "t", "-o", "1", "-n", "2", "-f").out.split() == ["0b", "1b"]
+    assert sparklog("consume", "t", "-p", "1", "-p", "0", "-n", "3").out.split() == ["1a", "1b", "0a"]
+
+
+def test_the_end_of_the_topic_is_told_to_a_follower(orders: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    def delete(*_: object) -> None:
+        with library.connect(orders.url) as cluster:
+            cluster.delete_topic("orders")
+
+    monkeypatch.setattr(SystemClock, "pause", delete)
+    said = orders("consume", "orders", "--follow")
+    assert (said.code, said.out) == (3, "a\nb\nc\n")
+    assert "topic orders was deleted while it was read" in said.err
 
 
 # ---- groups -------------------------------------------------------------------------------------------

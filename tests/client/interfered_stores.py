@@ -122,7 +122,7 @@ class EventfulClock(SystemClock):
     def monotonic_ms(self) -> int:
         return self.at_ms
 
-    def pause(self, duration_ms: float) -> None:
+    def pause(self, duration_ms: float, bell: object = None) -> None:
         self.at_ms += max(1, int(duration_ms))
         if self.events:
             self.events.pop(0)()

@@ -153,7 +153,7 @@ def test_one_look_serves_all_who_wait_in_the_process(cluster: Cluster, monkeypat
 
     def nested(callers: int) -> None:
 
-        def pause(duration_ms: float) -> None:
+        def pause(duration_ms: float, bell: object = None) -> None:
             if callers > 1:
                 nested(callers - 1)
 

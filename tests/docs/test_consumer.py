@@ -34,7 +34,7 @@ def test_the_snippets_run_one_after_the_other(
                 performed(here, line)
     assert len(re.findall(r"^\d \d+ b'customer \d+' b'order \d+'$", printed, re.MULTILINE)) == 30
     assert "billed 30\n" in printed
-    assert "30 rows of 3 partitions\n" in printed
+    assert "30 rows of 3 partitions: key, value\n" in printed
     seeked = re.search(r"^2 (\d+) (\d+)$", printed, re.MULTILINE)
     assert seeked is not None
     assert int(seeked[1]) - 2 == int(seeked[2])

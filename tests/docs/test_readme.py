@@ -18,10 +18,10 @@ SNIPPET = re.compile(r"```(?:python|bash)\n(.*?)```", re.DOTALL)
 @pytest.mark.slow
 @pytest.mark.parametrize("program", ["the same python", pytest.param("pyspark", marks=pytest.mark.campaign)])
 def test_each_snippet_runs_as_the_text_says_in_a_clean_shell(tmp_path: Path, program: str) -> None:
-    """The second goes into the `python` of the first; the fourth and the fifth into that of the third, or `pyspark`."""
+    """The second goes into the `python` of the first; those after the third into that of the third, or `pyspark`."""
     (tmp_path / ".venv").symlink_to(sys.prefix)
     text = README.read_text(encoding="utf-8").replace("/tmp/sparklog-readme", str(tmp_path / "cluster"))
-    first, client, records, write, read, maintain, verbs = SNIPPET.findall(text)
+    first, client, records, write, read, stream, maintain, verbs = SNIPPET.findall(text)
     printed = pasted(tmp_path, first, "python", client + "\n" + records)
     assert "[(0, 0, 1), (1, 0, 2), (2, 0, 1)]" in printed
     assert "[b'2 cups', b'1 spoon']" in printed
@@ -29,10 +29,11 @@ def test_each_snippet_runs_as_the_text_says_in_a_clean_shell(tmp_path: Path, pro
     assert "left to read: 0\n" in printed
     if program == "pyspark":
         pasted(tmp_path, first, "python", write)
-        shown = pasted(tmp_path, first, "pyspark", read + maintain)
+        shown = pasted(tmp_path, first, "pyspark", read + stream + maintain)
     else:
-        shown = pasted(tmp_path, first, "python", write + "\n" + read + maintain)
+        shown = pasted(tmp_path, first, "python", write + "\n" + read + stream + maintain)
     assert "|        2|    14|" in shown
+    assert "shouted: 1005\n" in shown
     assert "Work(" in shown
     assert '"value":"3 spoons"' in in_clean_shell(tmp_path, first + verbs)
 

@@ -178,6 +178,6 @@ class VirtualClock:
     def monotonic_ms(self) -> int:
         return int(self.at_ms)
 
-    def pause(self, duration_ms: float) -> None:
+    def pause(self, duration_ms: float, bell: object = None) -> None:
         self.at_ms += duration_ms
         self.pauses += 1

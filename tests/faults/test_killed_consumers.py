@@ -21,23 +21,24 @@ import pytest
 import sparklog
 from sparklog.client.bootstrap import init_cluster
 from tests.faults.consuming import TOPICS
+from tests.faults.crash_places import Place
 
 ROUNDS, RECORDS, PARTITIONS = 10, 60, 2
 DEADLINE_S = 240
 
 
 class Consumers:
-    """The processes, and what they have written."""
+    """The processes, and what they have written to files in `folder`."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, url: str, folder: Path) -> None:
+        self.url, self.folder = url, folder
         self.running: list[subprocess.Popen[bytes]] = []
         self.started = 0
 
     def start(self) -> None:
         program = [sys.executable, "-m", "tests.faults.consuming"]
         path = self.folder / f"seen-{self.started}.txt"
-        self.running.append(subprocess.Popen([*program, str(self.folder / "cluster"), str(path)]))
+        self.running.append(subprocess.Popen([*program, self.url, str(path)]))
         self.started += 1
 
     def end(self, number: int, how: signal.Signals) -> None:
@@ -56,12 +57,15 @@ class Consumers:
 
 @pytest.mark.campaign
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
-def test_every_record_is_read_and_none_twice_in_one_generation(seed: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("place", "seed"), [("disk", 0), ("disk", 1), ("disk", 2), ("s3", 3), ("hdfs", 4)], indirect=["place"]
+)
+def test_every_record_is_read_and_none_twice_in_one_generation(place: Place, seed: int, tmp_path: Path) -> None:
     dice = random.Random(seed)
-    init_cluster(str(tmp_path / "cluster"))
-    consumers = Consumers(tmp_path)
-    with sparklog.connect(str(tmp_path / "cluster")) as cluster:
+    url = place.new_url()
+    init_cluster(url)
+    consumers = Consumers(url, tmp_path)
+    with sparklog.connect(url) as cluster:
         for topic in TOPICS:
             cluster.create_topic(topic, partitions=PARTITIONS)
         try:

@@ -12,6 +12,14 @@ _CONSUMER: Final = "sparklog/client/consumer/consumer.py"
 _POSITIONS: Final = "tests/core/reading/test_consumer_positions.py::"
 _ALONE: Final = "tests/client/test_consumer.py::"
 _GROUPS: Final = "tests/client/test_consumer_groups.py::"
+_CLUSTER: Final = "sparklog/client/cluster.py"
+_WAITING: Final = "sparklog/client/waiting.py"
+_CLOSE: Final = "tests/client/test_cluster_close.py::"
+_WAKEUPS: Final = "tests/client/test_consumer_wakeups.py::"
+_FETCHES: Final = "sparklog/client/consumer/fetches.py"
+_AHEAD: Final = "tests/client/test_consumer_ahead.py::"
+_CONSUME: Final = "sparklog/cli/consume_reading.py"
+_PRINTED: Final = "tests/cli/test_consume.py::"
 _COMMITS: Final = "tests/client/test_consumer_commits.py::"
 
 GUARDS: Final = (
@@ -46,9 +54,9 @@ GUARDS: Final = (
         "consumer-own-partitions",
         "A member commits and moves only partitions of its own.",
         _CONSUMER,
-        '        has = ", ".join(f"{topic}-{index}" for topic, index in places(share)[:10])',
-        "        return TopicPartition(next(iter(share)).topic_id, place[1])  # type: ignore[arg-type]\n"
-        '        has = ", ".join(f"{topic}-{index}" for topic, index in places(share)[:10])',
+        '        has = ", ".join(f"{topic}-{index}" for topic, index in self.assignment()[:10])',
+        "        return TopicPartition(next(iter(self._reading.positions.share)).topic_id, place[1])  # type: ignore\n"
+        '        has = ", ".join(f"{topic}-{index}" for topic, index in self.assignment()[:10])',
         (_GROUPS + "test_a_consumer_that_was_replaced_commits_nothing",),
     ),
     Guard(
@@ -113,7 +121,7 @@ GUARDS: Final = (
     Guard(
         "consumer-handed-out",
         "A position is what was handed out: an error, or a loop that was left, loses nothing that was fetched.",
-        "sparklog/client/consumer/fetches.py",
+        _FETCHES,
         "fetch.at != unread.offsets.start",
         "False",
         (_ALONE + "test_a_loop_that_was_left_goes_on_behind_its_last_record",),
@@ -129,8 +137,8 @@ GUARDS: Final = (
     Guard(
         "consumer-other-epoch",
         "A read that began under another leader epoch does not go on: its records may be given up.",
-        "sparklog/client/consumer/fetches.py",
-        " or fetch.plan.leader_epoch != epoch",
+        _FETCHES,
+        "            or fetch.plan.leader_epoch != state.partitions[unread.key].replication.leader_epoch\n",
         "",
         (_ALONE + "test_a_read_does_not_go_on_with_what_an_election_gave_up",),
     ),
@@ -189,5 +197,157 @@ GUARDS: Final = (
         "        self.wait()\n        if rows:",
         "        if rows:",
         (_COMMITS + "test_asynchronous_commits_keep_their_order_and_are_reported_by_later_calls",),
+    ),
+    Guard(
+        "consumer-cluster-closes",
+        "The end of a cluster is the end of its consumers: they commit, and leave their groups.",
+        _CLUSTER,
+        "        self._consumers.add(consumer)\n",
+        "",
+        (_CLOSE + "test_its_consumers_commit_what_they_handed_out_and_leave_their_groups",),
+    ),
+    Guard(
+        "consumer-cluster-error",
+        "After an error in the with block of a cluster, its consumers commit nothing.",
+        _CLUSTER,
+        "        self._close(kind)",
+        "        self._close(None)",
+        (_CLOSE + "test_after_an_error_its_consumers_leave_but_commit_nothing",),
+    ),
+    Guard(
+        "consumer-closed-after-producers",
+        "No consumer of a cluster that ends commits records whose results its producers have not written.",
+        _CLUSTER,
+        "            for consumer in list(self._consumers):\n"
+        "                last_first.push(partial(_end_of, consumer, kind))\n"
+        "            last_first.callback(self._unawaited.close)\n"
+        "            for producer in list(self._producers):\n"
+        "                last_first.callback(producer.close)\n",
+        "            for producer in list(self._producers):\n"
+        "                last_first.callback(producer.close)\n"
+        "            for consumer in list(self._consumers):\n"
+        "                last_first.push(partial(_end_of, consumer, kind))\n"
+        "            last_first.callback(self._unawaited.close)\n",
+        (_CLOSE + "test_producers_have_written_before_consumers_commit",),
+    ),
+    Guard(
+        "consumer-closed-after-an-interrupt",
+        "If a cluster's producers did not write everything, its consumers commit nothing.",
+        _CLUSTER,
+        "    consumer.__exit__(kind or kind_since)",
+        "    consumer.__exit__(kind)",
+        (_CLOSE + "test_after_an_interrupt_of_its_producers_no_consumer_commits",),
+    ),
+    Guard(
+        "consumer-wakeup-in-a-pause",
+        "A wakeup ends the pause between two looks at the chain.",
+        _WAITING,
+        "        self.clock.pause(pause_ms, bell)",
+        "        self.clock.pause(pause_ms)",
+        (_WAKEUPS + "test_a_pause_between_two_looks_at_the_chain",),
+    ),
+    Guard(
+        "consumer-wakeup-at-a-coordinator",
+        "A wakeup does not wait for the coordinator's answer.",
+        _WAITING,
+        "            if self._bell is None or not waiting.can_ask:",
+        "            if True:",
+        (_WAKEUPS + "test_a_coordinator_that_has_not_answered",),
+    ),
+    Guard(
+        "consumer-wakeup-one-request",
+        "Wakeups do not pile up requests at the coordinator.",
+        _WAITING,
+        "        if self._asked is None or not self._asked.serves(wanted, deadline_ms):",
+        "        if True:",
+        (_WAKEUPS + "test_a_coordinator_that_has_not_answered",),
+    ),
+    Guard(
+        "consumer-wakeup-short-wait",
+        "A short wait does not last as long as the request of a longer one that was woken.",
+        "sparklog/client/asked_coordinator.py",
+        " and self._until_ms <= deadline_ms + SLACK_MS",
+        "",
+        (_WAKEUPS + "test_a_short_wait_has_a_request_of_its_own",),
+    ),
+    Guard(
+        "consumer-columns",
+        "A read goes on only with the columns that it was begun with.",
+        _FETCHES,
+        "            or fetch.columns != columns\n",
+        "",
+        (_ALONE + "test_a_table_has_only_the_columns_that_are_wanted",),
+    ),
+    Guard(
+        "consumer-first-read",
+        "A consumer that has just begun, or has moved, fetches no more than the call wants.",
+        _FETCHES,
+        "        if self._ends.get(key) != offsets.start:",
+        "        if False:",
+        (_ALONE + "test_a_first_read_fetches_no_more_than_the_call_wants",),
+    ),
+    Guard(
+        "consume-one-after-the-other",
+        "consume prints partition by partition, however many records a call reads.",
+        _CONSUME,
+        "        self.consumer.pause(*ranges)\n",
+        "",
+        (_PRINTED + "test_partitions_are_printed_one_after_the_other_also_if_they_are_long",),
+    ),
+    Guard(
+        "consume-end-in-compacted",
+        "consume stops before the time B of @A:B, though offsets are missing before it.",
+        _CONSUME,
+        " if self._ends else table",
+        " if False else table",
+        (_PRINTED + "test_the_end_in_a_compacted_log_is_an_offset_not_a_number_of_records",),
+    ),
+    Guard(
+        "consume-topic-deleted",
+        "A follower of a topic that is deleted does not wait for ever.",
+        _CONSUME,
+        "        self._check_topic(self._cluster.connection.follower.state)\n",
+        "        pass\n",
+        (_PRINTED + "test_the_end_of_the_topic_is_told_to_a_follower",),
+    ),
+    Guard(
+        "consumer-fetches-ahead",
+        "The first reads of the next partitions are under way while one is read.",
+        _FETCHES,
+        "                fetch.ahead_bytes = fetch.ahead.begin(left)\n",
+        "",
+        (_AHEAD + "test_the_next_partitions_are_fetched_while_the_first_one_is_read",),
+    ),
+    Guard(
+        "consumer-ahead-again",
+        "A read that has come to the end of its plan makes room for one that is begun ahead.",
+        _FETCHES,
+        "        if piece.end == fetch.plan.end:",
+        "        if piece.batch is None:",
+        (_AHEAD + "test_the_next_partitions_are_fetched_while_the_first_one_is_read",),
+    ),
+    Guard(
+        "consumer-ahead-memory",
+        "What is fetched ahead takes no more memory than a call may.",
+        _FETCHES,
+        "        left = most_bytes - sum(fetch.ahead_bytes for fetch in self._open.values())",
+        "        left = 1 << 40",
+        (_AHEAD + "test_what_is_fetched_ahead_takes_no_more_than_a_call_may",),
+    ),
+    Guard(
+        "consumer-index-once",
+        "Threads that want the same index at the same time read it once.",
+        "sparklog/log/object_reader.py",
+        "                if coming is None:",
+        "                if True:",
+        ("tests/log/test_index_cache.py::test_two_threads_read_it_once",),
+    ),
+    Guard(
+        "consumer-index-after-fork",
+        "A forked child does not wait for an index that a thread of its parent reads.",
+        "sparklog/log/object_reader.py",
+        "        self._lock, self._coming = Lock(), {}",
+        "        self._lock = Lock()",
+        ("tests/log/test_index_cache.py::test_a_forked_child_does_not_wait_for_a_thread_of_its_parent",),
     ),
 )

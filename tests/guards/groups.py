@@ -284,18 +284,17 @@ GUARDS: Final = (
     Guard(
         "group-start-committed",
         "consume --group begins once where --offset says, not again in every run.",
-        "sparklog/cli/consume.py",
-        "                commit({place: ranges[place][0] for place in new})",
-        "                pass",
+        "sparklog/cli/consume_reading.py",
+        "            self._commit(starts)",
+        "            pass",
         ("tests/cli/test_consume.py::test_a_group_begins_once_where_offset_says_also_if_its_first_run_is_interrupted",),
     ),
     Guard(
         "group-printed-then-committed",
         "consume --group commits only what it has printed.",
-        "sparklog/cli/consume.py",
-        "            table = consumer.poll_table(FOLLOW_WAIT_MS if follow else 0, most)",
-        "            table = consumer.poll_table(FOLLOW_WAIT_MS if follow else 0, most)\n"
-        "            consumer.poll_table(0, 1)",
+        "sparklog/cli/consume_reading.py",
+        "        self._is_at_end = not table.num_rows and not follow",
+        "        self._is_at_end = not table.num_rows and not follow\n        self.consumer.poll_table(0, 1)",
         ("tests/cli/test_consume.py::test_a_group_commits_only_what_it_printed",),
     ),
 )

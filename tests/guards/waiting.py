@@ -158,8 +158,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "waiting-interrupt",
         "An interrupt that Python drops is not lost.",
         "sparklog/cli/consume.py",
-        "            reader.wait()\n            check_interrupts()\n",
-        "            reader.wait()\n",
+        "            sys.stdout.flush()\n            check_interrupts()\n",
+        "            sys.stdout.flush()\n",
         ("tests/faults/test_waiting.py::test_an_interrupt_that_python_drops_still_ends_consume",),
     ),
 )

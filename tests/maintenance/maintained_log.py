@@ -40,7 +40,7 @@ class StandingClock:
     def monotonic_ms(self) -> int:
         return self.at_ms
 
-    def pause(self, duration_ms: float) -> None:
+    def pause(self, duration_ms: float, bell: object = None) -> None:
         self.at_ms += int(duration_ms)
 
 

@@ -87,14 +87,14 @@ def test_other_settings_of_kafka_are_ignored_with_one_warning() -> None:
     )
     assert given.names() == []
     assert given.ignored() == (
-        Ignored("groupIdPrefix", "no consumer group takes part in a read"),
+        Ignored("groupIdPrefix", "a read joins no consumer group; with groupId a stream commits its position to one"),
         Ignored("kafka.group.id", "a setting of Kafka's clients"),
         Ignored("kafka.security.protocol", "a setting of Kafka's clients"),
         Ignored("maxOffsetsPerTrigger", "an option of a stream read"),
     )
     warning = warning_of(given.ignored())
     assert warning is not None
-    assert warning.startswith("options without effect in sparklog: groupIdPrefix (no consumer group takes part")
+    assert warning.startswith("options without effect in sparklog: groupIdPrefix (a read joins no consumer group")
     assert warning_of(()) is None
 
 

@@ -46,7 +46,13 @@ class Consumer:
     As a member of a group it must be called again within `session_timeout_ms`, or the others get its partitions.
     """
 
-    def __init__(self, connection: Connection, group: str | None, options: ConsumerOptions) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        group: str | None,
+        options: ConsumerOptions,
+        when_closed: Callable[[Consumer], object] = lambda consumer: None,
+    ) -> None:
         """Raises InvalidGroupId, InvalidOption."""
         if group is None and options.enable_auto_commit:
             raise InvalidOption("enable_auto_commit: without a group there is nowhere to commit to")
@@ -56,6 +62,7 @@ class Consumer:
         self._reading = Reading(connection, group, options)
         self._in_use = threading.RLock()
         self._owner = Owner("consumer")
+        self._when_closed = when_closed
         self._closed = False
 
     def __enter__(self) -> Consumer:
@@ -121,16 +128,24 @@ class Consumer:
             self._reading.hand_out(read.ends)
             return found
 
-    def poll_table(self, timeout_ms: int = 0, max_records: int | None = None) -> pa.Table:
-        """As `poll`, but as a table with the columns of the read schema, partition by partition; perhaps of no rows.
+    def poll_table(
+        self, timeout_ms: int = 0, max_records: int | None = None, *, columns: Sequence[str] | None = None
+    ) -> pa.Table:
+        """As `poll`, but as a table, partition by partition; perhaps of no rows.
 
-        Without `max_records` only `fetch_max_bytes` limits it.
+        Without `max_records` only `fetch_max_bytes` limits it. It has these `columns` of the read schema, or else all.
+        Only these are decoded; objects are not read at all for what the chain says by itself: topic, partition, offset
+        (but in compacted objects) and timestampType. Raises InvalidInput for an unknown, a repeated or no column.
         """
+        chosen = COLUMNS if columns is None else tuple(columns)
+        schema = read_schema(chosen)
+        if not chosen:
+            raise InvalidInput("columns: wanted at least one, found none")
         most = ALL_RECORDS if max_records is None else max_records
         check_positive("max_records", most)
         with self._alone():
-            read = self._reading.read(timeout_ms, most)
-            table = pa.Table.from_batches([batch for _, _, batch in read.pieces], schema=read_schema(COLUMNS))
+            read = self._reading.read(timeout_ms, most, chosen)
+            table = pa.Table.from_batches([batch for _, _, batch in read.pieces], schema=schema)
             self._reading.hand_out(read.ends)
             return table
 
@@ -243,14 +258,18 @@ class Consumer:
     # ---- its end --------------------------------------------------------------------------------
 
     def wakeup(self) -> None:
-        """From any thread: let the `poll` that waits, or else the next one, raise Wakeup.
+        """From any thread or signal handler: let the `poll` that waits, or else the next one, raise Wakeup at once.
 
-        It takes up to 200 ms to be noticed, and through a coordinator up to `heartbeat_interval_ms`.
+        A `poll` that is reading or committing notices it when that is done.
         """
-        self._reading.woken.set()
+        self._reading.wakeup()
 
     def close(self) -> None:
-        """Commit what was handed out, if it commits by itself, and leave the group. A second call does nothing."""
+        """Commit what was handed out, if it commits by itself, and leave the group. A second call does nothing.
+
+        A consumer is closed by the thread that uses it: in another one, `wakeup` it first and wait for its last call.
+        Raises InvalidInput while another thread is in a call. After any other error it is closed as well.
+        """
         self._close(commits=True)
 
     def _close(self, *, commits: bool) -> None:
@@ -261,6 +280,7 @@ class Consumer:
                 self._reading.end(commits=commits)
             finally:
                 self._closed = True
+                self._when_closed(self)
                 self._reading.commits.close()
 
     # ---- inside ---------------------------------------------------------------------------------
@@ -286,11 +306,10 @@ class Consumer:
         return self.group
 
     def _key(self, place: Place) -> TopicPartition:
-        share = self._reading.positions.share
-        for key, topic in share.items():
-            if (topic, key.partition) == tuple(place):
-                return key
-        has = ", ".join(f"{topic}-{index}" for topic, index in places(share)[:10])
+        key = self._reading.positions.key(place)
+        if key is not None:
+            return key
+        has = ", ".join(f"{topic}-{index}" for topic, index in self.assignment()[:10])
         raise InvalidInput(
             f"wanted a partition of this consumer, found {place!r}; it has {has or 'none: the first poll takes them'}"
         )

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 
 from sparklog.client.connection import Connection
 from sparklog.client.consumer.commits import Commits
-from sparklog.client.consumer.fetches import Fetches
+from sparklog.client.consumer.fetches import COLUMNS, Fetches
 from sparklog.client.consumer.listener import RebalanceListener
 from sparklog.client.consumer.options import ConsumerOptions
 from sparklog.client.consumer.shares import Shares
@@ -22,10 +22,12 @@ from sparklog.core.reading.consumer_positions import AutoOffsetReset, ConsumerPo
 from sparklog.core.reading.positions import Position
 from sparklog.core.state import Partition
 from sparklog.core.types import LeaderEpoch, Offset, TopicPartition
+from sparklog.host.bell import Bell
 
 log = logging.getLogger("sparklog")
 
 NEVER_MS = 1 << 60
+PARTITIONS_AHEAD = 8  # whose first records are fetched while one is read
 
 Batch = tuple[TopicPartition, str, pa.RecordBatch]  # with the name of the topic
 End = tuple[Offset, LeaderEpoch]
@@ -40,7 +42,7 @@ class Fetched:
 
 
 class Reading:
-    """The inside of one consumer, for one thread at a time, but for `woken`."""
+    """The inside of one consumer, for one thread at a time, but for `wakeup`."""
 
     def __init__(self, connection: Connection, group: str | None, options: ConsumerOptions) -> None:
         """Raises InvalidGroupId."""
@@ -49,7 +51,9 @@ class Reading:
         self._shares = Shares(connection, group, options.session_timeout_ms)
         self._auto_commits = group is not None and options.enable_auto_commit is not False
         self._clock = connection.committer.clock
-        self._watch = connection.waiting.watch()
+        self._bell = Bell()
+        self._woken = False
+        self._watch = connection.waiting.watch(bell=self._bell)
         self._fetches = Fetches(connection, fail_on_data_loss=options.fail_on_data_loss)
         self._listener = RebalanceListener()
         self._look_due_ms = 0
@@ -58,7 +62,11 @@ class Reading:
         self.positions = self._new_positions()
         # Reads, seeks, pauses and rebalances so far: what was fetched before one is not handed out after it.
         self.moves = 0
-        self.woken = threading.Event()
+
+    def wakeup(self) -> None:
+        """From any thread or signal handler: let the `read` that waits, or else the next one, raise Wakeup."""
+        self._woken = True
+        self._bell.ring()
 
     # ---- what it reads --------------------------------------------------------------------------
 
@@ -86,8 +94,8 @@ class Reading:
 
     # ---- one round of reading -------------------------------------------------------------------
 
-    def read(self, timeout_ms: int, most_records: int) -> Fetched:
-        """Batches, and the positions behind them. Waits for the first one; nothing when the time is over.
+    def read(self, timeout_ms: int, most_records: int, columns: Sequence[str] = COLUMNS) -> Fetched:
+        """Batches of these columns, and the positions behind them. Waits for the first one, perhaps in vain.
 
         Raises as `Consumer.poll`.
         """
@@ -97,11 +105,11 @@ class Reading:
         has_looked = False
         self.moves += 1
         while True:
-            if self.woken.is_set():
-                self.woken.clear()
+            if self._woken:
+                self._woken = False
                 raise Wakeup("another thread called wakeup of this consumer; poll again to go on")
             self.tend(look=has_looked)
-            found = self._ready(most_records)
+            found = self._ready(most_records, columns)
             if found.pieces:
                 return found
             if not has_looked:
@@ -119,7 +127,7 @@ class Reading:
             self.positions.has_read(key, offset, epoch)
         self.positions.had_turn(ends)
 
-    def _ready(self, most_records: int) -> Fetched:
+    def _ready(self, most_records: int, columns: Sequence[str]) -> Fetched:
         """What can be read now, within the limits. An error comes after the records before it, in the next call."""
         state = self._connection.follower.state
         pieces: list[Batch] = []
@@ -127,9 +135,10 @@ class Reading:
         left, left_bytes = most_records, self._options.fetch_max_bytes
         rest = None
         try:
-            for rest in self.positions.unread(state):
+            for rest, coming in _with_next(self.positions.unread(state), PARTITIONS_AHEAD):
+                self._fetches.begin_ahead(state, coming, most_records, columns, self._options.fetch_max_bytes)
                 while rest.offsets.start < rest.offsets.end and left > 0 and left_bytes > 0:
-                    piece = self._fetches.take(state, rest, left)
+                    piece = self._fetches.take(state, rest, left, columns)
                     ends[rest.key] = piece.end, piece.leader_epoch
                     rest = rest.after(piece.end)
                     if piece.batch is not None:
@@ -156,7 +165,7 @@ class Reading:
         self._watch.wait(wanted, max(1, min(left_ms, due_ms)), stop=self._has_news)
 
     def _has_news(self) -> bool:
-        return self.woken.is_set() or self._shares.is_stale(self.positions.generation)
+        return self._woken or self._shares.is_stale(self.positions.generation)
 
     def _was_removed(self, unread: Unread) -> bool:
         """Whether the newest state no longer has a record at which the consumer would go on."""
@@ -250,3 +259,24 @@ class Reading:
             {} if wanted is None else wanted.sizes(state),
             fail_on_data_loss=self._options.fail_on_data_loss,
         )
+
+
+def _with_next(unread: Iterator[Unread], most: int) -> Iterator[tuple[Unread, Sequence[Unread]]]:
+    """Each of these, and up to `most` that come after it. An error comes after those before it."""
+    coming: deque[Unread] = deque()
+    error: SparklogError | None = None
+    while True:
+        while error is None and len(coming) <= most:
+            try:
+                following = next(unread, None)
+            except SparklogError as raised:
+                error = raised
+                break
+            if following is None:
+                break
+            coming.append(following)
+        if not coming:
+            if error is not None:
+                raise error
+            return
+        yield coming.popleft(), coming

@@ -24,7 +24,7 @@ from sparklog.core.errors import DataLoss, OffsetOutOfRange
 from sparklog.core.groups.membership import CommittedOffset
 from sparklog.core.reading.positions import Position, right_up_to
 from sparklog.core.state import ClusterState, Partition
-from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, TopicId, TopicPartition
+from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, Place, TopicId, TopicPartition
 
 
 class AutoOffsetReset(StrEnum):
@@ -96,6 +96,7 @@ class ConsumerPositions:
         self._known = known
         self._fail_on_data_loss = fail_on_data_loss
         self._held: dict[TopicPartition, _HeldPartition] = {}  # the one that was read longest ago first
+        self._keys: dict[Place, TopicPartition] = {}
 
     # ---- its share ------------------------------------------------------------------------------
 
@@ -117,15 +118,20 @@ class ConsumerPositions:
     def take(self, change: Change) -> None:
         """Give up and take over partitions."""
         for key in change.revoked:
-            del self._held[key]
+            del self._keys[self._held.pop(key).topic, key.partition]
         for key in change.assigned:
             self._held[key] = _HeldPartition(change.share[key])
+            self._keys[change.share[key], key.partition] = key
         self.generation = change.generation
 
     @property
     def share(self) -> dict[TopicPartition, str]:
         """The partitions, with the names of their topics, in ascending order."""
         return {key: self._held[key].topic for key in sorted(self._held)}
+
+    def key(self, place: Place) -> TopicPartition | None:
+        """The partition of its share that callers name like this; None if it is not its own."""
+        return self._keys.get((place[0], place[1]))
 
     # ---- where it goes on -----------------------------------------------------------------------
 
@@ -201,8 +207,10 @@ class ConsumerPositions:
         has read was given up since and `fail_on_data_loss` is true, and as `right_up_to`.
         """
         for key, held in list(self._held.items()):
+            if held.paused or held.offset is None:
+                continue
             partition = state.partitions.get(key)
-            if partition is None or held.paused or held.offset is None:
+            if partition is None:
                 continue
             at = self._checked(state, key, held, held.offset, partition)
             if at < partition.high_watermark:

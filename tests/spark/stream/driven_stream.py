@@ -55,7 +55,7 @@ class HeldClock:
     def monotonic_ms(self) -> int:
         return self.ms
 
-    def pause(self, duration_ms: float) -> None:
+    def pause(self, duration_ms: float, bell: object = None) -> None:
         raise AssertionError("a stream reader waits for nothing")
 
     def wait(self, changed: threading.Condition, longest_ms: int) -> None:

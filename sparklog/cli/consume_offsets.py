@@ -1,0 +1,60 @@
+"""The option --offset of `sparklog consume`: where to start in a partition, and where to stop."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from sparklog.core.errors import InvalidOption, OffsetOutOfRange
+
+if TYPE_CHECKING:
+    from sparklog.client.cluster import Cluster
+    from sparklog.core.state import Partition
+
+_NUMBER = re.compile(r"-?[0-9]{1,40}")  # int() also accepts 1_0 and the digits of other scripts
+
+
+def offsets_to_print(cluster: Cluster, topic: str, partition: Partition, offset: str) -> tuple[int, int | None]:
+    """Where to start in a partition and where to stop (None: at the end of the log).
+
+    Raises InvalidOption, OffsetOutOfRange.
+    """
+    low, high = partition.log_start, partition.high_watermark
+    if offset == "start":
+        return low, None
+    if offset == "end":
+        return high, None
+    if offset.startswith("@"):
+        offsets = [cluster.offset_for_time(topic, partition.partition, at_us) for at_us in times_of(offset[1:])]
+        bounds = [high if at is None else at for at in offsets]
+        return bounds[0], bounds[1] if len(bounds) > 1 else None
+    if _NUMBER.fullmatch(offset) is None:
+        raise InvalidOption(f"--offset: wanted start, end, N, -N or @TIME[:TIME], found {offset!r}")
+    number = int(offset)
+    if offset.startswith("-"):
+        return cluster.offset_of_last(topic, partition.partition, -number), None
+    if not low <= number <= high:
+        raise OffsetOutOfRange(
+            f"{topic}-{partition.partition}: wanted offset {number}, the readable range is [{low}, {high}); "
+            "--partition chooses a partition"
+        )
+    return number, None
+
+
+def times_of(text: str) -> list[int]:
+    """Parse A or A:B into microseconds. ISO times contain colons, so split at the first one with a time on each side.
+
+    Raises InvalidOption, also if B is before A.
+    """
+    from sparklog.options.starting_offsets import parse_timestamp_us
+
+    colons = [index for index, character in enumerate(text) if character == ":"]
+    for times in ([text], *([text[:at], text[at + 1 :]] for at in colons)):
+        try:
+            parsed = [parse_timestamp_us("--offset", time) for time in times]
+        except InvalidOption:
+            continue
+        if parsed[0] > parsed[-1]:
+            raise InvalidOption(f"--offset: wanted @A:B with A not after B, found {text!r}")
+        return parsed
+    return [parse_timestamp_us("--offset @TIME[:TIME]", text)]

@@ -1,0 +1,57 @@
+"""A request to the coordinator that its caller may stop waiting for: a thread of its own waits for the reply."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from sparklog.core.purgatory import Wanted
+from sparklog.host.bell import Bell
+from sparklog.wire.messages import WaitReply
+
+SLACK_MS: Final = 50  # two waits for the same moment read the clock one after the other
+
+
+class AskedCoordinator:
+    """One such request. Its thread is a daemon: a coordinator that hangs keeps no process from ending."""
+
+    def __init__(
+        self, wanted: Wanted, ask: Callable[[], WaitReply | None], bell: Bell, begun_ms: int, until_ms: int
+    ) -> None:
+        """Begin to ask. `bell` is the caller's, and rings when the reply comes, at `until_ms` or soon after."""
+        self._wanted = wanted
+        self.begun_ms = begun_ms
+        self._until_ms = until_ms
+        self._ask = ask
+        self._bell = bell
+        self._is_done = False
+        self._reply: WaitReply | None = None
+        self._error: BaseException | None = None
+        threading.Thread(target=self._run, name="sparklog-wait", daemon=True).start()
+
+    def serves(self, wanted: Wanted, deadline_ms: int) -> bool:
+        """Whether a reply is under way that answers this, in time for a caller who has until then."""
+        return not self._is_done and self._wanted == wanted and self._until_ms <= deadline_ms + SLACK_MS
+
+    def wait(self, stop: Callable[[], bool]) -> bool:
+        """Wait for the reply, or until `stop`, which is asked whenever the bell rings. Whether the reply has come."""
+        while not self._is_done:
+            if stop():
+                return False
+            self._bell.wait()
+        return True
+
+    def reply(self) -> WaitReply | None:
+        """The reply, once it has come. Raises what asking raised."""
+        if self._error is not None:
+            raise self._error
+        return self._reply
+
+    def _run(self) -> None:
+        try:
+            self._reply = self._ask()
+        except BaseException as error:
+            self._error = error
+        self._is_done = True
+        self._bell.ring()
