@@ -87,7 +87,9 @@ def parse_stream_write_options(raw: Mapping[str, str], default_cluster: str | No
             f"{_ASYNC_PROGRESS}: with it, Spark may put other records into a micro-batch that it repeats, so nothing "
             "can be written exactly once: leave it out"
         )
-    return write_options(given, default_cluster, _consumed(given, folded.get(_CHECKPOINT.lower())))
+    checkpoint = folded.get(_CHECKPOINT.lower())
+    options = write_options(given, default_cluster, _consumed(given, checkpoint))
+    return msgspec.structs.replace(options, checkpoint=checkpoint)
 
 
 def _consumed(given: GivenOptions, checkpoint: str | None) -> ConsumedByQuery | None:
@@ -99,7 +101,7 @@ def _consumed(given: GivenOptions, checkpoint: str | None) -> ConsumedByQuery | 
             f"{_CHECKPOINT}: wanted this option of the query beside groupId, found none: the offsets that a "
             "micro-batch was made from are in its checkpoint"
         )
-    return ConsumedByQuery(group, checkpoint)
+    return ConsumedByQuery(group)
 
 
 def _duration_ms(given: GivenOptions, name: str) -> int:

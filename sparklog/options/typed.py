@@ -97,12 +97,14 @@ class ReadOptions(msgspec.Struct, frozen=True):
 class Transaction(msgspec.Struct, frozen=True):
     """`txnAppId` and `txnVersion`: a version not greater than the application's last one adds nothing.
 
-    Of a stream: the ids of the query, of the micro-batch and of the run. Of a batch, `run` is "".
+    Of a stream: the ids of the query, of the micro-batch and of the run, and a digest of what the micro-batch is made
+    of, if that could be read. Of a batch, `run` and `made_of` are "".
     """
 
     app_id: str
     version: int
     run: str = ""
+    made_of: str = ""
 
 
 class ConsumedOffsets(msgspec.Struct, frozen=True):
@@ -113,10 +115,9 @@ class ConsumedOffsets(msgspec.Struct, frozen=True):
 
 
 class ConsumedByQuery(msgspec.Struct, frozen=True):
-    """What a micro-batch was made from is in the checkpoint of its query, at this address. `group` goes on there."""
+    """What a micro-batch was made from is in the checkpoint of its query. `group` goes on there."""
 
     group: str
-    checkpoint: str
 
 
 class WriteOptions(msgspec.Struct, frozen=True):
@@ -124,6 +125,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
 
     If `compression` is None, the topic's `compression.type` is used, else zstd. If `topic` is None, a column names it.
     With `pull`, tasks upload to the leaders' stores only. `consumed`: what is committed together with the rows.
+    `checkpoint`: the address of the query's checkpoint; None for a batch, and if Spark has it from elsewhere.
     """
 
     cluster: str
@@ -137,6 +139,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
     transaction: Transaction | None
     ignored: tuple[Ignored, ...]
     consumed: ConsumedOffsets | ConsumedByQuery | None = None
+    checkpoint: str | None = None
 
     def for_tasks(self) -> WriteOptions:
         """The same without secrets."""

@@ -124,7 +124,7 @@ class BatchWriter(DataSourceArrowWriter):
         transaction = self.options.transaction
         application = None
         if transaction is not None:
-            application = Application(transaction.app_id, transaction.version, transaction.run)
+            application = Application(transaction.app_id, transaction.version, transaction.run, transaction.made_of)
         through_http = is_coordinator(self.options.cluster)  # else the plan has the path as an absolute one
         connection = shared(self.options.cluster if through_http else plan.places.cluster, self.options.storage)
         connection.check_chain(plan.chain_id)

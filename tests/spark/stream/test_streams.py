@@ -110,6 +110,15 @@ def test_a_stream_goes_through_two_topics_exactly_once_over_a_restart_and_a_repl
     assert values(cluster, "odd")[-1] == b"11"
     assert _runs(cluster, first.id) == [str(later.runId), str(first.runId)]
 
+    # The checkpoint comes from a backup that lacks the last micro-batch: planned again, it has other records.
+    for folder in ("offsets", "commits"):
+        for file in (tmp_path / "checkpoint" / folder).glob("*2*"):
+            file.unlink()
+    send(cluster, "in", 1, 5)
+    with pytest.raises(StreamingQueryException, match=r"OUT_OF_ORDER_SEQUENCE_NUMBER: version 2 .* something else now"):
+        sink(parted)
+    assert values(cluster, "even")[-1] == b"10"
+
 
 def _writes(cluster: Cluster, query_id: object) -> list[tuple[str, Any]]:
     state = cluster.connection.follower.catch_up().state
