@@ -26,6 +26,11 @@ from sparklog.core.records import ApplicationsForgotten, Record
 from sparklog.core.state import ClusterState
 
 MOST_RUNS: Final = 32
+_SET_BACK: Final = (
+    "its records may be others than those that are written, because the checkpoint of the query was set back, or there "
+    "is a copy of it that another query uses: begin with a new checkpoint, from offsets that you know to be right; a "
+    "job gives new rows the next version"
+)
 
 
 def old_applications(state: ClusterState, before_ms: int, app_ids: Collection[str] | None = None) -> list[Application]:
@@ -41,7 +46,8 @@ def check_run(state: ClusterState, application: Application) -> None:
     """Refuse a run that may not write: InvalidProducerEpoch if another run of the application has written since.
 
     A run begins with the last version or the one after it. An older version is not taken for a repeat, because it may
-    have other records (OutOfOrderSequence), and neither is the last one if it is made of something else.
+    have other records (OutOfOrderSequence), and neither is the last one if it is made of something else. Both count for
+    a version without a run, too, if it says what it is made of.
     """
     known = state.applications.get(application.app_id)
     if known is not None and application.run in known.runs[1:]:
@@ -50,20 +56,18 @@ def check_run(state: ClusterState, application: Application) -> None:
             f"{known.runs[0]} has written version {known.version} since: two runs of one query are active, and the "
             "newer one goes on"
         )
-    if known is not None and application.run and known.lost is None and application.version < known.version:
+    if known is None or known.lost is not None:
+        return
+    if (application.run or application.made_of) and application.version < known.version:
         raise OutOfOrderSequence(
             f"wanted version {known.version} of {application.app_id} again, or the next one, found version "
-            f"{application.version}: the checkpoint of the query was set back, and its records may be others than "
-            "those that are written: begin with a new checkpoint, from offsets that you know to be right"
+            f"{application.version}: {_SET_BACK}"
         )
-    written = None if known is None or known.lost is not None else known.result.application
+    written = known.result.application
     if written is not None and application.version == written.version and _is_other(application, written):
-        assert known is not None
         raise OutOfOrderSequence(
             f"version {application.version} of {application.app_id} was written in entry {known.result.n}, and is made "
-            "of something else now: the checkpoint of the query was set back, or there is a copy of it that another "
-            "query uses: nothing of this version is written now; begin with a new checkpoint, from offsets that you "
-            "know to be right"
+            f"of something else now: {_SET_BACK}"
         )
 
 

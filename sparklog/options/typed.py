@@ -98,7 +98,7 @@ class Transaction(msgspec.Struct, frozen=True):
     """`txnAppId` and `txnVersion`: a version not greater than the application's last one adds nothing.
 
     Of a stream: the ids of the query, of the micro-batch and of the run, and a digest of what the micro-batch is made
-    of, if that could be read. Of a batch, `run` and `made_of` are "".
+    of, if that could be read. Of a batch, `run` is "", and `made_of` is the option `txnDigest`.
     """
 
     app_id: str
@@ -329,12 +329,14 @@ def _write_name(given: GivenOptions, option: str) -> str | None:
 
 def _transaction(given: GivenOptions) -> Transaction | None:
     app_id, version = _write_name(given, "txnAppId"), given.optional_integer("txnVersion")
-    if app_id is None and version is None:
+    made_of = _write_name(given, "txnDigest")
+    if app_id is None and version is None and made_of is None:
         return None
     if app_id is None or version is None:
-        present, missing = ("txnVersion", "txnAppId") if app_id is None else ("txnAppId", "txnVersion")
+        missing = "txnAppId" if app_id is None else "txnVersion"
+        present = "txnAppId" if app_id is not None else "txnDigest" if version is None else "txnVersion"
         raise InvalidOption(f"{missing}: wanted txnAppId and txnVersion together, found only {present}")
-    return Transaction(app_id, version)
+    return Transaction(app_id, version, made_of=made_of or "")
 
 
 def _acks(given: GivenOptions, transaction: Transaction | None) -> Acks:

@@ -6,22 +6,32 @@ The query's id, with the group and the topic, is the write's `txnAppId`, and the
 so a micro-batch that Spark repeats adds nothing, and one function may write to several topics. The offsets come from
 the rows themselves: behind the last row of each partition. So what the group has consumed is exactly what the output
 was made from, also if the query had a filter before.
+
+What a micro-batch is made of is in the query's log of offsets, a digest of which goes with the write: a micro-batch
+that is planned again under an old number is refused, because it is no repeat.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Any, Final
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from sparklog.core.errors import InvalidInput
-from sparklog.spark.stream_writer import QUERY_ID
+from sparklog.spark.offset_log import digest_of, logged_if_readable
+from sparklog.spark.stream_writer import QUERY_ID, RUN_ID
 
 _PLACE: Final = ("topic", "partition", "offset")
+
+# By application: the run and micro-batch that it wrote last in this process, by which function, and of which rows.
+_CALLS: Final[dict[str, tuple[str, int, object, int]]] = {}
+
+log = logging.getLogger("sparklog")
 
 
 class ExactlyOnce:
@@ -48,15 +58,38 @@ class ExactlyOnce:
                 f"{' and no '.join(missing)}: let foreachBatch have the rows of the source as they are"
             )
         app_id = self.app_id or " ".join([_query_of(batch), self.group, *self._topic()])
+        self._check_only_one(batch, batch_id, app_id)
+        digest = _digest_of(batch, batch_id)
         batch.persist()  # it is used twice, and read once
         try:
             writer = self.transform(batch).write.format("sparklog").mode("append").options(**self.options)
             consumed = _consumed(batch)
             if consumed:
                 writer = writer.option("groupId", self.group).option("consumedOffsets", json.dumps(consumed))
+            if digest is not None:
+                writer = writer.option("txnDigest", digest)
             writer.option("txnAppId", app_id).option("txnVersion", str(batch_id)).save()
         finally:
             batch.unpersist()
+
+    def _check_only_one(self, batch: DataFrame, batch_id: int, app_id: str) -> None:
+        """Refuse a second write of a micro-batch in one run: it would be taken for a repeat, and add nothing.
+
+        The same call again is a repeat, and harmless. Without a run (under Spark Connect, in another thread) nobody can
+        tell whether it is one.
+        """
+        run = _local_property(batch, RUN_ID)
+        if run is None:
+            return
+        call = (run, batch_id, self, batch.semanticHash())
+        before = _CALLS.get(app_id)
+        if before is not None and before[:2] == call[:2] and before[2:] != call[2:]:
+            raise InvalidInput(
+                f"micro-batch {batch_id} of {app_id} has been written in this run, from other rows or by another "
+                "exactly_once: a second write adds nothing, as it is taken for a repeat: give each exactly_once an "
+                "app_id of its own, and call it once with all rows"
+            )
+        _CALLS[app_id] = call
 
     def _topic(self) -> list[str]:
         return [text for name, text in self.options.items() if name.lower() == "topic"]
@@ -72,11 +105,42 @@ def _consumed(batch: DataFrame) -> dict[str, dict[str, int]]:
 
 def _query_of(batch: DataFrame) -> str:
     try:
-        query_id = batch.sparkSession.sparkContext.getLocalProperty(QUERY_ID)
+        context = batch.sparkSession.sparkContext
     except (PySparkException, AttributeError) as error:
         raise InvalidInput(
             "under Spark Connect nobody says which query this is: give exactly_once an app_id"
         ) from error
+    query_id = context.getLocalProperty(QUERY_ID)
     if query_id is None:
-        raise InvalidInput("wanted to be called by foreachBatch of a streaming query, found no query: give an app_id")
+        raise InvalidInput(
+            "wanted to be called by foreachBatch of a streaming query, in its thread, found no query: give an app_id"
+        )
     return query_id
+
+
+def _local_property(batch: DataFrame, name: str) -> str | None:
+    """What Spark says of the query in this thread; None under Connect, where nobody does."""
+    try:
+        return batch.sparkSession.sparkContext.getLocalProperty(name)
+    except (PySparkException, AttributeError):
+        return None
+
+
+def _digest_of(batch: DataFrame, batch_id: int) -> str | None:
+    """A digest of what the micro-batch is made of; None if nobody says where the checkpoint is, or it can't be read.
+
+    Python has no call for the address of a running query's checkpoint, so the JVM is asked.
+    """
+    query_id = _local_property(batch, QUERY_ID)
+    if query_id is None:
+        return None
+    session: Any = batch.sparkSession
+    try:
+        running = session._jsparkSession.sharedState().activeStreamingQueries()
+        query = running.get(session._jvm.java.util.UUID.fromString(query_id))
+        checkpoint: str = query.resolvedCheckpointRoot()
+    except Exception as error:  # another version of Spark: the micro-batch is written without
+        log.debug("Spark does not say where the checkpoint of query %s is: %s", query_id, error)
+        return None
+    logged = logged_if_readable(checkpoint, query_id, batch_id)
+    return None if logged is None else digest_of(logged)

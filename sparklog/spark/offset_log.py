@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
@@ -27,6 +28,9 @@ from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import open_store
 
 _VERSIONS: Final = ("v1", "v2")
+_UNREADABLE: Final[set[str]] = set()  # checkpoints that this process could not read: it does not try again
+
+log = logging.getLogger("sparklog")
 
 
 def open_checkpoint(url: str) -> ObjectStore:
@@ -49,6 +53,23 @@ def logged_offsets(checkpoint: ObjectStore, query_id: str, batch_id: int) -> byt
     if _query_in(written) != query_id:
         raise InvalidInput(f"wanted the checkpoint of query {query_id}, found {shown(written)} in {checkpoint.url}")
     return _read(checkpoint, f"offsets/{batch_id}", query_id, batch_id)
+
+
+def logged_if_readable(url: str, query_id: str, batch_id: int) -> bytes | None:
+    """The same, for those who can do without: None if the checkpoint can't be read here. Warns of each one once."""
+    if url in _UNREADABLE:
+        return None
+    try:
+        return logged_offsets(open_checkpoint(url), query_id, batch_id)
+    except Exception as error:  # whatever a store or its library raises: the micro-batch is written without
+        _UNREADABLE.add(url)
+        log.warning(
+            "the checkpoint %s can't be read here, so nobody notices if it is set back by one micro-batch, or if a "
+            "copy of it is in use: %s",
+            url,
+            error,
+        )
+        return None
 
 
 def digest_of(logged: bytes) -> str:

@@ -35,7 +35,7 @@ from sparklog.log.records_schema import left_out_warning
 from sparklog.options.given import warning_of
 from sparklog.options.typed import ConsumedByQuery, Transaction, WriteOptions
 from sparklog.spark.batch_writer import BatchWriter, TaskMessage, planned_write
-from sparklog.spark.offset_log import digest_of, ends_of, logged_offsets, open_checkpoint
+from sparklog.spark.offset_log import digest_of, ends_of, logged_if_readable, logged_offsets, open_checkpoint
 from sparklog.storage.object_store import ObjectStore
 
 QUERY_ID = "sql.streaming.queryId"  # local properties that Spark gives the tasks of a micro-batch
@@ -43,7 +43,6 @@ BATCH_ID = "streaming.sql.batchId"
 RUN_ID = "spark.jobGroup.id"
 
 _SAID: Final[set[str]] = set()  # warnings of this process: every micro-batch of a query has the same ones
-_UNREADABLE: Final[set[str]] = set()  # checkpoints that this process could not read: it does not try again
 
 log = logging.getLogger("sparklog")
 
@@ -133,22 +132,11 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
     def _logged_offsets(self, query_id: str, batch_id: int) -> bytes | None:
         """The micro-batch in the offset log of the query. None if the log can't be read, and no group needs it."""
-        checkpoint = self.options.checkpoint
         if isinstance(self.options.consumed, ConsumedByQuery):
             return logged_offsets(_checkpoint_of(self.options), query_id, batch_id)
-        if checkpoint is None or checkpoint in _UNREADABLE:
+        if self.options.checkpoint is None:
             return None
-        try:
-            return logged_offsets(_checkpoint_of(self.options), query_id, batch_id)
-        except Exception as error:  # whatever a store or its library raises: the micro-batch can do without
-            _UNREADABLE.add(checkpoint)
-            log.warning(
-                "the checkpoint %s can't be read here, so nobody notices if it is set back by one micro-batch, or if "
-                "a copy of it is in use: %s",
-                checkpoint,
-                error,
-            )
-            return None
+        return logged_if_readable(self.options.checkpoint, query_id, batch_id)
 
     def _consumed(self, transaction: Transaction, logged: bytes | None) -> CommitOffsets | None:
         """What the micro-batch was made from, to be committed with it. Raises as `ends_of`."""

@@ -64,7 +64,7 @@ def test_spark_may_not_track_its_progress_on_the_side() -> None:
     assert parse_stream_write_options({**given, "asyncprogresstrackingenabled": "false"}).ignored == ()
 
 
-@pytest.mark.parametrize("option", ["txnAppId", "txnVersion"])
+@pytest.mark.parametrize("option", ["txnAppId", "txnVersion", "txnDigest"])
 def test_a_stream_has_an_identity_of_its_own(option: str) -> None:
     with pytest.raises(InvalidOption, match=f"{option}: a micro-batch is identified by its query and its number"):
         parse_stream_write_options({"cluster": "/c", "topic": "t", option: "1"})

@@ -268,6 +268,22 @@ def test_records_that_retention_took_before_they_were_read_fail_or_are_left_out(
     assert query.trigger() == [("t", 0, 3), ("t", 0, 4)]
 
 
+def test_a_position_beyond_the_log_is_noticed_and_does_not_wait_until_the_log_is_there(log: Cluster) -> None:
+    send(log, "t", 0, 5)
+    query = stream()
+    assert len(query.trigger() or ()) == 5
+    query.stop()
+    query.offsets[-1] = query.offsets[-1].replace('"0": 5', '"0": 500')
+    send(log, "t", 0, 2)
+    with pytest.raises(DataLoss, match="t-0: the stream is at offset 500, the log ends at 7"):
+        query.trigger()
+    query.stop()
+    query.options["failOnDataLoss"] = "false"
+    assert query.trigger() == [], "what is there may have been read"
+    send(log, "t", 0, 1)
+    assert query.trigger() == [("t", 0, 7)]
+
+
 def test_a_new_partition_whose_first_records_are_gone_is_noticed(log: Cluster) -> None:
     query = stream(subscribePattern=".*", startingOffsets="latest")
     assert query.trigger() == []

@@ -154,22 +154,30 @@ def test_a_running_query_sees_new_partitions_and_all_columns_are_exact(
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize(("mode", "wanted"), [("update", [b"3", b"3", b"5"]), ("complete", [b"3", b"3", b"3", b"5"])])
-def test_every_output_mode_appends_its_rows(
-    cluster: Cluster, stream: Stream, tmp_path: Path, mode: str, wanted: list[bytes]
+def test_output_mode_complete_appends_its_rows_and_spark_refuses_update(
+    cluster: Cluster, stream: Stream, tmp_path: Path
 ) -> None:
     """The connector's cases with an aggregation: how many records each partition has."""
     for topic in ("in", "out"):
         cluster.create_topic(topic, partitions=2)
-    counts = stream().groupBy("partition").count().selectExpr("cast(count as string) as value")
-    query = counts.writeStream.format("sparklog").option("cluster", cluster.connection.url).option("topic", "out")
-    query = query.option("checkpointLocation", str(tmp_path / "checkpoint")).outputMode(mode)
     for partition, count in ((0, 3), (1, 3)):
         send(cluster, "in", partition, count)
-    query.trigger(availableNow=True).start().awaitTermination()
+
+    def run(mode: str) -> StreamingQuery:
+        counts = stream().groupBy("partition").count().selectExpr("cast(count as string) as value")
+        query = counts.writeStream.format("sparklog").option("cluster", cluster.connection.url).option("topic", "out")
+        query = query.option("checkpointLocation", str(tmp_path / mode)).outputMode(mode)
+        started = query.trigger(availableNow=True).start()
+        started.awaitTermination()
+        return started
+
+    first = run("complete")
+    assert sum(progress["sink"]["numOutputRows"] for progress in first.recentProgress) == 2
     send(cluster, "in", 0, 2)
-    query.trigger(availableNow=True).start().awaitTermination()
-    assert sorted(values(cluster, "out", 0) + values(cluster, "out", 1)) == wanted
+    run("complete")
+    assert sorted(values(cluster, "out", 0) + values(cluster, "out", 1)) == [b"3", b"3", b"3", b"5"]
+    with pytest.raises(StreamingQueryException, match="sparklog does not support Update mode"):
+        run("update")
 
 
 def test_the_page_of_streams(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
@@ -183,6 +191,9 @@ def test_the_page_of_streams(spark: SparkSession, cluster: Cluster, tmp_path: Pa
     exec(script, {"spark": spark})
     assert [values(cluster, topic) for topic in topics] == [[b"A", b"B"]] * 3
     assert cluster.groups() == ["shouting", "shouting-by-hand"]
+    applications = cluster.connection.follower.catch_up().state.applications.values()
+    digests = [known.result.application.made_of for known in applications if known.result.application is not None]
+    assert len(set(digests) - {""}) == 3, "each query says what its last micro-batch was made of"
     assert cluster.describe_group("shouting").lag == cluster.describe_group("shouting-by-hand").lag == 0
     checkpoint = (tmp_path / "checkpoint" / "offsets" / "0").read_text().splitlines()[-1]
     shown = re.findall(r"```json\n(.*?)```", page, re.DOTALL)[0]
