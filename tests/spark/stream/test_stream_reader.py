@@ -197,6 +197,27 @@ def test_available_now_ends_if_partitions_of_its_target_vanish(log: Cluster) -> 
     assert query.rest() == [4]
 
 
+@pytest.mark.parametrize(("partitions", "records"), [(2, 8), (3, 5)])
+def test_available_now_fails_if_a_topic_of_its_target_is_another_one(
+    log: Cluster, partitions: int, records: int
+) -> None:
+    send(log, "t", 0, 8)
+    for fails in ("true", "false"):
+        query = stream(maxOffsetsPerTrigger=4, failOnDataLoss=fails)
+        query.available_now = True
+        assert partition_counts(query.trigger()) == [4, 0, 0]
+        log.delete_topic("t")
+        log.create_topic("t", partitions=partitions)
+        send(log, "t", 0, records)
+        if fails == "true":
+            with pytest.raises(
+                DataLoss, match="t-0: the stream is at offset 4, the topic was deleted and created again"
+            ):
+                query.trigger()
+        else:
+            assert query.rest() == [0], "the other topic is no part of the target"
+
+
 def test_available_now_ends_if_retention_overtakes_its_target(log: Cluster) -> None:
     send(log, "t", 0, 8)
     send(log, "t", 1, 8)

@@ -84,6 +84,7 @@ def test_a_stream_goes_through_two_topics_exactly_once_over_a_restart_and_a_repl
     )
     first = sink(parted)
     assert rows_of(first) == [20, 20]
+    assert [progress["sink"]["numOutputRows"] for progress in first.recentProgress] == [20, 20]
     assert _offsets(first.recentProgress[0], "latestOffset") == {"in": {"0": 30, "1": 10}}
     wanted = {
         topic: sorted(str(n).encode() for size in (30, 10) for n in range(begin, size, 2))
@@ -178,6 +179,40 @@ def test_output_mode_complete_appends_its_rows_and_spark_refuses_update(
     assert sorted(values(cluster, "out", 0) + values(cluster, "out", 1)) == [b"3", b"3", b"3", b"5"]
     with pytest.raises(StreamingQueryException, match="sparklog does not support Update mode"):
         run("update")
+
+
+@pytest.mark.campaign
+def test_a_union_a_join_and_a_watermark_read_each_record_once_for_each_side(
+    cluster: Cluster, stream: Stream, tmp_path: Path
+) -> None:
+    for topic in ("in", "quiet", "union", "joined", "counted"):
+        cluster.create_topic(topic, partitions=1)
+    send(cluster, "in", 0, 3)
+    send(cluster, "quiet", 0, 1)
+    source, quiet = stream(), stream(subscribe="quiet")
+    windows = source.withWatermark("timestamp", "10 seconds").groupBy(f.window("timestamp", "100000 days")).count()
+    dataframes = {
+        "union": source.select("value").union(quiet.select("value")),
+        "joined": source.alias("a").join(source.alias("b"), f.expr("a.offset = b.offset")).select("a.value"),
+        "counted": windows.selectExpr("cast(count as string) as value"),
+    }
+
+    def run(topic: str) -> list[int]:
+        query = dataframes[topic].writeStream.format("sparklog").option("cluster", cluster.connection.url)
+        query = query.option("topic", topic).option("checkpointLocation", str(tmp_path / topic))
+        query = query.outputMode("complete" if topic == "counted" else "append")
+        started = query.trigger(availableNow=True).start()
+        started.awaitTermination()
+        return rows_of(started)
+
+    assert [run(topic) for topic in dataframes] == [[4], [6], [3]]
+    assert sorted(values(cluster, "union")) == [b"0", b"0", b"1", b"2"]
+    assert sorted(values(cluster, "joined")) == [b"0", b"1", b"2"]
+    send(cluster, "in", 0, 2)
+    assert [run(topic) for topic in dataframes] == [[2], [4], [2]]
+    assert sorted(values(cluster, "union")) == [b"0", b"0", b"1", b"2", b"3", b"4"]
+    assert sorted(values(cluster, "joined")) == [b"0", b"1", b"2", b"3", b"4"]
+    assert values(cluster, "counted")[-1] == b"5"
 
 
 def test_the_page_of_streams(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
