@@ -278,8 +278,8 @@ GUARDS: Final = (
         "consumed-of-this-cluster",
         "Positions in another cluster are not committed in this one.",
         "sparklog/spark/offset_log.py",
-        " if positions.chain_id == chain_id\n",
-        "\n",
+        " if positions.chain_id == chain_id]",
+        "]",
         ("tests/spark/stream/test_offset_log.py::test_a_micro_batch_ends_where_the_sources_of_its_cluster_do",),
     ),
     Guard(

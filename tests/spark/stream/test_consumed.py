@@ -96,5 +96,7 @@ def test_with_another_sink_the_group_follows_the_checkpoint(filled: Cluster, str
 def test_a_batch_without_places_is_refused(spark: SparkSession) -> None:
     with pytest.raises(InvalidInput, match="found no topic and no partition and no offset"):
         exactly_once(shouted, group=GROUP, topic="out")(spark.range(1), 0)
-    with pytest.raises(InvalidInput, match="wanted to be called by foreachBatch of a streaming query, found no query"):
+    with pytest.raises(
+        InvalidInput, match="wanted to be called by foreachBatch of a streaming query, in its thread, found no query"
+    ):
         exactly_once(shouted, group=GROUP)(spark.sql("select 't' topic, 0 partition, 5L offset"), 0)
