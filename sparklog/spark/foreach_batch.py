@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
@@ -24,7 +24,7 @@ from pyspark.sql import functions as f
 
 from sparklog.core.errors import InvalidInput
 from sparklog.spark.offset_log import digest_of, logged_if_readable
-from sparklog.spark.stream_writer import QUERY_ID, RUN_ID
+from sparklog.spark.stream_writer import QUERY_ID
 
 _PLACE: Final = ("topic", "partition", "offset")
 
@@ -32,6 +32,12 @@ _PLACE: Final = ("topic", "partition", "offset")
 _CALLS: Final[dict[str, tuple[str, int, object, int]]] = {}
 
 log = logging.getLogger("sparklog")
+
+
+class _RunningQuery(NamedTuple):
+    query_id: str
+    run_id: str
+    checkpoint: str
 
 
 class ExactlyOnce:
@@ -58,30 +64,29 @@ class ExactlyOnce:
                 f"{' and no '.join(missing)}: let foreachBatch have the rows of the source as they are"
             )
         app_id = self.app_id or " ".join([_query_of(batch), self.group, *self._topic()])
-        self._check_only_one(batch, batch_id, app_id)
-        digest = _digest_of(batch, batch_id)
+        running = _running_query(batch)
+        logged = None
+        if running is not None:
+            self._check_only_one(batch, batch_id, app_id, running.run_id)
+            logged = logged_if_readable(running.checkpoint, running.query_id, batch_id)
         batch.persist()  # it is used twice, and read once
         try:
             writer = self.transform(batch).write.format("sparklog").mode("append").options(**self.options)
             consumed = _consumed(batch)
             if consumed:
                 writer = writer.option("groupId", self.group).option("consumedOffsets", json.dumps(consumed))
-            if digest is not None:
-                writer = writer.option("txnDigest", digest)
+            if logged is not None:
+                writer = writer.option("txnDigest", digest_of(logged))
             writer.option("txnAppId", app_id).option("txnVersion", str(batch_id)).save()
         finally:
             batch.unpersist()
 
-    def _check_only_one(self, batch: DataFrame, batch_id: int, app_id: str) -> None:
+    def _check_only_one(self, batch: DataFrame, batch_id: int, app_id: str, run_id: str) -> None:
         """Refuse a second write of a micro-batch in one run: it would be taken for a repeat, and add nothing.
 
-        The same call again is a repeat, and harmless. Without a run (under Spark Connect, in another thread) nobody can
-        tell whether it is one.
+        The same call again is a repeat, and harmless.
         """
-        run = _local_property(batch, RUN_ID)
-        if run is None:
-            return
-        call = (run, batch_id, self, batch.semanticHash())
+        call = (run_id, batch_id, self, batch.semanticHash())
         before = _CALLS.get(app_id)
         if before is not None and before[:2] == call[:2] and before[2:] != call[2:]:
             raise InvalidInput(
@@ -118,29 +123,17 @@ def _query_of(batch: DataFrame) -> str:
     return query_id
 
 
-def _local_property(batch: DataFrame, name: str) -> str | None:
-    """What Spark says of the query in this thread; None under Connect, where nobody does."""
-    try:
-        return batch.sparkSession.sparkContext.getLocalProperty(name)
-    except (PySparkException, AttributeError):
-        return None
+def _running_query(batch: DataFrame) -> _RunningQuery | None:
+    """The query that this thread works for; None under Connect, in a thread of the user, or if Spark does not say it.
 
-
-def _digest_of(batch: DataFrame, batch_id: int) -> str | None:
-    """A digest of what the micro-batch is made of; None if nobody says where the checkpoint is, or it can't be read.
-
-    Python has no call for the address of a running query's checkpoint, so the JVM is asked.
+    Python has no call for the run and the checkpoint of a query in `foreachBatch`, so the JVM is asked.
     """
-    query_id = _local_property(batch, QUERY_ID)
-    if query_id is None:
-        return None
     session: Any = batch.sparkSession
     try:
-        running = session._jsparkSession.sharedState().activeStreamingQueries()
-        query = running.get(session._jvm.java.util.UUID.fromString(query_id))
-        checkpoint: str = query.resolvedCheckpointRoot()
-    except Exception as error:  # another version of Spark: the micro-batch is written without
-        log.debug("Spark does not say where the checkpoint of query %s is: %s", query_id, error)
+        query_id: str = session.sparkContext.getLocalProperty(QUERY_ID)
+        queries = session._jsparkSession.sharedState().activeStreamingQueries()
+        query = queries.get(session._jvm.java.util.UUID.fromString(query_id))
+        return _RunningQuery(query_id, query.runId().toString(), query.resolvedCheckpointRoot())
+    except Exception as error:  # whatever Python and the JVM raise: the micro-batch is written without
+        log.debug("Spark does not say which query this is, and where its checkpoint is: %s", error)
         return None
-    logged = logged_if_readable(checkpoint, query_id, batch_id)
-    return None if logged is None else digest_of(logged)

@@ -17,13 +17,14 @@ COLUMNS = ["topic", "partition", "offset", "value"]
 def query(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(foreach_batch, "_query_of", lambda batch: "query-1")
     monkeypatch.setattr(foreach_batch, "_consumed", lambda batch: {})
-    monkeypatch.setattr(foreach_batch, "_digest_of", lambda batch, batch_id: None)
+    monkeypatch.setattr(foreach_batch, "_running_query", lambda batch: batch.running)
+    monkeypatch.setattr(foreach_batch, "logged_if_readable", lambda *_: None)
     monkeypatch.setattr(foreach_batch, "_CALLS", {})
 
 
 def app_id(**given: Any) -> str:
     """The `txnAppId` of a write."""
-    batch, written = MagicMock(columns=COLUMNS), MagicMock()
+    batch, written = MagicMock(columns=COLUMNS, running=None), MagicMock()
     writer = written.write.format.return_value.mode.return_value.options.return_value
     exactly_once(lambda rows: written, **given)(batch, 7)
     (name, found), (version, number) = writer.option.call_args.args, writer.option.return_value.option.call_args.args
@@ -43,9 +44,9 @@ def test_two_writes_of_one_query_are_not_taken_for_repeats_of_each_other() -> No
 
 def call(writer: Any, run: str | None, batch_id: int, rows: int) -> None:
     """One call of foreachBatch; `rows` are told apart by their number."""
-    batch = MagicMock(columns=COLUMNS)
+    running = None if run is None else foreach_batch._RunningQuery("query-1", run, "/checkpoint")
+    batch = MagicMock(columns=COLUMNS, running=running)
     batch.semanticHash.return_value = rows
-    batch.sparkSession.sparkContext.getLocalProperty.return_value = run
     writer(batch, batch_id)
 
 
