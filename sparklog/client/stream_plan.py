@@ -58,7 +58,8 @@ def next_positions(
 ) -> StreamPositions:
     """Where a micro-batch from `start` on ends, if it takes as much of what there is up to `newest` as it may.
 
-    A partition where nothing is to be read keeps its position as it is.
+    A partition where nothing is to be read keeps its position as it is. If the position is beyond the log's end, which
+    `losses_at` reports, the stream goes on at the end.
     """
     unread = {place: _unread(state, start, place, end) for place, end in newest.at.items()}
     ends = {place: offsets.end for place, offsets in unread.items()}
@@ -74,7 +75,8 @@ def next_positions(
     for place, position in newest.at.items():
         known = start.at.get(place)
         is_same = known is not None and known.topic_id == position.topic_id
-        if known is not None and is_same and ends[place] <= known.offset:
+        is_beyond = known is not None and known.offset > _log_end(state, position)
+        if known is not None and is_same and ends[place] <= known.offset and not is_beyond:
             at[place] = known
         else:
             at[place] = _moved(position, ends[place])
@@ -134,9 +136,11 @@ def losses_at(state: ClusterState, start: StreamPositions, newest: StreamPositio
                 f"{name}: the stream has read up to {position.offset}, and an unclean election gave up records from "
                 f"{right} on: what was made of them is not in the log"
             )
-        log_start = _partition(state, position).log_start
+        log_start, log_end = _partition(state, position).log_start, _log_end(state, position)
         if position.offset < log_start:
             losses.append(f"{name}: the stream is at offset {position.offset}, the log starts at {log_start}")
+        if position.offset > log_end:
+            losses.append(f"{name}: the stream is at offset {position.offset}, the log ends at {log_end}")
     for place, position in sorted(newest.at.items()):
         log_start = _partition(state, position).log_start
         if place not in start.at and log_start > NEW_PARTITION_STARTS:
@@ -197,7 +201,7 @@ def _begin(start: StreamPositions, place: Place, end: Position) -> Offset:
 
 def _unread(state: ClusterState, start: StreamPositions, place: Place, end: Position) -> OffsetRange:
     """What of a partition is new up to `end`; nothing if the stream, or the log start, is beyond it."""
-    begin = max(_begin(start, place, end), _partition(state, end).log_start)
+    begin = max(min(_begin(start, place, end), _log_end(state, end)), _partition(state, end).log_start)
     return OffsetRange(begin, max(begin, end.offset))
 
 
@@ -207,6 +211,11 @@ def _moved(position: Position, offset: Offset) -> Position:
 
 def _partition(state: ClusterState, position: Position) -> Partition:
     return state.partitions[_key(position)]
+
+
+def _log_end(state: ClusterState, position: Position) -> Offset:
+    """The offset that the next record gets, also if it is not visible yet: no reader can have come further."""
+    return _partition(state, position).replication.next_offset
 
 
 def _key(position: Position) -> TopicPartition:

@@ -6,7 +6,8 @@ nothing more, not even what was its turn. Runs have no order of their own (Spark
 is the chain. The newest 32 runs are remembered. An older one that is still alive is at a version written long ago.
 
 Spark repeats the last micro-batch at most, with the same records. So a version below the last is no repeat: somebody
-has set the checkpoint back.
+has set the checkpoint back. Nor is the last version one if it is made of something else than what is written: then the
+checkpoint was set back by one micro-batch, or a copy of it is in use. Taken for a repeat, its records would be missing.
 
 Only an operator's command forgets an application.
 A forgotten application may write its old versions again, so a job that is rerun after that writes its rows twice.
@@ -25,6 +26,11 @@ from sparklog.core.records import ApplicationsForgotten, Record
 from sparklog.core.state import ClusterState
 
 MOST_RUNS: Final = 32
+_SET_BACK: Final = (
+    "its records may be others than those that are written, because the checkpoint of the query was set back, or there "
+    "is a copy of it that another query uses: begin with a new checkpoint, from offsets that you know to be right; a "
+    "job gives new rows the next version"
+)
 
 
 def old_applications(state: ClusterState, before_ms: int, app_ids: Collection[str] | None = None) -> list[Application]:
@@ -40,7 +46,8 @@ def check_run(state: ClusterState, application: Application) -> None:
     """Refuse a run that may not write: InvalidProducerEpoch if another run of the application has written since.
 
     A run begins with the last version or the one after it. An older version is not taken for a repeat, because it may
-    have other records (OutOfOrderSequence).
+    have other records (OutOfOrderSequence), and neither is the last one if it is made of something else. Both count for
+    a version without a run, too, if it says what it is made of.
     """
     known = state.applications.get(application.app_id)
     if known is not None and application.run in known.runs[1:]:
@@ -49,12 +56,24 @@ def check_run(state: ClusterState, application: Application) -> None:
             f"{known.runs[0]} has written version {known.version} since: two runs of one query are active, and the "
             "newer one goes on"
         )
-    if known is not None and application.run and known.lost is None and application.version < known.version:
+    if known is None or known.lost is not None:
+        return
+    if (application.run or application.made_of) and application.version < known.version:
         raise OutOfOrderSequence(
             f"wanted version {known.version} of {application.app_id} again, or the next one, found version "
-            f"{application.version}: the checkpoint of the query was set back, and its records may be others than "
-            "those that are written: begin with a new checkpoint, from offsets that you know to be right"
+            f"{application.version}: {_SET_BACK}"
         )
+    written = known.result.application
+    if written is not None and application.version == written.version and _is_other(application, written):
+        raise OutOfOrderSequence(
+            f"version {application.version} of {application.app_id} was written in entry {known.result.n}, and is made "
+            f"of something else now: {_SET_BACK}"
+        )
+
+
+def _is_other(application: Application, written: Application) -> bool:
+    """Whether two writes of one version are made of different things, as far as their authors could tell."""
+    return bool(application.made_of and written.made_of) and application.made_of != written.made_of
 
 
 def runs_after(state: ClusterState, application: Application) -> tuple[str, ...]:

@@ -97,11 +97,13 @@ class Application(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """An application's own count of its writes (`txnAppId`, `txnVersion`): each version is written at most once.
 
     `run` is the id of the run that writes, if the application has runs, as a streaming query has; else "".
+    `made_of` is a digest of what the version is made of: a repeat has the same one. "" if its author can't tell.
     """
 
     app_id: str
     version: int
     run: str = ""
+    made_of: str = ""
 
 
 class Append(msgspec.Struct, frozen=True, tag="append"):

@@ -416,6 +416,18 @@ _DECLARED: Final = (
     ),
     Option(
         ConfigKey(
+            "txnDigest",
+            _STRING,
+            None,
+            "With `txnAppId`: what this version is made of, as a digest or in words of yours. The last version with "
+            "another digest is then refused, and so is an older version: neither is left out as a repeat. "
+            "`sparklog.spark.exactly_once` gives it.",
+        ),
+        _BATCH_WRITE,
+        form="the digest of what is written",
+    ),
+    Option(
+        ConfigKey(
             "groupId",
             _STRING,
             None,

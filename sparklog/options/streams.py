@@ -20,7 +20,7 @@ _UNIT_MS: Final = {"": 1, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 
 _ENDS: Final = ("endingTimestamp", "endingOffsetsByTimestamp", "endingOffsets")
 _ASYNC_PROGRESS: Final = "asyncProgressTrackingEnabled"
 _CHECKPOINT: Final = "checkpointLocation"
-_IDENTITY: Final = ("txnAppId", "txnVersion")
+_IDENTITY: Final = ("txnAppId", "txnVersion", "txnDigest")
 
 
 class StreamReadOptions(msgspec.Struct, frozen=True):
@@ -78,7 +78,7 @@ def parse_stream_write_options(raw: Mapping[str, str], default_cluster: str | No
     for name in _IDENTITY:
         if given.has_ignored(name):
             raise InvalidOption(
-                f"{name}: a micro-batch is identified by its query and its number: leave {' and '.join(_IDENTITY)} out"
+                f"{name}: a micro-batch is identified by its query and its number: leave {', '.join(_IDENTITY)} out"
             )
     folded = {name.lower(): text for name, text in raw.items()}
     tracked = folded.get(_ASYNC_PROGRESS.lower(), "false")
@@ -87,7 +87,9 @@ def parse_stream_write_options(raw: Mapping[str, str], default_cluster: str | No
             f"{_ASYNC_PROGRESS}: with it, Spark may put other records into a micro-batch that it repeats, so nothing "
             "can be written exactly once: leave it out"
         )
-    return write_options(given, default_cluster, _consumed(given, folded.get(_CHECKPOINT.lower())))
+    checkpoint = folded.get(_CHECKPOINT.lower())
+    options = write_options(given, default_cluster, _consumed(given, checkpoint))
+    return msgspec.structs.replace(options, checkpoint=checkpoint)
 
 
 def _consumed(given: GivenOptions, checkpoint: str | None) -> ConsumedByQuery | None:
@@ -99,7 +101,7 @@ def _consumed(given: GivenOptions, checkpoint: str | None) -> ConsumedByQuery | 
             f"{_CHECKPOINT}: wanted this option of the query beside groupId, found none: the offsets that a "
             "micro-batch was made from are in its checkpoint"
         )
-    return ConsumedByQuery(group, checkpoint)
+    return ConsumedByQuery(group)
 
 
 def _duration_ms(given: GivenOptions, name: str) -> int:

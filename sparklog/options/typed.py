@@ -97,12 +97,14 @@ class ReadOptions(msgspec.Struct, frozen=True):
 class Transaction(msgspec.Struct, frozen=True):
     """`txnAppId` and `txnVersion`: a version not greater than the application's last one adds nothing.
 
-    Of a stream: the ids of the query, of the micro-batch and of the run. Of a batch, `run` is "".
+    Of a stream: the ids of the query, of the micro-batch and of the run, and a digest of what the micro-batch is made
+    of, if that could be read. Of a batch, `run` is "", and `made_of` is the option `txnDigest`.
     """
 
     app_id: str
     version: int
     run: str = ""
+    made_of: str = ""
 
 
 class ConsumedOffsets(msgspec.Struct, frozen=True):
@@ -113,10 +115,9 @@ class ConsumedOffsets(msgspec.Struct, frozen=True):
 
 
 class ConsumedByQuery(msgspec.Struct, frozen=True):
-    """What a micro-batch was made from is in the checkpoint of its query, at this address. `group` goes on there."""
+    """What a micro-batch was made from is in the checkpoint of its query. `group` goes on there."""
 
     group: str
-    checkpoint: str
 
 
 class WriteOptions(msgspec.Struct, frozen=True):
@@ -124,6 +125,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
 
     If `compression` is None, the topic's `compression.type` is used, else zstd. If `topic` is None, a column names it.
     With `pull`, tasks upload to the leaders' stores only. `consumed`: what is committed together with the rows.
+    `checkpoint`: the address of the query's checkpoint; None for a batch, and if Spark has it from elsewhere.
     """
 
     cluster: str
@@ -137,6 +139,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
     transaction: Transaction | None
     ignored: tuple[Ignored, ...]
     consumed: ConsumedOffsets | ConsumedByQuery | None = None
+    checkpoint: str | None = None
 
     def for_tasks(self) -> WriteOptions:
         """The same without secrets."""
@@ -326,12 +329,14 @@ def _write_name(given: GivenOptions, option: str) -> str | None:
 
 def _transaction(given: GivenOptions) -> Transaction | None:
     app_id, version = _write_name(given, "txnAppId"), given.optional_integer("txnVersion")
-    if app_id is None and version is None:
+    made_of = _write_name(given, "txnDigest")
+    if app_id is None and version is None and made_of is None:
         return None
     if app_id is None or version is None:
-        present, missing = ("txnVersion", "txnAppId") if app_id is None else ("txnAppId", "txnVersion")
+        missing = "txnAppId" if app_id is None else "txnVersion"
+        present = "txnAppId" if app_id is not None else "txnDigest" if version is None else "txnVersion"
         raise InvalidOption(f"{missing}: wanted txnAppId and txnVersion together, found only {present}")
-    return Transaction(app_id, version)
+    return Transaction(app_id, version, made_of=made_of or "")
 
 
 def _acks(given: GivenOptions, transaction: Transaction | None) -> Acks:

@@ -27,6 +27,7 @@ from sparklog.client.connection import Connection, shared
 from sparklog.client.groups import Offsets, commit_with_records
 from sparklog.client.write_plan import Durability, TaskWritten, WritePlan, append_command, plan_write
 from sparklog.client.write_rows import write_rows
+from sparklog.core.applications import check_run
 from sparklog.core.commands import Append, Application, CommitOffsets
 from sparklog.core.errors import InvalidInput, InvalidRequiredAcks, KeyNotFound, OutcomeUnknown
 from sparklog.core.readable import amount, counted, setting_ms
@@ -38,7 +39,7 @@ from sparklog.host.clock import now_ms
 from sparklog.log.records_schema import left_out_warning
 from sparklog.log.stores import Stores
 from sparklog.options.given import warning_of
-from sparklog.options.typed import ConsumedOffsets, WriteOptions
+from sparklog.options.typed import ConsumedOffsets, Transaction, WriteOptions
 from sparklog.spark.schema import check_written
 from sparklog.storage.http.coordinators import is_coordinator
 from sparklog.storage.keys import data_key
@@ -59,12 +60,18 @@ class TaskMessage(WriterCommitMessage):
 
 
 def begin_write(options: WriteOptions, schema: StructType) -> BatchWriter:
-    """Plan a write of rows of `schema`. Raises InvalidInput, UnknownTopicOrPartition, and the cluster's errors."""
+    """Plan a write of rows of `schema`.
+
+    Raises InvalidInput, UnknownTopicOrPartition, OutOfOrderSequence (a version that is written, of something else), and
+    the cluster's errors.
+    """
     plan, state = planned_write(options, schema)
     if isinstance(options.consumed, ConsumedOffsets):
         _commit_of(state, options.consumed)  # a mistake in it is found before anything is uploaded
     transaction = options.transaction
     before = None if transaction is None else state.applications.get(transaction.app_id)
+    if transaction is not None:
+        check_run(state, _application(transaction))
     done = None
     if before is not None and transaction is not None and before.has_written(transaction.version):
         done = before.version
@@ -122,9 +129,7 @@ class BatchWriter(DataSourceArrowWriter):
         sent = sorted(_all_of(messages), key=lambda message: message.spark_partition)
         written = [msgspec.msgpack.decode(message.written, type=TaskWritten) for message in sent]
         transaction = self.options.transaction
-        application = None
-        if transaction is not None:
-            application = Application(transaction.app_id, transaction.version, transaction.run)
+        application = None if transaction is None else _application(transaction)
         through_http = is_coordinator(self.options.cluster)  # else the plan has the path as an absolute one
         connection = shared(self.options.cluster if through_http else plan.places.cluster, self.options.storage)
         connection.check_chain(plan.chain_id)
@@ -207,6 +212,10 @@ def _commit_of(state: ClusterState, consumed: ConsumedOffsets) -> CommitOffsets:
         for partition, offset in by_partition.items()
     }
     return commit_with_records(state, consumed.group, offsets)
+
+
+def _application(transaction: Transaction) -> Application:
+    return Application(transaction.app_id, transaction.version, transaction.run, transaction.made_of)
 
 
 def _all_of(messages: Sequence[WriterCommitMessage | None]) -> list[TaskMessage]:

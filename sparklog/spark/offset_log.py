@@ -8,12 +8,15 @@
         -                                            a source without offsets yet
 
 A file is written once: whoever repeats the micro-batch reads the same offsets in it, in any process and after any
-crash. Source: Spark's `OffsetSeqLog` (4.0 to 4.2).
+crash. Whoever plans a micro-batch of this number again writes another file, as it has the time of the plan in it. So
+the file identifies what the micro-batch is made of. Source: Spark's `OffsetSeqLog` (4.0 to 4.2).
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
+import logging
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final
@@ -25,6 +28,9 @@ from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import open_store
 
 _VERSIONS: Final = ("v1", "v2")
+_UNREADABLE: Final[set[str]] = set()  # checkpoints that this process could not read: it does not try again
+
+log = logging.getLogger("sparklog")
 
 
 def open_checkpoint(url: str) -> ObjectStore:
@@ -38,20 +44,45 @@ def open_checkpoint(url: str) -> ObjectStore:
         ) from error
 
 
-def ends_of(checkpoint: ObjectStore, query_id: str, batch_id: int, chain_id: str) -> list[StreamPositions]:
-    """Where a micro-batch ends in each source that is a stream of this cluster.
+def logged_offsets(checkpoint: ObjectStore, query_id: str, batch_id: int) -> bytes:
+    """The file of the offset log that has a micro-batch.
 
-    Raises InvalidInput if the checkpoint is another one's or none of its sources is of this cluster, UnsupportedVersion
-    for an offset log of a newer Spark, and what the store raises.
+    Raises InvalidInput if the checkpoint is another query's or lacks the file, and what the store raises.
     """
-    written = _read(checkpoint, "metadata", query_id, batch_id)
+    written = _read(checkpoint, "metadata", query_id, batch_id).decode(errors="replace")
     if _query_in(written) != query_id:
         raise InvalidInput(f"wanted the checkpoint of query {query_id}, found {shown(written)} in {checkpoint.url}")
-    ends = [
-        positions
-        for positions in positions_in(_read(checkpoint, f"offsets/{batch_id}", query_id, batch_id))
-        if positions.chain_id == chain_id
-    ]
+    return _read(checkpoint, f"offsets/{batch_id}", query_id, batch_id)
+
+
+def logged_if_readable(url: str, query_id: str, batch_id: int) -> bytes | None:
+    """The same, for those who can do without: None if the checkpoint can't be read here. Warns of each one once."""
+    if url in _UNREADABLE:
+        return None
+    try:
+        return logged_offsets(open_checkpoint(url), query_id, batch_id)
+    except Exception as error:  # whatever a store or its library raises: the micro-batch is written without
+        _UNREADABLE.add(url)
+        log.warning(
+            "the checkpoint %s can't be read here, so nobody notices if it is set back by one micro-batch, or if a "
+            "copy of it is in use: %s",
+            url,
+            error,
+        )
+        return None
+
+
+def digest_of(logged: bytes) -> str:
+    """What identifies a file of the offset log, and with it what its micro-batch is made of."""
+    return hashlib.sha256(logged).hexdigest()
+
+
+def ends_of(logged: bytes, query_id: str, chain_id: str) -> list[StreamPositions]:
+    """Where a micro-batch ends in each source that is a stream of this cluster.
+
+    Raises InvalidInput if none of its sources is of this cluster, and as `positions_in`.
+    """
+    ends = [positions for positions in positions_in(logged.decode(errors="replace")) if positions.chain_id == chain_id]
     if not ends:
         raise InvalidInput(
             f"groupId: query {query_id} reads no stream of cluster {chain_id}, so there are no offsets to commit"
@@ -84,9 +115,9 @@ def _query_in(metadata: str) -> object:
     return None
 
 
-def _read(checkpoint: ObjectStore, key: str, query_id: str, batch_id: int) -> str:
+def _read(checkpoint: ObjectStore, key: str, query_id: str, batch_id: int) -> bytes:
     try:
-        return bytes(checkpoint.get(key)).decode(errors="replace")
+        return bytes(checkpoint.get(key))
     except KeyNotFound as error:
         raise InvalidInput(
             f"wanted the offsets of micro-batch {batch_id} of query {query_id}, found no {key} in {checkpoint.url}: "

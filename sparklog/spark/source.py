@@ -84,7 +84,10 @@ class SparklogDataSource(DataSource):
         return begin_write(parse_write_options(self.options, os.environ.get(_CLUSTER_VARIABLE)), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
-        """A writer of one micro-batch. Every output mode appends all rows, as Kafka's sink does. Raises as `writer`."""
+        """A writer of one micro-batch. Both output modes append all rows. Raises as `writer`.
+
+        Spark refuses the third mode, update, for every source written in Python.
+        """
         from sparklog.options.streams import parse_stream_write_options
         from sparklog.spark.stream_writer import begin_stream_write
 

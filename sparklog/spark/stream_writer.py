@@ -4,7 +4,9 @@
 
 Spark makes a new writer for every micro-batch, in the planner, and another one to commit it. Only tasks can ask which
 query, run and micro-batch they belong to, so their messages say it, and the first one brings the plan. A micro-batch
-that is written already uploads nothing and commits nothing, however long ago it was: versions never expire.
+that is written already uploads nothing and commits nothing, however long ago it was: versions never expire. What it is
+made of is in the checkpoint, from which the commit takes a digest: a micro-batch of an old number that is made of
+something else is not taken for a repeat.
 """
 
 from __future__ import annotations
@@ -33,7 +35,8 @@ from sparklog.log.records_schema import left_out_warning
 from sparklog.options.given import warning_of
 from sparklog.options.typed import ConsumedByQuery, Transaction, WriteOptions
 from sparklog.spark.batch_writer import BatchWriter, TaskMessage, planned_write
-from sparklog.spark.offset_log import ends_of, open_checkpoint
+from sparklog.spark.offset_log import digest_of, ends_of, logged_if_readable, logged_offsets, open_checkpoint
+from sparklog.storage.object_store import ObjectStore
 
 QUERY_ID = "sql.streaming.queryId"  # local properties that Spark gives the tasks of a micro-batch
 BATCH_ID = "streaming.sql.batchId"
@@ -67,7 +70,7 @@ class StreamTaskMessage(TaskMessage):
 def begin_stream_write(options: WriteOptions, schema: StructType) -> StreamWriter:
     """Plan the write of a micro-batch. Raises as `begin_write`, and InvalidInput for an address of a checkpoint."""
     if isinstance(options.consumed, ConsumedByQuery):
-        open_checkpoint(options.consumed.checkpoint)
+        _checkpoint_of(options)
     plan, state = planned_write(options, schema)
     for warning in (warning_of(options.ignored), left_out_warning(schema.fieldNames())):
         if warning is not None and warning not in _SAID:
@@ -105,8 +108,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Commit everything that the tasks uploaded in one command; nothing if the micro-batch is written already.
 
-        Raises InvalidProducerEpoch if a newer run of the query has written, WriteLost, and as `BatchWriter.commit` and
-        `ends_of`.
+        Raises InvalidProducerEpoch if a newer run of the query has written, OutOfOrderSequence if the checkpoint was
+        set back, WriteLost, and as `BatchWriter.commit`; with a group also as `logged_offsets` and `ends_of`.
         """
         sent = [message for message in messages if isinstance(message, StreamTaskMessage)]
         plan = next((message.plan for message in sent if message.spark_partition == 0), None)
@@ -115,24 +118,33 @@ class StreamWriter(DataSourceStreamArrowWriter):
                 raise InvalidInput(f"micro-batch {batchId}: wanted a message from each task, found none from task 0")
             return  # no task, no row
         micro_batch = sent[0].micro_batch
-        transaction = Transaction(micro_batch.query_id, batchId, micro_batch.run_id)
+        logged = self._logged_offsets(micro_batch.query_id, batchId)
+        made_of = "" if logged is None else digest_of(logged)
+        transaction = Transaction(micro_batch.query_id, batchId, micro_batch.run_id, made_of)
         if any(message.skipped for message in sent):
             self._check_still_written(transaction)
         options = msgspec.structs.replace(self.options, transaction=transaction)
-        BatchWriter(options, plan, None).commit(messages, self._consumed(transaction))
+        BatchWriter(options, plan, None).commit(messages, self._consumed(transaction, logged))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Leave the objects alone: a commit whose reply was lost may have named them. Vacuum finds orphans."""
         log.warning("micro-batch %d was given up by Spark; the vacuum job removes what its tasks uploaded", batchId)
 
-    def _consumed(self, transaction: Transaction) -> CommitOffsets | None:
+    def _logged_offsets(self, query_id: str, batch_id: int) -> bytes | None:
+        """The micro-batch in the offset log of the query. None if the log can't be read, and no group needs it."""
+        if isinstance(self.options.consumed, ConsumedByQuery):
+            return logged_offsets(_checkpoint_of(self.options), query_id, batch_id)
+        if self.options.checkpoint is None:
+            return None
+        return logged_if_readable(self.options.checkpoint, query_id, batch_id)
+
+    def _consumed(self, transaction: Transaction, logged: bytes | None) -> CommitOffsets | None:
         """What the micro-batch was made from, to be committed with it. Raises as `ends_of`."""
         consumed = self.options.consumed
-        if not isinstance(consumed, ConsumedByQuery):
+        if not isinstance(consumed, ConsumedByQuery) or logged is None:
             return None
         with shared(self.options.cluster, self.options.storage).follower.current() as state:
-            checkpoint = open_checkpoint(consumed.checkpoint)
-            ends = ends_of(checkpoint, transaction.app_id, transaction.version, state.chain_id)
+            ends = ends_of(logged, transaction.app_id, state.chain_id)
             return commit_of_stream(state, consumed.group, (at for end in ends for at in end.at.values()))
 
     def _check_still_written(self, transaction: Transaction) -> None:
@@ -144,6 +156,12 @@ class StreamWriter(DataSourceStreamArrowWriter):
                 f"micro-batch {transaction.version} of query {transaction.app_id} was written when it was planned "
                 "again, and is lost now: start the query again, and it writes it"
             )
+
+
+def _checkpoint_of(options: WriteOptions) -> ObjectStore:
+    """The checkpoint of the query. Raises InvalidInput for an address that can't be read here."""
+    assert options.checkpoint is not None, "options with a group have one"
+    return open_checkpoint(options.checkpoint)
 
 
 def _written(state: ClusterState, topic_ids: set[TopicId] | None) -> dict[str, int]:

@@ -41,7 +41,7 @@ def live(chain: Member) -> None:
     for at in range(12):
         chain.append(records=3, partition=at % 2)
     chain.submit(chain.begin(append(2, producer=(0, 0, 0))))
-    chain.submit(chain.begin(append(2, application=Application("app", 3))))
+    chain.submit(chain.begin(append(2, application=Application("app", 3, "run", "digest"))))
     submit(chain, MoveLogStart(TOPIC, PartitionIndex(0), Offset(7)))
     submit(chain, ConfirmDeleted(tuple(each.number for each in chain.follower.state.retired)[:1]))
     submit(chain, ReportJob("roll", 1, 2, 0, "{}"))

@@ -7,7 +7,7 @@ import pytest
 from sparklog.core.applications import MOST_RUNS, old_applications
 from sparklog.core.commands import Application, ForgetApplications, RaiseFloor
 from sparklog.core.decide.command import Decision
-from sparklog.core.errors import InvalidInput, InvalidProducerEpoch
+from sparklog.core.errors import InvalidInput, InvalidProducerEpoch, OutOfOrderSequence
 from sparklog.core.types import EntryNumber
 from tests.core.decided_log import DecidedLog
 
@@ -77,3 +77,22 @@ def test_an_application_remembers_its_newest_runs_and_one_without_runs_has_none(
         log.append(1, application=Application("query", len(runs), runs[5]))
     log.append(1, application=Application("job", 0))
     assert log.state.applications["job"].runs == ()
+
+
+def test_a_version_that_is_made_of_something_else_is_no_repeat() -> None:  # M: I-04
+    log = DecidedLog()
+    log.append(1, application=Application("query", 0, "run 1", "digest a"))
+    for run in ("run 1", "run 2"):
+        log.append(1, application=Application("query", 0, run, "digest a"))
+        with pytest.raises(OutOfOrderSequence, match=r"version 0 of query .* is made of something else now"):
+            log.append(1, application=Application("query", 0, run, "digest b"))
+        log.append(1, application=Application("query", 0, run))  # its author can't tell
+    log.append(1, application=Application("query", 1, "run 2", "digest b"))
+    assert log.partition().next_offset == 2
+
+
+def test_a_version_that_nobody_could_tell_the_contents_of_is_a_repeat() -> None:
+    log = DecidedLog()
+    for made_of in ("", "digest"):
+        log.append(1, application=Application("query", 0, "run", made_of))
+    assert log.partition().next_offset == 1

@@ -64,7 +64,7 @@ def test_spark_may_not_track_its_progress_on_the_side() -> None:
     assert parse_stream_write_options({**given, "asyncprogresstrackingenabled": "false"}).ignored == ()
 
 
-@pytest.mark.parametrize("option", ["txnAppId", "txnVersion"])
+@pytest.mark.parametrize("option", ["txnAppId", "txnVersion", "txnDigest"])
 def test_a_stream_has_an_identity_of_its_own(option: str) -> None:
     with pytest.raises(InvalidOption, match=f"{option}: a micro-batch is identified by its query and its number"):
         parse_stream_write_options({"cluster": "/c", "topic": "t", option: "1"})
@@ -75,8 +75,11 @@ def test_a_group_follows_a_stream_that_is_read_and_is_committed_with_one_that_is
     assert read.group == "billing"
     assert read.read.ignored == ()
     plain = {"cluster": "/c", "topic": "t", "checkpointlocation": "/p"}
-    assert parse_stream_write_options({**plain, "groupId": "billing"}).consumed == ConsumedByQuery("billing", "/p")
-    assert parse_stream_write_options(plain).consumed is None
+    written = parse_stream_write_options({**plain, "groupId": "billing"})
+    assert (written.consumed, written.checkpoint) == (ConsumedByQuery("billing"), "/p")
+    alone = parse_stream_write_options(plain)
+    assert (alone.consumed, alone.checkpoint) == (None, "/p")
+    assert parse_stream_write_options({"cluster": "/c", "topic": "t"}).checkpoint is None
 
 
 def test_a_write_with_a_group_needs_to_know_the_checkpoint() -> None:

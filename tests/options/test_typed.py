@@ -236,6 +236,7 @@ def test_a_batch_says_what_it_was_made_from() -> None:
         ({"timeoutMs": "0"}, "timeoutMs: wanted an integer >= 1 (milliseconds), found '0'"),
         ({"txnAppId": "a"}, "txnVersion: wanted txnAppId and txnVersion together, found only txnAppId"),
         ({"txnVersion": "1"}, "txnAppId: wanted txnAppId and txnVersion together, found only txnVersion"),
+        ({"txnDigest": "d"}, "txnAppId: wanted txnAppId and txnVersion together, found only txnDigest"),
         ({"txnAppId": "a", "txnVersion": "-1"}, "txnVersion: wanted an integer >= 0, found '-1'"),
         ({"txnAppId": " ", "txnVersion": "1"}, "txnAppId: wanted the id of an application, found ' '"),
         ({"writeId": ""}, "writeId: wanted a label, found ''"),

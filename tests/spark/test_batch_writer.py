@@ -21,7 +21,13 @@ from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.client.connection import Connection
 from sparklog.core.commands import Submission
-from sparklog.core.errors import InconsistentClusterId, InvalidInput, OutcomeUnknown, RecordTooLarge
+from sparklog.core.errors import (
+    InconsistentClusterId,
+    InvalidInput,
+    OutcomeUnknown,
+    OutOfOrderSequence,
+    RecordTooLarge,
+)
 from sparklog.core.invariants import check
 from sparklog.core.records import CommandResult
 from sparklog.options.typed import parse_write_options
@@ -349,6 +355,23 @@ def test_two_writers_of_one_version_that_race_write_it_once(cluster: Cluster) ->
     messages = [ran(writer, batch("a")) for writer in writers]
     for writer, message in zip(writers, messages, strict=True):
         writer.commit([message])
+    assert values(cluster) == ["a"]
+
+
+def test_a_version_of_other_rows_is_no_repeat_if_its_author_says_so(cluster: Cluster) -> None:
+    cluster.create_topic("t", partitions=1)
+    writers = [begun(cluster, txnAppId="job", txnVersion=1, txnDigest=digest) for digest in ("a", "b")]
+    messages = [ran(writer, batch("a")) for writer in writers]
+    writers[0].commit(messages[:1])
+    with pytest.raises(
+        OutOfOrderSequence, match=r"version 1 of job was written in entry \d+, and is made of something"
+    ):
+        writers[1].commit(messages[1:])
+    for version, digest in ((1, "b"), (0, "a")):
+        with pytest.raises(OutOfOrderSequence, match="a job gives new rows the next version"):
+            begun(cluster, txnAppId="job", txnVersion=version, txnDigest=digest)
+    assert begun(cluster, txnAppId="job", txnVersion=1, txnDigest="a").done == 1
+    assert begun(cluster, txnAppId="job", txnVersion=0).done == 1, "as before, for whoever can't tell"
     assert values(cluster) == ["a"]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 from sparklog.client.cluster import Cluster
@@ -74,6 +75,13 @@ def test_a_function_for_foreach_batch_does_the_same(filled: Cluster, stream: Str
     wanted = [number for number in NUMBERS[:10] if number != b"3"]
     assert [values(filled, "out", partition) for partition in range(2)] == [wanted] * 2
     assert consumed(filled) == {("in", 0): 10, ("in", 1): 10}
+    for folder in ("offsets", "commits"):  # a checkpoint from a backup, which lacks the last micro-batch
+        for file in (tmp_path / "checkpoint" / folder).glob("*1*"):
+            file.unlink()
+    send(filled, "in", 0, 2)
+    with pytest.raises(StreamingQueryException, match=r"OUT_OF_ORDER_SEQUENCE_NUMBER: version 1 .* something else now"):
+        run()
+    assert [values(filled, "out", partition) for partition in range(2)] == [wanted] * 2
 
 
 def test_with_another_sink_the_group_follows_the_checkpoint(filled: Cluster, stream: Stream, sink: Sink) -> None:
@@ -88,5 +96,7 @@ def test_with_another_sink_the_group_follows_the_checkpoint(filled: Cluster, str
 def test_a_batch_without_places_is_refused(spark: SparkSession) -> None:
     with pytest.raises(InvalidInput, match="found no topic and no partition and no offset"):
         exactly_once(shouted, group=GROUP, topic="out")(spark.range(1), 0)
-    with pytest.raises(InvalidInput, match="wanted to be called by foreachBatch of a streaming query, found no query"):
+    with pytest.raises(
+        InvalidInput, match="wanted to be called by foreachBatch of a streaming query, in its thread, found no query"
+    ):
         exactly_once(shouted, group=GROUP)(spark.sql("select 't' topic, 0 partition, 5L offset"), 0)

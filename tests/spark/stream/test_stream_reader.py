@@ -197,6 +197,27 @@ def test_available_now_ends_if_partitions_of_its_target_vanish(log: Cluster) -> 
     assert query.rest() == [4]
 
 
+@pytest.mark.parametrize(("partitions", "records"), [(2, 8), (3, 5)])
+def test_available_now_fails_if_a_topic_of_its_target_is_another_one(
+    log: Cluster, partitions: int, records: int
+) -> None:
+    send(log, "t", 0, 8)
+    for fails in ("true", "false"):
+        query = stream(maxOffsetsPerTrigger=4, failOnDataLoss=fails)
+        query.available_now = True
+        assert partition_counts(query.trigger()) == [4, 0, 0]
+        log.delete_topic("t")
+        log.create_topic("t", partitions=partitions)
+        send(log, "t", 0, records)
+        if fails == "true":
+            with pytest.raises(
+                DataLoss, match="t-0: the stream is at offset 4, the topic was deleted and created again"
+            ):
+                query.trigger()
+        else:
+            assert query.rest() == [0], "the other topic is no part of the target"
+
+
 def test_available_now_ends_if_retention_overtakes_its_target(log: Cluster) -> None:
     send(log, "t", 0, 8)
     send(log, "t", 1, 8)
@@ -266,6 +287,22 @@ def test_records_that_retention_took_before_they_were_read_fail_or_are_left_out(
     query.stop()
     query.options["failOnDataLoss"] = "false"
     assert query.trigger() == [("t", 0, 3), ("t", 0, 4)]
+
+
+def test_a_position_beyond_the_log_is_noticed_and_does_not_wait_until_the_log_is_there(log: Cluster) -> None:
+    send(log, "t", 0, 5)
+    query = stream()
+    assert len(query.trigger() or ()) == 5
+    query.stop()
+    query.offsets[-1] = query.offsets[-1].replace('"0": 5', '"0": 500')
+    send(log, "t", 0, 2)
+    with pytest.raises(DataLoss, match="t-0: the stream is at offset 500, the log ends at 7"):
+        query.trigger()
+    query.stop()
+    query.options["failOnDataLoss"] = "false"
+    assert query.trigger() == [], "what is there may have been read"
+    send(log, "t", 0, 1)
+    assert query.trigger() == [("t", 0, 7)]
 
 
 def test_a_new_partition_whose_first_records_are_gone_is_noticed(log: Cluster) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import pickle
+import uuid
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
@@ -12,8 +14,9 @@ from pyspark.sql.types import BinaryType, StructField, StructType
 from sparklog.client.cluster import Cluster
 from sparklog.core.errors import InvalidInput, InvalidProducerEpoch, OutOfOrderSequence, WriteLost
 from sparklog.options.streams import parse_stream_write_options
-from sparklog.spark import stream_writer
+from sparklog.spark import offset_log, stream_writer
 from sparklog.spark.stream_writer import BATCH_ID, QUERY_ID, RUN_ID, StreamTaskMessage, StreamWriter, begin_stream_write
+from sparklog.storage.memory import MemoryStore
 from tests.spark.stream.driven_query import Context
 from tests.spark.stream.driven_stream import memory_cluster
 
@@ -26,9 +29,17 @@ class Sink:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.monkeypatch = monkeypatch
+        self.options = {"cluster": "/elsewhere", "topic": "t"}
 
     def begun(self) -> StreamWriter:
-        return begin_stream_write(parse_stream_write_options({"cluster": "/elsewhere", "topic": "t"}), SCHEMA)
+        return begin_stream_write(parse_stream_write_options(self.options), SCHEMA)
+
+    def use_checkpoint(self, planned_ms: int) -> None:
+        """Go on with a checkpoint in which micro-batch 0 was planned at that time."""
+        store = MemoryStore(f"memory://{uuid.uuid4().hex}")
+        store.put_if_absent("metadata", json.dumps({"id": QUERY}).encode())
+        store.put_if_absent("offsets/0", b'v1\n{"batchTimestampMs":%d}\n{}' % planned_ms)
+        self.options["checkpointLocation"] = store.url
 
     def tasks(
         self, writer: StreamWriter, run: str, batch_id: int, values: Sequence[Sequence[str]]
@@ -134,6 +145,40 @@ def test_a_checkpoint_that_was_set_back_is_noticed(log: Cluster, sink: Sink) -> 
     sink.batch("run 2", 2, ["c"])
     sink.batch("run 2", 3, ["d"])
     assert values(log) == ["a", "b", "c", "d"]
+
+
+# M: I-04
+def test_a_checkpoint_that_was_set_back_by_one_micro_batch_or_copied_is_noticed(log: Cluster, sink: Sink) -> None:
+    """Planned again, a micro-batch of the same number takes what has come since: it is no repeat of the first one."""
+    sink.use_checkpoint(planned_ms=1)
+    under_way = sink.tasks(sink.begun(), "run 1", 0, [["a"]])
+    sink.use_checkpoint(planned_ms=2)
+    planned_again = sink.tasks(sink.begun(), "run 2", 0, [["a", "b"]])
+    sink.use_checkpoint(planned_ms=1)
+    sink.begun().commit(under_way, 0)
+    sink.batch("run 2", 0, ["a"])  # Spark repeats what is logged
+    sink.use_checkpoint(planned_ms=2)
+    with pytest.raises(
+        OutOfOrderSequence, match=r"version 0 of .* was written in entry \d+, and is made of something else"
+    ):
+        sink.begun().commit(planned_again, 0)
+    with pytest.raises(OutOfOrderSequence, match="the checkpoint of the query was set back, or there is a"):
+        sink.batch("run 2", 0, ["a", "b"])
+    assert values(log) == ["a"]
+
+
+def test_a_checkpoint_that_only_spark_can_read_is_named_once_and_keeps_nothing_out(
+    log: Cluster, sink: Sink, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(offset_log, "_UNREADABLE", set())
+    missing = f"memory://{uuid.uuid4().hex}"
+    for checkpoint in ("abfss://account/checkpoint", missing):
+        sink.options["checkpointLocation"] = checkpoint
+        sink.batch("run 1", 0, ["a"])
+    sink.batch("run 1", 1, ["b"])
+    assert values(log) == ["a", "b"]
+    assert caplog.text.count("can't be read here, so nobody notices if it is set back") == 2
+    assert caplog.text.count(f"the checkpoint {missing} can't be read") == 1
 
 
 def test_queries_do_not_disturb_each_other(log: Cluster, sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:

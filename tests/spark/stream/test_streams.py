@@ -84,6 +84,7 @@ def test_a_stream_goes_through_two_topics_exactly_once_over_a_restart_and_a_repl
     )
     first = sink(parted)
     assert rows_of(first) == [20, 20]
+    assert [progress["sink"]["numOutputRows"] for progress in first.recentProgress] == [20, 20]
     assert _offsets(first.recentProgress[0], "latestOffset") == {"in": {"0": 30, "1": 10}}
     wanted = {
         topic: sorted(str(n).encode() for size in (30, 10) for n in range(begin, size, 2))
@@ -109,6 +110,15 @@ def test_a_stream_goes_through_two_topics_exactly_once_over_a_restart_and_a_repl
     assert values(cluster, "even")[-1] == b"10"
     assert values(cluster, "odd")[-1] == b"11"
     assert _runs(cluster, first.id) == [str(later.runId), str(first.runId)]
+
+    # The checkpoint comes from a backup that lacks the last micro-batch: planned again, it has other records.
+    for folder in ("offsets", "commits"):
+        for file in (tmp_path / "checkpoint" / folder).glob("*2*"):
+            file.unlink()
+    send(cluster, "in", 1, 5)
+    with pytest.raises(StreamingQueryException, match=r"OUT_OF_ORDER_SEQUENCE_NUMBER: version 2 .* something else now"):
+        sink(parted)
+    assert values(cluster, "even")[-1] == b"10"
 
 
 def _writes(cluster: Cluster, query_id: object) -> list[tuple[str, Any]]:
@@ -145,22 +155,64 @@ def test_a_running_query_sees_new_partitions_and_all_columns_are_exact(
 
 
 @pytest.mark.campaign
-@pytest.mark.parametrize(("mode", "wanted"), [("update", [b"3", b"3", b"5"]), ("complete", [b"3", b"3", b"3", b"5"])])
-def test_every_output_mode_appends_its_rows(
-    cluster: Cluster, stream: Stream, tmp_path: Path, mode: str, wanted: list[bytes]
+def test_output_mode_complete_appends_its_rows_and_spark_refuses_update(
+    cluster: Cluster, stream: Stream, tmp_path: Path
 ) -> None:
     """The connector's cases with an aggregation: how many records each partition has."""
     for topic in ("in", "out"):
         cluster.create_topic(topic, partitions=2)
-    counts = stream().groupBy("partition").count().selectExpr("cast(count as string) as value")
-    query = counts.writeStream.format("sparklog").option("cluster", cluster.connection.url).option("topic", "out")
-    query = query.option("checkpointLocation", str(tmp_path / "checkpoint")).outputMode(mode)
     for partition, count in ((0, 3), (1, 3)):
         send(cluster, "in", partition, count)
-    query.trigger(availableNow=True).start().awaitTermination()
+
+    def run(mode: str) -> StreamingQuery:
+        counts = stream().groupBy("partition").count().selectExpr("cast(count as string) as value")
+        query = counts.writeStream.format("sparklog").option("cluster", cluster.connection.url).option("topic", "out")
+        query = query.option("checkpointLocation", str(tmp_path / mode)).outputMode(mode)
+        started = query.trigger(availableNow=True).start()
+        started.awaitTermination()
+        return started
+
+    first = run("complete")
+    assert sum(progress["sink"]["numOutputRows"] for progress in first.recentProgress) == 2
     send(cluster, "in", 0, 2)
-    query.trigger(availableNow=True).start().awaitTermination()
-    assert sorted(values(cluster, "out", 0) + values(cluster, "out", 1)) == wanted
+    run("complete")
+    assert sorted(values(cluster, "out", 0) + values(cluster, "out", 1)) == [b"3", b"3", b"3", b"5"]
+    with pytest.raises(StreamingQueryException, match="sparklog does not support Update mode"):
+        run("update")
+
+
+@pytest.mark.campaign
+def test_a_union_a_join_and_a_watermark_read_each_record_once_for_each_side(
+    cluster: Cluster, stream: Stream, tmp_path: Path
+) -> None:
+    for topic in ("in", "quiet", "union", "joined", "counted"):
+        cluster.create_topic(topic, partitions=1)
+    send(cluster, "in", 0, 3)
+    send(cluster, "quiet", 0, 1)
+    source, quiet = stream(), stream(subscribe="quiet")
+    windows = source.withWatermark("timestamp", "10 seconds").groupBy(f.window("timestamp", "100000 days")).count()
+    dataframes = {
+        "union": source.select("value").union(quiet.select("value")),
+        "joined": source.alias("a").join(source.alias("b"), f.expr("a.offset = b.offset")).select("a.value"),
+        "counted": windows.selectExpr("cast(count as string) as value"),
+    }
+
+    def run(topic: str) -> list[int]:
+        query = dataframes[topic].writeStream.format("sparklog").option("cluster", cluster.connection.url)
+        query = query.option("topic", topic).option("checkpointLocation", str(tmp_path / topic))
+        query = query.outputMode("complete" if topic == "counted" else "append")
+        started = query.trigger(availableNow=True).start()
+        started.awaitTermination()
+        return rows_of(started)
+
+    assert [run(topic) for topic in dataframes] == [[4], [6], [3]]
+    assert sorted(values(cluster, "union")) == [b"0", b"0", b"1", b"2"]
+    assert sorted(values(cluster, "joined")) == [b"0", b"1", b"2"]
+    send(cluster, "in", 0, 2)
+    assert [run(topic) for topic in dataframes] == [[2], [4], [2]]
+    assert sorted(values(cluster, "union")) == [b"0", b"0", b"1", b"2", b"3", b"4"]
+    assert sorted(values(cluster, "joined")) == [b"0", b"1", b"2", b"3", b"4"]
+    assert values(cluster, "counted")[-1] == b"5"
 
 
 def test_the_page_of_streams(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
@@ -174,6 +226,9 @@ def test_the_page_of_streams(spark: SparkSession, cluster: Cluster, tmp_path: Pa
     exec(script, {"spark": spark})
     assert [values(cluster, topic) for topic in topics] == [[b"A", b"B"]] * 3
     assert cluster.groups() == ["shouting", "shouting-by-hand"]
+    applications = cluster.connection.follower.catch_up().state.applications.values()
+    digests = [known.result.application.made_of for known in applications if known.result.application is not None]
+    assert len(set(digests) - {""}) == 3, "each query says what its last micro-batch was made of"
     assert cluster.describe_group("shouting").lag == cluster.describe_group("shouting-by-hand").lag == 0
     checkpoint = (tmp_path / "checkpoint" / "offsets" / "0").read_text().splitlines()[-1]
     shown = re.findall(r"```json\n(.*?)```", page, re.DOTALL)[0]
