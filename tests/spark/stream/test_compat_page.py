@@ -14,7 +14,7 @@ def test_every_test_that_the_page_names_is_there() -> None:
     there = {
         test
         for place in PLACES
-        for path in (PROJECT / place).glob("test_*.py")
+        for path in (PROJECT / place).rglob("test_*.py")
         for test in re.findall(r"^def (test_\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
     }
     assert len(named) > 15
