@@ -76,7 +76,7 @@ def together(
             callers[-1].start()
             handed_in.acquire()
         for caller in callers:
-            caller.join(timeout=20)
+            caller.join(timeout=60)
         assert not any(caller.is_alive() for caller in callers), "callers were left asleep"
     return [found[at] for at in range(len(submissions))]
 

@@ -39,7 +39,13 @@ class ScriptedCoordinator:
     address: str = ""
     hanging: Callable[[], object] = lambda: None
     let_go: threading.Event = field(default_factory=threading.Event)
+    shared: threading.Event = field(default_factory=threading.Event)  # set once a request has several commands
+    _holds: bool = False
     _turn: threading.Lock = field(default_factory=threading.Lock)
+
+    def hold_until_shared(self) -> None:
+        """Requests wait until one of them has several commands: those who come meanwhile must share."""
+        self._holds = True
 
     def claim(self, epoch: int = 1) -> None:
         committer = self.cluster.connection.committer
@@ -48,6 +54,10 @@ class ScriptedCoordinator:
     def answer(self, body: bytes) -> tuple[int, str, bytes] | None:
         """Status, content type and body; None for no reply at all."""
         request = msgspec.msgpack.decode(body, type=SubmitRequest)
+        if len(request.commands) > 1:
+            self.shared.set()
+        if self._holds:
+            self.shared.wait(60)
         with self._turn:
             self.requests.append(request)
             what = self.script.pop(0) if self.script else "reply"

@@ -33,6 +33,7 @@ from sparklog.core.errors import (
 )
 from sparklog.core.records import CommandResult
 from sparklog.core.replication.append import Acks
+from sparklog.host.deadline import Deadline
 from tests.client.interfered_stores import StoreCalls, dead, failing, tick
 from tests.client.replicated_cluster import (
     P0,
@@ -176,8 +177,9 @@ def test_a_pulled_write_whose_isr_shrinks_says_that_it_is_written(cluster: Clust
 
 # M: P-04
 def test_a_pulled_write_that_nobody_fetches_in_time_says_that_it_is_written(
-    cluster: Cluster, calls: StoreCalls
+    cluster: Cluster, calls: StoreCalls, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(Deadline, "spent_ms", lambda deadline: 0)  # the upload takes no time: only pauses do
     clock = tick(cluster)
     with pytest.raises(RequestTimedOut, match="the records are written, and were not on every in-sync") as raised:
         pull(cluster, timeout_ms=10_000)

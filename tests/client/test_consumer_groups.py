@@ -208,6 +208,7 @@ class Readers:
     threads: list[threading.Thread] = field(default_factory=list)
     read: list[tuple[GroupGeneration | None, str, int, int]] = field(default_factory=list)
     errors: list[BaseException] = field(default_factory=list)
+    turn: threading.Lock = field(default_factory=threading.Lock)  # held to add to `read`
     new_generation: threading.Event = field(default_factory=threading.Event)
     wanted: int | None = None  # once it is known
     done: threading.Event = field(default_factory=threading.Event)
@@ -245,9 +246,11 @@ class Readers:
     def _poll(self, consumer: Consumer) -> None:
         found = consumer.poll(20)
         generation = consumer._reading.positions.generation
-        if found and generation not in {row[0] for row in self.read}:
-            self.new_generation.set()
-        self.read.extend((generation, *place, each.offset) for place, records in found.items() for each in records)
+        with self.turn:
+            is_new = bool(found) and generation not in {row[0] for row in self.read}
+            self.read.extend((generation, *place, each.offset) for place, records in found.items() for each in records)
+            if is_new:
+                self.new_generation.set()
         with contextlib.suppress(IllegalGeneration, UnknownMemberId):
             consumer.commit()
         if self.wanted is not None and len({row[1:] for row in self.read}) == self.wanted:
@@ -290,6 +293,8 @@ def test_through_a_coordinator(tmp_path: Path) -> None:
         fill(cluster, 0, 2)
         with cluster.consumer("orders", group="billing", auto_offset_reset="earliest") as reader:
             assert values(reader) == ["0-0", "0-1"]
-            threading.Thread(target=fill, args=(cluster, 1, 1)).start()
-            assert list(reader.poll(30_000)) == [P1]
+            writer = threading.Thread(target=fill, args=(cluster, 1, 1))
+            writer.start()
+            assert list(reader.poll(60_000)) == [P1]
+            writer.join()
         assert committed(cluster) == {P0: 2, P1: 1}

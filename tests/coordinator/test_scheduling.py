@@ -159,13 +159,16 @@ def test_jobs_of_a_former_term_have_stopped_before_those_of_the_next_begin(clust
         assert (await jobs.began.get())[0] == "roll"
         jobs.may_stop.clear()
         schedule.end()
+        former = list(jobs.running)  # the others began with it if the loop was late
+        while not jobs.began.empty():
+            jobs.began.get_nowait()
         assert all(standing.interval_ms is None for standing in schedule.standing())
         for _ in range(3):  # leads, and at once leads no more
             schedule.begin()
             schedule.end()
         schedule.begin()
         await asyncio.sleep(3 * CHECK_MS / 1000)  # time enough to do it wrongly
-        assert jobs.running == ["roll"]
+        assert jobs.running == former
         assert jobs.began.empty()
         jobs.may_stop.set()
         assert (await jobs.began.get())[0] == "roll"
@@ -219,7 +222,8 @@ def test_the_one_that_leads_runs_jobs_and_says_so_and_one_that_leads_no_more_sto
         assert (await jobs.began.get())[0] == "roll"
         answer = await request(app, "GET", JOBS, headers={"accept": "application/json"})
         reply = msgspec.json.decode(answer.body, type=JobsReply)
-        assert [job.job for job in reply.jobs if job.running_since_ms is not None] == ["roll"]
+        running_now = {job.job for job in reply.jobs if job.running_since_ms is not None}
+        assert {"roll"} <= running_now <= set(jobs.running)  # all of them, if the loop was late
         committer = cluster.connection.committer
         resign = committer.begin(ResignCoordination(service.follower.state.coordinator.epoch))
         await asyncio.to_thread(committer.commit_here, resign)

@@ -15,7 +15,7 @@ from typing import Any
 from tests.faults.ledger_writer import TOPIC
 from tests.faults.store_folders import StoreFolders
 
-_PATIENCE_S = 20  # so that a writer that hears nothing fails the test instead of hanging it
+_PATIENCE_S = 60  # so that a writer that hears nothing fails the test instead of hanging it
 
 
 @dataclass

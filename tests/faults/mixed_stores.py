@@ -33,7 +33,7 @@ from tests.servers.fault_proxy_rules import Answer, Fault, Request
 from tests.servers.hadoop import DATA_NODES, NAME_NODE, Hadoop
 from tests.servers.s3_servers import S3Server
 
-LAG_MS = 2_000  # replica.lag.time.max.ms: how long a store may hold a write up
+LAG_MS = 4_000  # replica.lag.time.max.ms: how long a store may hold a write up; a busy one takes a second
 SLOW_MS = 30_000  # for each request
 _BUSY_TRIES = 1_000
 

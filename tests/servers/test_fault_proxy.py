@@ -294,10 +294,13 @@ def test_a_stripped_condition_lets_the_second_writer_through(proxy: FaultProxy, 
 @pytest.mark.parametrize("fault", [Hang(), Hang(takes_body=False), Hang(applied=True)], ids=str)
 def test_a_hang_lasts_until_the_client_gives_up(proxy: FaultProxy, server: KeptBodies, fault: Hang) -> None:
     proxy.plan(fault)
-    with connection(proxy, timeout_s=0.1) as client:
+    with connection(proxy) as client:
         client.request("PUT", "/bucket/a", BODY)
+        client.sock.settimeout(0.1)
         with pytest.raises(TimeoutError):
             client.getresponse()
+        while fault.applied and "/bucket/a" not in server.bodies:
+            threading.Event().wait(0.01)
     assert ask(proxy, "GET", "/bucket/b")[0] == 404
     assert ("/bucket/a" in server.bodies) == fault.applied
     assert proxy.requests[0].status is None

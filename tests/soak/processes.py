@@ -70,6 +70,7 @@ class Processes:
     url: str
     folder: Path
     coordinator_module: str = "sparklog"
+    writer_module: str = "tests.soak.writer"
     all: dict[str, Running] = field(default_factory=dict)
     proxies: dict[str, TcpProxy] = field(default_factory=dict)
 
@@ -89,7 +90,7 @@ class Processes:
 
     def writer(self, kind: str, number: int) -> Running:
         name = f"{kind}-{number}"
-        return self._start(name, ["-m", "tests.soak.writer", self.url, str(self.journal(name)), name, kind])
+        return self._start(name, ["-m", self.writer_module, self.url, str(self.journal(name)), name, kind])
 
     def reader(self, number: int) -> Running:
         name = f"reader-{number}"

@@ -20,7 +20,7 @@ from tests.soak.journal import lines_of
 from tests.soak.processes import Processes
 from tests.soak.writer import PARTITIONS, TOPIC
 
-SESSION_MS = 1_500
+SESSION_MS = 4_000  # long enough for a busy machine
 WRITERS = 3
 PATIENCE_S = 100
 
@@ -31,7 +31,8 @@ PATIENCE_S = 100
 def test_a_paused_leader_acknowledges_nothing_when_it_wakes(tmp_path: Path, is_fenced: bool) -> None:
     url = str(tmp_path / "chain")
     init_cluster(url, config={"broker.session.timeout.ms": SESSION_MS})
-    processes = Processes(url, tmp_path, "sparklog" if is_fenced else "tests.soak.unfenced_coordinator")
+    coordinator = "sparklog" if is_fenced else "tests.soak.unfenced_coordinator"
+    processes = Processes(url, tmp_path, coordinator, "tests.soak.patient_writer")
     with sparklog.connect(url) as cluster:
         cluster.create_topic(TOPIC, partitions=PARTITIONS)
 

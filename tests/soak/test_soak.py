@@ -34,6 +34,7 @@ from tests.soak.troubles import WRITERS, Troubles
 from tests.soak.writer import PARTITIONS, TOPIC
 
 SESSION_MS = 3_000
+LAG_MS = 2_000  # replica.lag.time.max.ms: stores hang for longer than that
 PAUSE_S = (0.2, 2.5)  # between the beginnings of two troubles
 PATIENCE_S = 120  # for everything to be in sync again after the troubles, on a busy machine
 
@@ -52,7 +53,8 @@ def mixed(
     proxy: FaultProxy, s3proxy: S3Server, hadoop: Hadoop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[MixedStores]:
     monkeypatch.setattr(bootstrap, "check_store", lambda store, probe_id: None)  # slow, and does not matter here
-    mixed = MixedStores.create(tmp_path, s3proxy, proxy, hadoop, {"broker.session.timeout.ms": SESSION_MS})
+    config = {"broker.session.timeout.ms": SESSION_MS, "replica.lag.time.max.ms": LAG_MS}
+    mixed = MixedStores.create(tmp_path, s3proxy, proxy, hadoop, config)
     try:
         yield mixed
     finally:

@@ -22,6 +22,7 @@ from tests.spark.kills.deaths import Deaths
 from tests.spark_classes import NO_FOLDER, short_lived_spark
 
 PROJECT = Path(__file__).parents[2]
+FORKED_WORKERS = Path(__file__).parent / "forked_workers"
 TWO_HOSTS = "two hosts"  # a master: see OneSpark
 
 
@@ -138,7 +139,7 @@ def one_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneSpark]:
     (scratch / "log4j2.properties").write_text("rootLogger.level = off\n")
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["SPARK_CONF_DIR"] = str(NO_FOLDER)
-    os.environ["PYTHONPATH"] = str(PROJECT)
+    os.environ["PYTHONPATH"] = f"{FORKED_WORKERS}{os.pathsep}{PROJECT}"
     spark = OneSpark(scratch)
     yield spark
     spark.end()

@@ -14,6 +14,7 @@ import pytest
 
 from sparklog.client.bootstrap import DEFAULT_STORE
 from sparklog.client.cluster import Cluster
+from sparklog.client.producer import producer as producer_module
 from sparklog.client.producer import sending
 from sparklog.client.producer.open_producers import open_producers
 from sparklog.client.producer.producer import Producer
@@ -32,6 +33,7 @@ from sparklog.core.errors import (
 )
 from tests.client.interfered_stores import StoreCalls, failing, interfere
 from tests.client.test_cluster import new_cluster
+from tests.faults.faulty_store import VirtualClock
 
 WAIT_S = 60.0
 LONG_MS = 100_000
@@ -371,6 +373,7 @@ def test_a_full_buffer_blocks_and_then_times_out(cluster: Cluster, monkeypatch: 
             producer.flush(timeout_ms=20)
         gate.opened.set()
         assert [future.result(WAIT_S).offset for future in futures] == [0, 1]
+        producer.flush()  # only then is their room free: a future is done a moment before
         assert producer.send("orders", b"x" * 350, partition=0).result(WAIT_S).offset == 2
 
 
@@ -449,10 +452,17 @@ def test_what_a_store_refuses_fails_and_the_next_record_goes_on(
 
 
 def test_a_delivery_times_out(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = interfere(monkeypatch)
-    calls.before[DEFAULT_STORE] = failing(RequestTimedOut("too slow"))
+    """The time passes in the first upload, so that there is one however busy the machine is."""
+    calls, clock = interfere(monkeypatch), VirtualClock()
+    monkeypatch.setattr(producer_module, "_CLOCK", clock)
+
+    def too_slow(call: str, key: str) -> None:
+        clock.pause(LONG_MS)
+        raise RequestTimedOut("too slow")
+
+    calls.before[DEFAULT_STORE] = too_slow
     with (
-        cluster.producer(linger_ms=0, delivery_timeout_ms=150) as producer,
+        cluster.producer(linger_ms=0, delivery_timeout_ms=LONG_MS) as producer,
         pytest.raises(RequestTimedOut, match=r"delivery_timeout_ms.*too slow"),
     ):
         producer.send("orders", "a", partition=0).result(WAIT_S)
