@@ -207,6 +207,22 @@ GUARDS: Final = (
         (_LIMITS + "test_what_a_topic_lets_wait_is_limited_however_long_the_producer_lingers",),
     ),
     Guard(
+        "produce-limits",
+        "`sparklog produce` commits once as many lines wait as its topic lets wait.",
+        "sparklog/cli/produce.py",
+        "        batch = min(batch, config.flush_messages or batch)\n",
+        "",
+        ("tests/cli/test_produce.py::test_a_topic_limits_how_much_waits_for_a_commit",),
+    ),
+    Guard(
+        "produce-limits-time",
+        "`sparklog produce` lingers no longer than its topic lets lines wait.",
+        "sparklog/cli/produce.py",
+        "        linger_ms = linger_ms if config.flush_ms is None else min(linger_ms, config.flush_ms)\n",
+        "",
+        ("tests/cli/test_produce.py::test_a_topic_limits_for_how_long_records_wait_for_a_commit",),
+    ),
+    Guard(
         "producer-exit",
         "What was sent before a program ends is written.",
         "sparklog/client/producer/open_producers.py",

@@ -15,17 +15,21 @@ SEEDS = 25
 
 @pytest.mark.parametrize("acks", [Acks.ALL, Acks.LEADER])
 def test_records_are_there_in_order_and_once_whatever_gets_lost(acks: Acks) -> None:  # M: I-01 I-06
-    commits = repeats = renewals = most = 0
+    commits = repeats = renewals = most = joined = around = 0
     for seed in range(SEEDS):
         world = history(seed, acks)
         commits += world.commits
         repeats += world.repeats
         renewals += world.renewals
         most = max(most, world.most_at_once)
+        joined += world.most_joined > 1
+        around += world.settled_around
     assert commits > 10 * SEEDS
     assert repeats > SEEDS, "commits that had landed were sent again"
     assert renewals > 4, "some were given up in doubt"
     assert most >= 5
+    assert joined > SEEDS // 2, "what waited for a leader was joined"
+    assert around > SEEDS // 2, "the others went on while a partition was offline"
 
 
 @pytest.mark.campaign
