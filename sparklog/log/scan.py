@@ -73,7 +73,8 @@ def scan(
         if failed is None:
             return
         plan = _plan_again(plan, at, failed, replan, fail_on_data_loss)
-        at, ahead = plan.start, None
+        at = plan.start
+        ahead = None
 
 
 class _Fetched(NamedTuple):
