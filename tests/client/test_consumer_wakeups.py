@@ -37,31 +37,13 @@ class PausingClock(SystemClock):
         super().pause(duration_ms, bell)
 
 
-class SteppedClock(SystemClock):
-    """Time passes only while a coordinator keeps somebody waiting: not while a busy machine does something else."""
-
-    def __init__(self, reader: Consumer) -> None:
-        self._at_ms = super().monotonic_ms()
-        reader._connection.committer.clock = reader._reading._clock = self
-
-    def monotonic_ms(self) -> int:
-        return self._at_ms
-
-    def step(self, duration_ms: int) -> None:
-        self._at_ms += duration_ms
-
-
 class SilentCoordinator:
     """Stands for the coordinator in force, which does not answer before `answer`, or the end of the request's time.
 
-    `requests` is released as each request comes; `asked` are the times that they give it. `passed` is told when such a
-    time is over.
+    `requests` is released as each request comes; `asked` are the times that they give it.
     """
 
-    def __init__(
-        self, cluster: Cluster, reader: Consumer, passed: Callable[[int], object] = lambda duration_ms: None
-    ) -> None:
-        self._passed = passed
+    def __init__(self, cluster: Cluster, reader: Consumer) -> None:
         self.asked: list[int] = []
         self.requests = threading.Semaphore(0)
         self.answer = threading.Event()
@@ -76,8 +58,6 @@ class SilentCoordinator:
         self.asked.append(longest_ms)
         self.requests.release()
         is_done = self.answer.wait(longest_ms / 1000)
-        if not is_done:
-            self._passed(longest_ms)
         with connect(self._url) as other:
             return WaitReply(EntryNumber(other.connection.follower.head.n), is_done)
 
@@ -126,8 +106,9 @@ def test_a_pause_between_two_looks_at_the_chain(reader: Consumer, monkeypatch: p
 
 
 def woken_poll(reader: Consumer, coordinator: SilentCoordinator) -> None:
+    is_first = not coordinator.asked
     poll = in_thread(lambda: reader.poll(NEVER_MS))
-    if not coordinator.asked:
+    if is_first:
         assert coordinator.requests.acquire(timeout=PATIENCE_S)
     reader.wakeup()
     assert isinstance(poll(), Wakeup)
@@ -147,9 +128,11 @@ def test_a_coordinator_that_has_not_answered(cluster: Cluster, reader: Consumer)
 
 
 def test_a_short_wait_has_a_request_of_its_own(cluster: Cluster, reader: Consumer) -> None:
-    clock = SteppedClock(reader)
-    coordinator = SilentCoordinator(cluster, reader, clock.step)
+    coordinator = SilentCoordinator(cluster, reader)
     woken_poll(reader, coordinator)
-    assert reader.poll(1) == {}
-    assert [longest_ms > 1_000 for longest_ms in coordinator.asked] == [True, False]
+    poll = in_thread(lambda: reader.poll(10_000))
+    assert coordinator.requests.acquire(timeout=PATIENCE_S)
+    reader.wakeup()
+    assert isinstance(poll(), Wakeup)
+    assert [longest_ms > 10_000 for longest_ms in coordinator.asked] == [True, False]
     coordinator.answer.set()
