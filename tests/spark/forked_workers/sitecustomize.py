@@ -11,11 +11,11 @@ import sys
 
 if sys.orig_argv[1:3] == ["-m", "pyspark.daemon"]:
     import pyarrow.compute  # noqa: F401
-    import pyspark.sql.worker.commit_data_source_write  # noqa: F401
-    import pyspark.sql.worker.create_data_source  # noqa: F401
-    import pyspark.sql.worker.lookup_data_sources  # noqa: F401
-    import pyspark.sql.worker.plan_data_source_read  # noqa: F401
-    import pyspark.sql.worker.write_into_data_source  # noqa: F401
+    import pyspark.sql.worker.commit_data_source_write
+    import pyspark.sql.worker.create_data_source
+    import pyspark.sql.worker.lookup_data_sources
+    import pyspark.sql.worker.plan_data_source_read
+    import pyspark.sql.worker.write_into_data_source
     import pyspark.worker  # noqa: F401
 
     import pyspark_sparklog  # noqa: F401
