@@ -59,7 +59,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="hundreds of races and every fault at every call, instead of a few (an hour or more)",
     )
-    parser.addoption("--soak-seconds", type=float, default=40, help="how long tests/soak/test_soak.py makes trouble")
+    parser.addoption("--soak-seconds", type=float, default=60, help="how long tests/soak/test_soak.py makes trouble")
     parser.addoption("--soak-seed", type=int, default=1, help="which troubles, and in which order")
 
 
