@@ -36,16 +36,16 @@ GROUPS: Final = {
         "tests/faults/test_race_processes.py",
         "tests/examples/test_demo.py",
         "tests/soak/test_soak.py",
-        "tests/spark/test_on_stores.py",
+        "tests/spark/test_on_stores.py",  # these five on the same session
         "tests/spark/stream/test_stores.py",
+        "tests/spark/test_failures.py",
+        "tests/spark/kills/test_killed_executors.py",
+        "tests/spark/stream/test_killed_executors.py",
         "tests/faults/test_killed_servers.py",
         "tests/storage/test_probe_servers.py",
     ),
-    "Spark, local[2] and then other masters": (
+    "Spark, local[2] and then another master": (
         "tests/spark/",
-        "tests/spark/test_failures.py",
-        "tests/spark/kills/test_killed_executors.py",  # on the same session
-        "tests/spark/stream/test_killed_executors.py",
         "tests/spark/test_memory.py",
     ),
     "programs with a Spark of their own": (

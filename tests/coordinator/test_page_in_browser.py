@@ -54,6 +54,14 @@ def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
             yield Shown(coordinators, started)
 
 
+@pytest.fixture(autouse=True)
+def closed_pages(shown: Shown) -> Iterator[None]:
+    """Pages refresh themselves for as long as they are open."""
+    yield
+    for context in shown.browser.contexts:
+        context.close()
+
+
 def number(text: str) -> int:
     return int(text.replace(",", ""))
 

@@ -1,6 +1,6 @@
-"""Processes that race for every slot of one chain: on a local disk, on S3, with --campaign on HDFS.
+"""Processes that race for every slot of one chain: on a local disk, with --campaign on S3 and HDFS.
 
-The contract of stores has eight processes that race for keys on HDFS.
+The contract of stores has eight processes that race for keys on S3 and HDFS.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def test_commits_of_8_processes_lose_nothing_and_double_nothing(  # M: S-03 I-06
     check_race(str(tmp_path / "cluster"), 200 if request.config.getoption("--campaign") else 20)
 
 
-# M: S-03
+@pytest.mark.campaign
 @pytest.mark.slow
 def test_commits_that_race_on_s3_lose_nothing_and_double_nothing(
     s3proxy: S3Server, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest

@@ -237,7 +237,10 @@ def s3(running: Spoilt) -> Iterator[Spoilt]:
     "fault",
     spoilt_by(
         EVERY_FAULT,
-        only_in_campaign=[ReplyLost(), Answer(500), *(Answer(status, applied=True) for status in (500, 404))],
+        only_in_campaign=[
+            *(ReplyLost(), ResetBeforeBody(), HalfSentBody(), TruncatedResponse()),
+            *(Answer(500), *(Answer(status, applied=True) for status in (500, 503, 404))),
+        ],
     ),
     ids=str,
 )

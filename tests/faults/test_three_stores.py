@@ -26,7 +26,7 @@ from tests.agent.agent_world import DrivenAgent, ReplicatedCluster
 from tests.cli.conftest import Cli
 from tests.faults.store_folders import StoreFolders
 
-PATIENCE_MS = 20_000  # of a write that nothing but a missing guard refuses
+PATIENCE_MS = 60_000  # of a write that nothing but a missing guard refuses
 
 
 class Play:

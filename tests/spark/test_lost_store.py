@@ -31,7 +31,7 @@ def test_a_write_goes_on_without_a_lost_store_and_the_job_fills_another(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The tasks have streamed a part of their objects to the store when it goes; it leads the partition."""
-    folders = StoreFolders.create(tmp_path, config={"replica.lag.time.max.ms": 2_000})
+    folders = StoreFolders.create(tmp_path, config={"replica.lag.time.max.ms": 20_000})
     with sparklog.connect(folders.url) as cluster:
         cluster.create_topic("t", assignment=["abc"], config={"min.insync.replicas": 2, "retention.ms": -1})
     with socket.create_server(("127.0.0.1", 0)) as meeting, ThreadPoolExecutor(1) as pool:

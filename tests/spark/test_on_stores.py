@@ -78,7 +78,6 @@ def made(url: str, stores: dict[str, str], storage: dict[str, str]) -> Iterator[
 
 # The tests that are not only for --campaign, and their store; it runs them on both.
 EVERY_TIME = {
-    "test_a_year_of_a_topic_is_written_read_rolled_and_read_again": "s3",
     "test_a_server_that_dies_and_comes_back_loses_nothing_that_was_acknowledged": "s3",
     test_a_dataframe_outlives_the_objects_of_its_plan.__name__: "hdfs",
 }

@@ -12,7 +12,7 @@ from tests.maintenance.histories.seen_guards import SEEN
 from tests.maintenance.histories.shape import OF_REPLICAS, WEIGHTS
 from tests.sim.missing_guards import BY_NAME, missing
 
-SEEDS = 20  # of `make test`
+SEEDS = 15  # of `make test`
 PART = 98  # of a campaign
 PARTS = 10
 

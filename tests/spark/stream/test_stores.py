@@ -18,6 +18,9 @@ from tests.servers.s3_servers import S3Server
 from tests.spark.conftest import access_to
 from tests.spark.stream.keyed_stream import KeyedStream
 from tests.spark.stream.killed_driver import run_query
+from tests.spark.test_failures import spark
+
+__all__ = ["spark"]  # two executors, in JVMs of their own
 
 pytestmark = pytest.mark.spark
 
