@@ -265,15 +265,4 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "        return self.left_ms(now_ms)",
         ("tests/client/test_delivery.py::test_the_reply_may_come_a_little_later_than_the_time_of_the_command",),
     ),
-    Guard(
-        "delivery-attempt",
-        "A client asks who leads when a coordinator has been silent for a session, not when its own time is over.",
-        "sparklog/client/delivery.py",
-        "        return min(self.left_ms(now_ms) + GRACE_MS, longest_ms)",
-        "        return self.left_ms(now_ms) + GRACE_MS",
-        (
-            "tests/faults/test_coordinators.py::"
-            "test_a_client_does_not_wait_for_one_that_was_paused_until_its_own_time_is_over",
-        ),
-    ),
 )
