@@ -234,8 +234,8 @@ GUARDS: Final = (
         "consumer-closed-after-an-interrupt",
         "If a cluster's producers did not write everything, its consumers commit nothing.",
         _CLUSTER,
+        "    consumer.__exit__((kind_since or kind) if kind in (None, Wakeup) else kind)",
         "    consumer.__exit__(kind or kind_since)",
-        "    consumer.__exit__(kind)",
         (_CLOSE + "test_after_an_interrupt_of_its_producers_no_consumer_commits",),
     ),
     Guard(
