@@ -88,8 +88,9 @@ class Cluster(Admin):
     def close(self) -> None:
         """Write what was sent with producers, wait for other background writes, then close the consumers.
 
-        In this order no consumer commits records whose results are not written: after an error or an interrupt none
-        commits anything, and all is closed nevertheless. Raises as `Producer.close` and `Consumer.close`.
+        In this order no consumer commits records before their results were sent. After an error or an interrupt none
+        commits anything, and all is closed nevertheless. But only its future says that a record failed: ask the futures
+        of results before this. Raises as `Producer.close` and `Consumer.close`.
         """
         self._close(None)
 
