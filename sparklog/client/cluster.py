@@ -36,7 +36,7 @@ from sparklog.client.write_plan import Durability, append_command
 from sparklog.client.write_rows import check_partition_named, producer_slices
 from sparklog.core.commands import AllocateProducer, Application, DeleteGroups
 from sparklog.core.config.storage import storage_settings
-from sparklog.core.errors import InvalidInput, RequestTimedOut
+from sparklog.core.errors import InvalidInput, RequestTimedOut, Wakeup
 from sparklog.core.groups.membership import CommittedOffset
 from sparklog.core.leader_epochs import end_of_leader_epoch
 from sparklog.core.producing.settings import (
@@ -88,8 +88,9 @@ class Cluster(Admin):
     def close(self) -> None:
         """Write what was sent with producers, wait for other background writes, then close the consumers.
 
-        In this order no consumer commits records whose results are not written: after an error or an interrupt none
-        commits anything, and all is closed nevertheless. Raises as `Producer.close` and `Consumer.close`.
+        In this order no consumer commits records before their results were sent. After an error or an interrupt none
+        commits anything, and all is closed nevertheless. But only its future says that a record failed: ask the futures
+        of results before this. Raises as `Producer.close` and `Consumer.close`.
         """
         self._close(None)
 
@@ -353,8 +354,11 @@ def _end_of(
     error: BaseException | None,
     traceback: TracebackType | None,
 ) -> None:
-    """The end of a `with` block that raised this kind of error, or in whose end something else has raised since."""
-    consumer.__exit__(kind or kind_since)
+    """The end of a `with` block that raised this kind of error, or in whose end something else has raised since.
+
+    A wakeup is no error, but hides none: what came since counts then.
+    """
+    consumer.__exit__((kind_since or kind) if kind in (None, Wakeup) else kind)
 
 
 def _is_pull(replication: str) -> bool:

@@ -59,9 +59,8 @@ def read_schema(columns: Iterable[str]) -> pa.Schema:
     chosen = list(columns)
     for name in chosen:
         if name not in READ_SCHEMA.names:
-            raise InvalidInput(
-                f"column {name!r}: wanted one of {', '.join(READ_SCHEMA.names)}{did_you_mean(name, READ_SCHEMA.names)}"
-            )
+            names = READ_SCHEMA.names
+            raise InvalidInput(f"column {name!r}: wanted one of {', '.join(names)}{did_you_mean(str(name), names)}")
     if len(set(chosen)) != len(chosen):
         raise InvalidInput(f"columns: wanted each once, found {', '.join(chosen)}")
     return pa.schema([READ_SCHEMA.field(name) for name in chosen])

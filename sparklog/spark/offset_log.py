@@ -22,13 +22,13 @@ from contextlib import suppress
 from typing import Final
 
 from sparklog.core.config.key import shown
-from sparklog.core.errors import InvalidInput, KeyNotFound, UnsupportedVersion
+from sparklog.core.errors import InvalidInput, KeyNotFound, StoreUnavailable, UnsupportedVersion
 from sparklog.core.reading.stream_positions import StreamPositions, from_json
 from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import open_store
 
 _VERSIONS: Final = ("v1", "v2")
-_UNREADABLE: Final[set[str]] = set()  # checkpoints that this process could not read: it does not try again
+_UNREADABLE: Final[set[str]] = set()  # checkpoints that this process can't read: it does not try again
 
 log = logging.getLogger("sparklog")
 
@@ -56,13 +56,17 @@ def logged_offsets(checkpoint: ObjectStore, query_id: str, batch_id: int) -> byt
 
 
 def logged_if_readable(url: str, query_id: str, batch_id: int) -> bytes | None:
-    """The same, for those who can do without: None if the checkpoint can't be read here. Warns of each one once."""
+    """The same, for those who can do without: None if the checkpoint can't be read here. Warns of each one once.
+
+    A store that is only away for now is asked again at the next micro-batch.
+    """
     if url in _UNREADABLE:
         return None
     try:
         return logged_offsets(open_checkpoint(url), query_id, batch_id)
     except Exception as error:  # whatever a store or its library raises: the micro-batch is written without
-        _UNREADABLE.add(url)
+        if not isinstance(error, StoreUnavailable):
+            _UNREADABLE.add(url)
         log.warning(
             "the checkpoint %s can't be read here, so nobody notices if it is set back by one micro-batch, or if a "
             "copy of it is in use: %s",

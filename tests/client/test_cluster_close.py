@@ -76,8 +76,9 @@ def test_producers_have_written_before_consumers_commit(cluster: Cluster, monkey
     assert order == [(Producer, RECORDS + 1, 0), (Consumer, RECORDS + 1, 4)]
 
 
+@pytest.mark.parametrize("woken", [False, True])
 def test_after_an_interrupt_of_its_producers_no_consumer_commits(
-    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, woken: bool
 ) -> None:
     closing = other(cluster)
     reader(closing, 4)
@@ -86,10 +87,15 @@ def test_after_an_interrupt_of_its_producers_no_consumer_commits(
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
+    def close() -> None:
+        with closing:
+            if woken:
+                raise Wakeup("the program is to end")
+
     with monkeypatch.context() as patch:
         patch.setattr(producer, "flush", interrupt)
         with pytest.raises(KeyboardInterrupt):
-            closing.close()
+            close()
     assert committed(cluster) == {}
     assert cluster.describe_group("billing").members == ()
 

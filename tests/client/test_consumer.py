@@ -134,9 +134,9 @@ def test_a_table_has_only_the_columns_that_are_wanted(cluster: Cluster, monkeypa
             reader.seek(("t", 0), 0)
             assert reader.poll_table(max_records=4, columns=columns).equals(whole.slice(0, 4).select(columns))
             assert reader.poll_table(max_records=1).equals(whole.slice(4, 1)), "the next call wants others"
-        for columns in ([], ["values"], ["key", "key"], "value"):
+        for columns in ([], ["values"], ["key", "key"], "value", [1], ["key", None]):
             with pytest.raises(InvalidInput, match="column"):
-                reader.poll_table(columns=columns)
+                reader.poll_table(columns=columns)  # type: ignore[arg-type]
         assert reader.poll_table()["offset"].to_pylist() == KEPT[5:]
 
 

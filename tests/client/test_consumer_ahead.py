@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 import pytest
 
 from sparklog.client.cluster import Cluster
+from sparklog.client.consumer import fetches
 from sparklog.client.consumer.consumer import Consumer
 from sparklog.core.errors import StoreUnavailable
 from sparklog.log import scan
@@ -83,6 +84,41 @@ def test_what_is_fetched_ahead_takes_no_more_than_a_call_may(cluster: Cluster, m
             assert len(begun) == most_begun
             assert rows(consumer, 1) == ["1-0"]
             assert len(begun) <= max(2 * most_begun, 1), "the next ones, as memory is free again"
+
+
+@pytest.mark.parametrize("at_once", [1, 2, None])
+def test_open_reads_hold_a_bounded_number_of_bytes(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, at_once: int | None
+) -> None:
+    """However many partitions there are, and however little of each a call takes."""
+    monkeypatch.setattr(fetches, "MOST_OPEN_BYTES", 1)
+    for partition in range(3):
+        fill(cluster, partition, RECORDS, first=RECORDS)
+    most_open, found = 0, []
+    with reader(cluster, fetch_max_bytes=1 if at_once is None else 50 << 20) as consumer:
+        while batch := rows(consumer, at_once):
+            found += batch
+            most_open = max(most_open, len(consumer._reading._fetches._open))
+    assert sorted(found) == sorted(wanted(*((partition, 0, 2 * RECORDS) for partition in range(3))))
+    assert most_open <= 2, "the present one, and what may be open beside it"
+
+
+def test_beyond_that_a_read_is_only_of_what_the_call_wants(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    size_bytes = cluster.describe("orders").partitions[0].size_bytes
+    for name in ("BYTES_AHEAD", "MOST_OPEN_BYTES"):
+        monkeypatch.setattr(fetches, name, size_bytes)
+    with reader(cluster) as consumer:
+        consumer.poll()
+        consumer.seek_to_beginning()
+        consumer.pause(P1, P2)
+        rows(consumer, 1)
+        rows(consumer, 1)
+        consumer.resume(P1, P2)
+        begun = list(consumer._reading._fetches._open.values())
+        assert len(begun) == 1
+        for _ in range(6):
+            rows(consumer, 1)
+            assert list(consumer._reading._fetches._open.values()) == begun, "it goes on, others come to their ends"
 
 
 def test_it_goes_on_from_where_it_is_whatever_was_fetched_ahead(cluster: Cluster) -> None:

@@ -234,8 +234,8 @@ GUARDS: Final = (
         "consumer-closed-after-an-interrupt",
         "If a cluster's producers did not write everything, its consumers commit nothing.",
         _CLUSTER,
+        "    consumer.__exit__((kind_since or kind) if kind in (None, Wakeup) else kind)",
         "    consumer.__exit__(kind or kind_since)",
-        "    consumer.__exit__(kind)",
         (_CLOSE + "test_after_an_interrupt_of_its_producers_no_consumer_commits",),
     ),
     Guard(
@@ -282,8 +282,8 @@ GUARDS: Final = (
         "consumer-first-read",
         "A consumer that has just begun, or has moved, fetches no more than the call wants.",
         _FETCHES,
-        "        if self._ends.get(key) != offsets.start:",
-        "        if False:",
+        "        if self._ends.get(key) != offsets.start or",
+        "        if",
         (_ALONE + "test_a_first_read_fetches_no_more_than_the_call_wants",),
     ),
     Guard(
@@ -333,6 +333,22 @@ GUARDS: Final = (
         "        left = most_bytes - sum(fetch.ahead_bytes for fetch in self._open.values())",
         "        left = 1 << 40",
         (_AHEAD + "test_what_is_fetched_ahead_takes_no_more_than_a_call_may",),
+    ),
+    Guard(
+        "consumer-open-memory",
+        "The open reads of all partitions together hold a bounded number of bytes.",
+        _FETCHES,
+        "        self._make_room()\n",
+        "",
+        (_AHEAD + "test_open_reads_hold_a_bounded_number_of_bytes",),
+    ),
+    Guard(
+        "consumer-small-reads",
+        "While the open reads hold as much as they may, another one fetches no more than the call wants.",
+        _FETCHES,
+        " or not self._has_room():\n            first",
+        ":\n            first",
+        (_AHEAD + "test_beyond_that_a_read_is_only_of_what_the_call_wants",),
     ),
     Guard(
         "consumer-index-once",

@@ -119,6 +119,22 @@ GUARDS: Final = (
         ),
     ),
     Guard(
+        "flush-joined-most",
+        "The work of a join is bounded, however long a partition has no leader.",
+        _FLUSHES,
+        " and has_room and before.parked",
+        " and before.parked",
+        (_PARKED + "test_so_many_flushes_are_joined_and_the_next_ones_apart",),
+    ),
+    Guard(
+        "producer-longest-times",
+        "A time that a lock can't wait for is refused: it would end the producer's threads.",
+        "sparklog/core/producing/settings.py",
+        '            if name.endswith("_ms") and value > LONGEST_MS:',
+        "            if False:",
+        ("tests/core/producing/test_buffer.py::test_settings_are_checked",),
+    ),
+    Guard(
         "flush-joined-time",
         "Of joined flushes that are not committed, only those fail whose time is over.",
         _FLUSHES,

@@ -275,6 +275,17 @@ GUARDS: Final = (
         ("tests/spark/stream/test_offset_log.py::test_the_checkpoint_of_another_query_or_of_none_is_refused",),
     ),
     Guard(
+        "checkpoint-asked-again",
+        "A checkpoint whose store was away once is looked at again: whether it was set back matters later, too.",
+        "sparklog/spark/offset_log.py",
+        "        if not isinstance(error, StoreUnavailable):\n            _UNREADABLE",
+        "        if True:\n            _UNREADABLE",
+        (
+            "tests/spark/stream/test_offset_log.py::"
+            "test_a_checkpoint_whose_store_is_away_is_read_again_and_one_that_is_unreadable_is_not",
+        ),
+    ),
+    Guard(
         "consumed-of-this-cluster",
         "Positions in another cluster are not committed in this one.",
         "sparklog/spark/offset_log.py",

@@ -3,6 +3,10 @@
 A read is a scan of what was there when it began. It is begun again if the consumer goes on elsewhere (a seek, a batch
 that was dropped) or with other columns, or if the partition has another leader epoch: what the old one had may be given
 up. Where a consumer begins, the first read is only of what the call wants: it may seek again, or want no more.
+
+An open read holds bytes that are fetched and not decoded yet, however few records each call takes. So once the open
+reads may hold MOST_OPEN_BYTES, others are only of what the call wants; if that is too much as well, those that were
+taken from longest ago end.
 """
 
 from __future__ import annotations
@@ -22,11 +26,12 @@ from sparklog.core.reading.plan import RangeToRead, plan_range
 from sparklog.core.state import ClusterState
 from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, TopicPartition
 from sparklog.log.records_schema import READ_SCHEMA
-from sparklog.log.scan import SlicesAhead, scan
+from sparklog.log.scan import BYTES_AHEAD, SlicesAhead, scan
 
 log = logging.getLogger("sparklog")
 
 SLICES_PER_PLAN: Final = 256  # a read of a long log is planned piece by piece
+MOST_OPEN_BYTES: Final = 512 << 20
 COLUMNS: Final = tuple(READ_SCHEMA.names)
 _OFFSET: Final = "offset"
 
@@ -48,6 +53,7 @@ class _Fetch:
     plan: RangeToRead
     ahead: SlicesAhead
     ahead_bytes: int  # that its first read may take, while none of it was taken yet
+    open_bytes: int  # that it may have fetched and not decoded
     batches: Iterator[pa.RecordBatch]
     at: Offset
     rest: pa.RecordBatch | None = None
@@ -59,7 +65,7 @@ class Fetches:
     def __init__(self, connection: Connection, *, fail_on_data_loss: bool) -> None:
         self._connection = connection
         self._fail_on_data_loss = fail_on_data_loss
-        self._open: dict[TopicPartition, _Fetch] = {}
+        self._open: dict[TopicPartition, _Fetch] = {}  # what was taken from longest ago first
         self._ends: dict[TopicPartition, Offset] = {}  # of what was taken
 
     def take(self, state: ClusterState, unread: Unread, most_records: int, columns: Sequence[str] = COLUMNS) -> Piece:
@@ -71,6 +77,8 @@ class Fetches:
         """
         fetch = self._goes_on(state, unread, columns) or self._begin(state, unread, most_records, columns)
         fetch.ahead_bytes = 0
+        self._open[unread.key] = self._open.pop(unread.key)
+        self._make_room()
         try:
             piece = self._next(fetch, most_records)
         except BaseException:
@@ -90,7 +98,7 @@ class Fetches:
         """
         left = most_bytes - sum(fetch.ahead_bytes for fetch in self._open.values())
         for unread in coming:
-            if left <= 0:
+            if left <= 0 or not self._has_room():
                 return
             if not self._goes_on(state, unread, columns):
                 fetch = self._begin(state, unread, most_records, columns)
@@ -138,7 +146,7 @@ class Fetches:
         if self._fail_on_data_loss:
             lost = (lost.start for lost in state.partitions[key].replication.lost if lost.start > offsets.start)
             offsets = OffsetRange(offsets.start, min([offsets.end, *lost]))  # the records before a loss come first
-        if self._ends.get(key) != offsets.start:
+        if self._ends.get(key) != offsets.start or not self._has_room():
             first = islice(state.slices.walk(key, offsets), SLICES_PER_PLAN)
             offsets = OffsetRange(offsets.start, end_of_records(first, offsets, most_records))
         plan = plan_range(state, state.topics[key.topic_id], key.partition, offsets, SLICES_PER_PLAN)
@@ -151,5 +159,28 @@ class Fetches:
         scanned = columns if _OFFSET in columns else [*columns, _OFFSET]
         ahead = SlicesAhead(plan, stores, scanned)
         batches = scan(plan, stores, scanned, replan, fail_on_data_loss=self._fail_on_data_loss, ahead=ahead)
-        fetch = self._open[key] = _Fetch(columns, plan, ahead, 0, batches, offsets.start)
+        fetch = self._open[key] = _Fetch(columns, plan, ahead, 0, _open_bytes(plan), batches, offsets.start)
         return fetch
+
+    def _has_room(self) -> bool:
+        """Whether one more open read may fetch as much as it likes."""
+        return sum(fetch.open_bytes for fetch in self._open.values()) + BYTES_AHEAD <= MOST_OPEN_BYTES
+
+    def _make_room(self) -> None:
+        """End the reads that were taken from longest ago, while all but the last one may hold too much."""
+        others = list(self._open.items())[:-1]
+        too_much = sum(fetch.open_bytes for _, fetch in others) - MOST_OPEN_BYTES
+        for key, fetch in others:
+            if too_much <= 0:
+                return
+            too_much -= fetch.open_bytes
+            self.drop(key)
+
+
+def _open_bytes(plan: RangeToRead) -> int:
+    """About how many bytes a read of this plan fetches at most before it decodes them."""
+    size_bytes = 0
+    for part in plan.slices:
+        low, high = max(part.slice.start, plan.start), min(part.slice.end, plan.end)
+        size_bytes += part.slice.length * max(0, high - low) // (part.slice.end - part.slice.start)
+    return min(size_bytes, BYTES_AHEAD)

@@ -21,7 +21,8 @@ class ConsumerOptions:
     `enable_auto_commit`: commit what the calls before this one have handed out, every `auto_commit_interval_ms` and
     when the consumer is closed. None: yes if it has a group.
     `max_poll_records`: how many records one `poll` returns at most. `fetch_max_bytes`: about how much memory the
-    records of one call take; what is fetched ahead for the next partitions takes as much again at most.
+    records of one call take; what is fetched ahead for the next partitions takes as much again at most. What
+    stays open from call to call holds about `fetches.MOST_OPEN_BYTES` beside that.
     `session_timeout_ms`: if a member of a group does nothing for so long, the others share its partitions.
     `heartbeat_interval_ms`: how often it looks at its group and its topics.
     `consumer_timeout_ms`: the iterator ends if there is no record for so long; None: never.

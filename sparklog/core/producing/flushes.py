@@ -51,6 +51,7 @@ from sparklog.core.types import TopicPartition
 
 SHORT_ATTEMPT_MS: Final = 1_000  # of an upload, or once partitions are known to have no leader or too few replicas
 LOOK_MS: Final = 1  # of an upload then: look once
+MOST_JOINED: Final = 1_000  # flushes in one: each join counts and copies them
 FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 100, 1_000  # between attempts, as Kafka's retry.backoff.ms
 
 # Some partitions can't be written to for now: the others need not wait for them.
@@ -342,7 +343,8 @@ class Flushes:
             piece.parked = True
             before = last[key]
             near = flush.pieces[-1].since_ms - before.since_ms <= self._settings.delivery_timeout_ms // 4
-            if all_known and near and before.parked and before.is_open and before.stage is Stage.ROUTED:
+            has_room = len(before.pieces) < MOST_JOINED
+            if all_known and near and has_room and before.parked and before.is_open and before.stage is Stage.ROUTED:
                 self._replace(before, [before.of([*before.pieces, *piece.pieces])])
             else:
                 pieces.append(piece)

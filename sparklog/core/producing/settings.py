@@ -17,6 +17,7 @@ BUFFER_BYTES: Final = 64 << 20
 LARGEST_BUFFER_BYTES: Final = 1 << 30  # all of it may go into one Arrow column, which has less than 2 GiB
 MAX_BLOCK_MS: Final = 60_000
 DELIVERY_TIMEOUT_MS: Final = 120_000
+LONGEST_MS: Final = (1 << 31) - 1  # as Kafka's delivery.timeout.ms; a lock can't wait for any number of milliseconds
 MAX_IN_FLIGHT: Final = KEPT_BATCHES
 RECORD_BYTES: Final = 100  # what a record takes of the buffer beyond its key, value and headers
 
@@ -29,6 +30,7 @@ class ProducerSettings(msgspec.Struct, frozen=True, kw_only=True):
     `buffer_memory`: the bytes that may wait or be under way; `send` blocks for up to `max_block_ms` for room.
     `delivery_timeout_ms`: for how long after `send` a record may be sent again. `max_in_flight`: how many flushes may
     be under way, at most five, because the chain remembers the last five batches of a producer in each partition.
+    Times are at most LONGEST_MS.
     """
 
     acks: Acks = Acks.ALL
@@ -52,6 +54,8 @@ class ProducerSettings(msgspec.Struct, frozen=True, kw_only=True):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or value < least:
                 raise InvalidInput(f"{name}: wanted a whole number from {least} on, found {value!r}")
+            if name.endswith("_ms") and value > LONGEST_MS:
+                raise InvalidInput(f"{name}: wanted at most {LONGEST_MS} ms, found {value}")
         if self.max_in_flight > KEPT_BATCHES:
             raise InvalidInput(
                 f"max_in_flight: wanted at most {KEPT_BATCHES}, found {self.max_in_flight}: the chain remembers so "

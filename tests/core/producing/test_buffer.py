@@ -84,5 +84,8 @@ def test_settings_are_checked() -> None:
     for wrong in ({"linger_ms": -1}, {"max_in_flight": 6}, {"max_in_flight": True}, {"batch_size": 1 << 40}):
         with pytest.raises(InvalidInput):
             ProducerSettings(**wrong)  # type: ignore[arg-type]
+    for name in ("linger_ms", "max_block_ms", "delivery_timeout_ms"):
+        with pytest.raises(InvalidInput, match=f"{name}: wanted at most 2147483647 ms, found 2147483648"):
+            ProducerSettings(**{name: 1 << 31})  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="1,073,741,825 bytes"):
         ProducerSettings(buffer_memory=LARGEST_BUFFER_BYTES + 1)

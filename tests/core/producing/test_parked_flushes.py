@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sparklog.core.errors import InvalidRecord, NoReplicaOnline, OutOfOrderSequence
 from sparklog.core.producing.flush import ATTEMPT_MS, Commit, Flush, Renew, Upload
-from sparklog.core.producing.flushes import FIRST_PAUSE_MS, LOOK_MS, SHORT_ATTEMPT_MS, Flushes
+from sparklog.core.producing.flushes import FIRST_PAUSE_MS, LOOK_MS, MOST_JOINED, SHORT_ATTEMPT_MS, Flushes
 from tests.core.decided_log import place
 from tests.core.producing.driven_flushes import (
     TIMEOUT_MS,
@@ -140,6 +140,23 @@ def test_of_what_is_joined_only_the_oldest_time_out() -> None:
     of.refused(joined.flush, unknown(), TIMEOUT_MS + 15)
     assert not failed(of, TIMEOUT_MS + 21), "once it is committed, it has the time of its newest records"
     of.written(commit(of, 2 * TIMEOUT_MS).flush)
+
+
+def test_so_many_flushes_are_joined_and_the_next_ones_apart() -> None:
+    of = flushes()
+    parked(of)
+    for _ in range(2 * MOST_JOINED):
+        take(of, 1)
+    found = []
+    while work := of.next(FIRST_PAUSE_MS):
+        if isinstance(work, Commit):
+            found.append([piece.order for piece in work.flush.pieces])
+            of.written(work.flush)
+        else:
+            assert isinstance(work, Upload)
+            of.uploaded(work.flush)
+    assert [len(orders) for orders in found] == [MOST_JOINED, MOST_JOINED, 1]
+    assert [order for orders in found for order in orders] == list(range(1, 2 * MOST_JOINED + 2))
 
 
 def test_whoever_waits_for_a_flush_waits_for_it_though_others_are_joined_around_it() -> None:

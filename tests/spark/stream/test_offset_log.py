@@ -7,11 +7,18 @@ import uuid
 
 import pytest
 
-from sparklog.core.errors import InvalidInput, UnsupportedVersion
+from sparklog.core.errors import InvalidInput, StoreUnavailable, UnsupportedVersion
 from sparklog.core.reading.positions import Position
 from sparklog.core.reading.stream_positions import StreamPositions, to_json
 from sparklog.core.types import LeaderEpoch, Offset, PartitionIndex, TopicId
-from sparklog.spark.offset_log import digest_of, ends_of, logged_offsets, open_checkpoint, positions_in
+from sparklog.spark.offset_log import (
+    digest_of,
+    ends_of,
+    logged_if_readable,
+    logged_offsets,
+    open_checkpoint,
+    positions_in,
+)
 from sparklog.storage.memory import MemoryStore
 
 CHAIN, OTHER = "c" * 32, "d" * 32
@@ -89,3 +96,22 @@ def test_a_micro_batch_that_is_planned_again_has_another_digest() -> None:
     """Spark writes the time of the plan before the offsets, so this holds even if they are the same."""
     first, again = (b'v1\n{"batchTimestampMs":%d}\n{}' % ms for ms in (1, 2))
     assert digest_of(first) != digest_of(again)
+
+
+def test_a_checkpoint_whose_store_is_away_is_read_again_and_one_that_is_unreadable_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    url = f"memory://{uuid.uuid4().hex}"
+    store = open_checkpoint(url)
+    store.put_if_absent("metadata", json.dumps({"id": QUERY}).encode())
+    store.put_if_absent("offsets/0", b"v1")
+    with monkeypatch.context() as patch:
+
+        def away(*_: object) -> bytes:
+            raise StoreUnavailable("away")
+
+        patch.setattr(MemoryStore, "get", away)
+        assert logged_if_readable(url, QUERY, 0) is None
+    assert logged_if_readable(url, QUERY, 0) == b"v1"
+    assert logged_if_readable(url, QUERY, 1) is None
+    assert logged_if_readable(url, QUERY, 0) is None, "it has no such log: it is not asked for each micro-batch"
