@@ -18,7 +18,7 @@ from typing import Final
 
 from sparklog.chain.requests import FIRST_PAUSE_MS, longer
 from sparklog.client.asked_coordinator import AskedCoordinator
-from sparklog.client.coordinated import Coordinated
+from sparklog.client.commits.coordinated import Coordinated
 from sparklog.core.coordinators import Coordinator
 from sparklog.core.errors import SparklogError, StoreUnavailable
 from sparklog.core.purgatory import Records, Replicated, Wanted, is_done

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Protocol, TypedDict, TypeVar, Unpack, overload
 import msgspec
 
 from sparklog.chain.floor import newest_older_than, time_shown
-from sparklog.client.commit_many import COMMITS_AT_ONCE, commit_many
+from sparklog.client.commits.many import COMMITS_AT_ONCE, commit_many
 from sparklog.client.connection import Connection
 from sparklog.core.commands import Command, ConfirmDeleted, RaiseFloor, ReportJob, Submission
 from sparklog.core.config.cluster import effective_cluster

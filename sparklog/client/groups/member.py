@@ -18,7 +18,7 @@ from contextlib import suppress
 from functools import partial
 
 from sparklog.client.connection import Connection
-from sparklog.client.groups import Offsets, committed, rows_to_commit
+from sparklog.client.groups.offsets import Offsets, committed, rows_to_commit
 from sparklog.core.commands import CommitOffsets, JoinGroup, LeaveGroup
 from sparklog.core.coordinators import Coordinator
 from sparklog.core.errors import GroupIdNotFound, SparklogError, UnknownMemberId
