@@ -37,7 +37,7 @@ GUARDS: Final = (
     Guard(
         "consumer-group-number",
         "A group that was created again has other generations.",
-        _CORE,
+        "sparklog/core/groups/membership.py",
         "(before.group_number, before.number + 1) == (self.group_number, self.number)",
         "before.number + 1 == self.number",
         (_POSITIONS + "test_what_others_may_have_read_in_between_begins_again_from_what_is_committed",),
