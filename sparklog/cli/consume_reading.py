@@ -33,7 +33,7 @@ RECORDS_PER_TABLE = 10_000  # a member of a group commits after so many, which a
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to read. `offset` is the option --offset; no `partitions` and no `num` mean all; `columns` None, too."""
+    """What to read. `offset` is the option --offset. No `partitions`, `num` or `columns`: all of them."""
 
     topic: str
     offset: str
@@ -132,7 +132,7 @@ class AloneReader(RebalanceListener):
             self._go(place, self._partition(place).log_start if start is None else start)
 
     def on_partitions_revoked(self, partitions: Sequence[Place]) -> None:
-        """Only the end of its topic takes a partition from a consumer without a group."""
+        """A consumer without a group loses a partition only if the topic is deleted."""
         self._check_topic(self._cluster.connection.follower.state)
 
     def _end(self, place: Place) -> int:

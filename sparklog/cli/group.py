@@ -13,8 +13,8 @@ from sparklog.core.errors import InvalidOption
 from sparklog.core.readable import counted
 
 if TYPE_CHECKING:
-    from sparklog.client.group_resets import PlannedReset, ResetTarget
-    from sparklog.client.groups import GroupDescription
+    from sparklog.client.groups.offsets import GroupDescription
+    from sparklog.client.groups.resets import PlannedReset, ResetTarget
 
 app = typer.Typer(help="Consumer groups: what they have committed, their lag, their members.", **STYLE)
 _TARGETS: Final = "--to-earliest, --to-latest, --to-offset N, --to-datetime TIME, --shift-by N"
@@ -107,7 +107,7 @@ def reset(
 
     An offset outside the log becomes the log start or the end. All partitions are set in one commit.
     """
-    from sparklog.client.group_resets import plan_reset, reset_offsets
+    from sparklog.client.groups.resets import plan_reset, reset_offsets
 
     target = _target(to_earliest, to_latest, to_offset, to_datetime, shift_by)
     if partition and len(topic) != 1:
@@ -166,7 +166,7 @@ def _target(
     to_earliest: bool, to_latest: bool, to_offset: int | None, to_datetime: str | None, shift_by: int | None
 ) -> ResetTarget:
     """The target that was given. Raises InvalidOption unless there is exactly one."""
-    from sparklog.client.group_resets import ResetKind, ResetTarget
+    from sparklog.client.groups.resets import ResetKind, ResetTarget
     from sparklog.options.starting_offsets import parse_timestamp_us
 
     given = []

@@ -81,7 +81,7 @@ class _Run:
 
     async def for_ever(self, connection: Connection, every_s: int, *, named: bool) -> None:
         from sparklog.core.config.cluster import effective_cluster
-        from sparklog.core.schedule import Schedule
+        from sparklog.core.maintenance.schedule import Schedule
         from sparklog.host.clock import SystemClock
         from sparklog.maintenance.jobs import ages_ms, tasks_every
         from sparklog.maintenance.scheduler import Scheduler

@@ -1,7 +1,7 @@
 """`sparklog produce`: append records from stdin, as lines or as JSON, in atomic commits, one after the other.
 
-It appends whole batches, and does not use a producer: that has several flushes under way, and splits one if a partition
-refuses it. Here the lines that were appended before an error are the first ones, and the rest can be sent again.
+It appends one whole batch after the other, so after an error the lines that were appended are the first ones, and the
+rest can be sent again. A producer has several flushes under way, and splits one if a partition refuses it.
 """
 
 from __future__ import annotations

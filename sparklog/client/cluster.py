@@ -15,13 +15,14 @@ import pyarrow as pa
 
 from sparklog.chain.committer import DEFAULT_TIMEOUT_MS
 from sparklog.client.admin import Admin
-from sparklog.client.commit_append import commit_append
+from sparklog.client.commits.append import commit_append
+from sparklog.client.commits.unawaited import UnawaitedCommits
 from sparklog.client.connection import Connection
 from sparklog.client.consumer.consumer import Consumer
 from sparklog.client.consumer.listener import RebalanceListener
 from sparklog.client.consumer.options import consumer_options
-from sparklog.client.group_member import SESSION_TIMEOUT_MS, GroupMember
-from sparklog.client.groups import (
+from sparklog.client.groups.member import SESSION_TIMEOUT_MS, GroupMember
+from sparklog.client.groups.offsets import (
     GroupDescription,
     Offsets,
     commit_offsets,
@@ -30,7 +31,6 @@ from sparklog.client.groups import (
     describe_group,
 )
 from sparklog.client.producer.producer import Producer
-from sparklog.client.unawaited_commits import UnawaitedCommits
 from sparklog.client.upload_rows import upload_rows
 from sparklog.client.write_plan import Durability, append_command
 from sparklog.client.write_rows import check_partition_named, producer_slices

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from sparklog.chain.committer import DEFAULT_TIMEOUT_MS
 from sparklog.chain.copies import Copies
 from sparklog.chain.follower import Follower
-from sparklog.client.coordinated import Coordinated
+from sparklog.client.commits.coordinated import Coordinated
 from sparklog.client.waiting import Waiting
 from sparklog.core.commands import Command
 from sparklog.core.config.storage import StorageSettings

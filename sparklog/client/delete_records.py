@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sparklog.client.commit_many import commit_many
+from sparklog.client.commits.many import commit_many
 from sparklog.client.connection import Connection
 from sparklog.core.errors import Landed, SparklogError
 from sparklog.core.maintenance.record_deletion import RecordDeletion, plan_record_deletion

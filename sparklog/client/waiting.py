@@ -18,7 +18,7 @@ from typing import Final
 
 from sparklog.chain.requests import FIRST_PAUSE_MS, longer
 from sparklog.client.asked_coordinator import AskedCoordinator
-from sparklog.client.coordinated import Coordinated
+from sparklog.client.commits.coordinated import Coordinated
 from sparklog.core.coordinators import Coordinator
 from sparklog.core.errors import SparklogError, StoreUnavailable
 from sparklog.core.purgatory import Records, Replicated, Wanted, is_done
@@ -43,7 +43,7 @@ class Waiting:
         self._silent: tuple[str, int] | None = None  # the coordinator's name, and until when it is not asked
 
     def watch(self, longest_pause_ms: float = LOOK_MS, bell: Bell | None = None) -> Watch:
-        """For one caller who waits, perhaps several times in a row. `longest_pause_ms`: between looks of his own.
+        """For one caller that waits, perhaps several times in a row. `longest_pause_ms`: between its own looks.
 
         Whenever `bell` rings, the wait asks at once whether it should `stop`.
         """

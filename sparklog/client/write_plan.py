@@ -15,10 +15,10 @@ import msgspec
 from sparklog.core.commands import Append, Application, CommitOffsets, PartitionEpoch
 from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.reading.plan import topic_of
-from sparklog.core.reading.timestamp_bounds import timestamp_bounds
 from sparklog.core.replication.append import Acks
 from sparklog.core.replication.partition import Replication
 from sparklog.core.state import ClusterState
+from sparklog.core.timestamp_bounds import timestamp_bounds
 from sparklog.core.topic_names import check_not_internal
 from sparklog.core.types import (
     CommandId,

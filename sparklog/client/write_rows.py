@@ -21,7 +21,7 @@ from sparklog.core.errors import (
     UnknownTopicOrPartition,
 )
 from sparklog.core.producers import sequence_after, span_of
-from sparklog.core.reading.timestamp_bounds import TimestampBounds
+from sparklog.core.timestamp_bounds import TimestampBounds
 from sparklog.core.types import NewObject, NewSlice, StoreId, TopicId, TopicPartition, UploadId
 from sparklog.host.clock import SystemClock, WaitingClock, now_us
 from sparklog.host.dice import new_id

@@ -13,7 +13,7 @@ from typing import Final
 from sparklog.chain.follower import Follower
 from sparklog.coordinator.control import Say
 from sparklog.core.config.cluster import effective_cluster
-from sparklog.core.schedule import Planned, Schedule
+from sparklog.core.maintenance.schedule import Planned, Schedule
 from sparklog.host.clock import Clock
 from sparklog.host.dice import jittered
 from sparklog.maintenance.job_command import JobEnd

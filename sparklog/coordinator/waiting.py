@@ -145,7 +145,7 @@ class Waits:
             asyncio.get_running_loop().call_soon(self._set_some, done[AT_ONCE:])
 
     async def _look(self) -> None:
-        """Look for entries of others. Whoever commits has read up to his own entry, so that counts as a look."""
+        """Look for entries of others. Whoever commits has read up to its own entry, so that counts as a look."""
         try:
             while self._answers:
                 n = self._follower.head.n

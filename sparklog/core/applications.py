@@ -6,8 +6,8 @@ nothing more, not even what was its turn. Runs have no order of their own (Spark
 is the chain. The newest 32 runs are remembered. An older one that is still alive is at a version written long ago.
 
 Spark repeats the last micro-batch at most, with the same records. So a version below the last is no repeat: somebody
-has set the checkpoint back. Nor is the last version one if it is made of something else than what is written: then the
-checkpoint was set back by one micro-batch, or a copy of it is in use. Taken for a repeat, its records would be missing.
+has set the checkpoint back. The last version is no repeat either if it is now made of something else: the checkpoint
+was set back by one micro-batch, or a copy of it is in use. If it were taken for a repeat, its records would be missing.
 
 Only an operator's command forgets an application.
 A forgotten application may write its old versions again, so a job that is rerun after that writes its rows twice.
@@ -46,8 +46,8 @@ def check_run(state: ClusterState, application: Application) -> None:
     """Refuse a run that may not write: InvalidProducerEpoch if another run of the application has written since.
 
     A run begins with the last version or the one after it. An older version is not taken for a repeat, because it may
-    have other records (OutOfOrderSequence), and neither is the last one if it is made of something else. Both count for
-    a version without a run, too, if it says what it is made of.
+    have other records (OutOfOrderSequence), and neither is the last one if it is made of something else. Both rules
+    also hold for a version without a run that says what it is made of.
     """
     known = state.applications.get(application.app_id)
     if known is not None and application.run in known.runs[1:]:

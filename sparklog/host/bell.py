@@ -6,7 +6,7 @@ import queue
 
 
 class Bell:
-    """Wakes the one thread that waits at it. It carries no news: whoever rings writes down why beforehand.
+    """Wakes the one thread that waits for it. It does not say why it rang: the caller notes that before it rings.
 
     A signal handler may ring while the same thread waits. A `threading.Event` could not do that: its lock may be held.
     """

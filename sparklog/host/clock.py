@@ -17,7 +17,7 @@ class Clock(Protocol):
     def monotonic_ms(self) -> int: ...
 
     def pause(self, duration_ms: float, bell: Bell | None = None) -> None:
-        """Wait so long, or until the bell rings if that is sooner."""
+        """Wait this long, or until the bell rings."""
         ...
 
 

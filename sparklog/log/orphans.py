@@ -1,4 +1,6 @@
-"""Find and delete orphans: data objects that no command can name any more (`core/named_uploads.py` says why).
+"""Find and delete orphans: data objects that no command can name any more.
+
+`core/maintenance/named_uploads.py` says which these are.
 
 A search is given the named uploads and lists its part of a store as a stream, so neither the search nor the driver
 holds all keys. Objects whose names sparklog did not make are counted and left alone.

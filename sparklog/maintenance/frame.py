@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Protocol, TypedDict, TypeVar, Unpack, overload
 import msgspec
 
 from sparklog.chain.floor import newest_older_than, time_shown
-from sparklog.client.commit_many import COMMITS_AT_ONCE, commit_many
+from sparklog.client.commits.many import COMMITS_AT_ONCE, commit_many
 from sparklog.client.connection import Connection
 from sparklog.core.commands import Command, ConfirmDeleted, RaiseFloor, ReportJob, Submission
 from sparklog.core.config.cluster import effective_cluster
@@ -168,9 +168,10 @@ class JobFrame:
         return floor
 
     def _silent_before(self, floor: EntryNumber) -> EntryNumber:
-        """Members that were not renewed since this entry are gone: it is `floor.delay.ms` old, as others see it, too.
+        """The newest entry that is `floor.delay.ms` old: members whose last renewal lies before it are gone.
 
-        FLOOR may be newer, if this machine's clock is ahead or --now is: then members that are at work lie below it.
+        Its age is measured by the times of recent entries as well. FLOOR's is not, so if this machine's clock or --now
+        is ahead, members that are still at work may have their last renewal below FLOOR.
         """
         with self.connection.follower.current() as state:
             silent = [member for gone in silent_members(state, floor).values() for member in gone]

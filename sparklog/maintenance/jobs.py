@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from sparklog.core.config.cluster import ClusterConfig
 from sparklog.core.errors import InvalidInput
-from sparklog.core.schedule import Task
+from sparklog.core.maintenance.schedule import Task
 from sparklog.core.state import ClusterState
 from sparklog.maintenance.report import JobReport
 

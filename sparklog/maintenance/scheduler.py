@@ -1,6 +1,6 @@
 """Runs jobs by a schedule in an event loop: in the coordinator that leads, and in `sparklog job run-all`.
 
-What is due when is decided in `core/schedule.py`. A job that fails is noted and shown; the others go on.
+What is due when is decided in `core/maintenance/schedule.py`. A job that fails is noted and shown; the others go on.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from sparklog.core.schedule import Schedule
+from sparklog.core.maintenance.schedule import Schedule
 from sparklog.host.clock import Clock
 from sparklog.maintenance.job_command import JobEnd
 

@@ -18,7 +18,7 @@ import msgspec
 
 from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.errors import SparklogError
-from sparklog.core.named_uploads import NamedUploads
+from sparklog.core.maintenance.named_uploads import NamedUploads
 from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber, TopicId
 from sparklog.log.orphans import OrphanSearch, OrphansFound, search_orphans, topic_folders

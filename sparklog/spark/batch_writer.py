@@ -22,9 +22,9 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from sparklog.chain.committer import new_command_id
-from sparklog.client.commit_append import commit_append
+from sparklog.client.commits.append import commit_append
 from sparklog.client.connection import Connection, shared
-from sparklog.client.groups import Offsets, commit_with_records
+from sparklog.client.groups.offsets import Offsets, commit_with_records
 from sparklog.client.write_plan import Durability, TaskWritten, WritePlan, append_command, plan_write
 from sparklog.client.write_rows import write_rows
 from sparklog.core.applications import check_run

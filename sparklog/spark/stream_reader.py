@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from sparklog.client.connection import Connection, shared
-from sparklog.client.groups import advance_group
+from sparklog.client.groups.offsets import advance_group
 from sparklog.client.stream_plan import (
     data_loss,
     losses_at,

@@ -24,7 +24,7 @@ from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMess
 from pyspark.sql.types import StructType
 
 from sparklog.client.connection import shared
-from sparklog.client.groups import commit_of_stream
+from sparklog.client.groups.offsets import commit_of_stream
 from sparklog.client.write_plan import TaskWritten, WritePlan
 from sparklog.client.write_rows import write_rows
 from sparklog.core.commands import CommitOffsets

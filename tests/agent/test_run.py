@@ -11,7 +11,7 @@ from sparklog.agent import run as agent_run
 from sparklog.agent.requests import Note, ReadMark
 from sparklog.agent.run import AgentRun, perform
 from sparklog.chain.committer import Committer
-from sparklog.client.coordinated import Coordinated
+from sparklog.client.commits.coordinated import Coordinated
 from sparklog.core.commands import ClaimCoordination, Submission
 from sparklog.core.coordinators import Author
 from sparklog.core.errors import BrokerIdNotRegistered, StoreUnavailable

@@ -32,7 +32,7 @@ import sparklog
 from sparklog.chain.committer import new_command_id
 from sparklog.chain.follower import Follower
 from sparklog.client.bootstrap import init_cluster
-from sparklog.client.shared_requests import CommandOutcome, SharedRequests
+from sparklog.client.commits.shared_requests import CommandOutcome, SharedRequests
 from sparklog.coordinator.run import OPEN, serve
 from sparklog.coordinator.service import Service
 from sparklog.core.commands import Submission

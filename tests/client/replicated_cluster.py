@@ -11,7 +11,7 @@ import sparklog
 from sparklog.chain.committer import new_command_id
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
-from sparklog.client.commit_append import commit_append
+from sparklog.client.commits.append import commit_append
 from sparklog.client.write_plan import Durability, TaskWritten, WritePlan, append_command, plan_write
 from sparklog.client.write_rows import write_rows
 from sparklog.core.commands import NewStore, RegisterStore, ReplicaReport, ReportReplicas

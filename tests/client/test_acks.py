@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 from sparklog.client import cluster as cluster_module
-from sparklog.client import unawaited_commits
 from sparklog.client.cluster import Cluster
-from sparklog.client.commit_append import commit_append
-from sparklog.client.unawaited_commits import UnawaitedCommits
+from sparklog.client.commits import unawaited
+from sparklog.client.commits.append import commit_append
+from sparklog.client.commits.unawaited import UnawaitedCommits
 from sparklog.client.upload_rows import upload_rows
 from sparklog.client.write_plan import Durability
 from sparklog.client.write_rows import write_rows
@@ -231,7 +231,7 @@ def test_threads_that_begin_commits_with_acks_0_at_once_share_one_thread_which_e
             super().__init__(*given, **more)
             executors.append(self)
 
-    monkeypatch.setattr(unawaited_commits, "ThreadPoolExecutor", Slow)
+    monkeypatch.setattr(unawaited, "ThreadPoolExecutor", Slow)
     commits = UnawaitedCommits()
     ran: list[str] = []
     callers = [threading.Thread(target=commits.begin, args=(partial(ran.append, name),)) for name in "ab"]

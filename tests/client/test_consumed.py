@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 import sparklog
-from sparklog.client import groups
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
-from sparklog.client.groups import advance_group, commit_of_stream
+from sparklog.client.groups import offsets as group_offsets
+from sparklog.client.groups.offsets import advance_group, commit_of_stream
 from sparklog.core.commands import CommitOffsets
 from sparklog.core.errors import (
     InvalidCommitOffsetSize,
@@ -83,7 +83,7 @@ def test_a_group_that_follows_a_stream_never_goes_back_and_leaves_out_what_is_go
 
 @pytest.fixture
 def _two_offsets_per_commit(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (membership, groups):
+    for module in (membership, group_offsets):
         monkeypatch.setattr(module, "OFFSETS_PER_COMMIT", 2)
 
 

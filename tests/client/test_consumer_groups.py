@@ -24,7 +24,7 @@ from sparklog.core.errors import (
     SparklogError,
     UnknownMemberId,
 )
-from sparklog.core.reading.consumer_positions import GroupGeneration
+from sparklog.core.groups.membership import GroupGeneration
 from tests.client.orders import P0, P1, P2, RECORDS, cluster, committed, consumer, fill, settle, values
 from tests.coordinator.served_coordinator import served_coordinator
 from tests.faults.faulty_store import VirtualClock

@@ -109,6 +109,8 @@ def test_every_page_is_whole_and_asks_nobody_else(shown: Shown) -> None:
     page.goto(shown.address)
     for name in PAGES:
         page.click(f"header nav >> text={name}")
+        page.locator("header [aria-current]", has_text=name).wait_for()  # a click does not wait for the next page
+        page.wait_for_load_state()
         assert page.locator("h1").count() == 1
         assert page.locator("header [aria-current]").inner_text() == name
         headings = [
@@ -118,6 +120,7 @@ def test_every_page_is_whole_and_asks_nobody_else(shown: Shown) -> None:
         unlabelled = page.eval_on_selector_all("th", "cells => cells.filter(cell => !cell.scope).length")
         assert unlabelled == 0
     page.click("tr[data-topic] a >> text=orders")
+    page.wait_for_url("**/topics/orders")
     assert page.inner_text("h1") == "orders"
     page.goto(f"{shown.address}/jobs")
     assert "STORE_THROTTLED" in page.inner_text("details[open] pre")

@@ -22,7 +22,7 @@ from sparklog.agent.run import AgentRun
 from sparklog.client import waiting as waiting_module
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster, connect
-from sparklog.client.coordinated import Coordinated
+from sparklog.client.commits.coordinated import Coordinated
 from sparklog.core.purgatory import Records
 from sparklog.core.reading.positions import Position
 from sparklog.core.types import StoreId

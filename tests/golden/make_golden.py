@@ -18,7 +18,7 @@ import pyarrow as pa
 from sparklog.chain.committer import DEFAULT_TIMEOUT_MS
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster, connect
-from sparklog.client.commit_append import commit_append
+from sparklog.client.commits.append import commit_append
 from sparklog.client.upload_rows import upload_rows
 from sparklog.client.write_plan import Durability, append_command
 from sparklog.core.commands import (

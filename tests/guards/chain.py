@@ -367,7 +367,7 @@ GUARDS: Final = (
         "sparklog/chain/command_body.py",
         "        if (objects, slices) == (self._command.objects, self._command.slices):",
         "        if slices == self._command.slices:",
-        ("tests/client/test_commit_append.py::test_a_large_write_whose_objects_were_copied_has_another_body",),
+        ("tests/client/commits/test_append.py::test_a_large_write_whose_objects_were_copied_has_another_body",),
     ),
     Guard(
         "body-gone",

@@ -117,17 +117,17 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "carrier-interrupt",
         "A thread that is interrupted while it carries the commands of others leaves nobody waiting.",
-        "sparklog/client/shared_requests.py",
+        "sparklog/client/commits/shared_requests.py",
         "            self._arrive(waiting, [_interrupted(landed)] * len(waiting.request))",
         "            pass",
-        ("tests/client/test_shared_requests.py::test_an_interrupt_after_the_reply_leaves_the_others_in_doubt",),
+        ("tests/client/commits/test_shared_requests.py::test_an_interrupt_after_the_reply_leaves_the_others_in_doubt",),
     ),
     Guard(
         "request-own-error",
         "Each command of a request has the outcome of its own.",
-        "sparklog/client/coordinated.py",
+        "sparklog/client/commits/coordinated.py",
         "        if len(reply.outcomes) != len(commands):",
         "        if False:",
-        ("tests/client/test_coordinated.py::test_a_command_is_applied_once_whatever_becomes_of_replies",),
+        ("tests/client/commits/test_coordinated.py::test_a_command_is_applied_once_whatever_becomes_of_replies",),
     ),
 )

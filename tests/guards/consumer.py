@@ -37,7 +37,7 @@ GUARDS: Final = (
     Guard(
         "consumer-group-number",
         "A group that was created again has other generations.",
-        _CORE,
+        "sparklog/core/groups/membership.py",
         "(before.group_number, before.number + 1) == (self.group_number, self.number)",
         "before.number + 1 == self.number",
         (_POSITIONS + "test_what_others_may_have_read_in_between_begins_again_from_what_is_committed",),
@@ -62,7 +62,7 @@ GUARDS: Final = (
     Guard(
         "consumer-group-created-again",
         "What was read in a group that is gone is not committed to the next one of its name.",
-        "sparklog/client/group_member.py",
+        "sparklog/client/groups/member.py",
         "            group_number=fence.group_number,\n",
         "",
         (_GROUPS + "test_one_that_was_evicted_moves_nothing_in_a_group_that_was_created_again",),

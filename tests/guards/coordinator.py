@@ -110,32 +110,32 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "coordinated-doubt",
         "A command whose reply was lost is in doubt when it is sent again.",
-        "sparklog/client/delivery.py",
+        "sparklog/client/commits/delivery.py",
         "            self.submission = msgspec.structs.replace(self.submission, in_doubt=True)",
         "            pass",
         (
-            "tests/client/test_coordinated.py::test_a_command_is_applied_once_whatever_becomes_of_replies",
-            "tests/client/test_coordinated.py::test_after_its_time_a_command_says_whether_it_may_have_landed",
+            "tests/client/commits/test_coordinated.py::test_a_command_is_applied_once_whatever_becomes_of_replies",
+            "tests/client/commits/test_coordinated.py::test_after_its_time_a_command_says_whether_it_may_have_landed",
         ),
     ),
     Guard(
         "coordinated-refused-doubt",
         "A refusal does not say that nothing landed while an earlier attempt may be on its way.",
-        "sparklog/client/delivery.py",
+        "sparklog/client/commits/delivery.py",
         "                error.landed = Landed.UNKNOWN",
         "                pass",
         (
-            "tests/client/test_delivery.py::test_a_refusal_after_a_doubt_does_not_say_that_nothing_landed",
+            "tests/client/commits/test_delivery.py::test_a_refusal_after_a_doubt_does_not_say_that_nothing_landed",
             "tests/storage/http/test_calls.py::test_a_refusal_after_a_lost_reply_says_that_the_command_may_have_landed",
         ),
     ),
     Guard(
         "coordinated-unread-doubt",
         "A chain that can't be read leaves a command that was sent in doubt.",
-        "sparklog/client/delivery.py",
+        "sparklog/client/commits/delivery.py",
         "        if not self.submission.in_doubt:",
         "        if True:",
-        ("tests/client/test_delivery.py::test_a_chain_that_can_not_be_read_leaves_a_doubt_a_doubt",),
+        ("tests/client/commits/test_delivery.py::test_a_chain_that_can_not_be_read_leaves_a_doubt_a_doubt",),
     ),
     Guard(
         "claim-after-entry",
@@ -208,11 +208,11 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "coordinated-again",
         "A client whose coordinator is too busy, or can't say what came of a command, asks again under the same id.",
-        "sparklog/client/delivery.py",
+        "sparklog/client/commits/delivery.py",
         "    kinds = NotController | NoCoordinatorAnswers | NoCoordinator | OutcomeUnknown\n"
         "    return isinstance(error, kinds) or error.code == TryAgain.code",
         "    kinds = NotController | NoCoordinatorAnswers | NoCoordinator\n    return isinstance(error, kinds)",
-        ("tests/client/test_coordinated.py::test_a_command_is_applied_once_whatever_becomes_of_replies",),
+        ("tests/client/commits/test_coordinated.py::test_a_command_is_applied_once_whatever_becomes_of_replies",),
     ),
     Guard(
         "ended-never-handed-in",
@@ -225,26 +225,30 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "reply-patience",
         "A coordinator that hangs holds a command up for a session, not for longer than the next one needs to lead.",
-        "sparklog/client/delivery.py",
+        "sparklog/client/commits/delivery.py",
         "        return min(self.left_ms(now_ms) + GRACE_MS, longest_ms)",
         "        return min(self.left_ms(now_ms), longest_ms) + GRACE_MS",
-        ("tests/client/test_delivery.py::test_a_coordinator_may_be_silent_for_a_session_and_then_for_shorter_times",),
+        (
+            "tests/client/commits/test_delivery.py::test_a_coordinator_may_be_silent_for_a_session_and_then_for_shorter_times",
+        ),
     ),
     Guard(
         "reply-patience-again",
         "A coordinator that did not answer once is not waited for as long again.",
-        "sparklog/client/delivery.py",
+        "sparklog/client/commits/delivery.py",
         "session_ms // LOOKS_PER_SESSION if known.name == self._silent else session_ms",
         "session_ms",
-        ("tests/client/test_delivery.py::test_a_coordinator_may_be_silent_for_a_session_and_then_for_shorter_times",),
+        (
+            "tests/client/commits/test_delivery.py::test_a_coordinator_may_be_silent_for_a_session_and_then_for_shorter_times",
+        ),
     ),
     Guard(
         "sent-in-doubt",
         "A command that was sent is never called unsent, wherever an interrupt comes.",
-        "sparklog/client/shared_requests.py",
+        "sparklog/client/commits/shared_requests.py",
         "            landed = Landed.UNKNOWN if waiting.sent else Landed.NO",
         "            landed = Landed.NO",
-        ("tests/client/test_shared_requests.py::test_an_interrupt_after_the_reply_leaves_the_others_in_doubt",),
+        ("tests/client/commits/test_shared_requests.py::test_an_interrupt_after_the_reply_leaves_the_others_in_doubt",),
     ),
     Guard(
         "outdated-stands-aside",
@@ -260,9 +264,9 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "delivery-try",
         "A coordinator does not go on with an attempt that its author has given up long ago.",
-        "sparklog/client/delivery.py",
+        "sparklog/client/commits/delivery.py",
         "        return min(self.left_ms(now_ms), session_ms)",
         "        return self.left_ms(now_ms)",
-        ("tests/client/test_delivery.py::test_the_reply_may_come_a_little_later_than_the_time_of_the_command",),
+        ("tests/client/commits/test_delivery.py::test_the_reply_may_come_a_little_later_than_the_time_of_the_command",),
     ),
 )

@@ -257,11 +257,11 @@ GUARDS: Final = (
     Guard(
         "producer-refusals",
         "A partition without a leader holds up the others of its commit only for as long as asked.",
-        "sparklog/client/commit_append.py",
+        "sparklog/client/commits/append.py",
         "                end_ms = min(end_ms, now_ms + self._refusals_ms)  # from the first refusal on\n",
         "",
         (
-            "tests/client/test_commit_append.py::"
+            "tests/client/commits/test_append.py::"
             "test_a_refusal_that_may_pass_is_waited_out_for_as_long_as_its_author_wants",
         ),
     ),

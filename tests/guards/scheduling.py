@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.guards.guard import Guard
 
-_SCHEDULE = "tests/core/test_schedule.py::"
+_SCHEDULE = "tests/core/maintenance/test_schedule.py::"
 _SCHEDULER = "tests/maintenance/test_scheduler.py::"
 _COMMAND = "tests/maintenance/test_job_command.py::"
 _COORDINATOR = "tests/coordinator/test_scheduling.py::"
@@ -15,7 +15,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "schedule-once",
         "No task runs twice at a time.",
-        "sparklog/core/schedule.py",
+        "sparklog/core/maintenance/schedule.py",
         "            if not planned.running and planned.due_ms <= now_ms and not self._waits(planned, now_ms)",
         "            if planned.due_ms <= now_ms and not self._waits(planned, now_ms)",
         (f"{_SCHEDULE}test_no_task_runs_twice_at_a_time",),
@@ -23,7 +23,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "schedule-patience",
         "A task that hangs stops no other.",
-        "sparklog/core/schedule.py",
+        "sparklog/core/maintenance/schedule.py",
         "        if now_ms >= _patience_end_ms(waiting):",
         "        if False:",
         (f"{_SCHEDULE}test_roll_comes_first_and_a_roll_that_hangs_stops_no_other_task",),
@@ -31,7 +31,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "schedule-pile",
         "Runs that take too long do not pile up.",
-        "sparklog/core/schedule.py",
+        "sparklog/core/maintenance/schedule.py",
         "        planned.due_ms = max(now_ms, planned.started_ms + planned.pause_ms())",
         "        planned.due_ms = planned.due_ms + planned.pause_ms()",
         (f"{_SCHEDULE}test_runs_that_take_too_long_do_not_pile_up",),
@@ -39,7 +39,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "schedule-future",
         "A clock that was wrong does not put a job off for ever.",
-        "sparklog/core/schedule.py",
+        "sparklog/core/maintenance/schedule.py",
         "            left_ms = task.interval_ms - max(0, ages_ms[task.name]) if",
         "            left_ms = task.interval_ms - ages_ms[task.name] if",
         (f"{_SCHEDULE}test_a_wrong_clock_costs_one_interval_at_most",),

@@ -304,7 +304,7 @@ GUARDS: Final = (
     Guard(
         "consumed-gone",
         "A topic that was deleted while a micro-batch ran does not keep its records out for ever.",
-        "sparklog/client/groups.py",
+        "sparklog/client/groups/offsets.py",
         "        if key in state.partitions and (known is None or position.offset < known.offset):",
         "        if known is None or position.offset < known.offset:",
         (
@@ -314,7 +314,7 @@ GUARDS: Final = (
     Guard(
         "consumed-lowest",
         "Of two sources that read one partition, the one that is behind says what was consumed.",
-        "sparklog/client/groups.py",
+        "sparklog/client/groups/offsets.py",
         "        if key in state.partitions and (known is None or position.offset < known.offset):",
         "        if key in state.partitions and known is None:",
         (

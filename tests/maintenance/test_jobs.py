@@ -11,7 +11,7 @@ import pytest
 from sparklog.cli.main import _commands
 from sparklog.core.config.cluster import CLUSTER_KEYS, effective_cluster
 from sparklog.core.errors import InvalidInput
-from sparklog.core.schedule import Task
+from sparklog.core.maintenance.schedule import Task
 from sparklog.maintenance import jobs
 from sparklog.maintenance.job_command import JobCommand
 from sparklog.maintenance.jobs import CHECK, JOBS, KNOWN_JOBS, SCHEDULED, KnownJob, job_named, tasks_every

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from sparklog.core.schedule import Schedule, Task
+from sparklog.core.maintenance.schedule import Schedule, Task
 from sparklog.host.clock import SystemClock
 from sparklog.maintenance.job_command import JobEnd
 from sparklog.maintenance.scheduler import JobRunner, Scheduler, run_once

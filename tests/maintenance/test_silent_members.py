@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from sparklog.chain.floor import RECENT_ENTRIES
-from sparklog.client.group_member import GroupMember
+from sparklog.client.groups.member import GroupMember
 from sparklog.maintenance.retention import run_retention
 from sparklog.maintenance.roll import run_roll
 from tests.maintenance.maintained_log import DAY_MS, MaintainedLog, StandingClock, maintained

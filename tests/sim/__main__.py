@@ -17,7 +17,7 @@ from tests.sim.world import new_world, prepare
 SIMULATED = (
     "sparklog/agent/",
     "sparklog/chain/",
-    "sparklog/client/delivery.py",
+    "sparklog/client/commits/delivery.py",
     "sparklog/coordinator/",
     "sparklog/core/",
     "sparklog/log/",

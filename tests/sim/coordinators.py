@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from sparklog.client.delivery import Delivery
+from sparklog.client.commits.delivery import Delivery
 from sparklog.coordinator.control import Commit, CommitAll, Control, Look, Moment, Rest, Step
 from sparklog.coordinator.leadership import Leadership
 from sparklog.core.commands import AgentDown, Append, Submission

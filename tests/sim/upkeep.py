@@ -9,9 +9,9 @@ from sparklog.chain.old_entries import OldBlocks, OldEntries, PutMark, decide_bl
 from sparklog.chain.old_snapshots import decide_old, delete_old, find
 from sparklog.core.commands import ConfirmDeleted, MoveLogStart, RaiseFloor, Submission
 from sparklog.core.errors import KeyExists, SparklogError
+from sparklog.core.maintenance.named_uploads import NamedUploads
 from sparklog.core.maintenance.retention import due_for_deletion, plan_retention
 from sparklog.core.maintenance.rolling import plan_roll
-from sparklog.core.named_uploads import NamedUploads
 from sparklog.core.state import ClusterState
 from sparklog.core.types import CommandId, EntryNumber, Offset, StoreId, UploadId
 from sparklog.log.object_deletion import ObjectToDelete, delete_objects

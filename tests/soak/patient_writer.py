@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import sys
 
-from sparklog.client.delivery import Delivery
+from sparklog.client.commits.delivery import Delivery
 from tests.soak.writer import main
 
 if __name__ == "__main__":

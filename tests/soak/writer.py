@@ -30,7 +30,7 @@ import pyarrow as pa
 
 import sparklog
 from sparklog.client.cluster import Cluster
-from sparklog.client.coordinated import Coordinated
+from sparklog.client.commits.coordinated import Coordinated
 from sparklog.core.errors import Landed, SparklogError
 from tests.soak.journal import Journal, Line, lines_of
 

@@ -10,8 +10,8 @@ import logging
 from collections import deque
 from collections.abc import Callable, Mapping
 
+from sparklog.client.commits.unawaited import UnawaitedCommits
 from sparklog.client.consumer.shares import Shares
-from sparklog.client.unawaited_commits import UnawaitedCommits
 from sparklog.core.errors import (
     IllegalGeneration,
     InvalidInput,

@@ -26,7 +26,7 @@ from sparklog.client.consumer.reading import Reading
 from sparklog.client.consumer.records import ConsumerRecord, records_of
 from sparklog.client.consumer.shares import without_group
 from sparklog.client.consumer.subscription import assignment, places, subscription
-from sparklog.client.groups import committed
+from sparklog.client.groups.offsets import committed
 from sparklog.core.errors import InvalidInput, InvalidOption, Wakeup
 from sparklog.core.groups.status import lag_of
 from sparklog.core.reading.positions import Position

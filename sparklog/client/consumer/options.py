@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
-from sparklog.client.group_member import SESSION_TIMEOUT_MS
+from sparklog.client.groups.member import SESSION_TIMEOUT_MS
 from sparklog.core.config.key import did_you_mean
 from sparklog.core.errors import InvalidOption
 from sparklog.core.reading.consumer_positions import AutoOffsetReset

@@ -7,13 +7,12 @@ from functools import partial
 
 from sparklog.client.connection import Connection
 from sparklog.client.consumer.subscription import Assignment, Share, Subscription
-from sparklog.client.group_member import GroupMember
-from sparklog.client.groups import commit_offsets
+from sparklog.client.groups.member import GroupMember
+from sparklog.client.groups.offsets import commit_offsets
 from sparklog.core.errors import InvalidGroupId
-from sparklog.core.groups.membership import CommittedOffset, check_name
+from sparklog.core.groups.membership import CommittedOffset, GroupGeneration, check_name
 from sparklog.core.groups.status import committed_offsets
 from sparklog.core.purgatory import KnownTopic
-from sparklog.core.reading.consumer_positions import GroupGeneration
 from sparklog.core.reading.positions import Position
 from sparklog.core.state import ClusterState
 from sparklog.core.types import TopicPartition

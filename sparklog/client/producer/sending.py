@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 import msgspec
 import pyarrow as pa
 
-from sparklog.client.commit_append import commit_append
+from sparklog.client.commits.append import commit_append
 from sparklog.client.connection import Connection
 from sparklog.client.producer.record_future import Outcome, Written
 from sparklog.client.producer.waiting_records import RoutedRecords, WaitingRecords, routed

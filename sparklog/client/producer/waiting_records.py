@@ -13,8 +13,8 @@ from sparklog.core.config.topic import TopicConfig
 from sparklog.core.errors import InvalidInput, InvalidRecord, RecordTooLarge, UnknownTopicOrPartition
 from sparklog.core.producing.buffer import flush_limits
 from sparklog.core.readable import exact_amount, numbered
-from sparklog.core.reading.timestamp_bounds import timestamp_bounds
 from sparklog.core.state import ClusterState, Topic
+from sparklog.core.timestamp_bounds import timestamp_bounds
 from sparklog.core.types import PartitionIndex, TopicId, TopicPartition
 from sparklog.log.records_schema import HEADERS, RAW_SCHEMA, READ_SCHEMA, TIMESTAMP
 from sparklog.log.routing import partition_of_rows

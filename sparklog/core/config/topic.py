@@ -21,8 +21,8 @@ from sparklog.core.types import TimestampSource
 class TopicConfig(msgspec.Struct, frozen=True):
     """The effective values of a topic's config, for those keys that the code reads.
 
-    The two of `flush`, `retention_ms`, `retention_bytes`, `max_compaction_lag_ms` and the two timestamp limits are None
-    for "no limit".
+    `flush_messages`, `flush_ms`, `retention_ms`, `retention_bytes`, `max_compaction_lag_ms` and the two timestamp
+    limits are None for "no limit".
     `compression_type` is None for `producer` (the writer chooses), otherwise "zstd", "lz4" or "none".
     """
 

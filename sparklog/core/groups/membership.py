@@ -89,6 +89,17 @@ class Group(msgspec.Struct, frozen=True, array_like=True):
         return "Stable" if self.members else "Empty"
 
 
+class GroupGeneration(msgspec.Struct, frozen=True):
+    """A generation of a group. A group that was deleted and created again has another `group_number`."""
+
+    group_number: int
+    number: int
+
+    def follows(self, before: GroupGeneration | None) -> bool:
+        """Whether no generation lies between the two."""
+        return before is not None and (before.group_number, before.number + 1) == (self.group_number, self.number)
+
+
 class TopicSize(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A topic as an assignment sees it."""
 

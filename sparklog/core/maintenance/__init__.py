@@ -1,1 +1,4 @@
-"""What each job of maintenance would do, decided from the state: roll, retain, compact, recover, verify, delete."""
+"""What each job of maintenance would do, and when one is due, decided from the state.
+
+Read retention.py first, the shortest. The jobs themselves are in sparklog/maintenance.
+"""

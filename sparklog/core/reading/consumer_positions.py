@@ -4,7 +4,7 @@
     positions.take(change)
     positions.begin(state, committed)                where it begins in partitions that are new to it
     for unread in positions.unread(state):           what can be read now, first where it read longest ago
-        positions.has_read(unread.key, position)     its caller has been given everything below
+        positions.has_read(unread.key, offset, …)    its caller has been given everything below
     positions.to_commit()
 
 A position says what the caller was given, not what was fetched, so a commit of it never names a record that the caller
@@ -21,7 +21,7 @@ import msgspec
 
 from sparklog.core.decide.append import existing_partition
 from sparklog.core.errors import DataLoss, OffsetOutOfRange
-from sparklog.core.groups.membership import CommittedOffset
+from sparklog.core.groups.membership import CommittedOffset, GroupGeneration
 from sparklog.core.reading.positions import Position, right_up_to
 from sparklog.core.state import ClusterState, Partition
 from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, Place, TopicId, TopicPartition
@@ -33,17 +33,6 @@ class AutoOffsetReset(StrEnum):
     EARLIEST = "earliest"
     LATEST = "latest"
     NONE = "none"  # nowhere: it is an error
-
-
-class GroupGeneration(msgspec.Struct, frozen=True):
-    """A generation of a group. A group that was deleted and created again has another `group_number`."""
-
-    group_number: int
-    number: int
-
-    def follows(self, before: GroupGeneration | None) -> bool:
-        """Whether no generation lies between the two."""
-        return before is not None and (before.group_number, before.number + 1) == (self.group_number, self.number)
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,8 @@ from sparklog.client.connection import Connection
 from sparklog.core.coordinators import Author
 from sparklog.core.errors import InvalidOption, SparklogError, UnknownTopicOrPartition
 from sparklog.core.readable import amount, counted, duration
-from sparklog.core.reading.timestamp_bounds import timestamp_bounds
 from sparklog.core.records import AppendedRange, CommandResult
+from sparklog.core.timestamp_bounds import timestamp_bounds
 from sparklog.host.clock import Clock, SystemClock
 from sparklog.host.dice import new_id
 from sparklog.maintenance.output import stderr_console

@@ -26,8 +26,8 @@ from sparklog.core.commands import (
     PartitionEpoch,
 )
 from sparklog.core.errors import IllegalGeneration, UnknownMemberId
-from sparklog.core.groups.membership import OffsetToCommit
-from sparklog.core.reading.consumer_positions import AutoOffsetReset, ConsumerPositions, GroupGeneration
+from sparklog.core.groups.membership import GroupGeneration, OffsetToCommit
+from sparklog.core.reading.consumer_positions import AutoOffsetReset, ConsumerPositions
 from sparklog.core.state import ClusterState
 from sparklog.core.types import LeaderEpoch, Offset, PartitionIndex, TopicId, TopicPartition
 from tests.core.decided_log import RECORD_BYTES, TOPIC, A, DecidedLog

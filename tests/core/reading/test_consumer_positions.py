@@ -6,8 +6,8 @@ import pytest
 
 from sparklog.core.commands import AddPartitions, CreateTopic, DeleteTopic, MoveLogStart
 from sparklog.core.errors import DataLoss, OffsetOutOfRange, UnknownTopicOrPartition
-from sparklog.core.groups.membership import CommittedOffset
-from sparklog.core.reading.consumer_positions import AutoOffsetReset, Change, ConsumerPositions, GroupGeneration
+from sparklog.core.groups.membership import CommittedOffset, GroupGeneration
+from sparklog.core.reading.consumer_positions import AutoOffsetReset, Change, ConsumerPositions
 from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, PartitionIndex, TopicPartition
 from tests.core import replicated_log
 from tests.core.decided_log import TOPIC, A, DecidedLog, place

@@ -11,7 +11,7 @@ from enum import StrEnum
 import msgspec
 
 from sparklog.client.cluster import Cluster
-from sparklog.client.groups import committed
+from sparklog.client.groups.offsets import committed
 from sparklog.core.decide.groups import check_no_members, existing_group
 from sparklog.core.errors import InvalidInput
 from sparklog.core.reading.plan import chosen_partitions, topic_of

@@ -17,7 +17,7 @@ import pytest
 import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
-from sparklog.client.group_member import GroupMember
+from sparklog.client.groups.member import GroupMember
 from sparklog.core.errors import IllegalGeneration, UnknownMemberId
 from sparklog.core.types import Place
 from tests.faults.faulty_store import VirtualClock

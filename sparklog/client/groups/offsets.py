@@ -1,4 +1,4 @@
-"""What a group has committed, and commits without being a member of it. A member is in `group_member.py`."""
+"""What a group has committed, and commits without being a member of it. A member is in `member.py`."""
 
 from __future__ import annotations
 

@@ -15,8 +15,8 @@ import msgspec
 
 from sparklog.chain.committer import DEFAULT_TIMEOUT_MS, Committer
 from sparklog.chain.follower import Follower
-from sparklog.client.delivery import GRACE_MS, Delivery
-from sparklog.client.shared_requests import CommandOutcome, SharedRequests
+from sparklog.client.commits.delivery import GRACE_MS, Delivery
+from sparklog.client.commits.shared_requests import CommandOutcome, SharedRequests
 from sparklog.core.commands import Submission
 from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.coordinators import Author, Coordinator

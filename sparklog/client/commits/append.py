@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from msgspec.structs import replace
 
 from sparklog.chain.requests import FIRST_PAUSE_MS, longer
+from sparklog.client.commits.holder_copies import HolderCopies, lacking, with_present_holders
 from sparklog.client.connection import Connection
-from sparklog.client.holder_copies import HolderCopies, lacking, with_present_holders
 from sparklog.client.write_plan import TaskWritten, WritePlan
 from sparklog.core.commands import Append, PartitionEpoch, Submission
 from sparklog.core.config.cluster import effective_cluster

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparklog.client.delivery import GRACE_MS, Delivery
+from sparklog.client.commits.delivery import GRACE_MS, Delivery
 from sparklog.core.commands import AllocateProducer, Submission
 from sparklog.core.coordinators import Coordinator
 from sparklog.core.errors import (

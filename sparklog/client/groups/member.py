@@ -18,12 +18,12 @@ from contextlib import suppress
 from functools import partial
 
 from sparklog.client.connection import Connection
-from sparklog.client.groups import Offsets, committed, rows_to_commit
+from sparklog.client.groups.offsets import Offsets, committed, rows_to_commit
 from sparklog.core.commands import CommitOffsets, JoinGroup, LeaveGroup
 from sparklog.core.coordinators import Coordinator
 from sparklog.core.errors import GroupIdNotFound, SparklogError, UnknownMemberId
+from sparklog.core.groups.membership import GroupGeneration
 from sparklog.core.groups.sessions import PeerWatch, renewal_interval_ms
-from sparklog.core.reading.consumer_positions import GroupGeneration
 from sparklog.core.state import ClusterState
 from sparklog.core.types import Place, TopicPartition
 from sparklog.host.clock import Clock

@@ -6,7 +6,7 @@ import pytest
 
 from sparklog.core.config.topic import effective, parse_topic_config
 from sparklog.core.errors import InvalidRecord
-from sparklog.core.reading.timestamp_bounds import TimestampBounds, timestamp_bounds
+from sparklog.core.timestamp_bounds import TimestampBounds, timestamp_bounds
 
 NOW_MS = 1_704_067_200_000
 

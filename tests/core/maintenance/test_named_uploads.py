@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sparklog.core.commands import MoveLogStart
-from sparklog.core.named_uploads import NamedUploads
+from sparklog.core.maintenance.named_uploads import NamedUploads
 from sparklog.core.types import Offset, TopicId
 from tests.core.planned_log import PlannedLog
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparklog.core.schedule import LONGEST_PAUSE_MS, LONGEST_WAIT_MS, Schedule, Task
+from sparklog.core.maintenance.schedule import LONGEST_PAUSE_MS, LONGEST_WAIT_MS, Schedule, Task
 
 MINUTE_MS = 60_000
 ROLL, RETENTION = Task("roll", 5 * MINUTE_MS), Task("retention", 5 * MINUTE_MS)

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import msgspec
 import pytest
 
-from sparklog.client import shared_requests
-from sparklog.client.shared_requests import CommandOutcome, SharedRequests, WaitingCaller, commands_of_a_request
+from sparklog.client.commits import shared_requests
+from sparklog.client.commits.shared_requests import CommandOutcome, SharedRequests, WaitingCaller, commands_of_a_request
 from sparklog.core.commands import CreateTopic, Submission
 from sparklog.core.coordinators import Coordinator
 from sparklog.core.errors import Landed, TopicAlreadyExists, TryAgain

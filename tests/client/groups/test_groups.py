@@ -12,7 +12,7 @@ import pytest
 import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
-from sparklog.client.group_member import GroupMember
+from sparklog.client.groups.member import GroupMember
 from sparklog.core.commands import ClaimCoordination
 from sparklog.core.errors import (
     GroupIdNotFound,
