@@ -221,7 +221,10 @@ class Agent:
         return store
 
     def _reported(self, state: ClusterState, at: Standing) -> Control[ClusterState]:
-        """Report what is there by now. The mark is read after the copies, so they are in this life of the store."""
+        """Report what is there by now. The mark is read after the copies: the store is still in this life.
+
+        It was read after each copy, too. That alone tells of a disk that was not mounted then, and is by now.
+        """
         store = self._registered(state)
         fetchers, numbers = self._fetchers, set(self._fetchers.unreported)
         reports = replica_reports(state, self.store, at, fetchers.checked())

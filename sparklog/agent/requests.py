@@ -44,7 +44,10 @@ class Look:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fetch:
-    """Copy an object to the agent's store (`object_copy.fetch_object`). Reply: a Fetched. An error is the store's."""
+    """Copy an object to the agent's store (`object_copy.fetch_object`), and check that it is still in its life.
+
+    Reply: a Fetched. An error is the store's.
+    """
 
     wanted: ObjectToFetch
 

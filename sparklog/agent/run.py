@@ -33,7 +33,7 @@ from sparklog.core.replicas.held_objects import HeldObject
 from sparklog.core.types import StoreId
 from sparklog.host.clock import Clock, SystemClock
 from sparklog.host.dice import Dice, SystemDice
-from sparklog.log.incarnation import Incarnation, read_incarnation
+from sparklog.log.incarnation import Incarnation, check_incarnation, read_incarnation
 from sparklog.log.object_copy import fetch_object
 from sparklog.storage.keys import INCARNATION, data_key
 from sparklog.storage.object_store import ObjectStore
@@ -134,7 +134,7 @@ def _reply(request: Request, store: StoreId, connection: Connection) -> Reply:
             return None if reply is None else reply.done
     state = connection.follower.state
     stores = connection.stores(state)
-    registered_store(state, store)  # it may have been removed since the agent asked
+    registered = registered_store(state, store)  # it may have been removed since the agent asked
     match request:
         case ReadMark():
             return read_incarnation(stores.get(store))
@@ -147,7 +147,10 @@ def _reply(request: Request, store: StoreId, connection: Connection) -> Reply:
             connection.committer.heartbeat(store, request.registration)
             return None
         case Fetch():
-            return fetch_object(request.wanted, store, stores)
+            fetched = fetch_object(request.wanted, store, stores)
+            # At once: before the report, a disk may be mounted over the copy.
+            check_incarnation(stores.get(store), registered.incarnation)
+            return fetched
 
 
 def _put_mark(store: ObjectStore, mark: Incarnation) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import threading
+from pathlib import Path
 
 import pytest
 
 from sparklog.agent import run as agent_run
-from sparklog.agent.requests import Note, ReadMark
+from sparklog.agent.requests import Fetch, Note, ReadMark, Reply, Request
 from sparklog.agent.run import AgentRun, perform
 from sparklog.chain.committer import Committer
 from sparklog.client.commits.coordinated import Coordinated
@@ -18,7 +19,8 @@ from sparklog.core.errors import BrokerIdNotRegistered, StoreUnavailable
 from sparklog.core.records import CommandResult
 from sparklog.core.types import StoreId
 from sparklog.host.clock import SystemClock
-from tests.agent.agent_world import replicated_cluster
+from sparklog.log.incarnation import AnotherLife
+from tests.agent.agent_world import DrivenAgent, replicated_cluster
 
 
 def test_a_run_goes_on_with_new_writes_until_it_is_stopped() -> None:
@@ -64,6 +66,30 @@ def test_an_error_that_nobody_foresaw_does_not_leave_the_agent_waiting(monkeypat
     with pytest.raises(StoreUnavailable, match="Fetch failed: ZeroDivisionError"):
         AgentRun(world.cluster.connection, StoreId("c"), said.append, once=True, clock=HurriedClock()).run()
     assert [each.event for each in said] == ["behind", "error"]
+    world.cluster.close()
+
+
+def test_a_copy_below_a_disk_that_is_not_mounted_does_not_count_once_it_is_mounted(tmp_path: Path) -> None:  # M: P-07
+    world = replicated_cluster(str(tmp_path / "cluster"))
+    world.write("0", on="ab")
+    mounted, disk = tmp_path / "cluster" / "c", tmp_path / "disk"
+    outages: list[Reply] = []
+
+    def without_the_disk(request: Request) -> Reply:
+        if outages or not isinstance(request, Fetch):
+            return None
+        mounted.rename(disk)
+        mounted.mkdir()
+        outages.append(perform(request, StoreId("c"), world.cluster.connection))
+        assert any(path.is_file() for path in mounted.rglob("*.arrow")), "it was copied"
+        mounted.rename(tmp_path / "below")
+        disk.rename(mounted)
+        return outages[0]
+
+    DrivenAgent(world, "c", before=without_the_disk).run(10_000)
+    assert isinstance(outages[0], AnotherLife)
+    assert world.replicas() == "a:abc a1 b1 c1"
+    assert world.objects("c") == world.objects("a")
     world.cluster.close()
 
 

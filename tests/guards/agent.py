@@ -31,6 +31,14 @@ GUARDS: Final = (
         (f"{_AGENT_TESTS}::test_what_was_copied_before_the_store_was_wiped_is_not_reported",),
     ),
     Guard(
+        "agent-copy-life",
+        "What was copied while the disk was not mounted is not reported once it is.",
+        "sparklog/agent/run.py",
+        "            check_incarnation(stores.get(store), registered.incarnation)\n",
+        "",
+        ("tests/agent/test_run.py::test_a_copy_below_a_disk_that_is_not_mounted_does_not_count_once_it_is_mounted",),
+    ),
+    Guard(
         "agent-foreign",
         "A store of another cluster is left alone.",
         _LOSSES,
