@@ -283,7 +283,7 @@ class Repair:
         with self._frame.connection.follower.current() as state:
             places = self._frame.connection.places(state)
         for round_ in chunks(list(packed_to_fetch(wanted)), self._frame.tasks.tasks_at_once):
-            orders = [FetchOrder(places, store, pack) for pack in round_]
+            orders = [FetchOrder(places, store, state.stores[store].incarnation, pack) for pack in round_]
             self._frame.tasks.run(fetch_objects, [msgspec.msgpack.encode(order) for order in orders])
 
     def _fill(self, store: StoreId) -> str:

@@ -28,7 +28,7 @@ from sparklog.core.replicas.fetch import (
 )
 from sparklog.core.state import ClusterState
 from sparklog.core.types import ObjectNumber, Offset, OffsetRange, StoreId, TopicPartition
-from sparklog.log.incarnation import read_incarnation
+from sparklog.log.incarnation import check_incarnation, read_incarnation
 from sparklog.log.object_copy import fetch_object
 from sparklog.log.stores import StorePlaces, Stores
 from sparklog.maintenance.frame import JobFrame, JobOptions, chunks, run_job
@@ -38,7 +38,7 @@ from sparklog.maintenance.tasks import packs
 TASK_BYTES: Final = 64 << 20  # small objects share a task up to this many bytes …
 TASK_OBJECTS: Final = 64  # … and this many objects
 MOST_VAIN_REPORTS: Final = 3  # reports in a row that other changes overtook
-_REQUESTS_PER_SLICE: Final = 6  # look, read and put, for the object and its index
+_REQUESTS_PER_SLICE: Final = 7  # look, read and put, for the object and its index; INCARNATION
 _REPORT_REQUESTS: Final = 3  # INCARNATION, the entry, its void mark
 
 _Replica = tuple[StoreId, TopicPartition]
@@ -120,7 +120,7 @@ class ReplicationJob:
         places = frame.connection.places(state)
         checked: set[ObjectNumber] = set()
         for round_ in chunks(list(packed_to_fetch(wanted)), frame.tasks.tasks_at_once):
-            orders = [FetchOrder(places, store, pack) for pack in round_]
+            orders = [FetchOrder(places, store, state.stores[store].incarnation, pack) for pack in round_]
             bodies = frame.tasks.run(fetch_objects, [msgspec.msgpack.encode(order) for order in orders])
             for order, body in zip(orders, bodies, strict=True):
                 outcome = msgspec.msgpack.decode(body, type=FetchOutcome)
@@ -138,7 +138,7 @@ class ReplicationJob:
     ) -> bool:
         """Report the copies on the newest state, and count them. Returns False if other changes overtook all of them.
 
-        INCARNATION is read after the copies, which proves that they are in this life of the store.
+        INCARNATION is read after the copies: the store is still in the life that each of them was found to be in.
         """
         with frame.connection.follower.current() as state:
             registration = check_registered(frame, state, store)
@@ -194,10 +194,11 @@ class ReplicationJob:
 
 
 class FetchOrder(msgspec.Struct, frozen=True):
-    """The work of one task: objects to copy to `store`."""
+    """The work of one task: objects to copy to `store`, which has this INCARNATION."""
 
     places: StorePlaces
     store: StoreId
+    incarnation: str
     objects: tuple[ObjectToFetch, ...]
 
 
@@ -218,6 +219,8 @@ def fetch_objects(payload: bytes) -> bytes:
         sources = tuple(sorted(object_.sources, key=lambda source: source in failing))
         try:
             fetched = fetch_object(msgspec.structs.replace(object_, sources=sources), order.store, stores)
+            # At once: before the report, a disk may be mounted over the copy.
+            check_incarnation(stores.get(order.store), order.incarnation)
         except Exception as error:  # whatever it is, copy the other objects of the task
             errors.append(str(error) or repr(error))
             continue

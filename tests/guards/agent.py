@@ -39,6 +39,14 @@ GUARDS: Final = (
         ("tests/agent/test_run.py::test_a_copy_below_a_disk_that_is_not_mounted_does_not_count_once_it_is_mounted",),
     ),
     Guard(
+        "job-copy-life",
+        "What the replication job copied while a disk was not mounted is not reported once it is.",
+        "sparklog/maintenance/replication.py",
+        "            check_incarnation(stores.get(order.store), order.incarnation)\n",
+        "",
+        ("tests/maintenance/test_replication.py::test_what_was_copied_while_the_store_was_not_mounted_does_not_count",),
+    ),
+    Guard(
         "agent-foreign",
         "A store of another cluster is left alone.",
         _LOSSES,

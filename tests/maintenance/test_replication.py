@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import pytest
 from rich.console import Console
@@ -132,6 +132,27 @@ def test_a_store_that_is_wiped_during_the_copies_is_not_reported(
     monkeypatch.setattr(replication, "fetch_objects", wiping)
     assert run(world, stores=["c"]).exit_code == 1
     assert world.replicas(0) == "a:ab a4 b4 c2"
+
+
+class UnmountedTasks(LocalTasks):
+    """Store c is not mounted while a task works, and is again when its work is reported."""
+
+    def __init__(self, world: ReplicatedCluster) -> None:
+        self._store = world.store("c")
+
+    def run(self, work: Callable[[bytes], bytes], bodies: Sequence[bytes]) -> list[bytes]:
+        mark = bytes(self._store.get(INCARNATION))
+        self._store.delete(INCARNATION)
+        try:
+            return super().run(work, bodies)
+        finally:
+            self._store.put_if_absent(INCARNATION, mark)
+
+
+def test_what_was_copied_while_the_store_was_not_mounted_does_not_count(world: ReplicatedCluster) -> None:
+    report = run(world, stores=["c"], tasks=UnmountedTasks(world))
+    assert {each.outcome for each in report.partitions} == {Outcome.FAILED}
+    assert (world.replicas(0), world.replicas(1)) == ("a:ab a4 b4 c2", "a:a a1 b0 c0")
 
 
 def test_a_report_that_is_overtaken_is_made_again(world: ReplicatedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
