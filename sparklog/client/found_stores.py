@@ -92,6 +92,11 @@ class FoundStores:
                 f"at {where} (its metadata.copies was 0, or other stores have them){missing}"
             )
 
+    @property
+    def restores(self) -> int:
+        """How often the cluster was restored before: the number of the newest chain's own mark."""
+        return len(self.head.state.ancestors)
+
     def copies(self) -> dict[StoreId, int]:
         """The entry up to which each store has the chain; -1 if it has none."""
         return {store: last_copied(self._place(store)) for store in sorted(self.found)}

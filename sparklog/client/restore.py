@@ -12,7 +12,6 @@ first entry.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Collection, Mapping
 
 import msgspec
@@ -23,11 +22,12 @@ from sparklog.chain.copy_place import CopyPlace
 from sparklog.chain.entry import Entry, decode_entry, encode_entry
 from sparklog.chain.follower import Follower
 from sparklog.chain.head import Draft, Head
-from sparklog.chain.owner import Owner, decoded, encoded, is_mark, put_owner
+from sparklog.chain.owner import Owner, decoded, is_mark, put_owner
 from sparklog.chain.requests import Copy
 from sparklog.chain.store_copy import put
 from sparklog.client.connection import Connection
 from sparklog.client.found_stores import FoundStores, not_there
+from sparklog.client.restore_owner import begun_elsewhere, choose_owner, give_up, number_of, pending, taken_over
 from sparklog.core.commands import FenceStore
 from sparklog.core.config.storage import storage_settings
 from sparklog.core.coordinators import Author
@@ -44,7 +44,7 @@ from sparklog.core.errors import (
 )
 from sparklog.core.records import AppliedCommand, At, ClusterRestored, Record
 from sparklog.core.state import first_entry
-from sparklog.core.types import CommandId, EntryNumber, StoreId
+from sparklog.core.types import CommandId, StoreId
 from sparklog.host.dice import new_id
 from sparklog.log.stores import open_metadata
 from sparklog.storage.config_file import settings_here
@@ -134,13 +134,15 @@ class _Restore:
             return self._finish(*begun, dry_run=dry_run)
         self._check_lost()
         self._check()
-        owner = self._owner(dry_run=dry_run)
+        owner, others = choose_owner(stores, self._url, take_over=self._take_over)
         report = self._report(owner)
         if dry_run:
             return report
         if report.newer is not None and not self._accept_loss:
             raise self._more(report.newer)
         check_store(self._place, new_id())
+        for number, other in others:
+            give_up(stores, number, other, owner, self._settings)
         marked: set[StoreId] = set()
         while new := sorted(stores.found.keys() - marked):
             for store in new:
@@ -166,9 +168,9 @@ class _Restore:
             n = parse_entry_key(key)
             body = bytes(self._place.get(key))
             if is_mark(body):
-                raise Conflict(f"{_given_up(decoded(body, key, self._place.url))}: give another place")
+                raise taken_over(decoded(body, key, self._place.url))
             entry = decode_entry(n, body, self._place.url)
-            known = (self._stores.chain_id, *(owner.chain_id for _, owner in self._pending()))
+            known = (self._stores.chain_id, *(owner.chain_id for _, owner in pending(self._stores)))
             if _restored_by(entry) is not None and entry.chain_id in known:
                 return entry, body
         if here.n >= 0:
@@ -183,7 +185,7 @@ class _Restore:
     def _check_lost(self) -> None:
         """Refuse if the newest chain, which an earlier restore has begun, lives at its place."""
         stores = self._stores
-        marks = [found.owners.get(self._own_number()) for found in stores.found.values()]
+        marks = [found.owners.get(stores.restores) for found in stores.found.values()]
         for place in {mark.cluster for mark in marks if mark is not None and mark.chain_id == stores.chain_id}:
             try:
                 there = Follower(open_metadata(place, self._settings)).catch_up().state.chain_id
@@ -194,22 +196,6 @@ class _Restore:
                     f"cluster {stores.chain_id} is not lost: an earlier restore has begun it at {place}, and it is "
                     f"there; connect to {place}, or move its meta/ away"
                 )
-
-    def _pending(self) -> list[tuple[int, Owner]]:
-        """The marks of restores of this chain, by number: none of them has copies, so none may have begun."""
-        own = self._own_number()
-        return sorted(
-            {
-                (number, owner)
-                for found in self._stores.found.values()
-                for number, owner in found.owners.items()
-                if number > own
-            },
-            key=lambda mark: (mark[0], mark[1].chain_id),
-        )
-
-    def _own_number(self) -> int:
-        return len(self._stores.head.state.ancestors)
 
     def _check(self) -> None:
         """Check that every store is there that may have copies, and that no other cluster owns one."""
@@ -234,7 +220,7 @@ class _Restore:
                 )
         for store, found in sorted(stores.found.items()):
             for number, owner in found.owners.items():
-                if number <= self._own_number() and owner.chain_id not in state.lineage:
+                if number <= stores.restores and owner.chain_id not in state.lineage:
                     raise Conflict(
                         f"store {store} at {found.target.url} belongs to cluster {owner.chain_id} at {owner.cluster}, "
                         f"which is another restore of the same cluster: leave it out with --without {store}"
@@ -251,7 +237,7 @@ class _Restore:
             stores.copies(),
             state.n,
             state.time_ms,
-            self._first(owner),
+            first_entry(number_of(stores, owner)),
             {store: stores.found[store].target.url for store in sorted(state.stores.keys() & stores.found.keys())},
             tuple(sorted(self._without & state.stores.keys())),
             len(state.topics),
@@ -267,77 +253,22 @@ class _Restore:
             "without these writes, with --accept-loss"
         )
 
-    # ---- whose restore it is --------------------------------------------------------------------
-
-    def _owner(self, *, dry_run: bool) -> Owner:
-        """The mark that this restore puts: that of an earlier run of it, or a new one. Raises Conflict."""
-        pending = self._pending()
-        name = hashlib.sha256(f"{self._stores.chain_id} {self._url}".encode()).hexdigest()[:32]
-        mine = next((each for each in pending if each[1].chain_id == name), None)
-        number = self._own_number() + 1 if mine is None else mine[0]
-        others = [(n, owner) for n, owner in pending if n >= number and owner.chain_id != name]
-        if not others:
-            given_up = () if mine is None else mine[1].given_up
-            return Owner(sparklog_owner=name, previous=self._stores.chain_id, cluster=self._url, given_up=given_up)
-        if not self._take_over:
-            raise self._elsewhere(others[-1][1])
-        if mine is not None:
-            raise Conflict(
-                f"a restore to {self._url} and one to {others[-1][1].cluster} have both put marks: give another place, "
-                "and both up, with --take-over"
-            )
-        last = others[-1][1]
-        given_up = (*last.given_up, last.chain_id)
-        owner = Owner(sparklog_owner=name, previous=self._stores.chain_id, cluster=self._url, given_up=given_up)
-        if not dry_run:
-            for n, other in others:
-                self._give_up(n, other, owner)
-        return owner
-
-    def _number(self, owner: Owner) -> int:
-        return self._own_number() + 1 + len(owner.given_up)
-
-    def _first(self, owner: Owner) -> EntryNumber:
-        return first_entry(self._number(owner))
-
-    def _give_up(self, number: int, other: Owner, owner: Owner) -> None:
-        """Make sure that another restore never begins: put a mark into the place of its first entry."""
-        key = entry_key(first_entry(number))
-        try:
-            there = put(open_metadata(other.cluster, self._settings), key, encoded(owner))
-        except SparklogError as error:
-            raise StoreUnavailable(
-                f"whether the restore to {other.cluster} has begun can't be known: {error.message}; make that place "
-                f"reachable, or run that restore again, with --cluster {other.cluster}"
-            ) from error
-        if there is not None and not is_mark(there):
-            raise self._elsewhere(other)
-
-    def _elsewhere(self, other: Owner) -> Conflict:
-        marked = sorted(
-            store for store, found in self._stores.found.items() if other.chain_id in map(_chain, found.owners.values())
-        )
-        return Conflict(
-            f"cluster {other.previous} is restored as {other.chain_id} at {other.cluster}, says store "
-            f"{', '.join(marked)}: if that restore did not end, run it again with --cluster {other.cluster}; or, if it "
-            "has not begun there, give it up with --take-over"
-        )
-
     # ---- what is done ---------------------------------------------------------------------------
 
     def _mark(self, store: StoreId, owner: Owner) -> None:
-        there = put_owner(self._stores.found[store].target, self._number(owner), owner)
+        there = put_owner(self._stores.found[store].target, number_of(self._stores, owner), owner)
         if there != owner:
-            raise self._elsewhere(there)
+            raise begun_elsewhere(self._stores, there)
 
     def _check_again(self, owner: Owner) -> None:
         """Check what was read behind the marks as before them, and that each store has its mark."""
         self._check()
+        number = number_of(self._stores, owner)
         for store, found in sorted(self._stores.found.items()):
             newest = max(found.owners.items(), default=None)
-            if newest is not None and newest[0] >= self._number(owner) and newest[1] != owner:
-                raise self._elsewhere(newest[1])
-            if newest != (self._number(owner), owner):
+            if newest is not None and newest[0] >= number and newest[1] != owner:
+                raise begun_elsewhere(self._stores, newest[1])
+            if newest != (number, owner):
                 raise StoreUnavailable(
                     f"store {store} at {found.target.url} has lost the mark of this restore: run it again"
                 )
@@ -348,7 +279,7 @@ class _Restore:
     def _begin(self, owner: Owner) -> None:
         """Put the first entry of the new chain, then its snapshot: with its manifest the cluster can be opened."""
         head, stores = self._stores.head, self._stores.found
-        first = self._first(owner)
+        first = first_entry(number_of(self._stores, owner))
         at = At(first, head.state.time_ms)  # every run of this restore makes the same entry
         draft = Draft(head)
         places = {
@@ -375,7 +306,7 @@ class _Restore:
         draft.end_entry(at, author, body)
         there = put(self._place, entry_key(first), body)
         if there is not None and is_mark(there):
-            raise Conflict(f"{_given_up(decoded(there, entry_key(first), self._place.url))}: give another place")
+            raise taken_over(decoded(there, entry_key(first), self._place.url))
         if there is not None:
             raise Conflict(
                 f"{entry_key(first)} at {self._url} is of an earlier run of this restore with other stores: run it "
@@ -439,11 +370,3 @@ def _restored_by(entry: Entry) -> ClusterRestored | None:
     """The record with which a restored chain begins, if the entry has it."""
     records = (record for command in entry.commands for record in command.records)
     return next((record for record in records if isinstance(record, ClusterRestored)), None)
-
-
-def _chain(owner: Owner) -> str:
-    return owner.chain_id
-
-
-def _given_up(owner: Owner) -> str:
-    return f"the restore to this place was given up in favour of {owner.chain_id} at {owner.cluster}"
