@@ -8,6 +8,7 @@ from tests.guards.guard import Guard
 
 _AGENT: Final = "sparklog/agent/agent.py"
 _LOSSES: Final = "sparklog/agent/losses.py"
+_SEARCH: Final = "sparklog/core/replicas/loss_search.py"
 _COPY: Final = "sparklog/log/object_copy.py"
 _AGENT_TESTS: Final = "tests/agent/test_agent.py"
 _LOSS_TESTS: Final = "tests/agent/test_losses.py"
@@ -82,7 +83,7 @@ GUARDS: Final = (
     Guard(
         "agent-search-retention",
         "What retention took while the agent looked for what is left is not reported.",
-        _LOSSES,
+        _SEARCH,
         "(missing is not None and not is_still_held(now, store, missing))",
         "False",
         (f"{_LOSS_TESTS}::test_what_retention_took_during_the_search_after_a_loss_is_not_reported",),
@@ -90,7 +91,7 @@ GUARDS: Final = (
     Guard(
         "agent-search-rewrite",
         "What a rewrite has replaced while the agent looked for what is left is looked for again.",
-        _LOSSES,
+        _SEARCH,
         "    return now.partitions[key].replication.version == before.partitions[key].replication.version",
         "    return True",
         (f"{_BESIDE_TESTS}::test_what_a_rewrite_has_replaced_during_the_search_is_looked_for_again",),
@@ -98,8 +99,8 @@ GUARDS: Final = (
     Guard(
         "agent-search-deleted",
         "A topic that is deleted while the agent looks for what is left ends no search.",
-        _LOSSES,
-        "    if not has_replica(now, store, key) or (missing",
+        _SEARCH,
+        "    if not _has_replica(now, store, key) or (missing",
         "    if (missing",
         (f"{_BESIDE_TESTS}::test_a_topic_that_is_deleted_during_the_search_does_not_stop_it",),
     ),
@@ -122,9 +123,9 @@ GUARDS: Final = (
     Guard(
         "agent-held-ends",
         "A store without its mark keeps what is really there.",
-        _AGENT,
-        "                if wiped or key in missing:",
-        "                if key in missing:",
+        _SEARCH,
+        "            if whole_too or key in missing:",
+        "            if key in missing:",
         (f"{_LOSS_TESTS}::test_the_only_copy_that_lost_its_mark_keeps_its_records",),
     ),
     Guard(
