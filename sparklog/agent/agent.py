@@ -19,15 +19,7 @@ from sparklog.agent.conversation import Control, Conversation, Wait
 from sparklog.agent.fetchers import Fetchers
 from sparklog.agent.heartbeats import Heartbeats
 from sparklog.agent.lagging import notes_of_dropped
-from sparklog.agent.losses import (
-    first_missing,
-    has_replica,
-    held_end,
-    is_of_another_life,
-    is_unchanged,
-    missing_of,
-    sample,
-)
+from sparklog.agent.losses import is_of_another_life, searched
 from sparklog.agent.news import News
 from sparklog.agent.progress import Progress
 from sparklog.agent.requests import AwaitNews, Fetch, Follow, Heartbeat, Note, PutMark, ReadMark, Reply, Request, Submit
@@ -36,7 +28,6 @@ from sparklog.core.commands import (
     AgentUp,
     Command,
     DropLagging,
-    HeldEnd,
     LaggingReplicas,
     ReportLoss,
     ReportReplicas,
@@ -62,6 +53,7 @@ from sparklog.core.readable import counted
 from sparklog.core.replicas.fetch import Standing, replica_reports, standing
 from sparklog.core.replicas.held_objects import held_partitions, is_still_held
 from sparklog.core.replicas.lag_clock import LagClock
+from sparklog.core.replicas.loss_search import held_ends, missing_of_sample
 from sparklog.core.state import ClusterState, Store
 from sparklog.core.types import StoreId, TopicPartition
 from sparklog.host.dice import Dice
@@ -291,12 +283,13 @@ class Agent:
             return (yield from self._lost(state, mark, held_partitions(state, self.store)))
         held = held_partitions(state, self.store)
         chosen = held if thorough else self._next_of(held)
+        below = self._dice.below
         try:
-            missing = yield from missing_of(sample(state, self.store, chosen, held, self._dice))
+            missing = yield from searched(missing_of_sample(state, self.store, chosen, held, below), self._follow)
             if not missing:
                 return state
             if not thorough:  # whatever happened, it may have happened to all
-                missing |= yield from missing_of(sample(state, self.store, held, held, self._dice))
+                missing |= yield from searched(missing_of_sample(state, self.store, held, held, below), self._follow)
         except _PASSES as error:
             return (yield from self._examined_later(error))
         newer = yield from self._follow()
@@ -313,20 +306,11 @@ class Agent:
         found = "no" if mark is None else "another"
         what = f"{found} {INCARNATION} is there: it was wiped or swapped" if wiped else "objects are missing"
         self._note("loss", f"store {self.store} at {store.url}: {what}; looking for what is left")
-        ends: dict[TopicPartition, HeldEnd] = {}
-        rest = list(damaged)
-        while rest:
-            try:
-                missing = yield from first_missing(state, self.store, rest)
-            except _PASSES as error:
-                return (yield from self._examined_later(error))
-            newer = yield from self._follow()
-            unchanged = [key for key in rest if is_unchanged(state, newer, self.store, key, missing.get(key))]
-            for key in unchanged:
-                if wiped or key in missing:
-                    ends[key] = held_end(state, self.store, key, missing.get(key))
-            rest = [key for key in rest if key not in unchanged and has_replica(newer, self.store, key)]
-            state = newer
+        try:
+            search = held_ends(state, self.store, damaged, whole_too=wiped)
+            state, ends = yield from searched(search, self._follow)
+        except _PASSES as error:
+            return (yield from self._examined_later(error))
         if mark is None:
             mark = yield from self._marked(state)
             state = yield from self._follow()

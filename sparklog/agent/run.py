@@ -27,15 +27,15 @@ from sparklog.agent.requests import (
 from sparklog.client.connection import Connection
 from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.decide.stores import registered_store
-from sparklog.core.errors import KeyExists, KeyNotFound, SparklogError
+from sparklog.core.errors import KeyExists, SparklogError
 from sparklog.core.purgatory import ReplicaNews
-from sparklog.core.replicas.held_objects import HeldObject
 from sparklog.core.types import StoreId
 from sparklog.host.clock import Clock, SystemClock
 from sparklog.host.dice import Dice, SystemDice
 from sparklog.log.incarnation import Incarnation, check_incarnation, read_incarnation
 from sparklog.log.object_copy import fetch_object
-from sparklog.storage.keys import INCARNATION, data_key
+from sparklog.log.object_look import is_there
+from sparklog.storage.keys import INCARNATION
 from sparklog.storage.object_store import ObjectStore
 
 LOOKS_AT_ONCE: Final = 16
@@ -142,7 +142,7 @@ def _reply(request: Request, store: StoreId, connection: Connection) -> Reply:
             _put_mark(stores.get(store), request.mark)
             return None
         case Look():
-            return _is_there(stores.get(store), request.held)
+            return is_there(stores.get(store), request.held)
         case Heartbeat():
             connection.committer.heartbeat(store, request.registration)
             return None
@@ -158,10 +158,3 @@ def _put_mark(store: ObjectStore, mark: Incarnation) -> None:
         store.put_if_absent(INCARNATION, msgspec.json.encode(mark))
     except KeyExists:
         return  # the agent reads next whose mark it is
-
-
-def _is_there(store: ObjectStore, held: HeldObject) -> bool:
-    try:
-        return store.size(data_key(held.object, held.topic)) == held.object.size_bytes
-    except KeyNotFound:
-        return False

@@ -36,7 +36,8 @@ def add(
 
     The store is probed, marked with a file INCARNATION, and registered. It gets replicas of new topics; "replica move"
     moves others there. A fenced store comes back under its id, with its data, and without @ZONE in its old zone. If its
-    INCARNATION is missing or has changed, it was wiped: it comes back empty, and its agent fills it.
+    INCARNATION is missing or has changed, it was wiped: it comes back empty, and its agent fills it. If objects are
+    missing, a warning says so: it comes back without them, and its agent fetches them.
     """
     from sparklog.client.stores import add_store
     from sparklog.core.types import StoreId

@@ -10,6 +10,7 @@ from sparklog.chain.copy_place import CopyPlace
 from sparklog.chain.owner import Owner, owners_on, put_owner, superseded
 from sparklog.chain.peers import Peer, tell
 from sparklog.client.connection import Connection
+from sparklog.client.returning_store import check_same_place, lost_while_fenced
 from sparklog.core.commands import NewStore, RegisterStore, RemoveStore, ReportLoss
 from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.errors import (
@@ -42,8 +43,9 @@ def add_store(
     """Register a new store, or one that was fenced and is back. Returns it as registered.
 
     If a fenced store comes back with another INCARNATION or none, it was wiped. Then its loss is reported, and it is
-    registered as empty. If an add dies half-way, the next one continues it. `zone` is by default the one it had, or
-    none. With `dry_run` everything is checked, but the store is neither marked nor registered.
+    registered as empty. If it lacks objects, it was set back: then its loss is reported in the same way, so that it
+    does not lead as if it had them. If an add dies half-way, the next one continues it. `zone` is by default the one it
+    had, or none. With `dry_run` everything is checked, but the store is neither marked nor registered.
 
     Raises DuplicateBrokerRegistration, InconsistentClusterId, InvalidInput, StoreUnfit, and the store's errors.
     """
@@ -60,11 +62,12 @@ def add_store(
     if known is not None and wiped:
         _check_comes_back_empty(known, mark, target.url, join_url(connection.url, known.url), zone)
     check_addresses(connection.follower.store, [*(other for other in others if other[0] != store), (store, target.url)])
+    lost = () if known is None or wiped else lost_while_fenced(connection, known, target, zone)
     zone = (known.zone if known is not None else "") if zone is None else zone
 
     def command(incarnation: str, told: Mapping[StoreId, int]) -> RegisterStore | ReportLoss:
-        if known is not None and wiped:
-            return ReportLoss(store, known.registration, incarnation)
+        if known is not None and (wiped or lost):
+            return ReportLoss(store, known.registration, incarnation, lost)
         return RegisterStore(NewStore(store, url, incarnation, zone), dict(told))
 
     incarnation = mark.incarnation if mark is not None else new_id()
@@ -156,12 +159,7 @@ def _check_comes_back_empty(known: Store, mark: Incarnation | None, url: str, kn
         raise DuplicateBrokerRegistration(
             f"{what}: if it was wiped, its agent reports the loss and fills it again; another store needs another id"
         )
-    if url != known_url:
-        raise DuplicateBrokerRegistration(
-            f"{what}: a store that was wiped comes back at its address, {known_url}; another store needs another id"
-        )
-    if zone is not None and zone != known.zone:
-        raise InvalidInput(f"{what}: a store that was wiped comes back in its zone {known.zone!r}, found {zone!r}")
+    check_same_place(known, f"{what}: a store that was wiped", url, known_url, zone)
 
 
 def check_addresses(metadata: ObjectStore, addresses: Iterable[tuple[StoreId, str]]) -> None:

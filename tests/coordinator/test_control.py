@@ -8,17 +8,27 @@ import pytest
 
 from sparklog.coordinator.control import Commit, CommitAll, Control, Look, Moment, Rest
 from sparklog.coordinator.leadership import Leadership
-from sparklog.core.commands import AllocateProducer, ClaimCoordination, ResignCoordination, Submission
+from sparklog.core.commands import (
+    AgentDown,
+    AgentUp,
+    AllocateProducer,
+    ClaimCoordination,
+    Command,
+    ResignCoordination,
+    Submission,
+)
 from sparklog.core.coordinators import Author, Coordinator
 from sparklog.core.errors import NotController, StoreUnavailable, UnsupportedVersion
 from sparklog.core.records import CommandResult
 from sparklog.core.state import ClusterState
-from sparklog.core.types import CommandId, EntryNumber
+from sparklog.core.types import CommandId, EntryNumber, StoreId
 from sparklog.wire.messages import Outcome, SubmitRequest, SubmittedCommand
+from tests.core.replicated_log import ReplicatedLog
 
 SESSION_MS = 9_000
 CHAIN = "c" * 32
 ME = Author("coordinator", "me", 1)
+A = StoreId("a")
 
 
 def moment(now_ms: int, *, entry: int = 5, name: str = "me", epoch: int = 1) -> Moment:
@@ -77,6 +87,24 @@ def test_one_that_another_followed_commits_nothing_more() -> None:
     assert not leader.leads
     with pytest.raises(NotController, match="other at http://other coordinates the cluster, with epoch 2"):
         next(leader.submit(request(), moment(40, entry=7, name="other", epoch=2)))
+
+
+@pytest.mark.parametrize(("name", "epoch", "wanted"), [("me", 1, [AgentDown(A, 0)]), ("other", 2, [])])
+def test_one_that_another_followed_watches_nobody_any_more(name: str, epoch: int, wanted: list[Command]) -> None:
+    """It is the other one who hears the agents. What this one commits would go out under the epoch of the other."""
+    log = ReplicatedLog()
+    log.submit(AgentUp(A, log.registration("a")))
+    steps = leading().run(moment(20))
+    step = next(steps)
+    committed = []
+    for now_ms in range(30, 3 * SESSION_MS, SESSION_MS // 6):  # the coordinator of each moment has just written
+        state = log.state.fork()
+        state.coordinator = Coordinator(epoch, name, f"http://{name}", EntryNumber(now_ms))
+        if isinstance(step, Commit):
+            committed.append(step.command)
+            log.submit(step.command)
+        step = steps.send(Moment(state, now_ms))
+    assert committed == wanted
 
 
 def test_a_chain_that_can_not_be_read_is_asked_again_after_a_while() -> None:

@@ -8,9 +8,11 @@ from tests.guards.guard import Guard
 
 _AGENT: Final = "sparklog/agent/agent.py"
 _LOSSES: Final = "sparklog/agent/losses.py"
+_SEARCH: Final = "sparklog/core/replicas/loss_search.py"
 _COPY: Final = "sparklog/log/object_copy.py"
 _AGENT_TESTS: Final = "tests/agent/test_agent.py"
 _LOSS_TESTS: Final = "tests/agent/test_losses.py"
+_BESIDE_TESTS: Final = "tests/agent/test_losses_beside_others.py"
 _COPY_TESTS: Final = "tests/log/test_object_copy.py"
 
 GUARDS: Final = (
@@ -81,17 +83,49 @@ GUARDS: Final = (
     Guard(
         "agent-search-retention",
         "What retention took while the agent looked for what is left is not reported.",
-        _LOSSES,
+        _SEARCH,
         "(missing is not None and not is_still_held(now, store, missing))",
         "False",
         (f"{_LOSS_TESTS}::test_what_retention_took_during_the_search_after_a_loss_is_not_reported",),
     ),
     Guard(
+        "agent-search-rewrite",
+        "What a rewrite has replaced while the agent looked for what is left is looked for again.",
+        _SEARCH,
+        "    return now.partitions[key].replication.version == before.partitions[key].replication.version",
+        "    return True",
+        (f"{_BESIDE_TESTS}::test_what_a_rewrite_has_replaced_during_the_search_is_looked_for_again",),
+    ),
+    Guard(
+        "agent-search-deleted",
+        "A topic that is deleted while the agent looks for what is left ends no search.",
+        _SEARCH,
+        "    if not _has_replica(now, store, key) or (missing",
+        "    if (missing",
+        (f"{_BESIDE_TESTS}::test_a_topic_that_is_deleted_during_the_search_does_not_stop_it",),
+    ),
+    Guard(
+        "agent-loss-everywhere",
+        "After a loss in one partition the newest objects of all others are looked for.",
+        _AGENT,
+        "            if not thorough:  # whatever happened",
+        "            if False:  # whatever happened",
+        (f"{_BESIDE_TESTS}::test_after_a_loss_in_one_partition_all_are_looked_at_at_once",),
+    ),
+    Guard(
+        "agent-loss-own",
+        "When an object is missing that only this store should have, the agent looks at once what else it has lost.",
+        "sparklog/agent/fetchers.py",
+        "                self.lost_something |= not request.wanted.sources\n",
+        "",
+        (f"{_BESIDE_TESTS}::test_what_only_its_store_should_have_and_has_not_is_a_loss_at_once",),
+    ),
+    Guard(
         "agent-held-ends",
         "A store without its mark keeps what is really there.",
-        _AGENT,
-        "                if wiped or key in missing:",
-        "                if key in missing:",
+        _SEARCH,
+        "            if whole_too or key in missing:",
+        "            if key in missing:",
         (f"{_LOSS_TESTS}::test_the_only_copy_that_lost_its_mark_keeps_its_records",),
     ),
     Guard(

@@ -262,6 +262,14 @@ GUARDS: Final[tuple[Guard, ...]] = (
         ),
     ),
     Guard(
+        "watching-ends",
+        "A coordinator that leads no more reports nobody as silent.",
+        "sparklog/coordinator/control.py",
+        "            self.watching = None\n            self._say",
+        "            self._say",
+        ("tests/coordinator/test_control.py::test_one_that_another_followed_watches_nobody_any_more",),
+    ),
+    Guard(
         "delivery-try",
         "A coordinator does not go on with an attempt that its author has given up long ago.",
         "sparklog/client/commits/delivery.py",

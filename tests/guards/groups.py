@@ -250,6 +250,33 @@ GUARDS: Final = (
         (_SILENT + "test_a_clock_that_is_far_ahead_evicts_nobody_who_is_at_work",),
     ),
     Guard(
+        "group-floor-session",
+        "A member whose session is longer than FLOOR's delay is not gone before its session is over.",
+        _DECIDE,
+        " and member.session_timeout_ms <= delay_ms",
+        "",
+        (_SILENT + "test_a_delay_shorter_than_a_session_evicts_nobody",),
+    ),
+    Guard(
+        "group-floor-delay",
+        "With a member that is gone, jobs evict nobody who was at work within FLOOR's delay.",
+        "sparklog/maintenance/frame.py",
+        "heard, end, shown_ms - delay_ms)",
+        "heard, end, shown_ms)",
+        (_SILENT + "test_with_a_member_that_crashed_nobody_goes_who_was_at_work_within_the_delay",),
+    ),
+    Guard(
+        "group-number-kept",
+        "A commit that landed stays a repeat when its member subscribes anew.",
+        _DECIDE,
+        "    commits = 0 if known is None else known.commits",
+        "    commits = 0",
+        (
+            "tests/client/groups/test_groups.py::"
+            "test_a_commit_that_landed_is_a_repeat_also_after_its_member_subscribed_anew",
+        ),
+    ),
+    Guard(
         "group-now-ahead",
         "Where FLOOR rises to by --now says nothing of members.",
         "sparklog/maintenance/frame.py",

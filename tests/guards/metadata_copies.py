@@ -246,6 +246,17 @@ GUARDS: Final[tuple[Guard, ...]] = (
         (f"{_RESTORE}test_of_two_restores_at_once_to_different_places_one_is_refused",),
     ),
     Guard(
+        "owner-orphans",
+        "A vacuum of a lost chain that is held up deletes no orphan after its restore: the new chain may name it.",
+        "sparklog/maintenance/vacuum.py",
+        "        check = partial(stores.check_owner, name)\n",
+        "        check = partial(stores.get, name)\n",
+        (
+            "tests/maintenance/test_vacuum_after_restore.py::"
+            "test_a_vacuum_that_a_restore_overtakes_deletes_no_orphan_any_more",
+        ),
+    ),
+    Guard(
         "restore-one-owner",
         "Of two restores to different places one is refused.",
         _RESTORES,

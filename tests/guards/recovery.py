@@ -51,6 +51,22 @@ GUARDS: Final[tuple[Guard, ...]] = (
         (f"{_POINT}test_a_replica_of_older_records_sets_the_point_back_and_refuses_what_was_read_before",),
     ),
     Guard(
+        "recovery-harmless-fenced",
+        "A store that is fenced does not count as the other one that has what a repair takes out of the books.",
+        "sparklog/core/decide/stores.py",
+        "            if other != store and state.stores[other].reachable and",
+        "            if other != store and state.stores[other].agent_up is not False and",
+        (f"{_POINT}test_a_store_that_is_fenced_or_silent_is_no_reason_to_call_a_loss_harmless",),
+    ),
+    Guard(
+        "recovery-harmless-silent",
+        "A store that is silent does not count as the other one that has what a repair takes out of the books.",
+        "sparklog/core/decide/stores.py",
+        "            if other != store and state.stores[other].reachable and",
+        "            if other != store and not state.stores[other].fenced and",
+        (f"{_POINT}test_a_store_that_is_fenced_or_silent_is_no_reason_to_call_a_loss_harmless",),
+    ),
+    Guard(
         "recovery-harmless",
         "A repair costs no partition its leader, and no records that only one store has.",
         "sparklog/core/decide/stores.py",

@@ -31,6 +31,14 @@ GUARDS: Final = (
         ),
     ),
     Guard(
+        "vacuum-uploads-delay",
+        "An upload that is still under way is not dropped before FLOOR's delay is over.",
+        "sparklog/maintenance/vacuum.py",
+        "frame.clock.now_ms() - effective_cluster(state.config).floor_delay_ms",
+        "frame.clock.now_ms()",
+        ("tests/maintenance/test_vacuum.py::test_uploads_that_were_not_published_within_the_delay_are_dropped",),
+    ),
+    Guard(
         "vacuum-lost-tasks",
         "A search whose task could not be run is a failure, and not a store without orphans.",
         "sparklog/maintenance/vacuum.py",

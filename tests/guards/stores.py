@@ -289,7 +289,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "wiped-address",
         "A fenced store at a mistaken address does not count as wiped.",
-        "sparklog/client/stores.py",
+        "sparklog/client/returning_store.py",
         "    if url != known_url:",
         "    if False:",
         ("tests/cli/test_store.py::test_a_mistaken_address_of_a_fenced_store_does_not_count_as_its_loss",),

@@ -160,6 +160,23 @@ GUARDS: Final = (
         (f"{_WRITES}::test_a_micro_batch_that_was_lost_after_its_tasks_found_it_written_is_not_taken_for_written",),
     ),
     Guard(
+        "stream-still-written-lost",
+        "A micro-batch that the chain knows as lost is not one that is still written.",
+        _WRITER,
+        "        if known is None or not known.has_written(transaction.version):",
+        "        if known is None:",
+        (f"{_WRITES}::test_a_micro_batch_that_an_election_gave_up_meanwhile_is_not_taken_for_written",),
+    ),
+    Guard(
+        "stream-still-written-newest",
+        "Whether a micro-batch is still written is looked up in the chain, not in what this process knows of it.",
+        _WRITER,
+        "        with shared(self.options.cluster, self.options.storage).follower.current() as state:\n"
+        "            known",
+        "        for state in (shared(self.options.cluster, self.options.storage).follower.state,):\n            known",
+        (f"{_WRITES}::test_a_micro_batch_that_an_election_gave_up_meanwhile_is_not_taken_for_written",),
+    ),
+    Guard(
         "stream-older-run",
         "A run of a query writes nothing once a newer run has written.",
         "sparklog/core/applications.py",

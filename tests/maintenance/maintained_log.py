@@ -160,8 +160,8 @@ class MaintainedLog:
         return [(each.slice.start, each.slice.end) for each in self.planned(topic, partition).slices]
 
 
-def maintained(url: str) -> Iterator[MaintainedLog]:
+def maintained(url: str, **config: object) -> Iterator[MaintainedLog]:
     """A new cluster at `url`, for a fixture."""
-    init_cluster(url)
+    init_cluster(url, config={key.replace("_", "."): value for key, value in config.items()})
     with sparklog.connect(url) as cluster:
         yield MaintainedLog(cluster)

@@ -23,13 +23,21 @@ def log() -> Iterator[MaintainedLog]:
     yield from maintained(f"memory://{uuid.uuid4().hex}")
 
 
-def join(log: MaintainedLog) -> GroupMember:
-    log.topic("t")
-    return GroupMember(log.cluster.connection, "g", ["t"], session_timeout_ms=SESSION_MS)
+def join(log: MaintainedLog, group: str = "g") -> GroupMember:
+    if not log.model:
+        log.topic("t")
+    return GroupMember(log.cluster.connection, group, ["t"], session_timeout_ms=SESSION_MS)
 
 
-def members(log: MaintainedLog) -> int:
-    return len(log.cluster.describe_group("g").members)
+def members(log: MaintainedLog, group: str = "g") -> int:
+    return len(log.cluster.describe_group(group).members)
+
+
+def busy(log: MaintainedLog) -> None:
+    """So many entries now that their time counts."""
+    for _ in range(RECENT_ENTRIES):
+        log.clock.at_ms += 1
+        log.append("t", 0, 1)
 
 
 def at_work(log: MaintainedLog, member: GroupMember) -> None:
@@ -45,11 +53,39 @@ def test_a_member_that_crashed_is_gone_once_the_whole_chain_has_gone_on_for_the_
         log.clock.at_ms += DAY_MS
         log.retention()
         assert members(log) == 1
-    for _ in range(RECENT_ENTRIES):
-        log.clock.at_ms += 1
-        log.append("t", 0, 1)
+    busy(log)
     log.retention()
     assert members(log) == 0
+
+
+@pytest.mark.parametrize("job", ["retention", "vacuum"])
+def test_with_a_member_that_crashed_nobody_goes_who_was_at_work_within_the_delay(log: MaintainedLog, job: str) -> None:
+    join(log)
+    log.append("t", 0, 1)
+    at_work_ms = log.clock.at_ms + 4 * DAY_MS
+    log.clock.at_ms = at_work_ms
+    join(log, "h")
+    log.append("t", 0, 1)
+    log.clock.at_ms += 4 * DAY_MS
+    busy(log)
+    getattr(log, job)()
+    assert (members(log), members(log, "h")) == (0, 1)
+    log.clock.at_ms = at_work_ms + 7 * DAY_MS + 1
+    busy(log)
+    getattr(log, job)()
+    assert members(log, "h") == 0
+
+
+def test_a_delay_shorter_than_a_session_evicts_nobody() -> None:
+    """A member shows itself once in a third of its session, however soon uploads are given up."""
+    for delay_ms, left in ((SESSION_MS - 1, 1), (SESSION_MS, 0)):
+        (log,) = maintained(f"memory://{uuid.uuid4().hex}", floor_delay_ms=delay_ms)
+        join(log)
+        log.append("t", 0, 1)
+        log.clock.at_ms += SESSION_MS + 1
+        busy(log)
+        log.retention()
+        assert members(log) == left
 
 
 def test_a_clock_that_is_far_ahead_evicts_nobody_who_is_at_work(log: MaintainedLog) -> None:

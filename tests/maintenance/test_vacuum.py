@@ -131,12 +131,18 @@ def test_bodies_of_large_commands_stay_while_no_three_snapshots_cover_them(log: 
     assert bytes(log.store.get(key)) == b"an entry may name it"
 
 
-def test_uploads_that_were_never_published_are_dropped(log: MaintainedLog) -> None:  # M: F-09
+def test_uploads_that_were_not_published_within_the_delay_are_dropped(
+    log: MaintainedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:  # M: F-09
+    monkeypatch.setattr("sparklog.storage.memory.now_ms", log.clock.now_ms)
     log.topic("t")
-    stalled = log.store.upload("append/ab/x")
-    stalled.write(b"half")
-    log.vacuum()
-    log.clock.at_ms = 2**45  # the memory store knows the machine's own clock
+    slow, stalled = log.store.upload("append/ab/x"), log.store.upload("append/ab/y")
+    for each in (slow, stalled):
+        each.write(b"half")
+    log.clock.at_ms += 7 * DAY_MS
+    assert log.vacuum().partitions == ()
+    slow.publish()
+    log.clock.at_ms += 1
     report = log.vacuum()
     assert [(each.place, each.done.objects) for each in report.partitions] == [("local:uploads", 1)]
     with pytest.raises(StoreUnavailable, match="abandoned"):

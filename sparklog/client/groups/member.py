@@ -197,7 +197,6 @@ class GroupMember:
         if group is None or member is None:  # the next poll joins again
             self._has_nothing()
             return
-        self._commits = max(self._commits, member.commits)
         self.generation = GroupGeneration(group.number, group.generation)
         self.share = {key: state.topics[key.topic_id].name for key in member.assigned}
         self.assigned = tuple((topic, key.partition) for key, topic in self.share.items())

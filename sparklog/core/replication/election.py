@@ -122,10 +122,13 @@ def _check_equal(value: Replication, store: StoreId) -> None:
 
 
 def _with_move_ended(before: Replication, change: Change, reachable: Collection[StoreId], min_isr: int) -> Change:
-    """The change, and the end of a move that waited for it, unless that takes a second election."""
+    """The change, and the end of a move that waited for it.
+
+    That takes no second election: a replica that the move removes has been elected only if no replica that stays and is
+    in sync can be reached, so nobody can succeed it.
+    """
     after = change.after
-    elected = after.leader_epoch != before.leader_epoch
-    if not (after.adding or after.removing) or (elected and after.leader in after.removing):
+    if not (after.adding or after.removing):
         return change
     silent = [store for store in after.replicas if store not in reachable]
     done = with_move_completed(before, after, min_isr, silent=silent)

@@ -149,6 +149,17 @@ def test_a_member_that_only_polls_stays_one(cluster: Cluster) -> None:
         assert cluster.describe_group("billing").generation == 2
 
 
+def test_a_commit_that_landed_is_a_repeat_also_after_its_member_subscribed_anew(cluster: Cluster) -> None:
+    """Its first answer was lost; a refusal would say that others may have the partitions, and send the member back."""
+    cluster.create_topic("more")
+    with member(cluster, "a") as a:
+        unanswered = a.prepared({PLACE: 3})
+        unanswered()
+        a.wants(["more", "orders"])
+        unanswered()
+        assert a.starts() == {PLACE: 3}
+
+
 def test_added_partitions_are_shared_at_once(cluster: Cluster) -> None:
     with member(cluster, "a") as a:
         cluster.add_partitions("orders", 5)

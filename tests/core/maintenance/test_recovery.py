@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pytest
 
-from sparklog.core.commands import HeldEnd, Move, MoveRecoveryPoint, MoveReplicas, ReportLoss
+from sparklog.core.commands import AgentDown, HeldEnd, Move, MoveRecoveryPoint, MoveReplicas, ReportLoss
 from sparklog.core.errors import Conflict, InvalidInput, NotEnoughReplicas, StaleBrokerEpoch
 from sparklog.core.invariants import check
 from sparklog.core.maintenance.recovery import recovered_end, recovery_point_after, replicas_to_check
@@ -171,3 +171,17 @@ def test_a_loss_that_would_cost_the_leader_or_records_is_refused(world: Replicat
     assert world.replicas(0) == before
     harmless(world, C, 0)
     world.submit(ReportLoss(A, world.state.stores[A].registration, world.state.stores[A].incarnation, ()))
+
+
+# M: F-04
+def test_a_store_that_is_fenced_or_silent_is_no_reason_to_call_a_loss_harmless(world: ReplicatedCluster) -> None:
+    """Both have everything, as far as is known. Perhaps neither comes back, and then what c has is all that is left."""
+    world.fence("a")
+    world.submit(AgentDown(B, world.state.stores[B].registration))
+    assert world.replicas(0) == "b:b a4 b4 c2"
+    with pytest.raises(NotEnoughReplicas, match="needs a replica beside store c that has everything up to offset 2"):
+        harmless(world, C, 0)
+    assert world.replicas(0) == "b:b a4 b4 c2"
+    world.register("a")
+    harmless(world, C, 0)
+    assert world.replicas(0) == "a:ab a4 b4 c0"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import combinations, product
+
 import pytest
 
 from sparklog.core.errors import (
@@ -13,9 +16,10 @@ from sparklog.core.errors import (
 )
 from sparklog.core.replication.append import Acks, append
 from sparklog.core.replication.election import elect, elect_store, led_by, take_over
-from sparklog.core.replication.invariants import check, check_step
+from sparklog.core.replication.invariants import broken, check, check_step
 from sparklog.core.replication.partition import Change, Replication
-from sparklog.core.types import StoreId
+from sparklog.core.replication.store_changes import fence, lose, reachable_changed
+from sparklog.core.types import Offset, StoreId
 from tests.core.replication.example_partition import ends, held, offsets, partition, roles, stores
 
 A, B, C, D = stores(*"abcd")
@@ -211,3 +215,37 @@ def test_e8_a_holder_that_lacks_nothing_takes_over_in_the_entry_of_a_write() -> 
 def test_e8_nobody_takes_over_if_something_would_be_forgotten(isr: str, holders: str) -> None:
     with pytest.raises(NotEnoughReplicas, match="only a person may elect"):
         take_over(partition({"a": 9, "b": 7, "c": 9}, isr, hw=7), stores(*holders), 1)
+
+
+def subsets(of: str) -> list[str]:
+    return ["".join(chosen) for size in range(len(of) + 1) for chosen in combinations(of, size)]
+
+
+def moves_under_way() -> Iterator[Replication]:
+    """Each small partition that moves: c is new, or c and b, and a goes, or b and a."""
+    for (adding, removing), log_ends in product((("c", "a"), ("c", "ba"), ("cb", "a")), product((1, 2), repeat=3)):
+        for isr, elr, hw, leader in product(subsets("cba"), subsets("cba"), (1, 2), (None, *"cba")):
+            ends_of = dict(zip("cba", log_ends, strict=True))
+            yield partition(ends_of, isr, leader=leader, hw=hw, elr=elr, adding=adding, removing=removing)
+
+
+def test_a_change_has_one_election_at_most_also_if_it_ends_a_move() -> None:
+    """A replica that goes is elected only where none that stays can follow it in the same entry."""
+    ended = went = 0
+    for value, min_isr in product(moves_under_way(), (1, 2)):
+        if any(broken(value, min_isr)):
+            continue
+        for reachable, unclean in product(subsets("cba"), (False, True)):
+            others = stores(*reachable)
+            changes = [reachable_changed(value, others, min_isr, unclean=unclean)]
+            for store in value.replicas:
+                changes.append(fence(value, store, others, min_isr, unclean=unclean))
+                changes.append(lose(value, store, Offset(1), others, min_isr, unclean=unclean))
+            for change in changes:
+                check(change.after, min_isr)
+                check_step(value, change.after, min_isr)
+                if change.after.leader_epoch > value.leader_epoch:
+                    ended += not change.after.removing
+                    went += change.after.leader in change.after.removing
+    assert ended
+    assert went

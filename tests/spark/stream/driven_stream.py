@@ -26,10 +26,10 @@ Json = dict[str, Any]
 
 
 @contextmanager
-def memory_cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
-    """A cluster in this process, to which every stream reader connects."""
+def memory_cluster(monkeypatch: pytest.MonkeyPatch, stores: str = "") -> Iterator[Cluster]:
+    """A cluster in this process, to which every stream reader connects. `stores`: their ids, if not one alone."""
     url = f"memory://{uuid.uuid4().hex}"
-    init_cluster(url)
+    init_cluster(url, stores={store: f"{url}-{store}" for store in stores} or None)
     with sparklog.connect(url) as made:
         for module in ("stream_reader", "read_tasks", "stream_writer", "batch_writer"):
             monkeypatch.setattr(f"sparklog.spark.{module}.shared", lambda *_: made.connection)

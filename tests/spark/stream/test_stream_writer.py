@@ -11,16 +11,21 @@ import pyarrow as pa
 import pytest
 from pyspark.sql.types import BinaryType, StructField, StructType
 
+import sparklog
 from sparklog.client.cluster import Cluster
+from sparklog.core.commands import Election, ElectLeaders, FenceStore
 from sparklog.core.errors import InvalidInput, InvalidProducerEpoch, OutOfOrderSequence, WriteLost
+from sparklog.core.types import PartitionIndex, StoreId, TopicId
 from sparklog.options.streams import parse_stream_write_options
 from sparklog.spark import offset_log, stream_writer
 from sparklog.spark.stream_writer import BATCH_ID, QUERY_ID, RUN_ID, StreamTaskMessage, StreamWriter, begin_stream_write
 from sparklog.storage.memory import MemoryStore
+from tests.client.replicated_cluster import come_back
 from tests.spark.stream.driven_query import Context
 from tests.spark.stream.driven_stream import memory_cluster
 
 QUERY = "11111111-2222-3333-4444-555555555555"
+A, B = StoreId("a"), StoreId("b")
 SCHEMA = StructType([StructField("value", BinaryType())])
 
 
@@ -73,6 +78,13 @@ def sink(log: Cluster, monkeypatch: pytest.MonkeyPatch) -> Sink:
 
 def values(log: Cluster) -> list[str]:
     return [value.decode() for value in log.read("t", partition=0, columns=["value"])["value"].to_pylist()]
+
+
+@pytest.fixture
+def on_two_stores(monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+    with memory_cluster(monkeypatch, "ab") as made:
+        made.create_topic("t", assignment=[["a", "b"]])
+        yield made
 
 
 # M: I-04
@@ -133,6 +145,28 @@ def test_a_micro_batch_that_was_lost_after_its_tasks_found_it_written_is_not_tak
         sink.begun().commit(sent, 3)
     sink.batch("run 1", 3, ["a"])
     assert values(log) == ["a"]
+
+
+def test_a_micro_batch_that_an_election_gave_up_meanwhile_is_not_taken_for_written(
+    on_two_stores: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sink = Sink(monkeypatch)
+    sink.batch("run 1", 0, ["a"])
+    on_two_stores.submit(FenceStore(B))
+    sink.batch("run 1", 1, ["b"])
+    replayed = sink.tasks(sink.begun(), "run 2", 1, [["b"]])
+    assert replayed[0].skipped
+    writer = sink.begun()
+    with sparklog.connect(on_two_stores.connection.url) as operator:  # a is lost, and b is all there is
+        come_back(operator, "b")
+        operator.submit(FenceStore(A))
+        operator.submit(ElectLeaders((Election(TopicId(1), PartitionIndex(0), B),), unclean=True))
+    with pytest.raises(WriteLost, match=r"micro-batch 1 of query .* was written when it was planned again"):
+        writer.commit(replayed, 1)
+    with pytest.raises(WriteLost, match="was lost in an unclean election"):
+        sink.batch("run 3", 1, ["b"])
+    sink.batch("run 4", 1, ["b"])
+    assert on_two_stores.read("t", partition=0, start=2)["value"].to_pylist() == [b"b"]
 
 
 def test_a_checkpoint_that_was_set_back_is_noticed(log: Cluster, sink: Sink) -> None:
