@@ -112,6 +112,16 @@ class CopiedChain(CopyPlace):
         raise failure or KeyNotFound(f"no copy of {key} at {self.url}")
 
 
+def begins(place: CopyPlace) -> bool:
+    """Whether the copy on one store has what a chain can be read from: a snapshot, or entry 0."""
+    if place.first_key_after(SNAPSHOTS, SNAPSHOTS) is not None:
+        return True
+    try:
+        return not is_mark(place.get(entry_key(0)))
+    except KeyNotFound:
+        return False
+
+
 def last_copied(place: CopyPlace) -> int:
     """The entry up to which the copy on one store is whole; -1 if it has none."""
     last = first = _newest_snapshot(place)
@@ -124,14 +134,14 @@ def last_copied(place: CopyPlace) -> int:
     return last
 
 
-def beyond(place: CopyPlace, n: int) -> str | None:
-    """What one store has of the chain that is newer than entry `n`, in words; None if nothing."""
+def beyond(place: CopyPlace, n: int) -> tuple[int, str] | None:
+    """What one store has of the chain that is newer than entry `n`: its number, and in words; None if nothing."""
     newest = _newest_snapshot(place)
     if newest > n:
-        return f"the snapshot of entry {newest:,}"
+        return newest, f"the snapshot of entry {newest:,}"
     for entry in _entries_after(place, n):
         if not is_mark(place.get(entry_key(entry))):
-            return f"entry {entry:,}"
+            return entry, f"entry {entry:,}"
     return None
 
 

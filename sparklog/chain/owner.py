@@ -3,8 +3,8 @@
 A restore puts its mark on each store before it reads the copies there to their end. Marks are put if absent and never
 deleted. So a process of the old chain that looks for a greater number than its own, and finds none, is still in time.
 
-A restore counts once the first entry of its chain is in its place. Before that it can be given up: whoever puts a mark
-into the place of that entry is sure that the chain never begins, and takes the next number.
+A restore has begun once the first entry of its chain is in its place, under `meta/restores/<number>`. Before that it
+can be given up: whoever puts a mark there is sure that the chain never begins, and takes the next number.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _START = b'{"sparklog_owner":'
+MARK_BYTES = len(_START)  # enough of an object to tell whether it is a mark
 
 
 def encoded(owner: Owner) -> bytes:
@@ -45,13 +46,13 @@ def decoded(body: bytes | memoryview, key: str, url: str) -> Owner:
     """The mark that was read from `key`. Raises Conflict."""
     try:
         return msgspec.json.decode(body, type=Owner)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Conflict(f"{key} at {url} is not sparklog's: {error}") from error
 
 
 def is_mark(body: bytes | memoryview) -> bool:
     """Whether this is the mark of a restore in the place of an entry's copy: it keeps later copies out."""
-    return bytes(body[: len(_START)]) == _START
+    return bytes(body[:MARK_BYTES]) == _START
 
 
 def read_owner(store: ObjectStore, number: int) -> Owner | None:

@@ -14,9 +14,10 @@ from collections.abc import Iterable
 
 import msgspec
 
+from sparklog.chain.framing import frame, unframe
 from sparklog.chain.owner import check_owner
 from sparklog.chain.store_copy import put
-from sparklog.core.errors import Conflict
+from sparklog.core.errors import ChainDamaged, Conflict
 from sparklog.core.types import EntryNumber, StoreId
 from sparklog.storage.keys import PEERS, parse_peer_key, peer_key
 from sparklog.storage.object_store import ObjectStore
@@ -40,7 +41,7 @@ def tell(target: ObjectStore, peer: Peer, ancestors: int) -> None:
     Raises InconsistentClusterId, Conflict (something else is said of it as of that entry), and the store's errors.
     """
     key = peer_key(peer.store, peer.n)
-    if put(target, key, msgspec.json.encode(peer)) is not None:
+    if put(target, key, frame("peer", msgspec.json.encode(peer))) is not None:
         raise Conflict(f"{key} at {target.url} says something else than {peer}: try again")
     check_owner(target, ancestors)
 
@@ -60,10 +61,8 @@ def newest_of(peers: Iterable[Peer]) -> dict[StoreId, Peer]:
 
 
 def _peer(target: ObjectStore, store: StoreId, n: EntryNumber) -> Peer:
+    key = peer_key(store, n)
     try:
-        peer = msgspec.json.decode(target.get(peer_key(store, n)), type=Peer)
-    except msgspec.DecodeError:
-        peer = None
-    if peer is None or (peer.store, peer.n) != (store, n):
+        return msgspec.json.decode(unframe("peer", target.get(key), key, target.url), type=Peer)
+    except (ChainDamaged, msgspec.DecodeError):
         return Peer(store, n, None, damaged=True)
-    return peer

@@ -12,9 +12,16 @@ from sparklog.chain import snapshot
 from sparklog.chain.copy_place import CopyPlace
 from sparklog.chain.entry import decode_entry, hash_of
 from sparklog.chain.head import Head
-from sparklog.chain.owner import check_owner, decoded, is_mark, superseded
+from sparklog.chain.owner import MARK_BYTES, check_owner, decoded, is_mark, superseded
 from sparklog.chain.requests import Copy
-from sparklog.core.errors import ChainDamaged, KeyExists, KeyNotFound, OutcomeUnknown, StoreUnavailable
+from sparklog.core.errors import (
+    ChainDamaged,
+    InconsistentClusterId,
+    KeyExists,
+    KeyNotFound,
+    OutcomeUnknown,
+    StoreUnavailable,
+)
 from sparklog.core.records import AppendedByReference
 from sparklog.core.state import ClusterState, Store
 from sparklog.storage.keys import (
@@ -71,7 +78,7 @@ class StoreCopy:
             return
         if copy.body is not None and self.whole_to == n - 1:
             self._put_entry(n, copy.body)
-            if self._has(n - 1):  # else the store was wiped or set back since
+            if self._is_copied(n - 1):  # else the store was wiped or set back since
                 self.whole_to = n
                 return
         self.whole_to = None
@@ -145,12 +152,13 @@ class StoreCopy:
             yield from (int(parse_entry_key(stored.key)) for stored in listed)
             begin = last + 1
 
-    def _has(self, n: int) -> bool:
+    def _is_copied(self, n: int) -> bool:
+        """Whether there is a copy of the entry, and not the mark of a restore in its place."""
         try:
-            self._place.size(entry_key(n))
+            (start,) = self._place.get_ranges(entry_key(n), [(0, MARK_BYTES)])
         except KeyNotFound:
             return False
-        return True
+        return not is_mark(start)
 
     def _bodies(self, numbers: range, previous: str) -> list[tuple[int, bytes]] | None:
         """These entries, of which the last has the hash `previous`; None if one was deleted as old."""
@@ -179,7 +187,16 @@ class StoreCopy:
             return
         if is_mark(there):
             raise superseded(decoded(there, key, self._place.url), self._target.url)
-        raise ChainDamaged(f"{key} at {self._place.url}: wanted the copy of entry {n}, found other bytes: move it away")
+        try:
+            decode_entry(n, there, self._place.url)
+        except ChainDamaged as error:
+            wanted = f"{key} at {self._place.url}: wanted the copy of entry {n}"
+            raise ChainDamaged(f"{wanted}, found other bytes: move it away") from error
+        raise InconsistentClusterId(
+            f"the store at {self._target.url} has another entry {n} of cluster {self._place.chain_id} than "
+            f"{self._source.url}: the metadata there was lost, and a process that lagged behind has written on; stop "
+            "all writers, and restore the cluster to another place (sparklog cluster restore)"
+        )
 
 
 def put(place: ObjectStore, key: str, body: bytes) -> bytes | None:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from sparklog.chain.copied_chain import CopiedChain, beyond, last_copied
+from sparklog.chain.copied_chain import CopiedChain, begins, beyond, last_copied
 from sparklog.chain.copy_place import CopyPlace
 from sparklog.chain.follower import Follower
 from sparklog.chain.head import Head
@@ -24,7 +24,6 @@ from sparklog.core.types import StoreId
 from sparklog.log.checkpoint_files import newest_checkpoint
 from sparklog.log.incarnation import Incarnation, read_incarnation
 from sparklog.log.stores import open_registered
-from sparklog.storage.keys import copies_prefix
 from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import join_url
 
@@ -103,13 +102,10 @@ class FoundStores:
 
     def newer(self) -> str | None:
         """What says that the lost chain had more than the newest state, in words; None if nothing does."""
-        for store in sorted(self.found):
-            what = beyond(self._place(store), self.head.n)
-            if what is not None:
-                return f"store {store} at {self.found[store].target.url} has {what}"
-        if self.newest_checkpoint() > self.head.n:
-            return f"a store has a checkpoint as of entry {self.newest_checkpoint():,}"
-        return None
+        what = self._what_is_newer()
+        if what is not None:
+            self._read()  # if the lost chain is alive, it may just have written that
+        return None if what is None or what[0] <= self.head.n else what[1]
 
     def newest_checkpoint(self) -> int:
         """The newest entry as of which a store has checkpoints, or -1. The lost chain had at least that one."""
@@ -130,6 +126,15 @@ class FoundStores:
             raise not_there(store.store, wanted)
         return found
 
+    def _what_is_newer(self) -> tuple[int, str] | None:
+        for store in sorted(self.found):
+            what = beyond(self._place(store), self.head.n)
+            if what is not None:
+                n, named = what
+                return n, f"store {store} at {self.found[store].target.url} has {named}"
+        n = self.newest_checkpoint()
+        return (n, f"a store has a checkpoint as of entry {n:,}") if n > self.head.n else None
+
     # ---- one store ------------------------------------------------------------------------------
 
     def _look_for(self, addresses: Mapping[StoreId, Collection[str]]) -> bool:
@@ -149,9 +154,9 @@ class FoundStores:
                     self.missing.pop(store, None)
                     return True
                 self.missing.setdefault(store, f"wanted a store of a cluster at {address}, found no INCARNATION")
-            except InvalidInput:
-                raise
             except SparklogError as error:
+                if isinstance(error, InvalidInput) and address == given:
+                    raise
                 self.missing[store] = f"at {address}: {error}"
         return False
 
@@ -178,7 +183,10 @@ class FoundStores:
         self.head = follower.catch_up()
 
     def _newest_chain(self) -> str | None:
-        """The chain of the latest restore of which there are copies: only a chain that has begun makes any."""
+        """The chain of the latest restore of which there are copies to begin with: only one that has begun makes any.
+
+        Of a chain that has acknowledged anything, some store has that.
+        """
         numbers = {found.mark.chain_id: 0 for found in self.found.values()}
         for found in self.found.values():
             numbers.update({owner.chain_id: number for number, owner in found.owners.items()})
@@ -190,8 +198,7 @@ class FoundStores:
         return newest[0] if newest else None
 
     def _has_copies(self, chain_id: str) -> bool:
-        prefix = copies_prefix(chain_id)
-        return any(target.first_key_after(prefix, prefix) is not None for target in self._targets())
+        return any(begins(CopyPlace(target, chain_id)) for target in self._targets())
 
     def _stores_of(self, chain_id: str) -> list[StoreId]:
         return sorted(

@@ -5,14 +5,15 @@
     -> entry and snapshot of the new chain, and with the entry it has begun
 
 The marks come before the last reading: what a process of the lost chain acknowledged before, is read; after that it
-finds a mark, and acknowledges and announces nothing. A run that is refused or killed can be run again, with the same
-result: the chain that a restore begins follows from the lost one and the new place, and so does the number of its
-first entry.
+finds a mark, and acknowledges and announces nothing. A run that is refused or killed can be run again: if it had begun,
+the next run ends what it began, else it gives it up, and begins another chain. The number of a chain's first entry
+follows from the number of the restore, so that two runs of one restore meet in one place.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 
 import msgspec
 
@@ -38,6 +39,7 @@ from sparklog.core.errors import (
     ClusterAlreadyExists,
     Conflict,
     InvalidInput,
+    KeyNotFound,
     OutcomeUnknown,
     SparklogError,
     StoreUnavailable,
@@ -48,7 +50,7 @@ from sparklog.core.types import CommandId, StoreId
 from sparklog.host.dice import new_id
 from sparklog.log.stores import open_metadata
 from sparklog.storage.config_file import settings_here
-from sparklog.storage.keys import LOG, entry_key, parse_entry_key
+from sparklog.storage.keys import LOG, entry_key, restore_key
 from sparklog.storage.open_store import absolute_url, join_url
 from sparklog.storage.probe import check_store
 
@@ -151,6 +153,10 @@ class _Restore:
                 close(CopyPlace(stores.found[store].target, stores.chain_id), owner)
             marked.update(new)
             stores.find()
+            if (
+                stores.chain_id != owner.previous
+            ):  # another restore has begun meanwhile: this one ends with it, or fails
+                return self.run(dry_run=dry_run)
         self._check_again(owner)
         report = self._report(owner)
         self._begin(owner)
@@ -159,28 +165,29 @@ class _Restore:
     # ---- what there is --------------------------------------------------------------------------
 
     def _begun(self) -> tuple[Entry, bytes] | None:
-        """The first entry that an earlier run of this restore has put here. Raises ClusterAlreadyExists, Conflict."""
-        key = self._place.first_key_after(LOG, LOG)
+        """The first entry that an earlier run of this restore has put here. Raises ClusterAlreadyExists."""
+        stores = self._stores
+        known = {number: owner.chain_id for number, owner in pending(stores) if owner.cluster == self._url}
+        for number, chain_id in [(stores.restores, stores.chain_id), *sorted(known.items())]:
+            with suppress(KeyNotFound):
+                body = bytes(self._place.get(restore_key(number)))
+                if not is_mark(body):
+                    entry = decode_entry(first_entry(number), body, self._place.url)
+                    if entry.chain_id == chain_id:
+                        return entry, body
         here = Follower(self._place).catch_up()
-        if key is None and here.n < 0:
-            return None
-        if key is not None:
-            n = parse_entry_key(key)
-            body = bytes(self._place.get(key))
-            if is_mark(body):
-                raise taken_over(decoded(body, key, self._place.url))
-            entry = decode_entry(n, body, self._place.url)
-            known = (self._stores.chain_id, *(owner.chain_id for _, owner in pending(self._stores)))
-            if _restored_by(entry) is not None and entry.chain_id in known:
-                return entry, body
         if here.n >= 0:
             raise ClusterAlreadyExists(
                 f"wanted a place without metadata, found cluster {here.state.chain_id} at {self._url}: if it lives, "
                 "there is nothing to restore; else give another place, or move its meta/ away"
             )
-        raise ClusterAlreadyExists(
-            f"wanted a place without metadata, found {key} at {self._url}: give another place, or move its meta/ away"
-        )
+        key = self._place.first_key_after(LOG, LOG)
+        if key is not None:
+            raise ClusterAlreadyExists(
+                f"wanted a place without metadata, found {key} at {self._url}: give another place, or move its meta/ "
+                "away"
+            )
+        return None
 
     def _check_lost(self) -> None:
         """Refuse if the newest chain, which an earlier restore has begun, lives at its place."""
@@ -277,7 +284,7 @@ class _Restore:
             raise self._more(newer)
 
     def _begin(self, owner: Owner) -> None:
-        """Put the first entry of the new chain, then its snapshot: with its manifest the cluster can be opened."""
+        """Put the first entry of the new chain: with that it has begun."""
         head, stores = self._stores.head, self._stores.found
         first = first_entry(number_of(self._stores, owner))
         at = At(first, head.state.time_ms)  # every run of this restore makes the same entry
@@ -304,15 +311,12 @@ class _Restore:
             Entry(owner.chain_id, first, author, owner.chain_id, head.entry_hash, at.time_ms, tuple(commands))
         )
         draft.end_entry(at, author, body)
-        there = put(self._place, entry_key(first), body)
+        there = put(self._place, restore_key(number_of(self._stores, owner)), body)
         if there is not None and is_mark(there):
-            raise taken_over(decoded(there, entry_key(first), self._place.url))
+            raise taken_over(decoded(there, restore_key(number_of(self._stores, owner)), self._place.url))
         if there is not None:
-            raise Conflict(
-                f"{entry_key(first)} at {self._url} is of an earlier run of this restore with other stores: run it "
-                "again, and it goes on with that"
-            )
-        self._put_snapshot(draft.head())
+            raise Conflict(f"another run of this restore has begun at {self._url}: run it again, and it ends with that")
+        self._put_first(body, draft.head())
 
     def _finish(self, entry: Entry, body: bytes, *, dry_run: bool) -> Restored:
         """Go on after the first entry, which an earlier run has put: it says all."""
@@ -326,7 +330,7 @@ class _Restore:
             draft.apply(entry, body, {})
             state = draft.state
             if not dry_run:
-                self._put_snapshot(draft.head())
+                self._put_first(body, draft.head())
         else:
             state = stores.head.state
         previous = state.ancestors[-1 - len(restored.given_up)]
@@ -344,7 +348,10 @@ class _Restore:
             copied=not dry_run and self._copied(),
         )
 
-    def _put_snapshot(self, head: Head) -> None:
+    def _put_first(self, body: bytes, head: Head) -> None:
+        """Put the first entry into its slot, and its snapshot: with its manifest the cluster can be opened."""
+        if put(self._place, entry_key(head.n), body) is not None:
+            raise Conflict(f"{entry_key(head.n)} at {self._url} is not the one that the restore has begun with")
         snapshot.write(self._place, snapshot.prepare(head.state, head.entry_hash, {}))
         there = Follower(self._place).catch_up().state.chain_id
         if there != head.state.chain_id:

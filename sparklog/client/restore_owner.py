@@ -1,7 +1,7 @@
 """Decides whose restore of a cluster it is: the mark that a run puts on each store, beside the marks of other restores.
 
-A run to the same place has the same mark, so it continues what an earlier one began. A restore to another place that
-has not begun can be given up: its chain never begins, and this one takes the next number.
+No run continues with the marks of another one: its chain may have begun, and its place may be lost again. Restores that
+have not begun are given up, and then never begin: earlier runs to the same place silently, others if that is wanted.
 """
 
 from __future__ import annotations
@@ -13,9 +13,8 @@ from sparklog.chain.store_copy import put
 from sparklog.client.found_stores import FoundStores
 from sparklog.core.config.storage import StorageSettings
 from sparklog.core.errors import Conflict, SparklogError, StoreUnavailable
-from sparklog.core.state import first_entry
 from sparklog.log.stores import open_metadata
-from sparklog.storage.keys import entry_key
+from sparklog.storage.keys import restore_key
 
 
 def pending(stores: FoundStores) -> list[tuple[int, Owner]]:
@@ -30,28 +29,19 @@ def pending(stores: FoundStores) -> list[tuple[int, Owner]]:
 
 
 def choose_owner(stores: FoundStores, url: str, *, take_over: bool) -> tuple[Owner, list[tuple[int, Owner]]]:
-    """The mark of the restore to `url`, and those of restores that have to be given up for it.
+    """The mark of a restore to `url`, and those of the restores that have to be given up for it, with their numbers.
 
-    Raises Conflict if there are any, and they are not to be taken over.
+    Raises Conflict if one of these was to another place, and is not to be taken over.
     """
     marks = pending(stores)
-    chain_id = hashlib.sha256(f"{stores.chain_id} {url}".encode()).hexdigest()[:32]
-    mine = next((mark for mark in marks if mark[1].chain_id == chain_id), None)
-    number = stores.restores + 1 if mine is None else mine[0]
-    others = [mark for mark in marks if mark[0] >= number and mark != mine]
-    if mine is not None and not others:
-        return mine[1], []
-    given_up: tuple[str, ...] = ()
-    if others:
-        last = others[-1][1]
-        if not take_over:
-            raise begun_elsewhere(stores, last)
-        if mine is not None:
-            raise Conflict(
-                f"a restore to {url} and one to {last.cluster} have both put marks: give another place, and give both "
-                "up with --take-over"
-            )
-        given_up = (*last.given_up, last.chain_id)
+    past = {chain_id for _, owner in marks for chain_id in owner.given_up}
+    others = [(number, owner) for number, owner in marks if owner.chain_id not in past]
+    elsewhere = [owner for _, owner in others if owner.cluster != url]
+    if elsewhere and not take_over:
+        raise begun_elsewhere(stores, elsewhere[-1])
+    given_up = (*marks[-1][1].given_up, marks[-1][1].chain_id) if marks else ()
+    number = stores.restores + 1 + len(given_up)
+    chain_id = hashlib.sha256(f"{stores.chain_id} {number} {url}".encode()).hexdigest()[:32]
     return Owner(sparklog_owner=chain_id, previous=stores.chain_id, cluster=url, given_up=given_up), others
 
 
@@ -61,13 +51,12 @@ def number_of(stores: FoundStores, owner: Owner) -> int:
 
 
 def give_up(stores: FoundStores, number: int, other: Owner, owner: Owner, settings: StorageSettings) -> None:
-    """Make sure that another restore never begins: put a mark into the place of its first entry.
+    """Make sure that another restore never begins: put a mark where its first entry would be.
 
     Raises Conflict if it has begun, StoreUnavailable if its place can't be reached.
     """
-    key = entry_key(first_entry(number))
     try:
-        existing = put(open_metadata(other.cluster, settings), key, encoded(owner))
+        existing = put(open_metadata(other.cluster, settings), restore_key(number), encoded(owner))
     except SparklogError as error:
         raise StoreUnavailable(
             f"whether the restore to {other.cluster} has begun can't be known: {error.message}; make that place "

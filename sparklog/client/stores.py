@@ -13,6 +13,7 @@ from sparklog.client.connection import Connection
 from sparklog.client.returning_store import check_same_place, lost_while_fenced
 from sparklog.core.commands import NewStore, RegisterStore, RemoveStore, ReportLoss
 from sparklog.core.config.cluster import effective_cluster
+from sparklog.core.decide.stores import registered_store
 from sparklog.core.errors import (
     DuplicateBrokerRegistration,
     InconsistentClusterId,
@@ -81,7 +82,7 @@ def add_store(
     told = announce(connection, store, target)
     connection.submit(command(mark.incarnation, told))
     with connection.follower.current() as state:
-        return state.stores[store]
+        return registered_store(state, store)  # unless it was removed again by now
 
 
 def remove_store(connection: Connection, store: StoreId) -> None:

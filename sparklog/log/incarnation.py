@@ -30,7 +30,7 @@ def read_incarnation(target: ObjectStore) -> Incarnation | None:
         return msgspec.json.decode(target.get(INCARNATION), type=Incarnation)
     except KeyNotFound:
         return None
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise Conflict(f"{INCARNATION} at {target.url} is not sparklog's: {error}") from error
 
 

@@ -5,6 +5,7 @@
     meta/chunks/<sha256>                         a table chunk that snapshots share
     meta/commands/<n0>-<command id>[-<body>]     the slices of a large command; body = 1, 2, … for its later bodies
     meta/void/<block>                            "this block of entries is being deleted, or is gone"
+    meta/restores/<number>                       the first entry of a chain that a restore has begun here
     INCARNATION                                  the uuid of this store's current life
     OWNER/<number>                               the chain that owns the store since the restore of this number
     copies/<chain id>/…                          on other stores: copies of what is under meta/, under the same names
@@ -44,6 +45,7 @@ SNAPSHOTS = "meta/snapshot/"
 CHUNKS = "meta/chunks/"
 COMMANDS = "meta/commands/"
 VOID = "meta/void/"
+RESTORES = "meta/restores/"
 INCARNATION = "INCARNATION"
 OWNERS = "OWNER/"
 COPIES = "copies/"
@@ -198,6 +200,11 @@ def parse_command_key(key: str) -> tuple[EntryNumber, CommandId, int] | None:
 def void_key(block: int) -> str:
     """Key of the mark that says that a block of entries is being deleted, or is gone."""
     return f"{VOID}{_block_digits(block)}"
+
+
+def restore_key(number: int) -> str:
+    """Key of the first entry of the chain that the `number`-th restore begins here, or of the mark of another one."""
+    return f"{RESTORES}{_digits(number, 'a number of a restore')}"
 
 
 def copies_prefix(chain_id: str) -> str:

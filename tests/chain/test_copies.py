@@ -119,7 +119,10 @@ def test_in_a_steady_state_an_entry_costs_two_requests_for_each_copy() -> None:
     calls = world.stores[StoreId("b")].calls
     calls.clear()
     n = process.write().n
-    assert calls == [("put_if_absent", copy_key(CHAIN, entry_key(n))), ("size", copy_key(CHAIN, entry_key(n - 1)))]
+    assert calls == [
+        ("put_if_absent", copy_key(CHAIN, entry_key(n))),
+        ("get_ranges", copy_key(CHAIN, entry_key(n - 1))),
+    ]
 
 
 # M: F-08

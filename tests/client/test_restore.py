@@ -334,7 +334,9 @@ def test_a_restore_that_was_killed_can_be_run_again_or_elsewhere_is_refused(
     again = lost.restore("a")
     with sparklog.connect(lost.new_url) as cluster:
         assert cluster.connection.follower.state.chain_id == again.chain_id
-        assert len(cluster.connection.follower.state.ancestors) == 1
+        died_before_it_had_begun = step in ("put_owner", "close") or (step, calls) == ("encode_entry", 1)
+        ancestors = cluster.connection.follower.state.ancestors
+        assert len(ancestors) == 1 + died_before_it_had_begun, "that run is given up, and its chain with it"
         assert values(cluster) == ["1", "2"]
         append(cluster, "3")
     assert lost.restore("a").chain_id == again.chain_id  # harmless once more

@@ -366,7 +366,7 @@ def test_a_restore_that_has_not_begun_can_be_given_up(
         lost.restore("a")
     restored = lost.restore("a", take_over=True)
     assert restored.first == first_entry(2)
-    with pytest.raises(Conflict, match="was given up in favour of"):
+    with pytest.raises(Conflict, match="is not lost: an earlier restore has begun it at"):
         restore_cluster(other, {"a": lost.stores["a"]})
     with pytest.raises(InconsistentClusterId), running:
         append(running, "3")
