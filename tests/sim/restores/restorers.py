@@ -1,0 +1,81 @@
+"""Restores: with which arguments, from where, and what is checked when one ends."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from sparklog.client.restore import Restored, restore_cluster
+from sparklog.core.errors import SparklogError
+from sparklog.storage.keys import OWNERS, PROBES
+from tests.sim.restores.scheduler import Fiber, Process
+
+if TYPE_CHECKING:
+    from tests.sim.restores.world import World
+
+OPTIONS = frozenset(inspect.signature(restore_cluster).parameters)  # take_over and accept_loss, where supported
+
+
+@dataclass(eq=False)
+class Attempt:
+    """The arguments of a restore. It may be run several times."""
+
+    url: str
+    sources: dict[str, str]
+    without: tuple[str, ...] = ()
+    options: dict[str, bool] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        words = [f"to {self.url}", f"from {','.join(self.sources)}"]
+        words += [f"without {','.join(self.without)}"] if self.without else []
+        return " ".join([*words, *(name for name, on in self.options.items() if on)])
+
+
+@dataclass(eq=False)
+class Run:
+    """One run of a restore, and how it ended."""
+
+    attempt: Attempt
+    process: Process
+    fiber: Fiber
+    result: Restored | None = None
+    error: SparklogError | None = None
+
+
+def begin(world: World, attempt: Attempt, *, dies_at: int | None = None, dry_run: bool = False) -> Run:
+    """Start a restore."""
+    process = Process(f"restorer{world.next_number()}", dies_at)
+    world.note(process.name, "begins", "a dry run" if dry_run else "", attempt)
+    run = Run(attempt, process, None)  # type: ignore[arg-type]
+    run.fiber = world.scheduler.spawn(process.name, process, lambda: _run(world, run, dry_run=dry_run))
+    return run
+
+
+def _run(world: World, run: Run, *, dry_run: bool) -> None:
+    attempt, process = run.attempt, run.process
+    options: dict[str, Any] = dict(attempt.options)
+    world.count("restore")
+    try:
+        run.result = restore_cluster(
+            attempt.url, attempt.sources, without=attempt.without, dry_run=dry_run, **options
+        )
+    except SparklogError as error:
+        run.error = error
+        world.refused(process, error)
+        world.count("restore-refused")
+        written = [key for _, key in process.wrote if not key.startswith(PROBES)]
+        if written and not any(key.startswith(OWNERS) for key in written):
+            world.broken(f"P4: {process.name} was refused before its first mark, and wrote {written}: {error}")
+    else:
+        if dry_run:
+            world.count("dry-run")
+            if process.wrote:
+                world.broken(f"P4: {process.name} made a dry run, and wrote {process.wrote}")
+            return
+        world.count("restore-succeeded")
+        result = run.result
+        world.note(process.name, "has restored", f"{result.previous[:8]}/{result.last} as {result.chain_id}", attempt.url)
+        addresses = {store: store_.url for store, store_ in world.known.items()}
+        without = frozenset(addresses[store] for store in attempt.without if store in addresses)
+        world.history.restored(result, attempt.url, without, loss_accepted=attempt.options.get("accept_loss", False))
