@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from sparklog.core.types import StoreId
+from sparklog.storage.keys import INCARNATION
 from tests.sim.restores import actors, restorers
 from tests.sim.restores.restorers import OPTIONS, Attempt, Run
 from tests.sim.restores.scheduler import Process
@@ -80,6 +82,13 @@ class _Generation:
         state = history.model(self.chain, history.end(self.chain)).state
         return {str(store.store): self.world.stores[store.url] for store in state.stores.values()}
 
+    def _is_there(self, name: str) -> bool:
+        """Whether a restore will find the store as it is registered."""
+        history = self.world.history
+        registered = history.model(self.chain, history.end(self.chain)).state.stores[StoreId(name)]
+        body = self.world.stores[registered.url].bodies.get(INCARNATION)
+        return body is not None and registered.incarnation.encode() in body
+
     def _damage(self) -> None:
         world, dice = self.world, self.dice
         name, store = dice.choice(sorted(self._stores().items()))
@@ -147,7 +156,7 @@ class _Generation:
         url = dice.choice(others).url if others and dice.random() < 0.5 else world.new_place()
         if self.fate == "wiped" and dice.random() < 0.6:
             url = self.url
-        dead = [name for name, store in stores.items() if not _is_there(store)]
+        dead = [name for name in stores if not self._is_there(name)]
         wrongly = [name for name in stores if name not in dead and dice.random() < 0.12]
         without = sorted({*dead, *wrongly})
         left = sorted(set(stores) - set(without)) or sorted(stores)
@@ -206,13 +215,13 @@ class _Generation:
     def _known_to_all(self) -> tuple[dict[str, str], tuple[str, ...]]:
         """The stores that are there, and the names of those that are not."""
         stores = self._stores()
-        dead = tuple(sorted(name for name, store in stores.items() if not _is_there(store)))
+        dead = tuple(sorted(name for name in stores if not self._is_there(name)))
         return {name: store.url for name, store in stores.items() if name not in dead}, dead
 
     def _whole(self) -> str:
         """Why a restore must be possible; empty if there may be no way."""
         history = self.world.history
-        there = {name: store for name, store in self._stores().items() if _is_there(store)}
+        there = {name: store for name, store in self._stores().items() if self._is_there(name)}
         ends = {name: history.whole_to(store, self.chain) for name, store in there.items()}
         if "accept_loss" in OPTIONS:
             return f"{ends} have copies" if max(ends.values(), default=-1) >= 0 else ""
@@ -250,6 +259,3 @@ def run(world: World) -> None:
 
     world.run(played)
 
-
-def _is_there(store: Place) -> bool:
-    return "INCARNATION" in store.bodies and not store.is_gone

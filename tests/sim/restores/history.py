@@ -86,6 +86,7 @@ class History:
         self.first: dict[str, tuple[int, Entry, ClusterRestored]] = {}
         self.root = ""  # the first chain
         self.exempted = self.late = 0
+        self._ghosts: set[bytes] = set()  # entries that took a slot again, in a place that was wiped
         self._models: dict[str, dict[int, Head]] = defaultdict(dict)
         self._held: dict[tuple[str, int], set[str]] = defaultdict(set)
         self._snapshots: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
@@ -102,7 +103,7 @@ class History:
             if rest.startswith("log/") and not is_mark(body):
                 n = parse_entry_key(f"meta/{rest}")
                 self._held[chain, n].add(place.url)
-                if self.entries[chain].setdefault(n, body) != body:
+                if self.entries[chain].setdefault(n, body) != body and body not in self._ghosts:
                     self.report(f"P3: {place.url} got a copy of entry {n} of {chain[:8]} that is another one")
             elif rest.startswith("snapshot/"):
                 self._snapshots[chain][parse_snapshot_key(f"meta/{rest}")].add(place.url)
@@ -113,7 +114,9 @@ class History:
         if not self.root:
             self.root = chain
         self.url_of.setdefault(chain, place.url)
-        if self.entries[chain].setdefault(n, body) != body:
+        if self.entries[chain].setdefault(n, body) != body and place.hurt_at >= 0:
+            self._ghosts.add(body)
+        elif self.entries[chain][n] != body:
             self.report(f"P3: {place.url} has a second entry {n} of {chain[:8]}")
         for command in entry.commands:
             for record in command.records:
@@ -122,8 +125,9 @@ class History:
                     if there[0] != n:
                         self.report(f"P3: chain {chain[:8]} begins with entry {there[0]} and with entry {n}")
 
-    def acknowledged(self, chain: str, n: int, by: str) -> None:
-        """A process was told that entry `n` is there."""
+    def acknowledged(self, chain: str, n: int, by: str, entry_hash: str | None) -> None:
+        """A process was told that entry `n` is there. `entry_hash` is that of the entry, if the process knows it."""
+        is_ghost = entry_hash is not None and entry_hash != hash_of(self.entries[chain][n])
         holders = self.holders_ever(chain, n)
         ack = Ack(chain, n, self.step(), by, holders)
         wanted = self._wanted(chain, n)
@@ -132,10 +136,12 @@ class History:
         self._establish_lineage(chain)
         current = self.current
         self.acks.append(ack)
+        if chain == current and is_ghost:
+            self.report(f"P3: {by} was told of an entry {n} of {chain[:8]} that is another one")
         if chain == current:
             return
         generation = next((each for each in self.generations if each.parent == chain), None)
-        if generation is not None and n <= generation.last:
+        if generation is not None and n <= generation.last and not is_ghost:
             self.late += 1
             return
         if generation is None:

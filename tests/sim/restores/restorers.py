@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import traceback
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -67,6 +68,10 @@ def _run(world: World, run: Run, *, dry_run: bool) -> None:
         written = [key for _, key in process.wrote if not key.startswith(PROBES)]
         if written and not any(key.startswith(OWNERS) for key in written):
             world.broken(f"P4: {process.name} was refused before its first mark, and wrote {written}: {error}")
+    except Exception as error:
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{where.filename.rpartition('/')[2]}:{where.lineno}"
+        world.broken(f"P5: {process.name} ended with {type(error).__name__}: {error} ({place})")
     else:
         if dry_run:
             world.count("dry-run")

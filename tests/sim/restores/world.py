@@ -133,7 +133,8 @@ class World:
         chain = connection.follower.state.chain_id
         self.note(name, "is told of", type(command).__name__, f"{chain[:8]}/{result.n}")
         self.count("acknowledged")
-        self.history.acknowledged(chain, result.n, name)
+        head = connection.follower.head
+        self.history.acknowledged(chain, result.n, name, head.entry_hash if head.n == result.n else None)
 
     def refused(self, process: Process, error: SparklogError) -> None:
         """A process was refused something."""
