@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -34,11 +34,14 @@ from sparklog.storage.keys import (
     COPIES,
     LOG,
     SNAPSHOTS,
+    chunk_key,
     copies_prefix,
     copy_key,
     entry_key,
+    owner_key,
     parse_entry_key,
     parse_snapshot_key,
+    snapshot_key,
 )
 from tests.sim.restores.stores import Place, View
 
@@ -86,7 +89,7 @@ class History:
         self.first: dict[str, tuple[int, Entry, ClusterRestored]] = {}
         self.root = ""  # the first chain
         self.exempted = self.late = 0
-        self._ghosts: set[bytes] = set()  # entries that took a slot again, in a place that was wiped
+        self._ghosts: dict[bytes, set[str]] = {}  # entries that took a slot again in a wiped place; their holders
         self._models: dict[str, dict[int, Head]] = defaultdict(dict)
         self._held: dict[tuple[str, int], set[str]] = defaultdict(set)
         self._snapshots: dict[str, dict[int, set[str]]] = defaultdict(lambda: defaultdict(set))
@@ -102,8 +105,11 @@ class History:
             chain, _, rest = key.removeprefix(COPIES).partition("/")
             if rest.startswith("log/") and not is_mark(body):
                 n = parse_entry_key(f"meta/{rest}")
-                self._held[chain, n].add(place.url)
-                if self.entries[chain].setdefault(n, body) != body and body not in self._ghosts:
+                if self.entries[chain].setdefault(n, body) == body:
+                    self._held[chain, n].add(place.url)
+                elif body in self._ghosts:
+                    self._ghosts[body].add(place.url)
+                else:
                     self.report(f"P3: {place.url} got a copy of entry {n} of {chain[:8]} that is another one")
             elif rest.startswith("snapshot/"):
                 self._snapshots[chain][parse_snapshot_key(f"meta/{rest}")].add(place.url)
@@ -115,7 +121,7 @@ class History:
             self.root = chain
         self.url_of.setdefault(chain, place.url)
         if self.entries[chain].setdefault(n, body) != body and place.hurt_at >= 0:
-            self._ghosts.add(body)
+            self._ghosts.setdefault(body, set())
         elif self.entries[chain][n] != body:
             self.report(f"P3: {place.url} has a second entry {n} of {chain[:8]}")
         for command in entry.commands:
@@ -127,34 +133,44 @@ class History:
 
     def acknowledged(self, chain: str, n: int, by: str, entry_hash: str | None) -> None:
         """A process was told that entry `n` is there. `entry_hash` is that of the entry, if the process knows it."""
-        is_ghost = entry_hash is not None and entry_hash != hash_of(self.entries[chain][n])
-        holders = self.holders_ever(chain, n)
-        ack = Ack(chain, n, self.step(), by, holders)
+        ghost = next((body for body in self._ghosts if entry_hash == hash_of(body)), None)
+        holders = self.holders_ever(chain, n) if ghost is None else frozenset(self._ghosts[ghost])
         wanted = self._wanted(chain, n)
-        if len(holders) < wanted:
-            self.report(f"P7: {by} was told of entry {n} of {chain[:8]}, on {sorted(holders)}, wanted {wanted} stores")
+        if len(holders) < wanted and ghost is None:
+            self.report(f"P7: {by} was told of entry {n} of {chain[:8]}, on {_named(holders)}, wanted {wanted} stores")
         self._establish_lineage(chain)
         current = self.current
-        self.acks.append(ack)
-        if chain == current and is_ghost:
-            self.report(f"P3: {by} was told of an entry {n} of {chain[:8]} that is another one")
         if chain == current:
+            if ghost is not None:
+                self.report(f"P3: {by} was told of an entry {n} of {chain[:8]} that is another one")
+            self.acks.append(Ack(chain, n, self.step(), by, holders))
             return
         generation = next((each for each in self.generations if each.parent == chain), None)
-        if generation is not None and n <= generation.last and not is_ghost:
+        if generation is not None and n <= generation.last and ghost is None:
             self.late += 1
             return
         if generation is None:
             generation = next(each for each in reversed(self.generations) if each.chain == current)
         hurt = {url for url in holders if self.stores[url].hurt_at > generation.step}
-        if holders and holders <= generation.exempt | hurt:
+        if 0 < wanted <= len(holders & (generation.exempt | hurt)):
             self.exempted += 1
-            self.acks.pop()
             return
         self.report(
-            f"P2: {by} was told of entry {n} of {chain[:8]}, on {sorted(holders)}, after {generation.chain[:8]} was "
-            f"restored from it up to entry {generation.last} without {sorted(generation.without)}"
+            f"P2: {by} was told of entry {n} of {chain[:8]}, on {self._diagnosed(holders, generation)}, after "
+            f"{generation.chain[:8]} was restored from it up to entry {generation.last} without "
+            f"{_named(generation.without)}{'; its old place was wiped' if ghost is not None else ''}"
         )
+
+    def _diagnosed(self, holders: frozenset[str], generation: Generation) -> str:
+        """The stores, and how the new cluster knows them."""
+        first, _, record = self.first[generation.chain]
+        then = {store.url for store in self.model(generation.parent, record.last).state.stores.values()}
+        words = []
+        for url in sorted(holders):
+            what = "is unknown to it" if url not in then else "was back again" if url in generation.added else ""
+            what = "was left out" if url in generation.exempt else what
+            words.append(_named([url]) + (f" ({what})" if what else ""))
+        return ", ".join(words)
 
     @property
     def current(self) -> str:
@@ -209,11 +225,18 @@ class History:
                 held |= stores
         return frozenset(held)
 
-    def has_now(self, store: Place, chain: str, n: int) -> bool:
-        """Whether the store has a copy of the entry, or a whole snapshot that covers it."""
-        if store.bodies.get(copy_key(chain, entry_key(n))) == self.entries[chain].get(n):
+    def has_now(self, store: Place, chain: str, n: int, before: int | None = None) -> bool:
+        """Whether the store has a copy of the entry, or a whole snapshot that covers it; put before that step."""
+
+        def in_time(key: str) -> bool:
+            return before is None or store.put_at[key] < before
+
+        key = copy_key(chain, entry_key(n))
+        if store.bodies.get(key) == self.entries[chain].get(n) and in_time(key):
             return True
-        return any(at >= n for at in self.whole_snapshots(store, chain))
+        return any(
+            at >= n and in_time(copy_key(chain, snapshot_key(at))) for at in self.whole_snapshots(store, chain)
+        )
 
     def whole_snapshots(self, store: Place, chain: str) -> Iterator[int]:
         """The entries of which the store has a snapshot that can be read, newest first."""
@@ -223,7 +246,7 @@ class History:
             with suppress(SparklogError):
                 manifest = snapshot.read_manifest(view, original)
                 chunks = snapshot.known_chunks(manifest)
-                bodies = [store.bodies.get(copy_key(chain, f"meta/chunks/{chunk}")) for chunk in chunks]
+                bodies = [store.bodies.get(copy_key(chain, chunk_key(chunk))) for chunk in chunks]
                 if all(
                     body is not None and hashlib.sha256(body).hexdigest() == chunk
                     for chunk, body in zip(chunks, bodies, strict=True)
@@ -302,15 +325,25 @@ class History:
                 if url in registered and url not in without and self._lives_on(url, ack)
             ]
             if living:
+                then = {store.url for store in self.model(parent, last).state.stores.values()}
+                words = []
+                for url in living:
+                    end = self.whole_to(self.stores[url], parent)
+                    what = "unknown to it" if url not in then else "behind a hole" if end < ack.n else ""
+                    words.append(_named([url]) + (f" ({what})" if what else ""))
                 self.report(
-                    f"P1: {chain[:8]} was restored from {parent[:8]} up to entry {last}, without {sorted(without)}; "
-                    f"{ack.by} had been told of entry {ack.n}, of which {living} have copies"
+                    f"P1: {chain[:8]} was restored from {parent[:8]} up to entry {last}, without {_named(without)}; "
+                    f"{ack.by} had been told of entry {ack.n}, of which there are copies on {', '.join(words)}"
                 )
                 return
 
     def _lives_on(self, url: str, ack: Ack) -> bool:
+        """Whether a store has the entry that was acknowledged: one that counted then, or has got it before its mark."""
         store = self.stores[url]
-        return self.has_now(store, ack.chain, ack.n) or (url in ack.holders and max(store.hurt_at, store.flipped_at) < 0)
+        if url in ack.holders:
+            return self.has_now(store, ack.chain, ack.n) or max(store.hurt_at, store.flipped_at) < 0
+        owner = owner_key(len(self.model(ack.chain, ack.n).state.ancestors) + 1)
+        return self.has_now(store, ack.chain, ack.n, before=store.put_at[owner] if owner in store.bodies else None)
 
     def _check_state(self, chain: str) -> None:
         """P6."""
@@ -327,6 +360,11 @@ class History:
         different = differing_parts(follower.state, self.model(chain, follower.head.n).state)
         if different:
             self.report(f"P6: the restored state of {chain[:8]} differs from its chain in {different}")
+
+
+def _named(urls: Iterable[str]) -> str:
+    """Stores by their short names."""
+    return ",".join(sorted(url.rpartition("store-")[2] for url in urls)) or "none"
 
 
 class _Calm:

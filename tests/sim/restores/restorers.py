@@ -66,7 +66,7 @@ def _run(world: World, run: Run, *, dry_run: bool) -> None:
         world.refused(process, error)
         world.count("restore-refused")
         written = [key for _, key in process.wrote if not key.startswith(PROBES)]
-        if written and not any(key.startswith(OWNERS) for key in written):
+        if written and not _is_marked(world, attempt.url):
             world.broken(f"P4: {process.name} was refused before its first mark, and wrote {written}: {error}")
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
@@ -84,3 +84,10 @@ def _run(world: World, run: Run, *, dry_run: bool) -> None:
         addresses = {store: store_.url for store, store_ in world.known.items()}
         without = frozenset(addresses[store] for store in attempt.without if store in addresses)
         world.history.restored(result, attempt.url, without, loss_accepted=attempt.options.get("accept_loss", False))
+
+
+def _is_marked(world: World, url: str) -> bool:
+    """Whether a store has the mark of a restore to this place."""
+    return any(
+        url.encode() in store.bodies[key] for store in world.stores.values() for key in store.with_prefix(OWNERS)
+    )
