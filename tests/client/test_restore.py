@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from rich.console import Console
 
 import sparklog
 from sparklog.chain import group
@@ -22,6 +24,7 @@ from sparklog.client.stores import add_store
 from sparklog.core.checkpoints import HIGH_WATERMARKS
 from sparklog.core.commands import AlterTopic
 from sparklog.core.errors import (
+    ChainDamaged,
     ClusterAlreadyExists,
     ClusterNotFound,
     Conflict,
@@ -31,11 +34,13 @@ from sparklog.core.errors import (
     WriteExpired,
 )
 from sparklog.core.invariants import check
+from sparklog.core.state import first_entry
 from sparklog.core.types import EntryNumber, ObjectNumber, StoreId
 from sparklog.log.checkpoint_files import CheckpointFiles
 from sparklog.log.object_deletion import ObjectToDelete, delete_objects
 from sparklog.log.orphans import OrphanSearch, search_orphans
-from sparklog.storage.keys import ENTRIES_PER_BLOCK, checkpoint_key
+from sparklog.maintenance.verify import run_verify
+from sparklog.storage.keys import checkpoint_key
 
 STORES = "abc"
 PARTITIONS = 2
@@ -87,14 +92,14 @@ def values(cluster: Cluster, partition: int = 0) -> list[str]:
 
 
 # M: F-08
-@pytest.mark.parametrize("source", ["a", "b"])
-def test_a_cluster_is_restored_from_any_one_store_that_has_copies(lost: Lost, source: str) -> None:
+@pytest.mark.parametrize("source", ["a", "b", "c"])
+def test_a_cluster_is_restored_from_any_one_store(lost: Lost, source: str) -> None:
     lost.append("1", "2", "3")
     with sparklog.connect(lost.url) as cluster:
         before = cluster.connection.follower.state
     shutil.rmtree(lost.url)
     restored = lost.restore(source)
-    assert (restored.last, restored.copies) == (before.n, {source: before.n})
+    assert (restored.last, restored.copies) == (before.n, {"a": before.n, "b": before.n, "c": -1})
     with sparklog.connect(lost.new_url) as cluster:
         for partition in range(PARTITIONS):
             assert values(cluster, partition) == ["1", "2", "3"]
@@ -109,6 +114,7 @@ def test_a_cluster_is_restored_from_any_one_store_that_has_copies(lost: Lost, so
         check(state)
         append(cluster, "4")
         assert values(cluster) == ["1", "2", "3", "4"]
+    assert run_verify(lost.new_url, console=Console(file=io.StringIO())).differences == []
 
 
 # M: F-08
@@ -125,7 +131,7 @@ def test_a_restored_cluster_can_be_restored_again(lost: Lost, same_place: bool) 
     with sparklog.connect(third) as cluster:
         assert values(cluster) == ["1", "2"]
         assert len(cluster.connection.follower.state.ancestors) == 2
-    assert restored.first > ENTRIES_PER_BLOCK * 3
+    assert restored.first == first_entry(2)
 
 
 def test_a_large_write_and_a_snapshot_are_copied_too(lost: Lost, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -135,9 +141,10 @@ def test_a_large_write_and_a_snapshot_are_copied_too(lost: Lost, monkeypatch: py
         append(cluster, "2")
         cluster.connection.committer.snapshots.write()
         append(cluster, "3")
+        chain_id = cluster.connection.follower.state.chain_id
     shutil.rmtree(lost.url)
     for store in "ab":  # the snapshot makes older copies superfluous
-        (copies,) = (lost.folder / store / "copies").iterdir()
+        copies = lost.folder / store / "copies" / chain_id
         assert len(list((copies / "snapshot").iterdir())) == 1
         entries = sorted(copies.glob("log/*/*"))
         for entry in entries[:3]:
@@ -231,7 +238,7 @@ def test_metadata_is_restored_to_its_old_place_when_that_is_empty(lost: Lost) ->
 def test_a_cluster_without_copies_is_not_restored(tmp_path: Path) -> None:
     lost = Lost(tmp_path, copies=0)
     lost.append("1")
-    assert not Path(lost.stores["a"], "copies").exists()
+    assert [path.name for path in Path(lost.stores["a"], "copies").iterdir()] == ["peers"]
     shutil.rmtree(lost.url)
     with pytest.raises(ClusterNotFound, match=r"metadata\.copies"):
         lost.restore("a", "b", "c")
@@ -262,7 +269,10 @@ def test_a_checkpoint_shows_how_far_the_lost_chain_had_come(lost: Lost) -> None:
         stores.get(StoreId("b")).put_if_absent(later, b"0\n0\n")
     planned = lost.restore("a", dry_run=True)
     assert (planned.checkpoint, planned.last) == (state.n + 5, state.n)
-    assert lost.restore("a").checkpoint == state.n + 5
+    with pytest.raises(ChainDamaged, match=f"end with entry {state.n}, but a store has a checkpoint as of entry"):
+        lost.restore("a")
+    assert not Path(lost.stores["a"], "OWNER").exists()
+    assert lost.restore("a", accept_loss=True).checkpoint == state.n + 5
 
 
 def test_a_store_that_is_lost_too_is_left_out_by_name_and_comes_back(lost: Lost) -> None:
@@ -319,7 +329,7 @@ def test_of_two_restores_at_once_to_different_places_one_is_refused(
         with pytest.raises(Conflict, match="is restored as"):
             lost.restore("a")
     assert not Path(lost.new_url, "meta").exists()
-    with pytest.raises(Conflict, match="no store of --from has a copy of that"):
+    with pytest.raises(Conflict, match=f"is not lost: an earlier restore has begun it at file://{other}"):
         restore_cluster(lost.new_url, {"c": lost.stores["c"]})
     with sparklog.connect(other) as cluster:
         assert values(cluster) == ["1"]
