@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from sparklog.core.types import StoreId
 from sparklog.storage.keys import INCARNATION
 from tests.sim.restores import actors, restorers
-from tests.sim.restores.restorers import OPTIONS, Attempt, Run
+from tests.sim.restores.restorers import OPTIONS, Attempt, Run, advised
 from tests.sim.restores.scheduler import Process
 from tests.sim.restores.stores import Place
 from tests.sim.restores.world import World
@@ -120,9 +120,12 @@ class _Generation:
         self.fate = dice.choice(("cut-off", "cut-off", "cut-off", "lost", "down", "wiped"))
         if self.fate in ("lost", "down"):
             place.is_gone = True
+            place.hidden_from = {"restorer"}
         elif self.fate == "wiped":
             place.wipe()
             place.hidden_from = {f"g{number}-" for number in range(self.number + 1)}
+        else:
+            place.hidden_from = {"restorer"}
         world.count(f"place-{self.fate}")
         world.note("!", "place", self.fate, self.url)
 
@@ -183,20 +186,37 @@ class _Generation:
             store.silent_to_ms = 0
         tried: list[str] = []
         for attempt in self._last_attempts():
+            self._try(attempt, tried)
             if world.history.current != self.chain:
                 return
+        whole = self._whole()
+        if whole:
+            tries = "\n    ".join(tried)
+            world.broken(f"P4: nobody can restore {self.chain[:8]}, of which {whole}:\n    {tries}")
+        world.count("beyond-restore")
+        raise _Beyond
+
+    def _try(self, attempt: Attempt, tried: list[str]) -> None:
+        """Run a restore, and again as the refusal advises, until it succeeds or there is no new advice."""
+        world = self.world
+        seen: set[str] = set()
+        while str(attempt) not in seen and world.history.current == self.chain:
+            seen.add(str(attempt))
             run = restorers.begin(world, attempt)
             world.scheduler.run(lambda run=run: run.fiber.done, PATIENCE_STEPS)  # type: ignore[misc]
             if not run.fiber.done:
                 world.broken(f"P4: {run.process.name} does not end: {attempt}")
-            tried.append(f"{attempt}: {run.error}")
-        if world.history.current == self.chain:
-            whole = self._whole()
-            if whole:
-                tries = "\n    ".join(tried)
-                world.broken(f"P4: nobody can restore {self.chain[:8]}, of which {whole}:\n    {tries}")
-            world.count("beyond-restore")
-            raise _Beyond
+            if run.error is None:
+                return
+            tried.append(f"{attempt}: {run.error.message}")
+            attempt = advised(attempt, run.error.message, self._is_known_there)
+
+    def _is_known_there(self, name: str) -> str | None:
+        """The address of a store that is there, as the operator knows."""
+        place = self.world.known.get(name)
+        if place is None or (name in self._stores() and not self._is_there(name)):
+            return None
+        return place.url if INCARNATION in place.bodies else None
 
     def _last_attempts(self) -> Iterator[Attempt]:
         """What was tried before, the newest first; then everything that an operator who knows all could try."""
@@ -234,7 +254,7 @@ class _Generation:
         for store in world.stores.values():
             store.silent_to_ms = 0
         place = world.places[self.url]
-        place.hidden_from.clear()
+        place.hidden_from &= {"restorer"}
         if self.fate == "down" and place.is_gone:
             place.is_gone = False
             world.count("place-back")

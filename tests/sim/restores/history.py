@@ -99,7 +99,7 @@ class History:
 
     def created(self, place: Place, key: str, body: bytes) -> None:
         """An object was put."""
-        if key.startswith(LOG) and place.url in self.places:
+        if key.startswith(LOG) and place.url in self.places and not is_mark(body):
             self._entry(place, parse_entry_key(key), body)
         elif key.startswith(COPIES) and place.url in self.stores:
             chain, _, rest = key.removeprefix(COPIES).partition("/")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-import traceback
+import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from sparklog.client.restore import Restored, restore_cluster
 from sparklog.core.errors import SparklogError
 from sparklog.storage.keys import OWNERS, PROBES
 from tests.sim.restores.scheduler import Fiber, Process
+from tests.sim.restores.world import where
 
 if TYPE_CHECKING:
     from tests.sim.restores.world import World
@@ -66,12 +68,10 @@ def _run(world: World, run: Run, *, dry_run: bool) -> None:
         world.refused(process, error)
         world.count("restore-refused")
         written = [key for _, key in process.wrote if not key.startswith(PROBES)]
-        if written and not _is_marked(world, attempt.url):
+        if written and not process.marked and not _is_marked(world, attempt.url):
             world.broken(f"P4: {process.name} was refused before its first mark, and wrote {written}: {error}")
     except Exception as error:
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        place = f"{where.filename.rpartition('/')[2]}:{where.lineno}"
-        world.broken(f"P5: {process.name} ended with {type(error).__name__}: {error} ({place})")
+        world.broken(f"P5: {process.name} ended with {type(error).__name__}: {error} ({where(error)})")
     else:
         if dry_run:
             world.count("dry-run")
@@ -91,3 +91,22 @@ def _is_marked(world: World, url: str) -> bool:
     return any(
         url.encode() in store.bodies[key] for store in world.stores.values() for key in store.with_prefix(OWNERS)
     )
+
+
+def advised(attempt: Attempt, message: str, address_of: Callable[[str], str | None]) -> Attempt:
+    """The arguments that a refusal asks for. A store that is there is not left out, whatever it says."""
+    sources, without, options = dict(attempt.sources), set(attempt.without), dict(attempt.options)
+    for name in re.findall(r"--without ([\w-]+)", message):
+        if address_of(name) is None:
+            without.add(name)
+            sources.pop(name, None)
+    for name in re.findall(r"--from ([\w-]+)=", message):
+        address = address_of(name)
+        if address is not None and name not in without:
+            sources[name] = address
+    for option in ("take_over", "accept_loss"):
+        if f"--{option.replace('_', '-')}" in message and option in OPTIONS and option in attempt.options:
+            options[option] = True
+    url = re.search(r"--cluster (\S+)", message)
+    sources = sources or attempt.sources
+    return Attempt(url[1] if url and "take_over" not in OPTIONS else attempt.url, sources, tuple(sorted(without)), options)

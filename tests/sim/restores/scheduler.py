@@ -32,6 +32,7 @@ class Process:
     dies_at: int | None = None
     calls: int = 0
     dead: bool = False
+    marked: bool = False  # it has put the mark of a restore
     wrote: list[tuple[str, str]] = field(default_factory=list)
 
 

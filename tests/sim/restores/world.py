@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+import traceback
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from sparklog.chain.owner import is_mark
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.connection import Connection
 from sparklog.core.commands import Command
@@ -123,6 +125,7 @@ class World:
         fiber = self.scheduler.current
         if fiber is not None:
             fiber.process.wrote.append((place.url, key))
+            fiber.process.marked = fiber.process.marked or is_mark(body)
             self.note(fiber.process.name, "puts", place.url.rpartition("/")[2], key)
         self.history.created(place, key, body)
 
@@ -164,7 +167,7 @@ class World:
             try:
                 work(process)
             except Exception as error:  # only sparklog's own errors are expected, and they are caught
-                self.broken(f"P5: {process.name} ended with {type(error).__name__}: {error}")
+                self.broken(f"P5: {process.name} ended with {type(error).__name__}: {error} ({where(error)})")
 
         self.scheduler.spawn(process.name, process, guarded)
         return process
@@ -200,3 +203,9 @@ class World:
     def history_lines(self, last: int = 60) -> list[str]:
         """The end of the trace, for people."""
         return [f"{step:>7} " + " ".join(str(word)[:200] for word in words) for step, *words in self.trace[-last:]]
+
+
+def where(error: BaseException) -> str:
+    """The last lines of code under test that an error came through."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if "/sparklog/" in frame.filename]
+    return " < ".join(f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in reversed(frames[-4:]))
