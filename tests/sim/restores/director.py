@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from sparklog.core.types import StoreId
 from sparklog.storage.keys import INCARNATION
 from tests.sim.restores import actors, restorers
+from tests.sim.restores.history import NobodyCanKnow
 from tests.sim.restores.restorers import OPTIONS, Attempt, Run, advised
 from tests.sim.restores.scheduler import Process
 from tests.sim.restores.stores import Place
@@ -276,6 +277,8 @@ def run(world: World) -> None:
             play(world)
         except _Beyond:
             pass
+        except NobodyCanKnow:
+            world.count("nobody-can-know")
 
     world.run(played)
 

@@ -33,6 +33,7 @@ from sparklog.core.state_differences import differing_parts
 from sparklog.storage.keys import (
     COPIES,
     LOG,
+    OWNERS,
     SNAPSHOTS,
     chunk_key,
     copies_prefix,
@@ -46,6 +47,10 @@ from sparklog.storage.keys import (
 from tests.sim.restores.stores import Place, View
 
 Report = Callable[[str], None]
+
+
+class NobodyCanKnow(BaseException):
+    """The operator left out every store that knew of a restore: the end of this world, and no promise is broken."""
 
 
 @dataclass(eq=False)
@@ -130,6 +135,11 @@ class History:
                     there = self.first.setdefault(chain, (n, entry, record))
                     if there[0] != n:
                         self.report(f"P3: chain {chain[:8]} begins with entry {there[0]} and with entry {n}")
+                    elif there[1] != entry:
+                        self.report(
+                            f"P3: chain {chain[:8]} begins with two entries {n}, after entry {there[2].last} and after "
+                            f"entry {record.last} of the lost chain"
+                        )
 
     def acknowledged(self, chain: str, n: int, by: str, entry_hash: str | None) -> None:
         """A process was told that entry `n` is there. `entry_hash` is that of the entry, if the process knows it."""
@@ -301,6 +311,8 @@ class History:
         parent = self.parent_of(chain)
         other = next((each for each in self.generations if each.parent == parent), None)
         if other is not None:
+            if not self._marked(other.chain) & self._marked(chain):
+                raise NobodyCanKnow  # all that the other one marked is lost, or was left out
             self.report(f"P3: {parent[:8]} was restored as {other.chain[:8]} and as {chain[:8]}")
             return
         if parent != self.current:
@@ -310,6 +322,14 @@ class History:
         if not loss_accepted:
             self._check_acks(chain, parent, record.last, without)
         self._check_state(chain)
+
+    def _marked(self, chain: str) -> set[str]:
+        """The stores that have the mark of a restore as this chain."""
+        return {
+            url
+            for url, store in self.stores.items()
+            if any(chain.encode() in store.bodies[key] for key in store.with_prefix(OWNERS))
+        }
 
     def _check_acks(self, chain: str, parent: str, last: int, without: frozenset[str]) -> None:
         """P1."""
