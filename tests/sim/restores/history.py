@@ -219,6 +219,8 @@ class History:
             body = entries.get(record.last)
             if other != chain and body is not None and hash_of(body) == entry.previous:
                 return other
+        if entry.previous in map(hash_of, self._ghosts):
+            raise NobodyCanKnow  # from what the old chain did in its wiped place, on stores that were left out
         raise KeyError(f"nobody knows what {chain} was restored from")
 
     def end(self, chain: str) -> int:

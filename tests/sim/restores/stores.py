@@ -230,6 +230,7 @@ def faulty_call(world: World, place: Place, operation: str, key: str, perform: C
     process.calls += 1
     if process.dies_at is not None and process.calls >= process.dies_at:
         world.count("died")
+        world.died(process)
         process.dead = True
         how = dice.random()
         if how < 0.4:

@@ -16,6 +16,7 @@ from sparklog.core.commands import Command
 from sparklog.core.coordinators import Author
 from sparklog.core.errors import SparklogError
 from sparklog.core.records import CommandResult
+from sparklog.storage.keys import LOG, SNAPSHOTS
 from tests.sim.restores.history import History
 from tests.sim.restores.prepare import enter, leave
 from tests.sim.restores.scheduler import Broken, Process, Scheduler
@@ -136,8 +137,23 @@ class World:
         chain = connection.follower.state.chain_id
         self.note(name, "is told of", type(command).__name__, f"{chain[:8]}/{result.n}")
         self.count("acknowledged")
+        if self.restorers:
+            self.count(f"{type(command).__name__}-during-a-restore")
         head = connection.follower.head
         self.history.acknowledged(chain, result.n, name, head.entry_hash if head.n == result.n else None)
+
+    def died(self, process: Process) -> None:
+        """Count how far a restorer had come that dies."""
+        if process.name.startswith("restorer"):
+            has_begun = any(key.startswith(LOG) for _, key in process.wrote)
+            has_ended = any(key.startswith(SNAPSHOTS) for _, key in process.wrote)
+            how_far = "begun" if has_begun else "marked" if process.marked else "looked"
+            self.count(f"restorer-died-when-it-had-{'ended' if has_ended else how_far}")
+
+    @property
+    def restorers(self) -> int:
+        """How many are at work."""
+        return sum(fiber.process.name.startswith("restorer") for fiber in self.scheduler.fibers)
 
     def refused(self, process: Process, error: SparklogError) -> None:
         """A process was refused something."""
