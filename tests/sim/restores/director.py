@@ -70,9 +70,7 @@ class _Generation:
             )
         moves = dice.choice((3, 6, 12))
         self.processes.append(
-            world.spawn(
-                f"g{self.number}-operator", lambda process: actors.operator(world, process, self.url, moves)
-            )
+            world.spawn(f"g{self.number}-operator", lambda process: actors.operator(world, process, self.url, moves))
         )
 
     # ---- what goes wrong ------------------------------------------------------------------------
@@ -139,9 +137,15 @@ class _Generation:
             if dice.random() < 0.5:
                 attempts.append(self._attempt(attempts))
             for _ in range(dice.choice((1, 1, 2))):
-                dies_at = int(10 ** dice.uniform(0.3, 2.6)) if dice.random() < 0.5 else None
+                mortal = dice.random()
                 self.runs.append(
-                    restorers.begin(world, dice.choice(attempts), dies_at=dies_at, dry_run=dice.random() < 0.05)
+                    restorers.begin(
+                        world,
+                        dice.choice(attempts),
+                        dies_at=int(10 ** dice.uniform(0.3, 2.6)) if mortal < 0.2 else None,
+                        dies_at_put=dice.randrange(2, 22) if 0.2 <= mortal < 0.6 else None,
+                        dry_run=dice.random() < 0.05,
+                    )
                 )
             until = dice.choice((30, 200, RESTORE_STEPS))
             world.scheduler.run(lambda: all(run.fiber.done for run in self.runs), until)
@@ -281,4 +285,3 @@ def run(world: World) -> None:
             world.count("nobody-can-know")
 
     world.run(played)
-

@@ -173,7 +173,7 @@ class History:
 
     def _diagnosed(self, holders: frozenset[str], generation: Generation) -> str:
         """The stores, and how the new cluster knows them."""
-        first, _, record = self.first[generation.chain]
+        _, _, record = self.first[generation.chain]
         then = {store.url for store in self.model(generation.parent, record.last).state.stores.values()}
         words = []
         for url in sorted(holders):
@@ -246,9 +246,7 @@ class History:
         key = copy_key(chain, entry_key(n))
         if store.bodies.get(key) == self.entries[chain].get(n) and in_time(key):
             return True
-        return any(
-            at >= n and in_time(copy_key(chain, snapshot_key(at))) for at in self.whole_snapshots(store, chain)
-        )
+        return any(at >= n and in_time(copy_key(chain, snapshot_key(at))) for at in self.whole_snapshots(store, chain))
 
     def whole_snapshots(self, store: Place, chain: str) -> Iterator[int]:
         """The entries of which the store has a snapshot that can be read, newest first."""
@@ -289,7 +287,7 @@ class History:
         if chain is None or chain not in self.first:
             self.report(f"P6: a restore says that it began chain {chain}, and there is no entry of it")
             return
-        n, entry, record = self.first[chain]
+        n, _, record = self.first[chain]
         if (result.first, result.last) != (n, record.last):
             self.report(f"P6: a restore says {result.first}, {result.last}; the chain says {n}, {record.last}")
         self._establish(chain, without, loss_accepted=loss_accepted)
@@ -301,7 +299,7 @@ class History:
         if any(each.parent == self.parent_of(chain) for each in self.generations):
             return  # a sibling of one that lives
         self._establish_lineage(self.parent_of(chain))
-        n, _, record = self.first[chain]
+        n = self.first[chain][0]
         stores = self.model(chain, n).state.stores.values()
         self._establish(chain, frozenset(store.url for store in stores if store.fenced), loss_accepted=True)
 
@@ -369,7 +367,6 @@ class History:
 
     def _check_state(self, chain: str) -> None:
         """P6."""
-        n, entry, record = self.first[chain]
         try:
             follower = Follower(View(self.places[self.url_of[chain]], _Calm()))  # type: ignore[arg-type]
             follower.catch_up()

@@ -46,9 +46,16 @@ class Run:
     error: SparklogError | None = None
 
 
-def begin(world: World, attempt: Attempt, *, dies_at: int | None = None, dry_run: bool = False) -> Run:
+def begin(
+    world: World,
+    attempt: Attempt,
+    *,
+    dies_at: int | None = None,
+    dies_at_put: int | None = None,
+    dry_run: bool = False,
+) -> Run:
     """Start a restore."""
-    process = Process(f"restorer{world.next_number()}", dies_at)
+    process = Process(f"restorer{world.next_number()}", dies_at, dies_at_put)
     world.note(process.name, "begins", "a dry run" if dry_run else "", attempt)
     run = Run(attempt, process, None)  # type: ignore[arg-type]
     run.fiber = world.scheduler.spawn(process.name, process, lambda: _run(world, run, dry_run=dry_run))
@@ -60,9 +67,7 @@ def _run(world: World, run: Run, *, dry_run: bool) -> None:
     options: dict[str, Any] = dict(attempt.options)
     world.count("restore")
     try:
-        run.result = restore_cluster(
-            attempt.url, attempt.sources, without=attempt.without, dry_run=dry_run, **options
-        )
+        run.result = restore_cluster(attempt.url, attempt.sources, without=attempt.without, dry_run=dry_run, **options)
     except SparklogError as error:
         run.error = error
         world.refused(process, error)
@@ -80,7 +85,9 @@ def _run(world: World, run: Run, *, dry_run: bool) -> None:
             return
         world.count("restore-succeeded")
         result = run.result
-        world.note(process.name, "has restored", f"{result.previous[:8]}/{result.last} as {result.chain_id}", attempt.url)
+        world.note(
+            process.name, "has restored", f"{result.previous[:8]}/{result.last} as {result.chain_id}", attempt.url
+        )
         addresses = {store: store_.url for store, store_ in world.known.items()}
         without = frozenset(addresses[store] for store in attempt.without if store in addresses)
         world.history.restored(result, attempt.url, without, loss_accepted=attempt.options.get("accept_loss", False))
@@ -109,4 +116,6 @@ def advised(attempt: Attempt, message: str, address_of: Callable[[str], str | No
             options[option] = True
     url = re.search(r"--cluster (\S+)", message)
     sources = sources or attempt.sources
-    return Attempt(url[1] if url and "take_over" not in OPTIONS else attempt.url, sources, tuple(sorted(without)), options)
+    return Attempt(
+        url[1] if url and "take_over" not in OPTIONS else attempt.url, sources, tuple(sorted(without)), options
+    )

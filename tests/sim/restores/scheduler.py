@@ -26,11 +26,16 @@ class Broken(BaseException):
 
 @dataclass(eq=False)
 class Process:
-    """One simulated process. `dies_at`: the call at which it dies, if any. `wrote`: keys of objects that it created."""
+    """One simulated process. `dies_at`: the call at which it dies, if any, and `dies_at_put`: the put.
+
+    `wrote`: the places and keys of objects that it created.
+    """
 
     name: str
     dies_at: int | None = None
+    dies_at_put: int | None = None
     calls: int = 0
+    puts: int = 0
     dead: bool = False
     marked: bool = False  # it has put the mark of a restore
     wrote: list[tuple[str, str]] = field(default_factory=list)
@@ -181,7 +186,9 @@ class Scheduler:
             if able:
                 return able[self._dice.randrange(len(able))] if len(able) > 1 else able[0]
             stalled = [fiber.stalled_to for fiber in self.fibers if fiber.stalled_to > self.steps]
-            asleep = [fiber.wake_ms for fiber in self.fibers if fiber.wake_ms is not None and fiber.stalled_to <= self.steps]
+            asleep = [
+                fiber.wake_ms for fiber in self.fibers if fiber.wake_ms is not None and fiber.stalled_to <= self.steps
+            ]
             if asleep:
                 self.now_ms = max(self.now_ms, min(asleep))
             elif stalled:

@@ -162,7 +162,10 @@ class View:
     def list_keys(self, prefix: str) -> Iterator[StoredKey]:
         place = self.place
         listed = self._world.call(
-            place, "list", prefix, lambda: [StoredKey(key, len(place.bodies[key]), 0) for key in place.with_prefix(prefix)]
+            place,
+            "list",
+            prefix,
+            lambda: [StoredKey(key, len(place.bodies[key]), 0) for key in place.with_prefix(prefix)],
         )
         return iter(listed)
 
@@ -228,7 +231,8 @@ def faulty_call(world: World, place: Place, operation: str, key: str, perform: C
     process = fiber.process
     scheduler.point()
     process.calls += 1
-    if process.dies_at is not None and process.calls >= process.dies_at:
+    process.puts += operation == "put"
+    if (process.dies_at is not None and process.calls >= process.dies_at) or process.puts == process.dies_at_put:
         world.count("died")
         world.died(process)
         process.dead = True
@@ -265,7 +269,7 @@ def faulty_call(world: World, place: Place, operation: str, key: str, perform: C
 
 
 def _unanswered(world: World, place: Place, operation: str, key: str, perform: Callable[[], Any]) -> Any:
-    """The store is silent: no answer for seconds, and a put may arrive all the same, or after the answer was given up."""
+    """The store is silent: no answer for seconds. A put may arrive all the same, even after it was given up."""
     world.count("silent")
     dice = world.dice
     arrives = dice.random() if operation == "put" else 1.0

@@ -1,4 +1,4 @@
-"""What `threading` and thread pools are to the code under test: actors of the scheduler, and locks that they wait for."""
+"""Stand-ins for `threading` and thread pools: actors of the scheduler, and locks that they wait for."""
 
 from __future__ import annotations
 
@@ -178,9 +178,7 @@ class SimEvent:
         self._is_set = False
 
     def wait(self, timeout: float | None = None) -> bool:
-        return self._is_set or self._scheduler().wait(
-            lambda: self._is_set, None if timeout is None else timeout * 1000
-        )
+        return self._is_set or self._scheduler().wait(lambda: self._is_set, None if timeout is None else timeout * 1000)
 
 
 class InlinePool:
