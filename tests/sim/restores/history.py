@@ -44,6 +44,7 @@ from sparklog.storage.keys import (
     parse_snapshot_key,
     snapshot_key,
 )
+from tests.sim.restores.scheduler import Process
 from tests.sim.restores.stores import Place, View
 
 Report = Callable[[str], None]
@@ -91,6 +92,7 @@ class History:
         self.acks: list[Ack] = []
         self.generations: list[Generation] = []
         self.entries: dict[str, dict[int, bytes]] = defaultdict(dict)
+        self._began: dict[str, Process] = {}  # who put the first entry of a restored chain
         self.first: dict[str, tuple[int, Entry, ClusterRestored]] = {}
         self.root = ""  # the first chain
         self.exempted = self.late = 0
@@ -102,10 +104,10 @@ class History:
 
     # ---- what is seen ---------------------------------------------------------------------------
 
-    def created(self, place: Place, key: str, body: bytes) -> None:
-        """An object was put."""
+    def created(self, place: Place, key: str, body: bytes, process: Process | None) -> None:
+        """An object was put, by a process."""
         if key.startswith(LOG) and place.url in self.places and not is_mark(body):
-            self._entry(place, parse_entry_key(key), body)
+            self._entry(place, parse_entry_key(key), body, process)
         elif key.startswith(COPIES) and place.url in self.stores:
             chain, _, rest = key.removeprefix(COPIES).partition("/")
             if rest.startswith("log/") and not is_mark(body):
@@ -119,7 +121,7 @@ class History:
             elif rest.startswith("snapshot/"):
                 self._snapshots[chain][parse_snapshot_key(f"meta/{rest}")].add(place.url)
 
-    def _entry(self, place: Place, n: int, body: bytes) -> None:
+    def _entry(self, place: Place, n: int, body: bytes, process: Process | None) -> None:
         entry = decode_entry(n, body)
         chain = entry.chain_id
         if not self.root:
@@ -132,6 +134,8 @@ class History:
         for command in entry.commands:
             for record in command.records:
                 if isinstance(record, ClusterRestored):
+                    if process is not None:
+                        self._began.setdefault(chain, process)
                     there = self.first.setdefault(chain, (n, entry, record))
                     if there[0] != n:
                         self.report(f"P3: chain {chain[:8]} begins with entry {there[0]} and with entry {n}")
@@ -281,7 +285,7 @@ class History:
 
     # ---- a restore succeeded --------------------------------------------------------------------
 
-    def restored(self, result: Restored, url: str, without: frozenset[str], *, loss_accepted: bool) -> None:
+    def restored(self, result: Restored) -> None:
         """A restore reports success."""
         chain = result.chain_id
         if chain is None or chain not in self.first:
@@ -290,7 +294,7 @@ class History:
         n, _, record = self.first[chain]
         if (result.first, result.last) != (n, record.last):
             self.report(f"P6: a restore says {result.first}, {result.last}; the chain says {n}, {record.last}")
-        self._establish(chain, without, loss_accepted=loss_accepted)
+        self._establish(chain)
 
     def _establish_lineage(self, chain: str) -> None:
         """A chain that acknowledges lives, whether a restore has reported it or not."""
@@ -299,19 +303,19 @@ class History:
         if any(each.parent == self.parent_of(chain) for each in self.generations):
             return  # a sibling of one that lives
         self._establish_lineage(self.parent_of(chain))
-        n = self.first[chain][0]
-        stores = self.model(chain, n).state.stores.values()
-        self._establish(chain, frozenset(store.url for store in stores if store.fenced), loss_accepted=True)
+        self._establish(chain)
 
-    def _establish(self, chain: str, without: frozenset[str], *, loss_accepted: bool) -> None:
+    def _establish(self, chain: str) -> None:
+        """A restored chain is there. The arguments that count are those of the run that put its first entry."""
         known = next((each for each in self.generations if each.chain == chain), None)
         if known is not None:
             return
         _, _, record = self.first[chain]
         parent = self.parent_of(chain)
+        without, loss_accepted = self._began[chain].without, self._began[chain].loss_accepted
         other = next((each for each in self.generations if each.parent == parent), None)
         if other is not None:
-            if not self._marked(other.chain) & self._marked(chain):
+            if not self._marked(other.chain) & self._marked(chain) or not self._known_to(other.chain, without):
                 raise NobodyCanKnow  # all that the other one marked is lost, or was left out
             self.report(f"P3: {parent[:8]} was restored as {other.chain[:8]} and as {chain[:8]}")
             return
@@ -330,6 +334,18 @@ class History:
             for url, store in self.stores.items()
             if any(chain.encode() in store.bodies[key] for key in store.with_prefix(OWNERS))
         }
+
+    def _known_to(self, chain: str, without: frozenset[str]) -> set[str]:
+        """Where one can see that a restored chain has begun: copies of it, or its place."""
+        prefix = copy_key(chain, LOG)
+        known = {
+            url
+            for url, store in self.stores.items()
+            if url not in without and any(not is_mark(store.bodies[key]) for key in store.with_prefix(prefix))
+        }
+        place = self.places[self.url_of[chain]]
+        body = place.bodies.get(entry_key(self.first[chain][0]))
+        return known if body is None or is_mark(body) else known | {place.url}
 
     def _check_acks(self, chain: str, parent: str, last: int, without: frozenset[str]) -> None:
         """P1."""

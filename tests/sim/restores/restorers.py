@@ -56,6 +56,8 @@ def begin(
 ) -> Run:
     """Start a restore."""
     process = Process(f"restorer{world.next_number()}", dies_at, dies_at_put)
+    process.without = frozenset(world.known[name].url for name in attempt.without if name in world.known)
+    process.loss_accepted = attempt.options.get("accept_loss", False)
     world.note(process.name, "begins", "a dry run" if dry_run else "", attempt)
     run = Run(attempt, process, None)  # type: ignore[arg-type]
     run.fiber = world.scheduler.spawn(process.name, process, lambda: _run(world, run, dry_run=dry_run))
@@ -88,9 +90,7 @@ def _run(world: World, run: Run, *, dry_run: bool) -> None:
         world.note(
             process.name, "has restored", f"{result.previous[:8]}/{result.last} as {result.chain_id}", attempt.url
         )
-        addresses = {store: store_.url for store, store_ in world.known.items()}
-        without = frozenset(addresses[store] for store in attempt.without if store in addresses)
-        world.history.restored(result, attempt.url, without, loss_accepted=attempt.options.get("accept_loss", False))
+        world.history.restored(result)
 
 
 def _is_marked(world: World, url: str) -> bool:

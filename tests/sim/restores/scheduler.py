@@ -38,6 +38,8 @@ class Process:
     puts: int = 0
     dead: bool = False
     marked: bool = False  # it has put the mark of a restore
+    without: frozenset[str] = frozenset()  # the addresses that its restore leaves out
+    loss_accepted: bool = False  # by its restore
     wrote: list[tuple[str, str]] = field(default_factory=list)
 
 

@@ -289,7 +289,12 @@ def _later(world: World, perform: Callable[[], Any]) -> None:
         world.scheduler.sleep(longest_ms)
         perform()
 
-    world.scheduler.spawn("network", Process("network"), arrive)
+    fiber = world.scheduler.current
+    sender = None if fiber is None else fiber.process
+    network = Process("network")
+    if sender is not None:
+        network.without, network.loss_accepted = sender.without, sender.loss_accepted
+    world.scheduler.spawn("network", network, arrive)
 
 
 def _no_answer(place: Place, operation: str, key: str) -> Exception:

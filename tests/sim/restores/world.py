@@ -128,7 +128,7 @@ class World:
             fiber.process.wrote.append((place.url, key))
             fiber.process.marked = fiber.process.marked or is_mark(body)
             self.note(fiber.process.name, "puts", place.url.rpartition("/")[2], key)
-        self.history.created(place, key, body)
+        self.history.created(place, key, body, None if fiber is None else fiber.process)
 
     def acknowledged(self, connection: Connection, command: Command, result: CommandResult) -> None:
         """A command was acknowledged to a process."""
