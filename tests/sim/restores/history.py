@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -166,7 +166,8 @@ class History:
         if generation is None:
             generation = next(each for each in reversed(self.generations) if each.chain == current)
         hurt = {url for url in holders if self.stores[url].hurt_at > generation.step}
-        if 0 < wanted <= len(holders & (generation.exempt | hurt)):
+        free = self._beside(generation.exempt | hurt, generation)
+        if 0 < wanted <= len(holders & free):
             self.exempted += 1
             return
         self.report(
@@ -190,6 +191,22 @@ class History:
     def current(self) -> str:
         """The chain that lives."""
         return self.generations[-1].chain if self.generations else self.root
+
+    def _beside(self, left_out: Set[str], generation: Generation) -> set[str]:
+        """The stores left out, and those that only such stores were told of: nobody could know of them."""
+        beside = set(left_out)
+        then = self.model(generation.parent, generation.last).state.stores.values()
+        unknown = set(self.stores) - {store.url for store in then}
+        while True:
+            more = set()
+            for url in unknown - beside:
+                prefix = f"{COPIES}peers/{url.rpartition('store-')[2]}/"
+                told = {other for other, store in self.stores.items() if store.with_prefix(prefix)}
+                if told and told <= beside:
+                    more.add(url)
+            if not more:
+                return beside
+            beside |= more
 
     # ---- models ---------------------------------------------------------------------------------
 
@@ -354,11 +371,12 @@ class History:
             return
         end = self.model(parent, max(ack.n for ack in acks)).state
         registered = {store.url for store in end.stores.values()}
+        beside = self._beside(set(without), self.generations[-1])
         for ack in acks:
             living = [
                 url
                 for url in sorted(ack.holders | set(self.stores))
-                if url in registered and url not in without and self._lives_on(url, ack)
+                if url in registered and url not in beside and self._lives_on(url, ack)
             ]
             if living:
                 then = {store.url for store in self.model(parent, last).state.stores.values()}
