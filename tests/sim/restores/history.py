@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -118,8 +118,13 @@ class History:
                     self._ghosts[body].add(place.url)
                 else:
                     self.report(f"P3: {place.url} got a copy of entry {n} of {chain[:8]} that is another one")
-            elif rest.startswith("snapshot/"):
+            elif rest.startswith("snapshot/") and not self._is_marked_for_another(place, chain):
                 self._snapshots[chain][parse_snapshot_key(f"meta/{rest}")].add(place.url)
+
+    def _is_marked_for_another(self, store: Place, chain: str) -> bool:
+        """Whether a store has the mark of a restore of this chain, so that no snapshot counts there any more."""
+        previous = f'"previous":"{chain}"'.encode()
+        return any(previous in store.bodies[key] for key in store.with_prefix(OWNERS))
 
     def _entry(self, place: Place, n: int, body: bytes, process: Process | None) -> None:
         entry = decode_entry(n, body)
@@ -165,8 +170,8 @@ class History:
             return
         if generation is None:
             generation = next(each for each in reversed(self.generations) if each.chain == current)
-        hurt = {url for url in holders if self.stores[url].hurt_at > generation.step}
-        free = self._beside(generation.exempt | hurt, generation)
+        hurt = {url for url, store in self.stores.items() if store.hurt_at > generation.step}
+        free = self._beside(set(generation.exempt) | hurt, generation)
         if 0 < wanted <= len(holders & free):
             self.exempted += 1
             return
@@ -192,21 +197,20 @@ class History:
         """The chain that lives."""
         return self.generations[-1].chain if self.generations else self.root
 
-    def _beside(self, left_out: Set[str], generation: Generation) -> set[str]:
+    def _beside(self, left_out: set[str], generation: Generation) -> set[str]:
         """The stores left out, and those that only such stores were told of: nobody could know of them."""
-        beside = set(left_out)
         then = self.model(generation.parent, generation.last).state.stores.values()
-        unknown = set(self.stores) - {store.url for store in then}
-        while True:
-            more = set()
-            for url in unknown - beside:
-                prefix = f"{COPIES}peers/{url.rpartition('store-')[2]}/"
-                told = {other for other, store in self.stores.items() if store.with_prefix(prefix)}
-                if told and told <= beside:
-                    more.add(url)
-            if not more:
-                return beside
-            beside |= more
+        found = {store.url for store in then} - left_out
+        unknown = set(self.stores) - found - left_out
+        while more := {url for url in unknown if not self._told_of(url) or self._told_of(url) & found}:
+            found |= more
+            unknown -= more
+        return unknown | left_out
+
+    def _told_of(self, url: str) -> set[str]:
+        """The stores that were told of a store."""
+        prefix = f"{COPIES}peers/{url.rpartition('store-')[2]}/"
+        return {other for other, store in self.stores.items() if store.with_prefix(prefix)}
 
     # ---- models ---------------------------------------------------------------------------------
 

@@ -101,16 +101,20 @@ def _is_marked(world: World, url: str) -> bool:
 
 
 def advised(attempt: Attempt, message: str, address_of: Callable[[str], str | None]) -> Attempt:
-    """The arguments that a refusal asks for. A store that is there is not left out, whatever it says."""
+    """The arguments that a refusal asks for. A store that is there is left out only if its address did not help."""
     sources, without, options = dict(attempt.sources), set(attempt.without), dict(attempt.options)
     for name in re.findall(r"--without ([\w-]+)", message):
-        if address_of(name) is None:
+        if address_of(name) is None or sources.get(name) == address_of(name):
             without.add(name)
             sources.pop(name, None)
     for name in re.findall(r"--from ([\w-]+)=", message):
         address = address_of(name)
         if address is not None and name not in without:
             sources[name] = address
+    unknown = re.search(r"wanted stores of the cluster, .*; found (.*)", message)
+    for name in unknown[1].split(", ") if unknown else ():
+        without.discard(name)
+        sources.pop(name, None)
     for option in ("take_over", "accept_loss"):
         if f"--{option.replace('_', '-')}" in message and option in OPTIONS and option in attempt.options:
             options[option] = True
