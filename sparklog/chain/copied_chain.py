@@ -10,8 +10,7 @@ from sparklog.chain.copy_place import CopyPlace
 from sparklog.chain.damage import damage
 from sparklog.chain.entry import decode_entry
 from sparklog.chain.framing import unframe
-from sparklog.chain.owner import Owner, encoded, is_mark
-from sparklog.chain.store_copy import bodies_named, put
+from sparklog.chain.store_copy import bodies_named
 from sparklog.core.errors import ChainDamaged, KeyNotFound, StoreUnavailable
 from sparklog.storage.keys import (
     CHUNKS,
@@ -34,16 +33,12 @@ T = TypeVar("T")
 class CopiedChain(CopyPlace):
     """A view on all copies, for reading: what one store lacks, has damaged, or can't read, comes from the next.
 
-    With `last`, nothing after that entry is there. With `accept_loss`, an entry that is damaged everywhere counts as
-    missing, so that the chain ends before it.
+    With `accept_loss`, an entry that is damaged everywhere counts as missing, so that the chain ends before it.
     """
 
-    def __init__(
-        self, stores: Sequence[ObjectStore], chain_id: str, last: int | None = None, *, accept_loss: bool = False
-    ) -> None:
+    def __init__(self, stores: Sequence[ObjectStore], chain_id: str, *, accept_loss: bool = False) -> None:
         super().__init__(stores[0], chain_id)
         self._places = [CopyPlace(store, chain_id) for store in stores]
-        self._last = last
         self._accept_loss = accept_loss
         self._sha256s: dict[str, str] = {}  # of the bodies that the entries name which were read so far
 
@@ -53,8 +48,6 @@ class CopiedChain(CopyPlace):
         if not key.startswith(LOG):
             return self._first(key, lambda place: self._whole(place, key))
         n = parse_entry_key(key)
-        if self._last is not None and n > self._last:
-            raise KeyNotFound(f"no copy of {key} is wanted")
         try:
             return self._first(key, lambda place: self._entry(place, n))
         except ChainDamaged as error:
@@ -66,15 +59,11 @@ class CopiedChain(CopyPlace):
         return self._first(key, lambda place: place.size(key))
 
     def first_key_after(self, prefix: str, key: str) -> str | None:
-        if prefix == SNAPSHOTS and self._last is not None:
-            key = max(key, f"{SNAPSHOTS}{10**20 - 2 - self._last:020d}")
         found = [place.first_key_after(prefix, key) for place in self._places]
         return min((each for each in found if each is not None), default=None)
 
     def _entry(self, place: CopyPlace, n: int) -> memoryview:
         body = place.get(entry_key(n))
-        if is_mark(body):
-            raise KeyNotFound(f"{entry_key(n)} at {place.url} is the mark of a restore")
         decode_entry(n, body, place.url)
         self._sha256s.update(bodies_named(n, bytes(body)))
         return body
@@ -117,20 +106,19 @@ def begins(place: CopyPlace) -> bool:
     if place.first_key_after(SNAPSHOTS, SNAPSHOTS) is not None:
         return True
     try:
-        return not is_mark(place.get(entry_key(0)))
+        place.size(entry_key(0))
     except KeyNotFound:
         return False
+    return True
 
 
 def last_copied(place: CopyPlace) -> int:
     """The entry up to which the copy on one store is whole; -1 if it has none."""
-    last = first = _newest_snapshot(place)
-    for n in _entries_after(place, first):
+    last = _newest_snapshot(place)
+    for n in _entries_after(place, last):
         if n != last + 1:
             break
         last = n
-    while last > first and is_mark(place.get(entry_key(last))):
-        last -= 1
     return last
 
 
@@ -139,30 +127,8 @@ def beyond(place: CopyPlace, n: int) -> tuple[int, str] | None:
     newest = _newest_snapshot(place)
     if newest > n:
         return newest, f"the snapshot of entry {newest:,}"
-    for entry in _entries_after(place, n):
-        if not is_mark(place.get(entry_key(entry))):
-            return entry, f"entry {entry:,}"
-    return None
-
-
-def close(place: CopyPlace, owner: Owner) -> None:
-    """Put the mark of a restore behind all that is there, so that no process of the lost chain adds another copy.
-
-    A process that runs on puts its next copy right behind its last one. If the store was set back since, that one is
-    gone, and the process begins anew: it finds the new owner.
-    """
-    while True:
-        snapshot_n = _newest_snapshot(place)
-        last = max(_entries_after(place, snapshot_n - 1), default=snapshot_n)
-        last = max(last, snapshot_n)
-        if last >= 0:
-            try:
-                if is_mark(place.get(entry_key(last))):
-                    return
-            except KeyNotFound:  # a snapshot stands for it
-                pass
-        if put(place, entry_key(last + 1), encoded(owner)) is None:
-            return
+    entry = next(_entries_after(place, n), None)
+    return None if entry is None else (entry, f"entry {entry:,}")
 
 
 def _newest_snapshot(place: CopyPlace) -> int:
@@ -171,7 +137,7 @@ def _newest_snapshot(place: CopyPlace) -> int:
 
 
 def _entries_after(place: CopyPlace, n: int) -> Iterator[int]:
-    """The numbers of the entries after `n` that are there, or have a mark in their place, in order."""
+    """The numbers of the entries after `n` that are there, in order."""
     after = LOG if n < 0 else entry_key(n)
     while (found := place.first_key_after(LOG, after)) is not None:
         first = parse_entry_key(found)

@@ -1,7 +1,8 @@
 """OWNER/<number>: which chain owns a store since the cluster was restored for the `number`-th time.
 
-A restore puts its mark on each store before it reads the copies there to their end. Marks are put if absent and never
-deleted. So a process of the old chain that looks for a greater number than its own, and finds none, is still in time.
+A restore puts its mark on each store before it reads the copies there to their end. Marks are put if absent, with all
+numbers, and never deleted. So a process of the old chain that looks for the next number, and does not find it, is still
+in time.
 
 A restore has begun once the first entry of its chain is in its place, under `meta/restores/<number>`. Before that it
 can be given up: whoever puts a mark there is sure that the chain never begins, and takes the next number.
@@ -22,7 +23,7 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
     `given_up`: the chains of restores before it that never began.
     """
 
-    sparklog_owner: str  # the chain id; the first field, so that a mark in the place of an entry is told by its start
+    sparklog_owner: str  # the chain id; the first field, so that a mark is told by its start
     previous: str
     cluster: str
     given_up: tuple[str, ...] = ()
@@ -34,7 +35,6 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _START = b'{"sparklog_owner":'
-MARK_BYTES = len(_START)  # enough of an object to tell whether it is a mark
 
 
 def encoded(owner: Owner) -> bytes:
@@ -51,8 +51,8 @@ def decoded(body: bytes | memoryview, key: str, url: str) -> Owner:
 
 
 def is_mark(body: bytes | memoryview) -> bool:
-    """Whether this is the mark of a restore in the place of an entry's copy: it keeps later copies out."""
-    return bytes(body[:MARK_BYTES]) == _START
+    """Whether this is the mark of a restore, in the place of what another one would begin with."""
+    return bytes(body[: len(_START)]) == _START
 
 
 def read_owner(store: ObjectStore, number: int) -> Owner | None:
@@ -85,9 +85,7 @@ def owners_on(store: ObjectStore) -> dict[int, Owner]:
 
 def check_owner(store: ObjectStore, ancestors: int) -> None:
     """Check that the chain with so many `ancestors` still owns the store. Raises InconsistentClusterId."""
-    newer = store.first_key_after(OWNERS, owner_key(ancestors))
-    number = None if newer is None else parse_owner_key(newer)
-    owner = None if number is None else read_owner(store, number)
+    owner = read_owner(store, ancestors + 1)
     if owner is not None:
         raise superseded(owner, store.url)
 

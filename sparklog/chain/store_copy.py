@@ -12,7 +12,7 @@ from sparklog.chain import snapshot
 from sparklog.chain.copy_place import CopyPlace
 from sparklog.chain.entry import decode_entry, hash_of
 from sparklog.chain.head import Head
-from sparklog.chain.owner import MARK_BYTES, check_owner, decoded, is_mark, superseded
+from sparklog.chain.owner import check_owner
 from sparklog.chain.requests import Copy
 from sparklog.core.errors import (
     ChainDamaged,
@@ -76,20 +76,21 @@ class StoreCopy:
         n = copy.head.n
         if self.whole_to is not None and self.whole_to >= n:
             return
+        ancestors = len(copy.head.state.ancestors)
         if copy.body is not None and self.whole_to == n - 1:
             self._put_entry(n, copy.body)
-            if self._is_copied(n - 1):  # else the store was wiped or set back since
+            if self._has(n - 1):  # else the store was wiped or set back since
+                check_owner(self._target, ancestors)
                 self.whole_to = n
                 return
         self.whole_to = None
-        ancestors = len(copy.head.state.ancestors)
         check_owner(self._target, ancestors)
         self._catch_up(copy)
         if copy.body is not None:
             self._put_entry(n, copy.body)
         self._check_life(self._target, self._store)
-        # A restore puts its mark into the slot after the copies that it found. It finds all copies of which their
-        # author saw, after the put, that the store had no new owner yet.
+        # A restore reads the copies after it has put its mark. So it finds all copies of which their author saw, after
+        # the put, that the store had no new owner yet.
         check_owner(self._target, ancestors)
         self.whole_to = n
 
@@ -152,13 +153,12 @@ class StoreCopy:
             yield from (int(parse_entry_key(stored.key)) for stored in listed)
             begin = last + 1
 
-    def _is_copied(self, n: int) -> bool:
-        """Whether there is a copy of the entry, and not the mark of a restore in its place."""
+    def _has(self, n: int) -> bool:
         try:
-            (start,) = self._place.get_ranges(entry_key(n), [(0, MARK_BYTES)])
+            self._place.size(entry_key(n))
         except KeyNotFound:
             return False
-        return not is_mark(start)
+        return True
 
     def _bodies(self, numbers: range, previous: str) -> list[tuple[int, bytes]] | None:
         """These entries, of which the last has the hash `previous`; None if one was deleted as old."""
@@ -185,8 +185,6 @@ class StoreCopy:
         there = put(self._place, key, body)
         if there is None:
             return
-        if is_mark(there):
-            raise superseded(decoded(there, key, self._place.url), self._target.url)
         try:
             decode_entry(n, there, self._place.url)
         except ChainDamaged as error:

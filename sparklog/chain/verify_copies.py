@@ -13,7 +13,6 @@ from typing import Final
 from sparklog.chain.command_body import append_of
 from sparklog.chain.copy_place import CopyPlace
 from sparklog.chain.entry import decode_entry
-from sparklog.chain.owner import is_mark
 from sparklog.chain.verify_chain import ChainVerified
 from sparklog.chain.verify_snapshots import load_state, read_manifests
 from sparklog.core.errors import ChainDamaged, KeyNotFound
@@ -75,8 +74,6 @@ class _CopyCheck:
         return n, _body(self._place, entry_key(n)), _body(self._chain, entry_key(n))
 
     def _entry(self, n: int, copy: bytes, original: bytes | None, *, needed: bool) -> None:
-        if is_mark(copy):  # of a restore
-            return
         self.verified.entries += 1
         self.verified.size_bytes += len(copy)
         self.verified.requests += 2

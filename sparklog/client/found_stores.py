@@ -112,10 +112,6 @@ class FoundStores:
         newest = [newest_checkpoint(found.target, self.chain_id, HIGH_WATERMARKS) for found in self.found.values()]
         return max((each[0] for each in newest if each is not None), default=-1)
 
-    def read_up_to(self, last: int) -> Head:
-        """The state as of entry `last`."""
-        return Follower(CopiedChain(self._targets(), self.chain_id, last)).catch_up()
-
     def registered(self, store: Store) -> FoundStore:
         """A registered store, in its registered life. Raises StoreUnavailable."""
         found = self.found.get(store.store)

@@ -1,8 +1,8 @@
 """Restore a cluster whose metadata is lost, from the copies of its chain on other stores (REPLICATION 4, F-08).
 
     find all stores and read their copies -> check that nothing is missing -> mark each store as that of the new chain,
-    OWNER/<number>, and close its copies -> find and read again, until there is no new store -> check again
-    -> entry and snapshot of the new chain, and with the entry it has begun
+    OWNER/<number> -> find and read again, until there is no new store -> check again
+    -> what the new chain begins with, and with that it has begun -> its first entry and snapshot
 
 The marks come before the last reading: what a process of the lost chain acknowledged before, is read; after that it
 finds a mark, and acknowledges and announces nothing. A run that is refused or killed can be run again: if it had begun,
@@ -18,11 +18,11 @@ from contextlib import suppress
 import msgspec
 
 from sparklog.chain import snapshot
-from sparklog.chain.copied_chain import close
-from sparklog.chain.copy_place import CopyPlace
+from sparklog.chain.beginning import Beginning, decoded_beginning, encoded_beginning
+from sparklog.chain.chunks import put_chunk
 from sparklog.chain.entry import Entry, decode_entry, encode_entry
 from sparklog.chain.follower import Follower
-from sparklog.chain.head import Draft, Head
+from sparklog.chain.head import Draft
 from sparklog.chain.owner import Owner, decoded, is_mark, put_owner
 from sparklog.chain.requests import Copy
 from sparklog.chain.store_copy import put
@@ -46,11 +46,11 @@ from sparklog.core.errors import (
 )
 from sparklog.core.records import AppliedCommand, At, ClusterRestored, Record
 from sparklog.core.state import first_entry
-from sparklog.core.types import CommandId, StoreId
+from sparklog.core.types import CommandId, EntryNumber, StoreId
 from sparklog.host.dice import new_id
 from sparklog.log.stores import open_metadata
 from sparklog.storage.config_file import settings_here
-from sparklog.storage.keys import LOG, entry_key, restore_key
+from sparklog.storage.keys import LOG, entry_key, restore_key, snapshot_key
 from sparklog.storage.open_store import absolute_url, join_url
 from sparklog.storage.probe import check_store
 
@@ -149,14 +149,12 @@ class _Restore:
         while new := sorted(stores.found.keys() - marked):
             for store in new:
                 self._mark(store, owner)
-            for store in new:
-                close(CopyPlace(stores.found[store].target, stores.chain_id), owner)
             marked.update(new)
             stores.find()
-            if (
-                stores.chain_id != owner.previous
-            ):  # another restore has begun meanwhile: this one ends with it, or fails
-                return self.run(dry_run=dry_run)
+            if stores.chain_id != owner.previous:
+                return self.run(
+                    dry_run=dry_run
+                )  # another run has begun meanwhile: this one ends with it, or is refused
         self._check_again(owner)
         report = self._report(owner)
         self._begin(owner)
@@ -164,17 +162,18 @@ class _Restore:
 
     # ---- what there is --------------------------------------------------------------------------
 
-    def _begun(self) -> tuple[Entry, bytes] | None:
-        """The first entry that an earlier run of this restore has put here. Raises ClusterAlreadyExists."""
+    def _begun(self) -> tuple[Beginning, Entry] | None:
+        """What an earlier run of this restore has begun with here. Raises ClusterAlreadyExists, ChainDamaged."""
         stores = self._stores
         known = {number: owner.chain_id for number, owner in pending(stores) if owner.cluster == self._url}
         for number, chain_id in [(stores.restores, stores.chain_id), *sorted(known.items())]:
             with suppress(KeyNotFound):
                 body = bytes(self._place.get(restore_key(number)))
                 if not is_mark(body):
-                    entry = decode_entry(first_entry(number), body, self._place.url)
+                    beginning = decoded_beginning(body, restore_key(number), self._place.url)
+                    entry = decode_entry(first_entry(number), beginning.entry, self._place.url)
                     if entry.chain_id == chain_id:
-                        return entry, body
+                        return beginning, entry
         here = Follower(self._place).catch_up()
         if here.n >= 0:
             raise ClusterAlreadyExists(
@@ -263,9 +262,11 @@ class _Restore:
     # ---- what is done ---------------------------------------------------------------------------
 
     def _mark(self, store: StoreId, owner: Owner) -> None:
-        there = put_owner(self._stores.found[store].target, number_of(self._stores, owner), owner)
-        if there != owner:
-            raise begun_elsewhere(self._stores, there)
+        """Mark a store, also with the numbers of restores that were given up: none is left out."""
+        numbers = range(self._stores.restores + 1, number_of(self._stores, owner) + 1)
+        there = [put_owner(self._stores.found[store].target, number, owner) for number in numbers]
+        if there[-1] != owner:
+            raise begun_elsewhere(self._stores, there[-1])
 
     def _check_again(self, owner: Owner) -> None:
         """Check what was read behind the marks as before them, and that each store has its mark."""
@@ -311,29 +312,43 @@ class _Restore:
             Entry(owner.chain_id, first, author, owner.chain_id, head.entry_hash, at.time_ms, tuple(commands))
         )
         draft.end_entry(at, author, body)
-        there = put(self._place, restore_key(number_of(self._stores, owner)), body)
+        after = draft.head()
+        *chunks, (_, manifest) = snapshot.objects_of(snapshot.prepare(after.state, after.entry_hash, {}))
+        for key, chunk in chunks:
+            put_chunk(self._place, key, chunk)
+        beginning = Beginning(body, manifest)
+        key = restore_key(number_of(self._stores, owner))
+        there = put(self._place, key, encoded_beginning(beginning))
         if there is not None and is_mark(there):
-            raise taken_over(decoded(there, restore_key(number_of(self._stores, owner)), self._place.url))
+            raise taken_over(decoded(there, key, self._place.url))
         if there is not None:
             raise Conflict(f"another run of this restore has begun at {self._url}: run it again, and it ends with that")
-        self._put_first(body, draft.head())
+        self._open(first, beginning)
 
-    def _finish(self, entry: Entry, body: bytes, *, dry_run: bool) -> Restored:
-        """Go on after the first entry, which an earlier run has put: it says all."""
+    def _open(self, first: EntryNumber, beginning: Beginning) -> None:
+        """Put what the chain begins with where it belongs: with the manifest the cluster can be opened."""
+        if put(self._place, entry_key(first), beginning.entry) is not None:
+            raise Conflict(f"{entry_key(first)} at {self._url} is not the entry that the restore has begun with")
+        put(self._place, snapshot_key(first), beginning.manifest)
+        follower = Follower(self._place)
+        follower.catch_up()
+        wanted = decode_entry(first, beginning.entry, self._place.url).chain_id
+        if follower.state.chain_id != wanted:
+            raise OutcomeUnknown(
+                f"wanted cluster {wanted} at {self._url}, found {follower.state.chain_id or 'none'}: run it again"
+            )
+
+    def _finish(self, beginning: Beginning, entry: Entry, *, dry_run: bool) -> Restored:
+        """Go on after another run of this restore that had begun: what it began with says all."""
         stores = self._stores
         restored = _restored_by(entry)
         if restored is None:
             raise AssertionError("the first entry of a restored chain says so")
-        if stores.chain_id != entry.chain_id:
-            head = stores.read_up_to(restored.last)
-            draft = Draft(head)
-            draft.apply(entry, body, {})
-            state = draft.state
-            if not dry_run:
-                self._put_first(body, draft.head())
-        else:
-            state = stores.head.state
-        previous = state.ancestors[-1 - len(restored.given_up)]
+        done = stores.chain_id == entry.chain_id
+        if not (dry_run or done):
+            self._open(entry.n, beginning)
+        state = stores.head.state
+        previous = state.ancestors[-1 - len(restored.given_up)] if done else stores.chain_id
         return Restored(
             self._url,
             previous,
@@ -342,20 +357,11 @@ class _Restore:
             restored.last,
             entry.time_ms,
             entry.n,
-            {store.store: join_url(self._url, store.url) for store in state.stores.values() if not store.fenced},
-            tuple(sorted(store.store for store in state.stores.values() if store.fenced)),
+            {store: found.target.url for store, found in sorted(stores.found.items()) if store in state.stores},
+            tuple(sorted(store.store for store in state.stores.values() if store.store not in stores.found)),
             len(state.topics),
             copied=not dry_run and self._copied(),
         )
-
-    def _put_first(self, body: bytes, head: Head) -> None:
-        """Put the first entry into its slot, and its snapshot: with its manifest the cluster can be opened."""
-        if put(self._place, entry_key(head.n), body) is not None:
-            raise Conflict(f"{entry_key(head.n)} at {self._url} is not the one that the restore has begun with")
-        snapshot.write(self._place, snapshot.prepare(head.state, head.entry_hash, {}))
-        there = Follower(self._place).catch_up().state.chain_id
-        if there != head.state.chain_id:
-            raise OutcomeUnknown(f"the snapshot of entry {head.n} at {self._url} is of cluster {there}")
 
     def _copied(self) -> bool:
         """Give the new chain its own copies. The next commit does that, too."""

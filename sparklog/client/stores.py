@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from sparklog.chain.copied_chain import close
-from sparklog.chain.copy_place import CopyPlace
 from sparklog.chain.owner import Owner, owners_on, put_owner, superseded
 from sparklog.chain.peers import Peer, tell
 from sparklog.client.connection import Connection
@@ -29,7 +27,13 @@ from sparklog.core.readable import counted
 from sparklog.core.state import Store
 from sparklog.core.types import EntryNumber, StoreId
 from sparklog.host.dice import new_id
-from sparklog.log.incarnation import Incarnation, begin_incarnation, check_owner, read_incarnation
+from sparklog.log.incarnation import (
+    Incarnation,
+    begin_incarnation,
+    check_incarnation,
+    check_owner,
+    read_incarnation,
+)
 from sparklog.storage.keys import INCARNATION, PROBES
 from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import is_elsewhere, join_url
@@ -116,6 +120,7 @@ def announce(connection: Connection, store: StoreId, target: ObjectStore) -> dic
         tell(target, Peer(other.store, EntryNumber(state.n), url), ancestors)
         try:
             tell(stores.get(other.store), Peer(store, EntryNumber(state.n + 1), target.url), ancestors)
+            check_incarnation(stores.get(other.store), other.incarnation)  # else it has lost the mark of a restore, too
         except InconsistentClusterId:
             raise
         except SparklogError as error:
@@ -134,19 +139,16 @@ def announce(connection: Connection, store: StoreId, target: ObjectStore) -> dic
 
 
 def _claim(target: ObjectStore, lineage: Sequence[str], cluster: str) -> None:
-    """Mark a store as that of the restored chain, so that the lost ones do nothing there any more.
-
-    That also stops their processes that put copies there without a pause: the copies are closed.
-    """
+    """Mark a store as that of the restored chain, so that the lost ones do nothing there any more."""
     if len(lineage) == 1:
         return
     *ancestors, chain_id = lineage
     mine = Owner(sparklog_owner=chain_id, previous=ancestors[-1], cluster=cluster)
-    for owner in [put_owner(target, len(ancestors), mine), *owners_on(target).values()]:
+    for number in range(1, len(ancestors) + 1):
+        put_owner(target, number, mine)
+    for owner in owners_on(target).values():
         if owner.chain_id not in lineage:
             raise superseded(owner, target.url)
-    for ancestor in ancestors:
-        close(CopyPlace(target, ancestor), mine)
 
 
 def _check_comes_back_empty(known: Store, mark: Incarnation | None, url: str, known_url: str, zone: str | None) -> None:

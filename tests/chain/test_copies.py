@@ -12,7 +12,7 @@ import pytest
 from sparklog.chain import copies as copies_module
 from sparklog.chain import snapshot
 from sparklog.chain.committer import Committer, new_command_id
-from sparklog.chain.copied_chain import CopiedChain, close, last_copied
+from sparklog.chain.copied_chain import CopiedChain, last_copied
 from sparklog.chain.copies import Copies
 from sparklog.chain.copy_place import CopyPlace
 from sparklog.chain.follower import Follower
@@ -33,7 +33,15 @@ from sparklog.core.coordinators import Author
 from sparklog.core.errors import InconsistentClusterId, Landed, NotEnoughReplicasAfterAppend
 from sparklog.core.records import CommandResult
 from sparklog.core.types import EntryNumber, StoreId
-from sparklog.storage.keys import SNAPSHOTS, chunk_key, copies_prefix, copy_key, entry_key, parse_snapshot_key
+from sparklog.storage.keys import (
+    SNAPSHOTS,
+    chunk_key,
+    copies_prefix,
+    copy_key,
+    entry_key,
+    owner_key,
+    parse_snapshot_key,
+)
 from sparklog.storage.memory import MemoryStore
 from tests.faults.faulty_store import Fault, FaultyStore
 
@@ -111,18 +119,16 @@ def test_with_fewer_other_stores_than_copies_each_has_one() -> None:
     assert world.whole("b") == n
 
 
-def test_in_a_steady_state_an_entry_costs_two_requests_for_each_copy() -> None:
-    """The copy, and whether the one before it is still there."""
+def test_in_a_steady_state_an_entry_costs_three_requests_for_each_copy() -> None:
+    """The copy, whether the one before it is still there, and whether the store has a new owner."""
     world = World(metadata_copies="1")
     process = world.process()
     process.write()
     calls = world.stores[StoreId("b")].calls
     calls.clear()
     n = process.write().n
-    assert calls == [
-        ("put_if_absent", copy_key(CHAIN, entry_key(n))),
-        ("get_ranges", copy_key(CHAIN, entry_key(n - 1))),
-    ]
+    copies = [copy_key(CHAIN, entry_key(each)) for each in (n, n - 1)]
+    assert calls == [("put_if_absent", copies[0]), ("size", copies[1]), ("get", owner_key(1))]
 
 
 # M: F-08
@@ -316,19 +322,10 @@ def test_a_restored_cluster_is_noticed_by_who_begins_and_by_who_runs() -> None:
     message = f"cluster {CHAIN} was restored as cluster {OWNER.chain_id} at file:///new"
     with pytest.raises(InconsistentClusterId, match=message):
         world.process().write()
-    close(CopyPlace(store, CHAIN), OWNER)
     for _ in range(3):
         with pytest.raises(InconsistentClusterId, match=message):
             running.write()
     assert world.whole("b") == n
-
-
-def test_the_owner_of_a_later_restore_is_noticed() -> None:
-    world = World("b", metadata_copies="1")
-    world.process().write()
-    put_owner(world.stores[StoreId("b")].inner, 2, OWNER)
-    with pytest.raises(InconsistentClusterId):
-        world.process().write()
 
 
 def test_copies_that_begin_behind_the_mark_of_a_restore_do_not_count() -> None:
@@ -340,7 +337,6 @@ def test_copies_that_begin_behind_the_mark_of_a_restore_do_not_count() -> None:
 
     def restore() -> None:
         put_owner(store.inner, 1, OWNER)
-        close(CopyPlace(store.inner, CHAIN), OWNER)
 
     store.plan(restore, "put_if_absent", copies_prefix(CHAIN))
     with pytest.raises(InconsistentClusterId):
@@ -356,7 +352,6 @@ def test_of_a_copy_and_the_mark_of_a_restore_one_is_first(puts: int) -> None:
 
     def restore() -> None:
         put_owner(store.inner, 1, OWNER)
-        close(CopyPlace(store.inner, CHAIN), OWNER)
         read.append(world.whole("b"))
 
     store.plan(restore, "put_if_absent", copies_prefix(CHAIN), skip=puts)
@@ -367,7 +362,7 @@ def test_of_a_copy_and_the_mark_of_a_restore_one_is_first(puts: int) -> None:
                 acknowledged = max(acknowledged, process.write().n)
             except InconsistentClusterId:
                 break
-    assert acknowledged <= read[0] == world.whole("b")
+    assert acknowledged <= read[0] <= world.whole("b")
 
 
 @pytest.mark.parametrize("is_at_source", [True, False])

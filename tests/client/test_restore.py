@@ -298,7 +298,7 @@ class Killed(BaseException):
     """The process ends here."""
 
 
-STEPS = ("check_store", "put_owner", "close", "encode_entry", "put", "snapshot")
+STEPS = ("check_store", "put_owner", "encode_entry", "put_chunk", "put", "snapshot_key")
 
 
 # M: F-08
@@ -334,7 +334,7 @@ def test_a_restore_that_was_killed_can_be_run_again_or_elsewhere_is_refused(
     again = lost.restore("a")
     with sparklog.connect(lost.new_url) as cluster:
         assert cluster.connection.follower.state.chain_id == again.chain_id
-        died_before_it_had_begun = step in ("put_owner", "close") or (step, calls) == ("encode_entry", 1)
+        died_before_it_had_begun = step in ("put_owner", "put_chunk") or (step, calls) == ("encode_entry", 1)
         ancestors = cluster.connection.follower.state.ancestors
         assert len(ancestors) == 1 + died_before_it_had_begun, "that run is given up, and its chain with it"
         assert values(cluster) == ["1", "2"]
@@ -352,7 +352,7 @@ def test_a_restore_that_began_elsewhere_is_named(lost: LostCluster, monkeypatch:
         def killed(*args: object) -> None:
             raise Killed
 
-        patch.setattr(restore_module, "close", killed)
+        patch.setattr(restore_module, "encode_entry", killed)
         with pytest.raises(Killed):
             lost.restore("a")
     begun, lost.new_url = lost.new_url, str(lost.folder / "other-place")

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 import sparklog
-from sparklog.chain import group, snapshot
+from sparklog.chain import group
 from sparklog.chain.peers import Peer, tell
+from sparklog.client import restore as restore_module
 from sparklog.client.restore import restore_cluster
 from sparklog.client.stores import add_store
 from sparklog.core.errors import (
@@ -295,7 +296,7 @@ def test_a_store_that_is_set_back_during_a_restore_is_noticed(
         shutil.rmtree(lost.path("b", "OWNER"))
 
     with (
-        before_call(monkeypatch, "close", set_back),
+        before_call(monkeypatch, "put_owner", set_back, 3),
         pytest.raises(StoreUnavailable, match=r"store b at .* has lost the mark of this restore: run it again"),
     ):
         lost.restore("a")
@@ -335,17 +336,19 @@ def die(*args: object) -> None:
     raise KeyboardInterrupt
 
 
-def interrupted(lost: LostCluster, url: str, monkeypatch: pytest.MonkeyPatch, name: str = "close") -> None:
+def interrupted(
+    lost: LostCluster, url: str, monkeypatch: pytest.MonkeyPatch, name: str = "put_owner", call: int = 2
+) -> None:
     """A restore to `url` that dies before it has begun there, after its first marks."""
 
-    with before_call(monkeypatch, name, die), pytest.raises(KeyboardInterrupt):
+    with before_call(monkeypatch, name, die, call), pytest.raises(KeyboardInterrupt):
         restore_cluster(url, {"a": lost.stores["a"]})
 
 
 def test_a_restore_that_is_refused_has_put_no_mark(lost: LostCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     lost.append("1")
     shutil.rmtree(lost.url)
-    interrupted(lost, str(lost.folder / "other"), monkeypatch)
+    interrupted(lost, str(lost.folder / "other"), monkeypatch, "encode_entry", 1)
     for store in "ab":
         shutil.rmtree(lost.path(store, "OWNER"))
     with pytest.raises(Conflict, match="says store c: if that restore did not end, run it again"):
@@ -353,15 +356,15 @@ def test_a_restore_that_is_refused_has_put_no_mark(lost: LostCluster, monkeypatc
     assert not marks(lost, "a", "b")
 
 
-@pytest.mark.parametrize("step", ["close", "encode_entry"])
+@pytest.mark.parametrize(("step", "call"), [("put_owner", 2), ("encode_entry", 1)])
 def test_a_restore_that_has_not_begun_can_be_given_up(
-    lost: LostCluster, step: str, monkeypatch: pytest.MonkeyPatch
+    lost: LostCluster, step: str, call: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lost.append("1")
     running = sparklog.connect(lost.url)
     append(running, "2")
     other = str(lost.folder / "other")
-    interrupted(lost, other, monkeypatch, step)
+    interrupted(lost, other, monkeypatch, step, call)
     with pytest.raises(Conflict, match="give it up with --take-over"):
         lost.restore("a")
     restored = lost.restore("a", take_over=True)
@@ -381,11 +384,28 @@ def test_a_restore_that_has_not_begun_can_be_given_up(
         assert values(cluster) == ["1", "2", "3"]
 
 
+def test_a_restore_that_gives_another_one_up_puts_its_marks_too(
+    lost: LostCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other one had marked the first store only."""
+    lost.append("1")
+    running = sparklog.connect(lost.url)
+    append(running, "2")
+    interrupted(lost, str(lost.folder / "other"), monkeypatch)
+    assert [len(marks(lost, store)) for store in "abc"] == [1, 0, 0]
+    lost.restore("a", take_over=True)
+    assert [len(marks(lost, store)) for store in "abc"] == [2, 2, 2]
+    for store in "a":
+        shutil.move(lost.path(store), lost.folder / f"{store}-away")
+    with running, pytest.raises(InconsistentClusterId):
+        append(running, "3")
+
+
 def test_a_restore_that_has_begun_is_not_given_up(lost: LostCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     lost.append("1")
     other = str(lost.folder / "other")
     with monkeypatch.context() as patch:
-        patch.setattr(snapshot, "write", die)
+        patch.setattr(restore_module, "snapshot_key", die)
         with pytest.raises(KeyboardInterrupt):
             restore_cluster(other, {"a": lost.stores["a"]})
     with pytest.raises(Conflict, match="run it again with --cluster"):
@@ -418,10 +438,8 @@ def test_two_restores_that_have_marked_different_stores_do_not_lock_each_other_o
     lost.append("1")
     others = [str(lost.folder / "other-1"), str(lost.folder / "other-2")]
     interrupted(lost, others[0], monkeypatch)
-    for store in "bc":
-        shutil.rmtree(lost.path(store, "OWNER"))
     saved = lost.path("a", "OWNER").rename(lost.folder / "a-owner")
-    interrupted(lost, others[1], monkeypatch)
+    interrupted(lost, others[1], monkeypatch, "encode_entry", 1)
     shutil.rmtree(lost.path("a", "OWNER"))
     saved.rename(lost.path("a", "OWNER"))
     for url in others:

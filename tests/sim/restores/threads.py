@@ -184,7 +184,7 @@ class SimEvent:
 class InlinePool:
     """As much of a ThreadPoolExecutor as the code under test uses: the caller does the work, one call after another."""
 
-    def __init__(self, max_workers: int | None = None, **options: object) -> None:
+    def __init__(self, *settings: object, **options: object) -> None:
         pass
 
     def __enter__(self) -> InlinePool:
