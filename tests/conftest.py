@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +19,7 @@ from hypothesis.configuration import set_hypothesis_home_dir
 from hypothesis.database import DirectoryBasedExampleDatabase
 
 from sparklog.storage import probe
+from tests.process_logging import ProcessLogging, forget_loggers_of_spark_errors
 from tests.scheduling import ByServer, is_whole_run, turn_of
 from tests.servers import ahead
 from tests.servers.hadoop_fixture import hadoop as hadoop  # every test may ask for it, and for these
@@ -80,11 +82,34 @@ def pytest_unconfigure() -> None:
         ahead.end(_ahead)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup() -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Iterator[object]:
+    before = ProcessLogging.now()
+    try:
+        return (yield)
+    finally:
+        before.put_back()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup() -> Iterator[None]:
     """Every driver that a test starts takes these options. They change when the archive of classes is written."""
+    forget_loggers_of_spark_errors()
     if not _OWN_JVM_OPTIONS:
         os.environ["SPARK_SUBMIT_OPTS"] = " ".join(short_lived_spark())
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call() -> Iterator[None]:
+    forget_loggers_of_spark_errors()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown() -> Iterator[None]:
+    forget_loggers_of_spark_errors()
+    return (yield)
 
 
 @pytest.hookimpl(trylast=True)
