@@ -20,7 +20,7 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 
 from sparklog.storage import probe
 from tests.process_logging import ProcessLogging, forget_loggers_of_spark_errors
-from tests.scheduling import ByServer, is_whole_run, turn_of
+from tests.scheduling import ByServer, RandomOrder, is_whole_run, turn_of
 from tests.servers import ahead
 from tests.servers.hadoop_fixture import hadoop as hadoop  # every test may ask for it, and for these
 from tests.servers.s3_fixtures import ignoring_conditions as ignoring_conditions
@@ -63,6 +63,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption("--soak-seconds", type=float, default=90, help="how long tests/soak/test_soak.py makes trouble")
     parser.addoption("--soak-seed", type=int, default=1, help="which troubles, and in which order")
+    parser.addoption("--order-seed", type=int, help="run files and tests in a random order: the same for the same seed")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if (seed := config.getoption("--order-seed")) is not None:
+        config.pluginmanager.register(RandomOrder(seed), "random order")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -117,6 +123,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not config.getoption("--campaign"):
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("campaign")])
         items[:] = [item for item in items if not item.get_closest_marker("campaign")]
+    if (order := config.pluginmanager.get_plugin("random order")) is not None:
+        items.sort(key=lambda item: order.turn_of(item.nodeid.partition("::")[0]))
+        return
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: turn_of(item.nodeid.partition("::")[0], slow=item.path in slow))
 

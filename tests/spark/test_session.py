@@ -122,9 +122,9 @@ def configuration():
     root = logging.getLogger()
     handlers = [(each, each.formatter, each.level, [*each.filters]) for each in root.handlers]
     mine = logging.getLogger("mine")
-    of_mine = (type(mine), mine.level, [*mine.handlers], mine.handlers[0].formatter, [*mine.filters], mine.propagate)
-    process = (logging.getLoggerClass(), logging.getLogRecordFactory(), logging.root.manager.disable, logging.lastResort)
-    return handlers, root.level, [*root.filters], root.disabled, of_mine, process
+    of_mine = type(mine), mine.level, [*mine.handlers], mine.handlers[0].formatter, [*mine.filters], mine.propagate
+    of_process = logging.getLoggerClass(), logging.getLogRecordFactory(), root.manager.disable, logging.lastResort
+    return handlers, root.level, [*root.filters], root.disabled, of_mine, of_process
 
 def configure(logger):
     handler = logging.StreamHandler(io.StringIO())
