@@ -23,6 +23,7 @@ from tests.process_logging import ProcessLogging, forget_loggers_of_spark_errors
 from tests.scheduling import ByServer, RandomOrder, is_whole_run, turn_of
 from tests.servers import ahead
 from tests.servers.hadoop_fixture import hadoop as hadoop  # every test may ask for it, and for these
+from tests.servers.leftovers import begin_watching
 from tests.servers.s3_fixtures import ignoring_conditions as ignoring_conditions
 from tests.servers.s3_fixtures import ministack as ministack
 from tests.servers.s3_fixtures import moto as moto
@@ -67,6 +68,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    begin_watching()
     if (seed := config.getoption("--order-seed")) is not None:
         config.pluginmanager.register(RandomOrder(seed), "random order")
 

@@ -69,7 +69,7 @@ def _without_interrupted_calls() -> Iterator[None]:
 
 
 class _Interrupt(KeyboardInterrupt):
-    """Ctrl-C. Until it is handled, Py4J logs nothing: neither the call that it interrupted nor the connection it broke."""
+    """Ctrl-C. Until it is handled, Py4J logs nothing: it interrupted one call, and broke the connection of others."""
 
     def __init__(self) -> None:
         logging.root.addFilter(_is_not_of_py4j)
