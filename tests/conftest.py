@@ -19,7 +19,7 @@ from hypothesis.configuration import set_hypothesis_home_dir
 from hypothesis.database import DirectoryBasedExampleDatabase
 
 from sparklog.storage import probe
-from tests.process_logging import ProcessLogging, forget_loggers_of_spark_errors
+from tests.process_logging import ProcessLogging, forget_loggers_of_spark
 from tests.scheduling import ByServer, RandomOrder, is_whole_run, turn_of
 from tests.servers import ahead
 from tests.servers.hadoop_fixture import hadoop as hadoop  # every test may ask for it, and for these
@@ -102,7 +102,7 @@ def pytest_runtest_protocol() -> Iterator[object]:
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_setup() -> Iterator[None]:
     """Every driver that a test starts takes these options. They change when the archive of classes is written."""
-    forget_loggers_of_spark_errors()
+    forget_loggers_of_spark()
     if not _OWN_JVM_OPTIONS:
         os.environ["SPARK_SUBMIT_OPTS"] = " ".join(short_lived_spark())
     return (yield)
@@ -110,13 +110,13 @@ def pytest_runtest_setup() -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_call() -> Iterator[None]:
-    forget_loggers_of_spark_errors()
+    forget_loggers_of_spark()
     return (yield)
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_runtest_teardown() -> Iterator[None]:
-    forget_loggers_of_spark_errors()
+    forget_loggers_of_spark()
     return (yield)
 
 

@@ -56,10 +56,10 @@ class ProcessLogging:
             logging.disable(self.disabled_below)
 
 
-def forget_loggers_of_spark_errors() -> None:
-    """Let Spark make them anew at its next error. Call this before pytest attaches its handlers."""
+def forget_loggers_of_spark() -> None:
+    """Let Spark make them anew when it needs one. Call this before pytest attaches its handlers."""
     for logger in _loggers():
-        if not logger.propagate and type(logger).__module__.startswith("pyspark."):
+        if type(logger).__module__.startswith("pyspark."):
             del logging.root.manager.loggerDict[logger.name]
 
 

@@ -43,8 +43,7 @@ def test_neither_sparks_errors_as_json_nor_ctrl_c_while_the_session_starts_are_l
             monkeypatch.setattr(gateway, "_get_connection", lambda: Interrupted())
             gateway.send_command("a call")
 
-    for name in JSON_LOGGERS:
-        monkeypatch.delitem(logging.root.manager.loggerDict, name, raising=False)
+    assert not {*JSON_LOGGERS} & {*logging.root.manager.loggerDict}
     monkeypatch.setattr(logging.getLogger(), "filters", [])
     monkeypatch.setattr(SparkSession, "builder", Builder())
     monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
@@ -66,8 +65,7 @@ def test_a_logger_that_the_process_has_already_keeps_its_level(monkeypatch: pyte
 
     monkeypatch.setattr(SparkSession, "builder", Builder())
     for name in JSON_LOGGERS:
-        monkeypatch.delitem(logging.root.manager.loggerDict, name, raising=False)
-        logging.getLogger(name).setLevel(logging.ERROR)
+        PySparkLogger.getLogger(name).setLevel(logging.ERROR)
     with pytest.raises(KeyboardInterrupt):
         job_session("roll")
     assert [logging.getLogger(name).level for name in JSON_LOGGERS] == [logging.ERROR] * 2
