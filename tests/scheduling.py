@@ -27,7 +27,6 @@ GROUPS: Final = {
         "tests/servers/test_hdfs_proxy.py",
         "tests/storage/test_hdfs.py",
         "tests/storage/test_hdfs_faults.py",
-        "tests/servers/test_leftovers.py",
     ),
     "another HDFS, and Spark on it": (
         "tests/cli/test_secrets.py",
