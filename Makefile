@@ -28,7 +28,7 @@ demo: setup ## real data through a log, on disk, or STORE=s3|hdfs (a server is s
 demo-cluster: setup ## three coordinators, three agents and scheduled jobs on this machine; the leader is killed (ARGS=--stay)
 	@$(BIN)/python examples/demo_cluster.py $(ARGS)
 
-test: setup ## all tests, or some: make test TESTS=tests/core ARGS="-k murmur2" WORKERS=1
+test: setup ## all tests, or some: make test TESTS=tests/core ARGS="-k murmur2" WORKERS=1 (ARGS="--order-seed 7": in a random order)
 	@$(BIN)/python -m pytest -n $(WORKERS) $(ARGS) $(TESTS)
 
 campaign: setup ## the long tests: hundreds of races on every store, each request to S3 spoilt (an hour or more)

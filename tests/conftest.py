@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,9 +19,11 @@ from hypothesis.configuration import set_hypothesis_home_dir
 from hypothesis.database import DirectoryBasedExampleDatabase
 
 from sparklog.storage import probe
-from tests.scheduling import ByServer, is_whole_run, turn_of
+from tests.process_logging import ProcessLogging, forget_loggers_of_spark
+from tests.scheduling import ByServer, RandomOrder, is_whole_run, turn_of
 from tests.servers import ahead
 from tests.servers.hadoop_fixture import hadoop as hadoop  # every test may ask for it, and for these
+from tests.servers.leftovers import begin_watching
 from tests.servers.s3_fixtures import ignoring_conditions as ignoring_conditions
 from tests.servers.s3_fixtures import ministack as ministack
 from tests.servers.s3_fixtures import moto as moto
@@ -61,6 +64,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption("--soak-seconds", type=float, default=90, help="how long tests/soak/test_soak.py makes trouble")
     parser.addoption("--soak-seed", type=int, default=1, help="which troubles, and in which order")
+    parser.addoption("--order-seed", type=int, help="run files and tests in a random order: the same for the same seed")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    begin_watching()
+    if (seed := config.getoption("--order-seed")) is not None:
+        config.pluginmanager.register(RandomOrder(seed), "random order")
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -80,11 +90,34 @@ def pytest_unconfigure() -> None:
         ahead.end(_ahead)
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_setup() -> None:
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Iterator[object]:
+    before = ProcessLogging.now()
+    try:
+        return (yield)
+    finally:
+        before.put_back()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_setup() -> Iterator[None]:
     """Every driver that a test starts takes these options. They change when the archive of classes is written."""
+    forget_loggers_of_spark()
     if not _OWN_JVM_OPTIONS:
         os.environ["SPARK_SUBMIT_OPTS"] = " ".join(short_lived_spark())
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_call() -> Iterator[None]:
+    forget_loggers_of_spark()
+    return (yield)
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown() -> Iterator[None]:
+    forget_loggers_of_spark()
+    return (yield)
 
 
 @pytest.hookimpl(trylast=True)
@@ -92,6 +125,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if not config.getoption("--campaign"):
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("campaign")])
         items[:] = [item for item in items if not item.get_closest_marker("campaign")]
+    if (order := config.pluginmanager.get_plugin("random order")) is not None:
+        items.sort(key=lambda item: order.turn_of(item.nodeid.partition("::")[0]))
+        return
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: turn_of(item.nodeid.partition("::")[0], slow=item.path in slow))
 

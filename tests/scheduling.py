@@ -7,9 +7,11 @@ half of the run. The first run in a clone fetches HDFS beside the files at the h
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable
 from typing import Any, Final
 
+import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 GROUPS: Final = {
@@ -74,6 +76,28 @@ def group_of(path: str) -> str:
 def turn_of(path: str, *, slow: bool) -> int:
     """Groups come first, then files with slow tests, so that at the end no worker is alone with one."""
     return _place_of(path)[1] - (slow and path not in _PLACES)
+
+
+class RandomOrder:
+    """An order by dice: of the groups, of the files of each group, and of the tests of each file.
+
+    A group stays with one worker, but which one that is, and what ran there before, differs from seed to seed. Pytest
+    has the last word within a file: it keeps together what uses the same value of a parametrized fixture.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        random.Random(self.seed).shuffle(items)
+
+    def turn_of(self, path: str) -> tuple[float, float]:
+        """The place of a file among all: first its group's, then its own in the group."""
+        return self._dice(group_of(path)), self._dice(path)
+
+    def _dice(self, name: str) -> float:
+        return random.Random(f"{self.seed} {name}").random()
 
 
 def _place_of(path: str) -> tuple[str, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.scheduling import GROUPS, group_of, is_whole_run, turn_of
+from tests.scheduling import GROUPS, RandomOrder, group_of, is_whole_run, turn_of
 
 PROJECT = Path(__file__).parents[1]
 
@@ -34,3 +34,13 @@ def test_a_run_that_lacks_a_group_is_not_a_whole_one() -> None:
     assert is_whole_run([*one_of_each, "tests/core/test_types.py::test_a"])
     for left_out in one_of_each:
         assert not is_whole_run(each for each in one_of_each if each != left_out)
+
+
+def test_another_seed_is_another_order_of_the_same_groups() -> None:
+    paths = [str(file.relative_to(PROJECT)) for file in PROJECT.glob("tests/**/test_*.py")]
+    first, again, second = (sorted(paths, key=RandomOrder(seed).turn_of) for seed in (1, 1, 2))
+    assert first == again != second
+    groups = [group_of(path) for path in first]
+    begun = [group for group, before in zip(groups, ["", *groups], strict=False) if group != before]
+    assert sorted(begun) == sorted(set(groups))  # each in one piece
+    assert begun != [*dict.fromkeys(map(group_of, paths))]

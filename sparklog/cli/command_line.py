@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Callable, Sequence
@@ -44,6 +45,7 @@ def run_command(
     except typer.TyperException as error:
         return _misused(getattr(error, "format_message", error.__str__)())
     except (KeyboardInterrupt, typer.Abort):
+        logging.disable()  # the process ends: Py4J would log that Ctrl-C broke its connection
         return 130
     except BrokenPipeError:
         discard(sys.stdout)

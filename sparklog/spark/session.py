@@ -7,22 +7,26 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Mapping
+import weakref
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from types import FrameType, MappingProxyType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+_JSON_LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 
 
 def job_session(name: str, settings: Mapping[str, str] = MappingProxyType({})) -> SparkSession:
     """The session that spark-submit configured, or a local one. Executors run this process's Python if none is set.
 
     Spark logs nothing unless spark.log.level is set: the job reports a failure itself, in one line. Sinks and sources
-    log in Python, so their warnings still appear.
+    log in Python, so their warnings still appear. The process's own logging stays as it is: only the two loggers that
+    print Spark's errors as JSON fall silent, unless the process has them already.
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    logging.getLogger().addFilter(_is_no_interrupt)
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
@@ -36,21 +40,52 @@ def job_session(name: str, settings: Mapping[str, str] = MappingProxyType({})) -
         builder = builder.config("spark.ui.showConsoleProgress", "false")  # jobs report their own progress
     if not conf.contains("spark.log.level"):
         builder = builder.config("spark.log.level", "OFF")
-        for logger in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):  # they print Spark's errors as JSON
-            logging.getLogger(logger).setLevel(logging.CRITICAL)
-    session: SparkSession = builder.getOrCreate()
+        _silence_new_json_loggers()
+    with _without_interrupted_calls():
+        session: SparkSession = builder.getOrCreate()
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, _interrupted)  # Spark's handler calls into the broken call
     register(session)
     return session
 
 
-def _is_no_interrupt(record: logging.LogRecord) -> bool:
-    """False for a log line about Ctrl-C: Py4J logs a traceback from the call that it interrupted."""
-    return record.exc_info is None or not isinstance(record.exc_info[1], KeyboardInterrupt)
+def _silence_new_json_loggers() -> None:
+    """Keep Spark's errors off stderr. A logger that is there already may be configured: it stays as it is."""
+    from pyspark.logger import PySparkLogger
+
+    for name in _JSON_LOGGERS:
+        if name not in logging.root.manager.loggerDict:
+            PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
+
+
+@contextmanager
+def _without_interrupted_calls() -> Iterator[None]:
+    """Silence what Py4J logs about Ctrl-C while Spark starts: Spark sets its own handler of SIGINT meanwhile."""
+    logging.root.addFilter(_is_no_interrupted_call)
+    try:
+        yield
+    finally:
+        logging.root.removeFilter(_is_no_interrupted_call)
+
+
+class _Interrupt(KeyboardInterrupt):
+    """Ctrl-C. Until it is handled, Py4J logs nothing: it interrupted one call, and broke the connection of others."""
+
+    def __init__(self) -> None:
+        logging.root.addFilter(_is_not_of_py4j)
+        weakref.finalize(self, logging.root.removeFilter, _is_not_of_py4j)
 
 
 def _interrupted(number: int, frame: FrameType | None) -> NoReturn:
-    """Handle Ctrl-C; silence what the interrupted call into Spark would log."""
-    logging.disable(logging.CRITICAL)
-    raise KeyboardInterrupt
+    """Handle Ctrl-C."""
+    raise _Interrupt
+
+
+def _is_no_interrupted_call(record: logging.LogRecord) -> bool:
+    interrupted = record.exc_info is not None and isinstance(record.exc_info[1], KeyboardInterrupt)
+    return not interrupted or _is_not_of_py4j(record)
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    """False for what Py4J logs through the root logger: tracebacks of calls."""
+    return record.module != "java_gateway"

@@ -339,7 +339,7 @@ def test_what_retention_took_is_passed_with_a_warning_or_is_an_error(
     with caplog.at_level(logging.WARNING, "sparklog"):
         assert values(readers["earliest"].poll(max_records=9)) == ["0-3"]
         assert readers["latest"].poll() == {}
-    assert [record.message for record in caplog.records] == [
+    assert [record.getMessage() for record in caplog.records] == [
         "orders-0: the position is 1, the log has [3, 4): it goes on at 3 (auto_offset_reset=earliest)",
         "orders-0: the position is 1, the log has [3, 4): it goes on at 4 (auto_offset_reset=latest)",
     ]

@@ -53,7 +53,7 @@ def test_a_write_goes_on_without_a_store_that_fails(
     write(cluster, "3")
     assert replicas(cluster) == "a:ac a4 b3 c4"
     assert values(cluster) == ["0", "1", "2", "3"]
-    (warning,) = [each.message for each in caplog.records if each.levelno == logging.WARNING]
+    (warning,) = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
     assert warning == (
         f"store b did not take the write: {error}; it leaves the ISR of 1 partition until it has caught up"
     )

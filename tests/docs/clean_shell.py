@@ -7,6 +7,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from tests.servers.leftovers import VARIABLE
+
 
 def in_clean_shell(folder: Path, script: str) -> str:
     """What a shell prints that knows nothing of the developer's, and whose variables mislead Spark."""
@@ -18,7 +20,7 @@ def in_clean_shell(folder: Path, script: str) -> str:
         "PYSPARK_PYTHON": "/another/python",
         "PYSPARK_DRIVER_PYTHON": "/another/python",
         "SPARK_LOCAL_IP": "127.0.0.1",
-        **{name: os.environ[name] for name in ("JAVA_HOME", "SPARK_SUBMIT_OPTS") if name in os.environ},
+        **{name: os.environ[name] for name in ("JAVA_HOME", "SPARK_SUBMIT_OPTS", VARIABLE) if name in os.environ},
     }
     done = subprocess.run(
         ["bash", "--noprofile", "--norc", "-eu"],

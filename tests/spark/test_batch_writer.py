@@ -466,7 +466,7 @@ def test_columns_that_are_not_the_logs_are_warned_of_once_by_name(
     writer = begun(cluster, StructType().add("id", "long").add("value", "string").add("tags", ArrayType(StringType())))
     writer.commit([ran(writer, batch("a", id=pa.array([1])), task=task) for task in range(2)])
     cluster.append("t", pa.table({"id": pa.array([1]), "value": ["b"]}))
-    driver, embedded = [each.message for each in caplog.records if each.levelno == logging.WARNING]
+    driver, embedded = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
     assert driver.startswith("columns that are not written: id, tags (a log has topic, partition, key, value")
     assert embedded.startswith("columns that are not written: id (a log has")
     assert values(cluster) == ["a", "a", "b"]
@@ -479,7 +479,7 @@ def test_a_version_that_is_skipped_is_warned_of_with_the_one_that_is_there(
     for version in (7, 3):
         writer = begun(cluster, txnAppId="job", txnVersion=version)
         writer.commit([ran(writer, batch("a"))])
-    (warning,) = [each.message for each in caplog.records if each.levelno == logging.WARNING]
+    (warning,) = [each.getMessage() for each in caplog.records if each.levelno == logging.WARNING]
     assert warning.startswith(
         "nothing was written: txnAppId 'job' has written txnVersion 7 already, and this write is version 3"
     )
