@@ -137,26 +137,27 @@ class _Restore:
         self._check_lost()
         self._check()
         owner, others = choose_owner(stores, self._url, take_over=self._take_over)
-        report = self._report(owner)
+        newer = stores.newer()
         if dry_run:
-            return report
-        if report.newer is not None and not self._accept_loss:
-            raise self._more(report.newer)
+            return self._report(owner, newer)
+        if newer is not None and not self._accept_loss:
+            raise self._more(newer)
         check_store(self._place, new_id())
         for number, other in others:
             give_up(stores, number, other, owner, self._settings)
         marked: set[StoreId] = set()
-        while new := sorted(stores.found.keys() - marked):
-            for store in new:
+        last = -1
+        while stores.found.keys() - marked or stores.head.n != last:
+            for store in sorted(stores.found.keys() - marked):
                 self._mark(store, owner)
-            marked.update(new)
+            marked.update(stores.found)
+            last = stores.head.n
             stores.find()
-            if stores.chain_id != owner.previous:
-                return self.run(
-                    dry_run=dry_run
-                )  # another run has begun meanwhile: this one ends with it, or is refused
-        self._check_again(owner)
-        report = self._report(owner)
+            newer = stores.newer()
+            if stores.chain_id != owner.previous:  # another run has begun: this one ends with it, or is refused
+                return self.run(dry_run=dry_run)
+        self._check_again(owner, newer)
+        report = self._report(owner, newer)
         self._begin(owner)
         return msgspec.structs.replace(report, chain_id=owner.chain_id, copied=self._copied())
 
@@ -234,7 +235,7 @@ class _Restore:
         if not set(state.stores) & set(stores.found):
             raise InvalidInput("a restore needs at least one registered store that is not lost")
 
-    def _report(self, owner: Owner) -> Restored:
+    def _report(self, owner: Owner, newer: str | None) -> Restored:
         stores, state = self._stores, self._stores.head.state
         return Restored(
             self._url,
@@ -248,7 +249,7 @@ class _Restore:
             tuple(sorted(self._without & state.stores.keys())),
             len(state.topics),
             stores.newest_checkpoint(),
-            stores.newer(),
+            newer,
         )
 
     def _more(self, newer: str) -> ChainDamaged:
@@ -268,7 +269,7 @@ class _Restore:
         if there[-1] != owner:
             raise begun_elsewhere(self._stores, there[-1])
 
-    def _check_again(self, owner: Owner) -> None:
+    def _check_again(self, owner: Owner, newer: str | None) -> None:
         """Check what was read behind the marks as before them, and that each store has its mark."""
         self._check()
         number = number_of(self._stores, owner)
@@ -280,7 +281,6 @@ class _Restore:
                 raise StoreUnavailable(
                     f"store {store} at {found.target.url} has lost the mark of this restore: run it again"
                 )
-        newer = self._stores.newer()
         if newer is not None and not self._accept_loss:
             raise self._more(newer)
 
