@@ -42,3 +42,40 @@ def mount_disk(at: Path, size: str) -> bool:
 def unmount(at: Path) -> None:
     """At once, whoever has files open there."""
     subprocess.run(["umount", "--lazy", str(at)], check=True)
+
+
+class Disk:
+    """A disk at the folder `at`, with what is there already. Unmounted, the folder below it is seen, empty at first.
+
+    If not `real`, folders change names instead, which takes no rights.
+    """
+
+    def __init__(self, at: Path, *, real: bool) -> None:
+        self.at = at
+        self.is_mounted = True
+        self._real = real
+        self._disk, self._below = (at.with_name(f"{at.name}-{name}") for name in ("disk", "below"))
+        if real:
+            at.rename(self._disk)
+            at.mkdir()
+            mount("--bind", self._disk, at)
+        else:
+            self._below.mkdir()
+
+    def unmount(self) -> None:
+        assert self.is_mounted
+        self.is_mounted = False
+        if self._real:
+            unmount(self.at)
+        else:
+            self.at.rename(self._disk)
+            self._below.rename(self.at)
+
+    def mount(self) -> None:
+        assert not self.is_mounted
+        self.is_mounted = True
+        if self._real:
+            mount("--bind", self._disk, self.at)
+        else:
+            self.at.rename(self._below)
+            self._disk.rename(self.at)

@@ -32,8 +32,8 @@ from sparklog.core.purgatory import ReplicaNews
 from sparklog.core.types import StoreId
 from sparklog.host.clock import Clock, SystemClock
 from sparklog.host.dice import Dice, SystemDice
-from sparklog.log.incarnation import Incarnation, check_incarnation, read_incarnation
-from sparklog.log.object_copy import fetch_object
+from sparklog.log.incarnation import Incarnation, read_incarnation
+from sparklog.log.object_copy import fetch_in_life
 from sparklog.log.object_look import is_there
 from sparklog.storage.keys import INCARNATION
 from sparklog.storage.object_store import ObjectStore
@@ -147,10 +147,7 @@ def _reply(request: Request, store: StoreId, connection: Connection) -> Reply:
             connection.committer.heartbeat(store, request.registration)
             return None
         case Fetch():
-            fetched = fetch_object(request.wanted, store, stores)
-            # At once: before the report, a disk may be mounted over the copy.
-            check_incarnation(stores.get(store), registered.incarnation)
-            return fetched
+            return fetch_in_life(request.wanted, store, stores, registered.incarnation)
 
 
 def _put_mark(store: ObjectStore, mark: Incarnation) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from sparklog.storage.keys import copies_prefix, copy_key, original_key
 from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey, Upload
@@ -29,6 +29,9 @@ class CopyPlace:
 
     def get(self, key: str) -> memoryview:
         return self.store.get(self._key(key))
+
+    def get_beside(self, key: str, others: Collection[str]) -> memoryview:
+        return self.store.get_beside(self._key(key), [self._key(other) for other in others])
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
         return self.store.get_ranges(self._key(key), ranges)

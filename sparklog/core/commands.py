@@ -209,14 +209,26 @@ class ForgetApplications(msgspec.Struct, frozen=True, tag="forget-applications")
     applications: tuple[Application, ...]
 
 
+class BatchInDoubt(msgspec.Struct, frozen=True, array_like=True):
+    """The first sequence of a producer's batch that may or may not be in a partition, now or later."""
+
+    topic_id: TopicId
+    partition: PartitionIndex
+    first_sequence: int
+
+
 class AllocateProducer(msgspec.Struct, frozen=True, tag="allocate-producer"):
     """Allocate a new producer id with epoch 0, or the next epoch of `producer_id`, which fences the older epochs.
 
     With `producer_epoch` it is refused unless the producer is at that epoch: whoever was fenced must not come back.
+
+    With `in_doubt` it is refused (OutOfOrderSequence) if one of these batches has landed: sent again, that batch says
+    where it is. If it is not refused, none of them has landed, and the new epoch keeps them out for ever.
     """
 
     producer_id: int | None = None
     producer_epoch: int | None = None
+    in_doubt: tuple[BatchInDoubt, ...] = ()
 
 
 class ReportJob(msgspec.Struct, frozen=True, tag="report-job"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
+from sparklog.core.commands import BatchInDoubt
 from sparklog.core.errors import (
     InvalidInput,
     InvalidProducerEpoch,
@@ -83,13 +84,34 @@ def repeated_batch(
             f"records of producer {span.producer_id} were lost in an unclean election: {listed(producer.lost)}; "
             f"nothing was written to {where}: begin the producer's next epoch, and write what is missing again"
         )
-    expected = sequence_after(known[-1].last_sequence, 1) if known else 0
+    expected = next_sequence(producer, topic_partition)
     if span.first_sequence != expected:
         raise OutOfOrderSequence(
             f"producer {span.producer_id} epoch {span.producer_epoch} must go on at sequence {expected} in {where}, "
             f"found {span.first_sequence} to {span.last_sequence}"
         )
     return None
+
+
+def next_sequence(producer: Producer, topic_partition: TopicPartition) -> int:
+    """The sequence at which the producer goes on in this partition."""
+    known = producer.batches.get(topic_partition, ())
+    return sequence_after(known[-1].last_sequence, 1) if known else 0
+
+
+def check_not_landed(producer: Producer, batch: BatchInDoubt) -> None:
+    """Raise OutOfOrderSequence if the batch of the producer's epoch has landed, and was not forgotten since.
+
+    Sequences have no gaps, so it is there, or a part of it, once the next sequence is behind its first: by less than
+    half the way round.
+    """
+    reached = next_sequence(producer, TopicPartition(batch.topic_id, batch.partition))
+    if 0 < (reached - batch.first_sequence) % SEQUENCES < SEQUENCES // 2:
+        raise OutOfOrderSequence(
+            f"producer {producer.producer_id} stays at epoch {producer.producer_epoch}: its batch from sequence "
+            f"{batch.first_sequence} on, which was in doubt, is in partition {batch.partition} of topic id "
+            f"{batch.topic_id}, where {reached} comes next: send the batch again to learn where it is"
+        )
 
 
 def check_batch_left(state: ClusterState, topic_partition: TopicPartition, span: ProducerSpan, where: str) -> None:

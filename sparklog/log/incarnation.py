@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 
 from sparklog.core.errors import (
@@ -13,7 +15,7 @@ from sparklog.core.errors import (
     StoreUnavailable,
 )
 from sparklog.host.dice import new_id
-from sparklog.storage.keys import INCARNATION
+from sparklog.storage.keys import INCARNATION, index_key
 from sparklog.storage.object_store import ObjectStore
 
 
@@ -24,10 +26,14 @@ class Incarnation(msgspec.Struct, frozen=True):
     chain_id: str
 
 
-def read_incarnation(target: ObjectStore) -> Incarnation | None:
-    """The mark of the store, or None. Raises Conflict if the file is not sparklog's, and the store's errors."""
+def read_incarnation(target: ObjectStore, beside: Collection[str] = ()) -> Incarnation | None:
+    """The mark of the store, or None. Raises Conflict if the file is not sparklog's, and the store's errors.
+
+    With `beside`: StoreUnavailable if the mark is not at the place that has these objects.
+    """
     try:
-        return msgspec.json.decode(target.get(INCARNATION), type=Incarnation)
+        body = target.get_beside(INCARNATION, beside) if beside else target.get(INCARNATION)
+        return msgspec.json.decode(body, type=Incarnation)
     except KeyNotFound:
         return None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -73,16 +79,18 @@ class AnotherLife(StoreUnavailable):
     """The store's INCARNATION is not the registered one: everything written to it before may be gone."""
 
 
-def check_incarnation(target: ObjectStore, registered: str) -> None:
-    """Check that the store's INCARNATION is still the registered one (rule S1).
+def check_incarnation(target: ObjectStore, registered: str, objects: Collection[str] = ()) -> None:
+    """Check that the store's INCARNATION is still the registered one, and beside these objects and their indexes (S1).
 
-    Raises AnotherLife, and the store's errors.
+    To be called with the objects that a commit will say the store holds: what was written into a folder while its disk
+    was not mounted is not beside the INCARNATION of that disk. Raises AnotherLife, and the store's errors.
     """
+    written = [name for key in objects for name in (key, index_key(key))]
     wanted = f"wanted {INCARNATION} {registered} at {target.url}"
     try:
-        existing = read_incarnation(target) or read_incarnation(
-            target
-        )  # the first answer that there is none may be wrong
+        existing = read_incarnation(target, written)
+        if existing is None:
+            existing = read_incarnation(target, written)  # the first answer that there is none may be wrong
     except Conflict as error:
         raise AnotherLife(f"{wanted}, found something else: {error.message}") from error
     if existing is None:

@@ -23,6 +23,7 @@ from sparklog.core.errors import Damaged, KeyExists, KeyNotFound, OutcomeUnknown
 from sparklog.core.readable import exact_amount
 from sparklog.core.replicas.fetch import ObjectToFetch
 from sparklog.core.types import NewObject, StoreId
+from sparklog.log.incarnation import check_incarnation
 from sparklog.log.index_repair import rebuilt_index
 from sparklog.log.stores import Stores
 from sparklog.storage.keys import data_key, index_key
@@ -83,6 +84,17 @@ def fetch_object(wanted: ObjectToFetch, store: StoreId, stores: Stores) -> Fetch
         else:
             return Fetched(source_id, tuple(failures))
     return Fetched(store if _index_is_rebuilt(target, key, wanted.object) else None, tuple(failures))
+
+
+def fetch_in_life(wanted: ObjectToFetch, store: StoreId, stores: Stores, incarnation: str) -> Fetched:
+    """`fetch_object`, if `store` is in its registered life and has what was fetched: then it may be reported.
+
+    It is looked for at once: before the report, a disk may be mounted over the copy. Raises AnotherLife, too.
+    """
+    fetched = fetch_object(wanted, store, stores)
+    objects = () if fetched.source is None else (data_key(wanted.object, wanted.topic),)
+    check_incarnation(stores.get(store), incarnation, objects)
+    return fetched
 
 
 def copy_object(source: ObjectStore, target: ObjectStore, key: str, named: NewObject) -> None:

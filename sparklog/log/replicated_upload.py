@@ -1,6 +1,6 @@
 """Upload one object to several stores at the same time: the same bytes, encoded once, and then its index.
 
-A store holds the object once it has published both and its INCARNATION is still the registered one.
+A store holds the object once it has published both, and they are beside the INCARNATION that is registered.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ class ReplicatedUpload:
                 copy.doubt = error
                 self._lanes.changed.notify_all()
             return
-        check_incarnation(store, copy.lane.incarnation)
+        check_incarnation(store, copy.lane.incarnation, (self._key,))
         with self._lanes.changed:
             copy.done = copy.lane.failure is None
             self._lanes.changed.notify_all()

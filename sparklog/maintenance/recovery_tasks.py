@@ -127,7 +127,10 @@ def _checked(order: CheckOrder, object_: ObjectToCheck, stores: Stores) -> Check
             return CheckOutcome(check)
         stores.check_owner(order.store)
         check_incarnation(store, order.incarnation)
-        return CheckOutcome(check, mended=mend_index(store, key, object_.named.object, others))
+        mended = mend_index(store, key, object_.named.object, others)
+        if mended:
+            check_incarnation(store, order.incarnation, (key,))
+        return CheckOutcome(check, mended=mended)
     if not object_.slices:
         return CheckOutcome(check)
     for other in others:

@@ -28,8 +28,8 @@ from sparklog.core.replicas.fetch import (
 )
 from sparklog.core.state import ClusterState
 from sparklog.core.types import ObjectNumber, Offset, OffsetRange, StoreId, TopicPartition
-from sparklog.log.incarnation import check_incarnation, read_incarnation
-from sparklog.log.object_copy import fetch_object
+from sparklog.log.incarnation import read_incarnation
+from sparklog.log.object_copy import fetch_in_life
 from sparklog.log.stores import StorePlaces, Stores
 from sparklog.maintenance.frame import JobFrame, JobOptions, chunks, run_job
 from sparklog.maintenance.report import JobReport, Outcome, PartitionResult, Work, ended
@@ -218,9 +218,8 @@ def fetch_objects(payload: bytes) -> bytes:
     for object_ in order.objects:
         sources = tuple(sorted(object_.sources, key=lambda source: source in failing))
         try:
-            fetched = fetch_object(msgspec.structs.replace(object_, sources=sources), order.store, stores)
-            # At once: before the report, a disk may be mounted over the copy.
-            check_incarnation(stores.get(order.store), order.incarnation)
+            wanted = msgspec.structs.replace(object_, sources=sources)
+            fetched = fetch_in_life(wanted, order.store, stores, order.incarnation)
         except Exception as error:  # whatever it is, copy the other objects of the task
             errors.append(str(error) or repr(error))
             continue

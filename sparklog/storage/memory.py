@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from sparklog.core.errors import Damaged, InvalidInput, KeyExists, KeyNotFound, StoreUnavailable
 from sparklog.host.clock import now_ms
@@ -74,6 +74,10 @@ class MemoryStore:
     def get(self, key: str) -> memoryview:
         """The whole object, not copied. Raises KeyNotFound."""
         return memoryview(self._body(key))
+
+    def get_beside(self, key: str, others: Collection[str]) -> memoryview:
+        """The object under `key`: a store in memory has one place. See the port."""
+        return self.get(key)
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
         """The bytes [start, end) of each range, not copied. Raises KeyNotFound, Damaged."""

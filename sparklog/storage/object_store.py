@@ -7,7 +7,7 @@ clock. Every adapter passes the same test suite, `tests/contract/`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -84,6 +84,14 @@ class ObjectStore(Protocol):
 
     def get(self, key: str) -> memoryview:
         """The whole object. Raises KeyNotFound, StoreUnavailable, StoreAccessDenied."""
+        ...
+
+    def get_beside(self, key: str, others: Collection[str]) -> memoryview:
+        """The object under `key`, as `get`, from the very place that has `others`, which this process has put or seen.
+
+        Raises StoreUnavailable if they are not there. A directory becomes another place when a disk is mounted on it,
+        or unmounted. Stores that can't change their place under their address read `key` only.
+        """
         ...
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:

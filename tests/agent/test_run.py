@@ -61,7 +61,7 @@ def test_an_error_that_nobody_foresaw_does_not_leave_the_agent_waiting(monkeypat
     def broken(*_: object) -> None:
         raise ZeroDivisionError("in a copy")
 
-    monkeypatch.setattr(agent_run, "fetch_object", broken)
+    monkeypatch.setattr(agent_run, "fetch_in_life", broken)
     said: list[Note] = []
     with pytest.raises(StoreUnavailable, match="Fetch failed: ZeroDivisionError"):
         AgentRun(world.cluster.connection, StoreId("c"), said.append, once=True, clock=HurriedClock()).run()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -51,6 +51,10 @@ class Interfered:
     def get(self, key: str) -> memoryview:
         self.calls.called(self.name, "get", key)
         return self.inner.get(key)
+
+    def get_beside(self, key: str, others: Collection[str]) -> memoryview:
+        self.calls.called(self.name, "get", key)
+        return self.inner.get_beside(key, others)
 
     def size(self, key: str) -> int:
         self.calls.called(self.name, "size", key)

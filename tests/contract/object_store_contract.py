@@ -73,6 +73,13 @@ class ObjectStoreContract:
         assert store.size("a/b") == size_bytes
         assert [(each.key, each.size_bytes) for each in store.list_keys("")] == [("a/b", size_bytes)]
 
+    def test_what_was_put_is_beside_what_else_is_there(self, store: ObjectStore) -> None:
+        store.put_if_absent("a/b", b"body")
+        store.put_if_absent("mark", b"mark")
+        assert bytes(store.get_beside("mark", ["a/b", "mark"])) == b"mark"
+        with pytest.raises(KeyNotFound):
+            store.get_beside("other", ["a/b"])
+
     @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
     def test_a_body_is_taken_from_any_buffer(self, store: ObjectStore, kind: type[bytes]) -> None:
         store.put_if_absent("put", kind(b"body"))

@@ -13,6 +13,7 @@ from sparklog.core.commands import (
     AlterTopic,
     Append,
     Application,
+    BatchInDoubt,
     ClaimCoordination,
     Command,
     CommitOffsets,
@@ -75,6 +76,7 @@ def of_topic(topic: TopicId, name: str) -> list[tuple[Command, Verb]]:
 OF_NO_TOPIC: Final[list[tuple[Command, Verb | None, str]]] = [
     (Append((), (), (), Application("app", 1)), Verb.WRITE, ANY),
     (AllocateProducer(), Verb.WRITE, ANY),
+    (AllocateProducer(0, 0, (BatchInDoubt(TopicId(0), _P0, 0),)), Verb.WRITE, ANY),
     (ReportJob("roll", 0, 1, 0, "{}"), Verb.MAINTAIN, ANY),
     (CommitOffsets("c" * 32, "g", (), "m", 1, 1), Verb.READ, ANY),
     (LeaveGroup("g", "m"), Verb.READ, ANY),

@@ -174,7 +174,14 @@ class SlowTwin:
                 elif command.producer_id >= len(self.producers):
                     return Told(error=UnknownProducerId)
                 else:
-                    self.producers[command.producer_id] = TwinProducer(self.producers[command.producer_id].epoch + 1)
+                    known = self.producers[command.producer_id]
+                    if command.producer_epoch not in (None, known.epoch):
+                        return Told(error=InvalidProducerEpoch)
+                    for batch in command.in_doubt:
+                        landed = known.batches.get((batch.topic_id, batch.partition), [])
+                        if any(last >= batch.first_sequence for _, last, *_ in landed):
+                            return Told(error=OutOfOrderSequence)
+                    self.producers[command.producer_id] = TwinProducer(known.epoch + 1)
             case _:
                 raise AssertionError(f"the twin knows no {command}")
         self.n += 1

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from sparklog.core.commands import AllocateProducer
-from sparklog.core.errors import InvalidInput, InvalidProducerEpoch, OutOfOrderSequence, UnknownProducerId
+from sparklog.core.commands import AllocateProducer, BatchInDoubt
+from sparklog.core.errors import InvalidInput, InvalidProducerEpoch, Landed, OutOfOrderSequence, UnknownProducerId
 from sparklog.core.producers import (
     KEPT_BATCHES,
     SEQUENCES,
     by_producer,
+    check_not_landed,
     joined,
     repeated_batch,
     sequence_after,
@@ -17,8 +18,9 @@ from sparklog.core.producers import (
     with_batches,
 )
 from sparklog.core.state import Producer, SequencedBatch
-from sparklog.core.types import Offset, ProducerId
-from tests.core.decided_log import DecidedLog, place, span
+from sparklog.core.types import Offset, PartitionIndex, ProducerId
+from tests.core.decided_log import TOPIC, DecidedLog, place, span
+from tests.core.state_contents import contents
 
 LAST = SEQUENCES - 1  # 2^31 - 1
 
@@ -141,6 +143,40 @@ def test_a_new_epoch_fences_the_older_and_begins_at_zero() -> None:  # M: I-01
     with pytest.raises(OutOfOrderSequence):
         log.append(1, producer=span(producer, 1, 3, 3))
     assert log.append(1, producer=span(producer, 1, 0, 0)).ranges[0].start == 3
+
+
+def test_the_next_epoch_begins_only_if_what_is_in_doubt_has_not_landed() -> None:  # M: I-01
+    log = DecidedLog()
+    producer = log.producer()
+    log.append(3, producer=span(producer, 0, 0, 2))
+    lost = log.begin(log.append_of(2, producer=span(producer, 0, 3, 4)), in_doubt=True)
+    beside = BatchInDoubt(TOPIC, PartitionIndex(1), 0)
+    for landed in (0, 2):
+        before = contents(log.state)
+        with pytest.raises(
+            OutOfOrderSequence, match=f"its batch from sequence {landed} on.* where 3 comes next"
+        ) as caught:
+            log.submit(AllocateProducer(producer, 0, (beside, BatchInDoubt(TOPIC, PartitionIndex(0), landed))))
+        assert (caught.value.landed, contents(log.state)) == (Landed.NO, before)
+    with pytest.raises(InvalidInput, match="of one producer and epoch"):
+        log.submit(AllocateProducer(producer, None, (beside,)))
+    renewal = log.begin(AllocateProducer(producer, 0, (BatchInDoubt(TOPIC, PartitionIndex(0), 3), beside)))
+    assert log.submit_again(renewal).producer_epoch == 1
+    with pytest.raises(InvalidProducerEpoch):
+        log.submit_again(lost)
+    log.append(2, producer=span(producer, 1, 0, 1))
+    assert log.submit_again(renewal).producer_epoch == 1, "a repeat is answered as before"
+
+
+@pytest.mark.parametrize(("reached", "first", "landed"), [(LAST, LAST, True), (1, LAST, True), (LAST - 1, 0, False)])
+def test_whether_a_batch_has_landed_is_known_where_sequences_wrap(reached: int, first: int, landed: bool) -> None:
+    producer = wrote((LAST - 5, LAST - 3), (LAST - 2, reached))
+    batch = BatchInDoubt(place().topic_id, place().partition, first)
+    if landed:
+        with pytest.raises(OutOfOrderSequence):
+            check_not_landed(producer, batch)
+    else:
+        check_not_landed(producer, batch)
 
 
 def test_only_appends_of_producers_keep_no_result_of_their_own() -> None:

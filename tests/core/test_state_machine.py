@@ -21,6 +21,7 @@ from sparklog.core.commands import (
     AllocateProducer,
     Append,
     Application,
+    BatchInDoubt,
     Command,
     ConfirmDeleted,
     CreateCluster,
@@ -255,6 +256,19 @@ class Log(RuleBasedStateMachine):
     def allocate_producer(self, producer_id: int | None) -> None:
         if producer_id is not None or len(self.twin.producers) < 3:
             self.submit(AllocateProducer(producer_id))
+
+    @rule(
+        producer_id=st.integers(0, 2), firsts=st.lists(st.integers(0, 4), max_size=2), older=st.sampled_from([0, 0, 1])
+    )
+    def begin_next_epoch(self, producer_id: int, firsts: list[int], older: int) -> None:
+        """On condition that batches of its partitions have not landed."""
+        if producer_id < len(self.twin.producers):
+            known = self.twin.producers[producer_id]
+            in_doubt = tuple(
+                BatchInDoubt(TopicId(topic_id), PartitionIndex(partition), first)
+                for (topic_id, partition), first in zip(sorted(known.batches), firsts, strict=False)
+            )
+            self.submit(AllocateProducer(producer_id, known.epoch - older, in_doubt))
 
     @rule(data=st.data(), back=st.integers(0, 8))
     def submit_again(self, data: st.DataObject, back: int) -> None:

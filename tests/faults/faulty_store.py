@@ -11,7 +11,7 @@ Plans are tried in order, up to the first fault. Or use seeded dice: `store.roll
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
@@ -85,6 +85,10 @@ class FaultyStore:
     def get(self, key: str) -> memoryview:
         self._read("get", key)
         return self.inner.get(key)
+
+    def get_beside(self, key: str, others: Collection[str]) -> memoryview:
+        self._read("get", key)
+        return self.inner.get_beside(key, others)
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
         self._read("get_ranges", key)

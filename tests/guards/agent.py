@@ -33,20 +33,16 @@ GUARDS: Final = (
         (f"{_AGENT_TESTS}::test_what_was_copied_before_the_store_was_wiped_is_not_reported",),
     ),
     Guard(
-        "agent-copy-life",
+        "copy-life",
         "What was copied while the disk was not mounted is not reported once it is.",
-        "sparklog/agent/run.py",
-        "            check_incarnation(stores.get(store), registered.incarnation)\n",
+        _COPY,
+        "    check_incarnation(stores.get(store), incarnation, objects)\n",
         "",
-        ("tests/agent/test_run.py::test_a_copy_below_a_disk_that_is_not_mounted_does_not_count_once_it_is_mounted",),
-    ),
-    Guard(
-        "job-copy-life",
-        "What the replication job copied while a disk was not mounted is not reported once it is.",
-        "sparklog/maintenance/replication.py",
-        "            check_incarnation(stores.get(order.store), order.incarnation)\n",
-        "",
-        ("tests/maintenance/test_replication.py::test_what_was_copied_while_the_store_was_not_mounted_does_not_count",),
+        (
+            "tests/agent/test_run.py::test_a_copy_below_a_disk_that_is_not_mounted_does_not_count_once_it_is_mounted",
+            "tests/maintenance/test_replication.py"
+            "::test_what_was_copied_while_the_store_was_not_mounted_does_not_count",
+        ),
     ),
     Guard(
         "agent-foreign",

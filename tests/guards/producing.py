@@ -13,6 +13,7 @@ _PARKED: Final = "tests/core/producing/test_parked_flushes.py::"
 _WHOLE: Final = "tests/client/producer/test_producer.py::"
 _LIMITS: Final = "tests/client/producer/test_flush_limits.py::"
 _OFFLINE: Final = "tests/client/producer/test_offline_partitions.py::"
+_DOUBT: Final = "tests/client/producer/test_doubt_without_leader.py::"
 _PROCESSES: Final = "tests/client/producer/test_processes.py::"
 
 GUARDS: Final = (
@@ -63,7 +64,7 @@ GUARDS: Final = (
         "flush-epoch-over",
         "If a flush that may have landed is given up, its epoch is over: nothing of it lands behind later records.",
         _FLUSHES,
-        "            self._renew(Renewal.EPOCH)\n            landed = Landed.UNKNOWN",
+        "            self.identity.need(Renewal.EPOCH)\n            landed = Landed.UNKNOWN",
         "            landed = Landed.UNKNOWN",
         (_MACHINE + "test_a_flush_that_fails_in_doubt_ends_the_epoch_once_no_commit_is_under_way",),
     ),
@@ -71,8 +72,8 @@ GUARDS: Final = (
         "flush-renewal-waits",
         "The next epoch begins once no commit is under way: it would be refused, and could not be looked up.",
         _FLUSHES,
-        "            and all(flush.is_open for flush in self._all)\n",
-        "",
+        "        return self.identity.is_due(now_ms) and all(",
+        "        return self.identity.is_due(now_ms) or all(",
         (_MACHINE + "test_a_flush_that_fails_in_doubt_ends_the_epoch_once_no_commit_is_under_way",),
     ),
     Guard(
@@ -87,17 +88,68 @@ GUARDS: Final = (
         "flush-way",
         "What is refused behind records of a partition without a leader is split: its other partitions go on.",
         _FLUSHES,
-        "        self._make_way()\n\n",
-        "\n",
+        "        self._make_way()\n\n    def renewed",
+        "\n    def renewed",
         (_PARKED + "test_a_commit_that_is_refused_behind_parked_records_goes_on_without_them",),
     ),
     Guard(
         "flush-shut-out",
-        "A commit in doubt behind open records is sent anew only under the next epoch: it could land once they have.",
+        "A commit in doubt behind open records is sent anew under the next epoch: it could land once they have.",
         _FLUSHES,
-        "                self._renew(Renewal.EPOCH)\n            self._set_aside(flush)",
-        "            self._set_aside(flush)",
+        "            other.is_open and other.parked for other in self._earlier(flush)\n",
+        "            False for other in self._earlier(flush)\n",
         (_PARKED + "test_a_commit_in_doubt_behind_parked_records_is_shut_out_by_the_next_epoch_and_sent_anew",),
+    ),
+    Guard(
+        "flush-doubt-refused",
+        "A commit in doubt that is refused for its stores holds up others only until the next epoch.",
+        _FLUSHES,
+        "isinstance(flush.error, _OF_STORES) or any(",
+        "any(",
+        (
+            _PARKED
+            + "test_a_commit_in_doubt_whose_partition_loses_its_leader_is_shut_out_by_the_next_epoch_and_parked",
+            _DOUBT + "test_a_commit_in_doubt_is_shut_out_and_holds_up_only_the_partition_without_a_leader",
+        ),
+    ),
+    Guard(
+        "flush-doubt-named",
+        "The next epoch is asked for on condition that what is in doubt has not landed.",
+        _FLUSHES,
+        "            firsts = (flush.numbers or {}) | firsts\n",
+        "            pass\n",
+        (
+            _PARKED
+            + "test_a_commit_in_doubt_whose_partition_loses_its_leader_is_shut_out_by_the_next_epoch_and_parked",
+            _DOUBT + "test_a_commit_that_lands_just_before_it_would_be_shut_out_is_not_written_twice",
+        ),
+    ),
+    Guard(
+        "producer-doubt-landed",
+        "The next epoch of a producer does not begin if what it has in doubt has landed: it would write that again.",
+        "sparklog/core/decide/command.py",
+        "        check_not_landed(producer, batch)\n",
+        "        pass\n",
+        (
+            "tests/core/test_producers.py::test_the_next_epoch_begins_only_if_what_is_in_doubt_has_not_landed",
+            _DOUBT + "test_a_commit_that_lands_just_before_it_would_be_shut_out_is_not_written_twice",
+        ),
+    ),
+    Guard(
+        "flush-doubt-found",
+        "A commit in doubt whose epoch stays has landed, or another one has: it is asked where it is.",
+        _FLUSHES,
+        "            for flush in self._in_doubt():\n                flush.stage,",
+        "            for flush in []:\n                flush.stage,",
+        (_PARKED + "test_a_commit_in_doubt_that_has_landed_keeps_its_epoch_and_is_asked_where_it_is",),
+    ),
+    Guard(
+        "flush-doubt-held",
+        "While the next epoch may have begun, a commit of this one is not sent again: it would look fenced.",
+        _FLUSHES,
+        " or (self.identity.asked is not Renewal.NONE and not flush.is_open):",
+        ":",
+        (_PARKED + "test_while_nobody_knows_whether_the_epoch_has_begun_a_commit_in_doubt_is_not_sent_again",),
     ),
     Guard(
         "flush-joined-order",
@@ -161,9 +213,9 @@ GUARDS: Final = (
     Guard(
         "flush-new-id",
         "A producer that the chain has forgotten goes on under a new id.",
-        _FLUSHES,
-        "            new_id = self._asked is Renewal.ID\n",
-        "            new_id = False\n",
+        "sparklog/core/producing/identity.py",
+        "        if self.needed is Renewal.ID:\n            return",
+        "        if False:\n            return",
         (_MACHINE + "test_a_producer_that_the_chain_forgot_gets_a_new_id_and_sends_again",),
     ),
     Guard(

@@ -6,6 +6,11 @@ from typing import Final
 
 from tests.guards.guard import Guard
 
+_SWAPPED: Final = (
+    "tests/storage/test_local_faults.py"
+    "::test_a_disk_that_is_swapped_while_two_objects_are_looked_up_is_not_taken_for_one_place"
+)
+
 GUARDS: Final = (
     Guard(
         "local-same-folder",
@@ -14,6 +19,22 @@ GUARDS: Final = (
         "                if not _is_at(folder, folder_fd):",
         "                if False:",
         ("tests/storage/test_local_faults.py::test_a_disk_that_is_swapped_during_publish_leaves_the_outcome_unknown",),
+    ),
+    Guard(
+        "local-mark-of-one-place",
+        "A mark and what lies beside it are read in one directory, whatever is mounted meanwhile.",
+        "sparklog/storage/local/store.py",
+        "os.open(path if root is None else key, os.O_RDONLY | os.O_CLOEXEC, dir_fd=root)",
+        "os.open(path, os.O_RDONLY | os.O_CLOEXEC)",
+        (_SWAPPED,),
+    ),
+    Guard(
+        "local-others-of-one-place",
+        "What lies beside a mark is looked up in the directory of the mark.",
+        "sparklog/storage/local/store.py",
+        "os.stat(check_key(other), dir_fd=root)",
+        "os.stat(self._path(other))",
+        (_SWAPPED,),
     ),
     Guard(
         "local-link",

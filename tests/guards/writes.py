@@ -116,7 +116,7 @@ GUARDS: Final = (
         "upload-incarnation",
         "A store that was wiped or swapped is not said to hold an object.",
         "sparklog/log/replicated_upload.py",
-        "        check_incarnation(store, copy.lane.incarnation)\n",
+        "        check_incarnation(store, copy.lane.incarnation, (self._key,))\n",
         "",
         ("tests/log/test_replicated_upload.py::test_a_store_that_was_wiped_or_swapped_holds_nothing",),
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
@@ -116,6 +116,9 @@ class Marked:
         if key == INCARNATION:
             return memoryview(msgspec.json.encode(Incarnation(self.incarnation, "chain")))
         return memoryview(self.inner.get(key))
+
+    def get_beside(self, key: str, others: Collection[str]) -> memoryview:
+        return self.get(key)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)

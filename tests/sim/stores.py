@@ -7,7 +7,7 @@ last, through a `View` that answers at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -127,6 +127,9 @@ class RawView:
 
     def get(self, key: str) -> memoryview:
         return memoryview(self._do("get", key))
+
+    def get_beside(self, key: str, others: Collection[str]) -> memoryview:
+        return self.get(key)
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
         body = self.get(key)

@@ -261,8 +261,8 @@ class _Trace:
         self._paths: dict[int, str] = {}
         os_open, os_fsync, os_link, os_mkdir, os_write = os.open, os.fsync, os.link, os.mkdir, os.write
 
-        def traced_open(path: str, *args: int) -> int:
-            fd = os_open(path, *args)
+        def traced_open(path: str, *args: int, dir_fd: int | None = None) -> int:
+            fd = os_open(path, *args, dir_fd=dir_fd)
             self._paths[fd] = path
             return fd
 

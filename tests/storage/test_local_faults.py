@@ -214,6 +214,40 @@ def test_a_disk_that_is_swapped_during_publish_leaves_the_outcome_unknown(store:
         store.get("dir/second")
 
 
+def test_objects_are_beside_each_other_if_one_directory_has_both(store: LocalStore) -> None:
+    store.put_if_absent("mark", b"mark")
+    assert bytes(store.get_beside("mark", ["dir/first"])) == b"mark"
+    with pytest.raises(StoreUnavailable, match="wanted dir/second beside mark"):
+        store.get_beside("mark", ["dir/first", "dir/second"])
+    with pytest.raises(KeyNotFound):
+        store.get_beside("no-mark", ["dir/first"])
+
+
+@pytest.mark.parametrize("call", ["open", "stat"])
+@pytest.mark.parametrize("began_mounted", [True, False])
+def test_a_disk_that_is_swapped_while_two_objects_are_looked_up_is_not_taken_for_one_place(
+    store: LocalStore, root: Path, call: str, began_mounted: bool
+) -> None:
+    """The disk has the mark, the folder below it the object; whichever is seen first, there is no place with both."""
+    disk, below = root.with_name("disk"), root.with_name("below")
+    root.rename(below)
+    LocalStore(str(disk)).put_if_absent("mark", b"mark")
+    now, later = (disk, below) if began_mounted else (below, disk)
+    now.rename(root)
+    real, calls = getattr(os, call), 0
+
+    def swapped(*args: object, **kwargs: object) -> object:
+        nonlocal calls
+        calls += 1
+        if calls == (2 if call == "open" else 1):  # the first one opens the root
+            root.rename(now)
+            later.rename(root)
+        return real(*args, **kwargs)
+
+    with _os(call, swapped), pytest.raises((StoreUnavailable, KeyNotFound)):
+        store.get_beside("mark", ["dir/first"])
+
+
 # M: F-09
 def test_a_temporary_removed_during_publish_ends_as_not_landed(store: LocalStore) -> None:
     link = os.link

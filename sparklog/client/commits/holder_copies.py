@@ -109,22 +109,23 @@ class HolderCopies:
         return msgspec.structs.replace(command, objects=tuple(objects))
 
     def _copy(self, lanes: StoreLanes, copying: _Copying, command: Append, target: ObjectStore) -> None:
+        copied = []
         for number in copying.numbers:
-            self._copy_one(command.objects[number], target)
+            copied.append(self._copy_one(command.objects[number], target))
             copying.done.append(number)
-        check_incarnation(target, copying.lane.incarnation)
+        check_incarnation(target, copying.lane.incarnation, copied)
         with lanes.changed:
             copying.ended = copying.lane.failure is None
             lanes.changed.notify_all()
 
-    def _copy_one(self, named: NewObject, target: ObjectStore) -> None:
-        """Copy from the first holder that can provide the object."""
+    def _copy_one(self, named: NewObject, target: ObjectStore) -> str:
+        """Copy from the first holder that can provide the object. Returns its key."""
         key = data_key(named, self._names[named.topic_id])
         failures = []
         for holder in named.holders:
             try:
                 copy_object(self._stores.get(holder.store), target, key, named)
-                return
+                return key
             except SparklogError as error:
                 failures.append(error)
         raise failures[0]

@@ -92,7 +92,7 @@ class Producer:
     @property
     def producer_id(self) -> int:
         """The id under which the chain knows this producer."""
-        return self._flushes.producer_id
+        return self._flushes.identity.producer_id
 
     def __enter__(self) -> Producer:
         return self
@@ -345,7 +345,7 @@ class Producer:
     def _renew(self, work: Renew) -> None:
         """Begin the next epoch. A try without an answer is sent again as the same command."""
         committer = self._connection.committer
-        submission = self._renewal or committer.begin(AllocateProducer(work.producer_id, work.producer_epoch))
+        submission = self._renewal or committer.begin(work.command)
         self._renewal = None
         try:
             result = committer.submit(submission, work.timeout_ms)

@@ -94,7 +94,7 @@ from sparklog.core.errors import (
     WriteExpired,
 )
 from sparklog.core.losses import unheard_loss
-from sparklog.core.producers import by_producer
+from sparklog.core.producers import by_producer, check_not_landed
 from sparklog.core.records import At, CommandResult, JobRan, ProducerAllocated, Record
 from sparklog.core.state import ClusterState
 from sparklog.core.tables.result_table import COMMAND_ID
@@ -240,6 +240,8 @@ def _check_floor(floor: EntryNumber, submission: Submission) -> None:
 
 
 def _allocate_producer(state: ClusterState, command: AllocateProducer) -> ProducerAllocated:
+    if command.in_doubt and None in (command.producer_id, command.producer_epoch):
+        raise InvalidInput("batches in doubt are those of one producer and epoch: name both")
     if command.producer_id is None:
         return ProducerAllocated(ProducerId(state.next_producer_id), 0)
     producer = state.producers.get(ProducerId(command.producer_id))
@@ -250,4 +252,6 @@ def _allocate_producer(state: ClusterState, command: AllocateProducer) -> Produc
             f"producer {producer.producer_id} is at epoch {producer.producer_epoch}, its next epoch was asked for by "
             f"epoch {command.producer_epoch}: a newer instance is active"
         )
+    for batch in command.in_doubt:
+        check_not_landed(producer, batch)
     return ProducerAllocated(producer.producer_id, producer.producer_epoch + 1)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from enum import Enum, auto
 from typing import Any, Final, Protocol
 
+from sparklog.core.commands import AllocateProducer
 from sparklog.core.errors import SparklogError
 from sparklog.core.types import TopicPartition
 
@@ -74,6 +75,16 @@ class Flush:
         """Whether it has certainly not landed, and no commit of it is under way."""
         return self.numbers is None
 
+    @property
+    def may_land(self) -> bool:
+        """Whether its last commit may or may not have landed, or may land later."""
+        return self.in_doubt and not self.is_written
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody is at work on it."""
+        return self.stage in (Stage.ROUTED, Stage.UPLOADED)
+
     def shares(self, other: Flush) -> bool:
         """Whether both have records of one partition, or may have."""
         return self.parts is None or other.parts is None or not self.parts.keys().isdisjoint(other.parts)
@@ -130,10 +141,9 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Renew:
-    """Ask for the next epoch of this producer, which is at `producer_epoch`; for a new producer if both are None."""
+    """Ask for the producer's next epoch, or for a new producer."""
 
-    producer_id: int | None
-    producer_epoch: int | None
+    command: AllocateProducer
     timeout_ms: int = ATTEMPT_MS
 
 

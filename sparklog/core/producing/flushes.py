@@ -13,6 +13,10 @@ has landed, the chain finds the repeat.
 A partition that can't be written to for now does not hold up the others: its records are parked. Of each partition only
 the first parked flush is tried, and those behind it are joined, so that few commits follow once it is written.
 
+A commit in doubt whose partition can't be written to for now may still land once it can. It would hold up the records
+behind it for as long. So the producer asks for its next epoch, on condition that this commit has not landed: that shuts
+it out, and it is open again. If it has landed, the epoch is refused, and the chain finds the repeat.
+
 If a flush fails for good and may have landed, nobody knows the next sequence. Then the producer begins its next epoch,
 which also shuts out what may still be under way.
 """
@@ -20,9 +24,9 @@ which also shuts out what may still be under way.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from enum import Enum, auto
 from typing import Final
 
+from sparklog.core.commands import BatchInDoubt
 from sparklog.core.errors import (
     AccessRefused,
     FencedLeaderEpoch,
@@ -44,6 +48,7 @@ from sparklog.core.errors import (
 )
 from sparklog.core.producers import sequence_after
 from sparklog.core.producing.flush import ATTEMPT_MS, Commit, Failed, Flush, Renew, Rows, Stage, Upload, Work
+from sparklog.core.producing.identity import Identity, Renewal
 from sparklog.core.producing.settings import ProducerSettings
 from sparklog.core.readable import counted, duration
 from sparklog.core.replication.append import Acks
@@ -56,38 +61,28 @@ FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 100, 1_000  # between attempts, as Kafka's re
 
 # Some partitions can't be written to for now: the others need not wait for them.
 _OF_PARTITIONS = (NoReplicaOnline, NotEnoughReplicas, NotLeaderOrFollower, FencedLeaderEpoch)
+# Some stores, so some partitions, may be the reason.
+_OF_STORES = (*_OF_PARTITIONS, StaleBrokerEpoch)
 # The commit was refused for a reason that no other upload would change.
 _ABOUT_THE_COMMIT = (TryAgain, OutOfOrderSequence, UnknownProducerId)
 # One topic or partition may be the reason, and the others may be in order.
 _OF_SOME = (*_OF_PARTITIONS, InvalidInput, NotFound, AccessRefused)
 
 
-class Renewal(Enum):
-    """Which identity the producer needs before it can go on."""
-
-    NONE = auto()
-    EPOCH = auto()  # its next epoch
-    ID = auto()  # a new one: the chain does not know it any more
-    UNDER_WAY = auto()
-
-
 class Flushes:
     """The flushes that are not settled yet, in order. Not thread-safe. Times are those of a monotonic clock.
 
-    `fatal`: why this producer can't write any more.
+    `identity`: under which it writes. `fatal`: why this producer can't write any more.
     """
 
     def __init__(self, settings: ProducerSettings, producer_id: int, producer_epoch: int) -> None:
-        self.producer_id = producer_id
-        self.producer_epoch = producer_epoch
+        self.identity = Identity(producer_id, producer_epoch)
         self.fatal: SparklogError | None = None
         self.last_order = 0  # of the flush that was taken last
         self._settings = settings
         self._all: list[Flush] = []
         self._failed: list[Failed] = []
         self._written: dict[TopicPartition, int] = {}  # records of this epoch
-        self._renewal = self._asked = Renewal.NONE
-        self._renew_not_before_ms = 0
 
     # ---- questions ------------------------------------------------------------------------------
 
@@ -103,7 +98,7 @@ class Flushes:
 
     def due_ms(self, now_ms: int) -> int | None:
         """When `next` or `failures` may have something new, even if nobody replies before. None: not at all."""
-        times = [self._renew_not_before_ms]
+        times = [self.identity.not_before_ms]
         for flush in self._idle():
             times += [flush.not_before_ms, self._deadline_ms(flush)]
         return min((time for time in times if time > now_ms), default=None)
@@ -138,11 +133,10 @@ class Flushes:
         if self.fatal is not None:
             return None
         if self._may_renew(now_ms):
-            self._asked, self._renewal = self._renewal, Renewal.UNDER_WAY
-            new_id = self._asked is Renewal.ID
-            return Renew(None, None) if new_id else Renew(self.producer_id, self.producer_epoch)
+            return Renew(self.identity.ask(self._batches_in_doubt()))
         for flush in self._in_turn():
-            if flush.not_before_ms > now_ms:
+            # Once the next epoch was asked for, a commit of this one may find itself fenced.
+            if flush.not_before_ms > now_ms or (self.identity.asked is not Renewal.NONE and not flush.is_open):
                 continue
             if flush.stage is Stage.UPLOADED and self._may_commit(flush):
                 flush.stage = Stage.COMMITTING
@@ -150,7 +144,7 @@ class Flushes:
                 if flush.numbers is None:
                     flush.numbers = self._numbers(flush)
                 timeout_ms = min(self._left_ms(flush, now_ms), flush.attempt_ms)
-                return Commit(flush, self.producer_id, self.producer_epoch, flush.numbers, timeout_ms)
+                return Commit(flush, *self.identity.current, flush.numbers, timeout_ms)
             if flush.stage is Stage.ROUTED and not (flush.parked and any(self._earlier(flush))):
                 flush.stage = Stage.UPLOADING
                 is_known = flush.parked or flush.attempt_ms < ATTEMPT_MS
@@ -186,10 +180,10 @@ class Flushes:
             case InvalidProducerEpoch():
                 self.fatal = error
             case WriteLost():
-                self._renew(Renewal.EPOCH)
+                self.identity.need(Renewal.EPOCH)
                 self._fail(flush, error)
             case UnknownProducerId():
-                self._renew(Renewal.ID)
+                self.identity.need(Renewal.ID)
                 if not flush.is_open:
                     self._fail(flush, error)
             case OutOfOrderSequence():
@@ -199,16 +193,22 @@ class Flushes:
         self._make_way()
 
     def renewed(self, producer_id: int, producer_epoch: int) -> None:
-        """The producer has a new epoch, or a new id: sequences begin at 0."""
-        self.producer_id, self.producer_epoch = producer_id, producer_epoch
-        self._renewal = Renewal.NONE
+        """The producer has a new epoch, or a new id: sequences begin at 0. What was in doubt has not landed."""
+        self.identity.begin(producer_id, producer_epoch)
         self._written.clear()
+        for flush in self._in_doubt():
+            flush.in_doubt, flush.numbers, flush.patient = False, None, False
+            if isinstance(flush.error, _OF_STORES):  # an upload finds out which of its partitions it is
+                flush.stage, flush.attempt_ms, flush.not_before_ms = Stage.ROUTED, SHORT_ATTEMPT_MS, 0
+        self._make_way()
 
     def not_renewed(self, error: SparklogError, now_ms: int) -> None:
         """The producer got no new epoch."""
-        self._renewal = Renewal.ID if isinstance(error, UnknownProducerId) else self._asked
-        self._renew_not_before_ms = now_ms + FIRST_PAUSE_MS
-        if not (error.retriable or isinstance(error, UnknownProducerId | OutcomeUnknown)):
+        self.identity.refused(error, now_ms)
+        if isinstance(error, OutOfOrderSequence):  # a commit in doubt has landed: sent again, each says whether it has
+            for flush in self._in_doubt():
+                flush.stage, flush.error, flush.not_before_ms = Stage.UPLOADED, error, now_ms
+        elif not (error.retriable or isinstance(error, UnknownProducerId | OutcomeUnknown)):
             self.fatal = error
 
     def failures(self, now_ms: int) -> Sequence[Failed]:
@@ -247,7 +247,7 @@ class Flushes:
             return False
         if not flush.is_open:
             return True
-        return self._renewal is Renewal.NONE and all(
+        return self.identity.needed is Renewal.NONE and all(
             other.stage is Stage.COMMITTING
             and not (other.in_doubt or other.is_written)
             and flush.order - other.order < self._settings.max_in_flight
@@ -269,7 +269,7 @@ class Flushes:
         if not flush.alone:
             flush.patient = True
             return
-        self._renew(Renewal.EPOCH)
+        self.identity.need(Renewal.EPOCH)
         if not flush.is_open:
             error = OutcomeUnknown(f"a commit got no answer, and could not be found later: {error.message}")
         self._fail(flush, error)
@@ -306,21 +306,17 @@ class Flushes:
         flush.tries += 1
 
     def _make_way(self) -> None:
-        """Park what is behind parked records, so that the other partitions go on.
-
-        A commit in doubt can't have landed if an earlier flush of one of its partitions is open: the chain takes no
-        gap. It would wait for that one. The next epoch, which begins before anything else is committed, keeps it from
-        landing later: then it is open as well.
-        """
+        """Park what is behind parked records, so that the other partitions go on."""
         for flush in self._idle():
-            if flush.in_doubt and not flush.is_written and self._is_shut_out(flush):
-                flush.in_doubt, flush.numbers, flush.patient = False, None, False
-                self._renew(Renewal.EPOCH)
+            if flush.may_land and self._may_stay_so(flush):
+                self.identity.need(Renewal.EPOCH)
             self._set_aside(flush)
 
-    def _is_shut_out(self, flush: Flush) -> bool:
-        renews = self._renewal is not Renewal.NONE
-        return any(other.is_open and (other.parked or renews) for other in self._earlier(flush))
+    def _may_stay_so(self, flush: Flush) -> bool:
+        """Whether a commit in doubt can't be settled for now: the chain refused it, or would refuse it for a gap."""
+        return isinstance(flush.error, _OF_STORES) or any(
+            other.is_open and other.parked for other in self._earlier(flush)
+        )
 
     def _set_aside(self, flush: Flush) -> None:
         """Park the records that are behind parked ones of the same partition, and join them if nobody is at work there.
@@ -357,28 +353,36 @@ class Flushes:
             self._count_written(flush)
             landed = Landed.YES
         elif flush.in_doubt:
-            self._renew(Renewal.EPOCH)
+            self.identity.need(Renewal.EPOCH)
             landed = Landed.UNKNOWN
         self._all.remove(flush)
         self._failed.append(Failed(flush, type(error)(error.message, landed=landed)))
 
-    def _renew(self, wanted: Renewal) -> None:
-        if self._renewal is Renewal.NONE or wanted is Renewal.ID:
-            self._renewal = wanted
-
     def _may_renew(self, now_ms: int) -> bool:
-        """Once no commit is under way or in doubt: the next epoch would refuse it, and nobody could look it up."""
-        return (
-            self._renewal in (Renewal.EPOCH, Renewal.ID)
-            and now_ms >= self._renew_not_before_ms
-            and all(flush.is_open for flush in self._all)
+        """Once no commit is under way: the next epoch would refuse it, and nobody could look it up.
+
+        The next epoch settles those in doubt, a new id does not.
+        """
+        is_next = self.identity.needed is Renewal.EPOCH
+        return self.identity.is_due(now_ms) and all(
+            flush.is_open or (is_next and flush.is_idle and flush.may_land) for flush in self._all
         )
+
+    def _batches_in_doubt(self) -> tuple[BatchInDoubt, ...]:
+        """The first one of each partition: the later ones can't have landed without it."""
+        firsts: dict[TopicPartition, int] = {}
+        for flush in self._in_doubt():
+            firsts = (flush.numbers or {}) | firsts
+        return tuple(BatchInDoubt(key.topic_id, key.partition, first) for key, first in firsts.items())
 
     # ---- inside -------------------------------------------------------------------------------------
 
     def _idle(self) -> list[Flush]:
         """The flushes that nobody is at work on."""
-        return [flush for flush in self._all if flush.stage in (Stage.ROUTED, Stage.UPLOADED)]
+        return [flush for flush in self._all if flush.is_idle]
+
+    def _in_doubt(self) -> list[Flush]:
+        return [flush for flush in self._idle() if flush.may_land]
 
     def _replace(self, flush: Flush, pieces: Sequence[Flush]) -> None:
         at = self._all.index(flush)

@@ -20,7 +20,7 @@ dfs.namenode.file.close.num-committed-allowed=1: without that a close often take
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -94,6 +94,14 @@ class HdfsStore:
         if len(reader) == 0 and self._status(key, deadline).length:
             raise StoreUnavailable(f"wanted to read {self._named(key)}, found that its writer has not closed it")
         return self._read(key, reader, [(0, len(reader))])[0]
+
+    def get_beside(self, key: str, others: Collection[str]) -> memoryview:
+        """The object under `key`. See the port.
+
+        Nothing is mounted over a path of HDFS, and all its namenodes answer for one tree of files, so what was put is
+        beside what is read.
+        """
+        return self.get(key)
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
         """The bytes [start, end) of each range, several read at the same time. See the port."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NoReturn
 
 import msgspec
@@ -35,6 +35,10 @@ class HttpStore:
     def get(self, key: str) -> memoryview:
         """The whole object. Raises KeyNotFound, StoreUnavailable, and the errors of `Coordinators.get`."""
         return memoryview(self._coordinators.get(_path(key)).body)
+
+    def get_beside(self, key: str, others: Collection[str]) -> memoryview:
+        """The object under `key`: this process puts nothing here. See the port."""
+        return self.get(key)
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
         """The bytes [start, end) of each range, with a request for each."""

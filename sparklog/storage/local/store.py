@@ -15,7 +15,7 @@ import os
 import shutil
 import stat
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from urllib.parse import quote, unquote
 
 from sparklog.core.errors import (
@@ -23,6 +23,7 @@ from sparklog.core.errors import (
     InvalidInput,
     KeyNotFound,
     SparklogError,
+    StoreUnavailable,
 )
 from sparklog.storage.folders import first_after
 from sparklog.storage.keys import check_key, check_prefix, is_key_part
@@ -121,6 +122,32 @@ class LocalStore:
         """
         return self._read(key, None)[0]
 
+    def get_beside(self, key: str, others: Collection[str]) -> memoryview:
+        """The object under `key`, if the same directory has `others`. See the port.
+
+        All are looked up from one open descriptor of the root: a path may lead elsewhere at each use. It is held for
+        this call only, because it keeps a disk from being unmounted.
+        """
+        try:
+            root = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError as error:
+            raise self._read_error(key, error) from error
+        try:
+            body = self._read(key, None, root)[0]
+            for other in others:
+                try:
+                    os.stat(check_key(other), dir_fd=root)
+                except ABSENT as error:
+                    raise StoreUnavailable(
+                        f"wanted {other} beside {key} in {self._root}, found it elsewhere: a disk was mounted or "
+                        "unmounted since it was written"
+                    ) from error
+                except OSError as error:
+                    raise self._read_error(other, error) from error
+        finally:
+            os.close(root)
+        return body
+
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
         """The bytes [start, end) of each range: slices of one map, or copies (see `get`). See the port."""
         for start, end in ranges:
@@ -211,10 +238,11 @@ class LocalStore:
 
     # ---- reading --------------------------------------------------------------------------------
 
-    def _read(self, key: str, ranges: Sequence[tuple[int, int]] | None) -> list[memoryview]:
+    def _read(self, key: str, ranges: Sequence[tuple[int, int]] | None, root: int | None = None) -> list[memoryview]:
+        """The ranges, or all, of an object: of the directory that is open as `root`, else of the one at the path."""
         path = self._path(key)
         try:
-            fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            fd = os.open(path if root is None else key, os.O_RDONLY | os.O_CLOEXEC, dir_fd=root)
         except OSError as error:
             raise self._read_error(key, error) from error
         try:

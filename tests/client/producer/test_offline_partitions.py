@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import random
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
 
+from sparklog.client.cluster import Cluster
 from sparklog.client.producer import sending
 from sparklog.client.producer.record_future import RecordFuture
-from sparklog.core.errors import OutcomeUnknown
+from sparklog.core.errors import OutcomeUnknown, SparklogError
 from sparklog.core.records import CommandResult
 from tests.client.producer.test_producer import LONG_MS, WAIT_S, entries, sent
 from tests.client.replicated_cluster import come_back, in_memory
+
+AT_ONCE_S = 20.0  # of a delivery_timeout_ms of two minutes
 
 
 def test_an_offline_partition_does_not_hold_up_the_others() -> None:  # M: P-09
@@ -58,22 +65,69 @@ def test_records_without_a_key_go_where_there_is_a_leader() -> None:
         assert sent(cluster, "t") == {1: ["0", "1", "2", "3"]}
 
 
-class LossyCommits:
-    """Commits that lose commands and replies at random."""
+class FlickeringStore:
+    """Store a, which comes and goes."""
 
-    def __init__(self, dice: random.Random, monkeypatch: pytest.MonkeyPatch) -> None:
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self._lock = threading.Lock()
+        self.is_online, self._stays = True, False
+
+    def switch(self, *, online: bool, stays: bool = False) -> None:
+        with self._lock:
+            if self._stays:  # a commit may still be under way, and lose the store
+                return
+            self._stays = stays
+            if online and not self.is_online:
+                come_back(self._cluster, "a")
+            elif self.is_online and not online:
+                self._cluster.fence_store("a")
+            self.is_online = online
+
+
+class LossyCommits:
+    """Commits that lose commands and replies at random, and now and then store a with them.
+
+    A command that got lost may arrive later.
+    """
+
+    def __init__(self, dice: random.Random, monkeypatch: pytest.MonkeyPatch, store: FlickeringStore) -> None:
         self._dice = dice
         self._commit = sending.commit_append
+        self._store = store
+        self._strays: list[Callable[[], CommandResult]] = []
         monkeypatch.setattr(sending, "commit_append", self)
 
     def __call__(self, *arguments: Any, **more: Any) -> CommandResult:
+        if self._dice.random() < 0.1:
+            self.a_stray_arrives()
         fate = self._dice.random()
+        commit = partial(self._commit, *arguments, **more)
         if fate < 0.1:
-            raise OutcomeUnknown("the command got lost")
-        result = self._commit(*arguments, **more)
+            self._strays.append(commit)
+            raise self._unknown("the command got lost")
+        result = commit()
         if fate < 0.2:
-            raise OutcomeUnknown("the reply got lost")
+            raise self._unknown("the reply got lost")
         return result
+
+    def a_stray_arrives(self) -> bool:
+        if not self._strays:
+            return False
+        with suppress(SparklogError):
+            self._strays.pop()()
+        return True
+
+    def _unknown(self, why: str) -> OutcomeUnknown:
+        if self._dice.random() < 0.7:
+            self._store.switch(online=False)
+        return OutcomeUnknown(why)
+
+
+def await_written(futures: list[RecordFuture]) -> None:
+    """They wait for no partition without a leader."""
+    for future in futures:
+        assert future.result(AT_ONCE_S).offset is not None
 
 
 def history(seed: int, acks: str | int, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,22 +135,21 @@ def history(seed: int, acks: str | int, monkeypatch: pytest.MonkeyPatch) -> None
     dice = random.Random(seed)
     with in_memory("ab") as cluster:
         cluster.create_topic("t", assignment=["a", "b", "a"])
-        online = True
-        with monkeypatch.context() as patch, cluster.producer(acks=acks, linger_ms=0) as producer:
-            LossyCommits(dice, patch)
+        store = FlickeringStore(cluster)
+        with monkeypatch.context() as patch, cluster.producer(acks=acks, linger_ms=dice.choice((0, 10))) as producer:
+            commits = LossyCommits(dice, patch, store)
             futures: list[RecordFuture] = []
             for n in range(90):
                 futures.append(producer.send("t", f"{n:04d}", partition=n % 3))
-                if dice.random() < 0.08:
-                    if online:
-                        cluster.fence_store("a")
-                    else:
-                        come_back(cluster, "a")
-                    online = not online
-                elif n % 3 == 1 and dice.random() < 0.3 and acks == 1:
-                    assert futures[-1].result(WAIT_S).partition == 1, "it waits for no other partition"
-            if not online:
-                come_back(cluster, "a")
+                if n % 3 == 2 and dice.random() < 0.6:  # what is sent next is another flush
+                    await_written(futures[1::3])
+                if dice.random() < (0.04 if store.is_online else 0.2):
+                    store.switch(online=not store.is_online)
+            await_written(futures[1::3])
+            patch.undo()
+            store.switch(online=True, stays=True)
+        while commits.a_stray_arrives():
+            pass
         assert [future.exception(0) for future in futures] == [None] * len(futures)
         assert sent(cluster, "t") == {p: [f"{n:04d}" for n in range(p, 90, 3)] for p in range(3)}
         offsets = {p: iter(range(30)) for p in range(3)}

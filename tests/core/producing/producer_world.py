@@ -18,7 +18,9 @@ from sparklog.core.errors import (
     Landed,
     NoReplicaOnline,
     OutcomeUnknown,
+    OutOfOrderSequence,
     SparklogError,
+    StaleBrokerEpoch,
     StoreUnavailable,
 )
 from sparklog.core.producers import span_of
@@ -71,7 +73,9 @@ class ProducerWorld:
         self.offline: set[TopicPartition] = set()
         self.commits = self.repeats = self.renewals = 0
         self.doubtful: set[tuple[TopicPartition, str]] = set()  # what some commit was in doubt of
-        self.most_at_once = self.most_joined = self.settled_around = 0
+        self.most_at_once = self.most_joined = 0
+        self.settled_around_doubt = False  # whether what was next in the partition that stayed offline was in doubt
+        self.shut_out = self.not_shut_out = 0  # epochs that began, or did not, with commits in doubt
 
     # ---- steps ----------------------------------------------------------------------------------
 
@@ -88,9 +92,8 @@ class ProducerWorld:
         if dice.random() < self.trouble / 20:
             key = place(dice.randrange(PARTITIONS))
             self.offline ^= {key}
-        if self.strays and dice.random() < 0.15:
-            with suppress(SparklogError):  # nobody hears of it
-                self.arrive(self.strays.pop(dice.randrange(len(self.strays))))
+        if dice.random() < 0.15:
+            self.hear_a_stray()
         if self.unrouted and dice.random() < 0.5:
             self.route(dice.randrange(len(self.unrouted)))
         if self.flushes.has_slot and dice.random() < 0.5:
@@ -106,20 +109,28 @@ class ProducerWorld:
             self.reply(self.under_way.pop(dice.randrange(len(self.under_way))))
         self.hear()
 
+    def hear_a_stray(self) -> None:
+        """A command that got lost arrives; nobody hears what came of it."""
+        if self.strays:
+            with suppress(SparklogError):
+                self.arrive(self.strays.pop(self.dice.randrange(len(self.strays))))
+
     def settle(self) -> None:
-        """Nothing goes wrong any more: everything is settled before long."""
+        """Nothing goes wrong any more: everything is settled before long. Whatever got lost arrives too late."""
         self.calm(set())
         assert self.flushes.is_settled(self.flushes.last_order)
+        while self.strays:
+            self.hear_a_stray()
 
-    def settle_around(self, offline: TopicPartition) -> None:
-        """Only this partition stays offline: what was sent to the others is written well before its time is over.
+    def settle_around(self) -> None:
+        """Only one partition stays offline: what was sent to the others is written well before its time is over.
 
-        That is not promised if the next records of this partition are in doubt: they may land once there is a leader.
+        It is one whose next records are in doubt, if there is such a one.
         """
-        open_ = [(offline, label) for label, parts in self.sent.items() if offline in parts]
-        if next((each for each in open_ if each not in self.starts | self.told), None) in self.doubtful:
-            return
-        self.settled_around += 1
+        places = [place(p) for p in range(PARTITIONS)]
+        in_doubt = [key for key in places if self.next_of(key) in self.doubtful]
+        self.settled_around_doubt = bool(in_doubt)
+        offline = self.dice.choice(in_doubt or places)
         begun_ms = self.now_ms
         sent = self.send(dict.fromkeys(range(PARTITIONS), 1))
         self.calm({offline})
@@ -128,6 +139,11 @@ class ProducerWorld:
                 told = self.told.get((key, label))
                 assert isinstance(told, int), f"{key} was held up: {told!r}"
         assert self.now_ms - begun_ms <= self.settings.delivery_timeout_ms // 2, "held up"
+
+    def next_of(self, key: TopicPartition) -> tuple[TopicPartition, str] | None:
+        """The first records of the partition that are neither there nor given up."""
+        sent = ((key, label) for label, parts in self.sent.items() if key in parts)
+        return next((each for each in sent if each not in self.starts | self.told), None)
 
     def calm(self, offline: set[TopicPartition]) -> None:
         """Nothing goes wrong, but for these partitions, until all records of the others are settled."""
@@ -139,6 +155,8 @@ class ProducerWorld:
             if work is not None:
                 self.under_way.append(work)
             elif self.under_way:
+                if self.dice.random() < 0.1:
+                    self.hear_a_stray()
                 self.reply(self.under_way.pop(0))
             else:
                 due_ms = self.flushes.due_ms(self.now_ms)
@@ -204,6 +222,7 @@ class ProducerWorld:
         if fate < self.trouble / 3:
             self.strays.append(submission)
             self.doubtful |= sent_in(flush)
+            self.lose_a_leader(flush)
             self.flushes.refused(flush, OutcomeUnknown("no answer"), self.now_ms)
         elif fate < self.trouble / 2 and not flush.in_doubt:
             self.flushes.refused(flush, StoreUnavailable("not sent"), self.now_ms)
@@ -214,6 +233,7 @@ class ProducerWorld:
                 self.flushes.refused(flush, error, self.now_ms)
                 return
             if self.dice.random() < self.trouble / 2:
+                self.lose_a_leader(flush)
                 self.flushes.refused(flush, OutcomeUnknown("the reply is lost"), self.now_ms)
                 return
             for key, label, start in parts_at(flush, result):
@@ -222,8 +242,13 @@ class ProducerWorld:
             self.most_joined = max(self.most_joined, len(flush.joined))
             self.flushes.written(flush)
 
+    def lose_a_leader(self, flush: Flush) -> None:
+        """Now and then a partition of a commit in doubt loses its leader."""
+        if self.dice.random() < 0.4:
+            self.offline.add(self.dice.choice(sorted(flush.parts or {})))
+
     def reply_to_renewal(self, work: Renew) -> None:
-        submission = self.renewal or self.chain.begin(AllocateProducer(work.producer_id, work.producer_epoch))
+        submission = self.renewal or self.chain.begin(work.command)
         self.renewal = submission
         lost = self.dice.random()
         if lost < self.trouble / 2:
@@ -233,6 +258,7 @@ class ProducerWorld:
             result = self.chain.submit_again(submission)
         except SparklogError as error:
             self.renewal = None
+            self.not_shut_out += isinstance(error, OutOfOrderSequence)
             self.flushes.not_renewed(error, self.now_ms)
             return
         if lost < self.trouble:
@@ -240,6 +266,7 @@ class ProducerWorld:
             return
         self.renewal = None
         self.renewals += 1
+        self.shut_out += bool(work.command.in_doubt)
         assert result.producer_id is not None
         assert result.producer_epoch is not None
         self.flushes.renewed(result.producer_id, result.producer_epoch)
@@ -262,7 +289,8 @@ class ProducerWorld:
         """A command reaches the chain."""
         sent = sent_in(self.flush_of[submission.command_id])
         if any(key in self.offline for key, label in sent - self.starts.keys()):
-            raise NoReplicaOnline("offline", landed=Landed.UNKNOWN if submission.in_doubt else Landed.NO)
+            kind = self.dice.choice((NoReplicaOnline, StaleBrokerEpoch))  # what was uploaded before names its old store
+            raise kind("offline", landed=Landed.UNKNOWN if submission.in_doubt else Landed.NO)
         before = self.chain.state.n
         result = self.chain.submit_again(submission)
         if self.chain.state.n == before:

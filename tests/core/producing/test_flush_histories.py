@@ -7,15 +7,14 @@ import pytest
 from sparklog.core.commands import AllocateProducer
 from sparklog.core.errors import InvalidProducerEpoch
 from sparklog.core.replication.append import Acks
-from tests.core.decided_log import place
-from tests.core.producing.producer_world import PARTITIONS, ProducerWorld, labels, with_acks
+from tests.core.producing.producer_world import ProducerWorld, labels, with_acks
 
 SEEDS = 25
 
 
 @pytest.mark.parametrize("acks", [Acks.ALL, Acks.LEADER])
 def test_records_are_there_in_order_and_once_whatever_gets_lost(acks: Acks) -> None:  # M: I-01 I-06
-    commits = repeats = renewals = most = joined = around = 0
+    commits = repeats = renewals = most = joined = around_doubt = shut_out = not_shut_out = 0
     for seed in range(SEEDS):
         world = history(seed, acks)
         commits += world.commits
@@ -23,13 +22,17 @@ def test_records_are_there_in_order_and_once_whatever_gets_lost(acks: Acks) -> N
         renewals += world.renewals
         most = max(most, world.most_at_once)
         joined += world.most_joined > 1
-        around += world.settled_around
+        around_doubt += world.settled_around_doubt
+        shut_out += world.shut_out
+        not_shut_out += world.not_shut_out
     assert commits > 10 * SEEDS
     assert repeats > SEEDS, "commits that had landed were sent again"
     assert renewals > 4, "some were given up in doubt"
     assert most >= 5
     assert joined > SEEDS // 2, "what waited for a leader was joined"
-    assert around > SEEDS // 2, "the others went on while a partition was offline"
+    assert around_doubt > SEEDS // 6, "the others went on though what came next in one was in doubt"
+    assert shut_out > SEEDS // 2, "commits in doubt were shut out"
+    assert not_shut_out > 1, "commits in doubt had landed when the next epoch was asked for"
 
 
 @pytest.mark.campaign
@@ -43,7 +46,7 @@ def test_a_fenced_producer_writes_nothing_more() -> None:
     for seed in range(10):
         world = ProducerWorld(seed)
         world.run(60)
-        world.chain.submit(AllocateProducer(world.flushes.producer_id))
+        world.chain.submit(AllocateProducer(world.flushes.identity.producer_id))
         there = {key: list(landed) for key, landed in world.log.items()}
         world.run(60)
         world.send()
@@ -57,7 +60,7 @@ def history(seed: int, acks: Acks) -> ProducerWorld:
     world = ProducerWorld(seed, settings=with_acks(acks))
     try:
         world.run(150)
-        world.settle_around(place(seed % PARTITIONS))
+        world.settle_around()
         world.settle()
         world.check()
         last = world.send()

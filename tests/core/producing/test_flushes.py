@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from sparklog.core.commands import AllocateProducer
 from sparklog.core.errors import (
     InvalidProducerEpoch,
     InvalidRecord,
@@ -152,7 +153,7 @@ def test_a_flush_that_fails_in_doubt_ends_the_epoch_once_no_commit_is_under_way(
     assert of.next(0) is None, "a commit is under way"
     of.refused(second.flush, OutOfOrderSequence("a gap"), 0)
     renew = of.next(0)
-    assert renew == Renew(7, 0)
+    assert renew == Renew(AllocateProducer(7, 0))
     assert of.next(0) is None, "nothing is committed meanwhile"
     of.renewed(7, 1)
     again = commit(of)
@@ -170,7 +171,7 @@ def test_a_commit_in_doubt_behind_one_that_failed_is_never_numbered_anew() -> No
     of.refused(again.flush, OutOfOrderSequence("a gap"), FIRST_PAUSE_MS)
     ((_, error),) = failed(of, FIRST_PAUSE_MS)
     assert isinstance(error, OutcomeUnknown)
-    assert of.next(FIRST_PAUSE_MS) == Renew(7, 0)
+    assert of.next(FIRST_PAUSE_MS) == Renew(AllocateProducer(7, 0))
 
 
 def test_the_refusal_of_a_commit_whose_predecessor_landed_meanwhile_is_no_proof() -> None:
@@ -181,7 +182,7 @@ def test_the_refusal_of_a_commit_whose_predecessor_landed_meanwhile_is_no_proof(
     assert commit(of).first_sequences == {place(): 3}
     of.refused(second.flush, OutOfOrderSequence("never"), 0)
     assert isinstance(failed(of)[0][1], OutOfOrderSequence)
-    assert of.next(0) == Renew(7, 0)
+    assert of.next(0) == Renew(AllocateProducer(7, 0))
 
 
 def test_what_is_written_but_not_on_all_replicas_is_asked_for_again_and_keeps_its_sequences() -> None:
@@ -213,7 +214,7 @@ def test_a_newer_instance_ends_it() -> None:
 def test_a_renewal_that_finds_a_newer_instance_ends_it() -> None:
     of = flushes()
     of.refused(committing(of).flush, WriteLost("gone"), 0)
-    assert of.next(0) == Renew(7, 0)
+    assert of.next(0) == Renew(AllocateProducer(7, 0))
     of.not_renewed(InvalidProducerEpoch("fenced"), 0)
     assert isinstance(of.fatal, InvalidProducerEpoch)
 
@@ -222,18 +223,18 @@ def test_a_renewal_without_an_answer_is_asked_for_again() -> None:
     of = flushes()
     of.refused(committing(of).flush, WriteLost("gone"), 0)
     assert isinstance(failed(of)[0][1], WriteLost)
-    assert of.next(0) == Renew(7, 0)
+    assert of.next(0) == Renew(AllocateProducer(7, 0))
     of.not_renewed(unknown(), 0)
     assert of.next(0) is None
     assert of.due_ms(0) == FIRST_PAUSE_MS
-    assert of.next(FIRST_PAUSE_MS) == Renew(7, 0)
+    assert of.next(FIRST_PAUSE_MS) == Renew(AllocateProducer(7, 0))
 
 
 def test_a_producer_that_the_chain_forgot_gets_a_new_id_and_sends_again() -> None:
     of = flushes()
     sent = committing(of)
     of.refused(sent.flush, UnknownProducerId("expired"), 0)
-    assert of.next(0) == Renew(None, None)
+    assert of.next(0) == Renew(AllocateProducer())
     of.renewed(8, 0)
     again = commit(of)
     assert (again.flush, again.producer_id, again.first_sequences) == (sent.flush, 8, {place(): 0})

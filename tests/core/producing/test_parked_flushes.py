@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from sparklog.core.errors import InvalidRecord, NoReplicaOnline, OutOfOrderSequence
+from sparklog.core.commands import AllocateProducer, BatchInDoubt
+from sparklog.core.errors import (
+    InvalidRecord,
+    Landed,
+    NoReplicaOnline,
+    OutOfOrderSequence,
+    StaleBrokerEpoch,
+    UnknownProducerId,
+)
 from sparklog.core.producing.flush import ATTEMPT_MS, Commit, Flush, Renew, Upload
 from sparklog.core.producing.flushes import FIRST_PAUSE_MS, LOOK_MS, MOST_JOINED, SHORT_ATTEMPT_MS, Flushes
-from tests.core.decided_log import place
+from sparklog.core.types import PartitionIndex
+from tests.core.decided_log import TOPIC, place
 from tests.core.producing.driven_flushes import (
     TIMEOUT_MS,
     NoRows,
@@ -86,15 +95,88 @@ def test_a_commit_in_doubt_behind_parked_records_is_shut_out_by_the_next_epoch_a
     half = commit(of)
     of.refused(second.flush, unknown(), 0)
     of.refused(third.flush, unknown(), 0)
-    of.uploaded(upload_of(of, {0}))
     assert of.next(0) is None, "a commit is under way"
     of.written(half.flush)
-    assert of.next(0) == Renew(7, 0)
+    assert of.next(0) == Renew(AllocateProducer(7, 0, in_doubt(1, 1)))
     assert of.next(0) is None, "nothing is committed before the next epoch"
     of.renewed(7, 1)
+    of.uploaded(upload_of(of, {0}))
     commits = [commit(of, FIRST_PAUSE_MS), commit(of, FIRST_PAUSE_MS)]
     assert [dict(each.first_sequences) for each in commits] == [{place(0): 0}, {place(0): 1}]
     assert {each.producer_epoch for each in commits} == {1}
+
+
+def doubtful(of: Flushes) -> Flush:
+    """A commit to partitions 0 and 1 that got no answer, and is refused since 1 lost its store: it may land later."""
+    sent = committing(of, 0, 1)
+    of.refused(sent.flush, unknown(), 0)
+    again = commit(of, FIRST_PAUSE_MS)
+    assert again.first_sequences == sent.first_sequences
+    of.refused(again.flush, StaleBrokerEpoch("a is fenced", landed=Landed.UNKNOWN), FIRST_PAUSE_MS)
+    return sent.flush
+
+
+def test_a_commit_in_doubt_whose_partition_loses_its_leader_is_shut_out_by_the_next_epoch_and_parked() -> None:
+    of = flushes()
+    of.written(committing(of, 0, 1, records=3).flush)
+    sent = doubtful(of)
+    later = take(of, 0, 2)
+    assert of.next(FIRST_PAUSE_MS) == Renew(AllocateProducer(7, 0, in_doubt(3, 3)))
+    of.uploaded(upload_of(of, {0, 2}, FIRST_PAUSE_MS))
+    assert of.next(TIMEOUT_MS - 1) is None, "nothing is committed before the next epoch"
+    of.renewed(7, 1)
+    look = of.next(FIRST_PAUSE_MS)
+    assert look == Upload(sent, LOOK_MS)
+    of.refused(sent, NoReplicaOnline("1 is offline"), FIRST_PAUSE_MS)
+    free = upload_of(of, {0}, FIRST_PAUSE_MS)
+    of.refused(upload_of(of, {1}, FIRST_PAUSE_MS), NoReplicaOnline("1 is offline"), FIRST_PAUSE_MS)
+    of.uploaded(free)
+    commits = [commit(of, FIRST_PAUSE_MS), commit(of, FIRST_PAUSE_MS)]
+    assert [dict(each.first_sequences) for each in commits] == [{place(0): 0}, {place(0): 1, place(2): 0}]
+    assert {each.producer_epoch for each in commits} == {1}
+    for each in commits:
+        of.written(each.flush)
+    assert commits[1].flush is later
+    assert upload_and_commit(of, TIMEOUT_MS - 1).first_sequences == {place(1): 0}
+
+
+def test_a_commit_in_doubt_that_has_landed_keeps_its_epoch_and_is_asked_where_it_is() -> None:
+    of = flushes()
+    doubtful(of)
+    assert of.next(FIRST_PAUSE_MS) == Renew(AllocateProducer(7, 0, in_doubt(0, 0)))
+    of.not_renewed(OutOfOrderSequence("it has landed"), FIRST_PAUSE_MS)
+    again = commit(of, FIRST_PAUSE_MS)
+    assert (again.first_sequences, again.producer_epoch) == ({place(0): 0, place(1): 0}, 0)
+    take(of, 0)
+    of.uploaded(upload_of(of, {0}, FIRST_PAUSE_MS))
+    assert of.next(2 * FIRST_PAUSE_MS) is None, "a commit is under way"
+    of.written(again.flush)
+    assert of.next(2 * FIRST_PAUSE_MS) == Renew(AllocateProducer(7, 0))
+
+
+def test_while_nobody_knows_whether_the_epoch_has_begun_a_commit_in_doubt_is_not_sent_again() -> None:
+    """It would be refused as that of an older instance, and the producer would take itself for fenced."""
+    of = flushes()
+    doubtful(of)
+    renew = of.next(FIRST_PAUSE_MS)
+    of.not_renewed(unknown(), TIMEOUT_MS // 2)
+    assert of.next(TIMEOUT_MS // 2) is None
+    assert of.next(TIMEOUT_MS // 2 + FIRST_PAUSE_MS) == renew
+
+
+def test_a_commit_in_doubt_of_a_producer_that_the_chain_forgot_fails_in_doubt() -> None:
+    of = flushes()
+    sent = doubtful(of)
+    of.next(FIRST_PAUSE_MS)
+    of.not_renewed(UnknownProducerId("forgotten"), FIRST_PAUSE_MS)
+    of.refused(commit(of, TIMEOUT_MS - 1).flush, UnknownProducerId("forgotten", landed=Landed.UNKNOWN), TIMEOUT_MS - 1)
+    assert [(flush, error.landed) for flush, error in failed(of)] == [(sent, Landed.UNKNOWN)]
+    assert of.next(TIMEOUT_MS - 1) == Renew(AllocateProducer())
+
+
+def in_doubt(*firsts: int) -> tuple[BatchInDoubt, ...]:
+    """A batch of each partition from 0 on, by its first sequence."""
+    return tuple(BatchInDoubt(TOPIC, PartitionIndex(partition), first) for partition, first in enumerate(firsts))
 
 
 def test_what_is_parked_together_is_one_commit_unless_somebody_is_at_work_on_it() -> None:

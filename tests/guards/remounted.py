@@ -1,0 +1,48 @@
+"""Guards of what a process may say that a store holds: what lies below a disk that is back by now does not count."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.guards.guard import Guard
+
+_BELOW: Final = ("tests/maintenance/test_remounted_stores.py::test_what_lies_below_a_disk_that_is_back_does_not_count",)
+
+GUARDS: Final = (
+    Guard(
+        "upload-below-mount",
+        "An object that was uploaded below a disk that is back by the last look is not on that disk.",
+        "sparklog/log/replicated_upload.py",
+        "check_incarnation(store, copy.lane.incarnation, (self._key,))",
+        "check_incarnation(store, copy.lane.incarnation)",
+        _BELOW,
+        "names-append or names-roll",
+    ),
+    Guard(
+        "copy-below-mount",
+        "An object that was copied below a disk that is back by the last look is not reported.",
+        "sparklog/log/object_copy.py",
+        "    objects = () if fetched.source is None else (data_key(wanted.object, wanted.topic),)",
+        "    objects = ()",
+        _BELOW,
+        "names-agent or names-replication",
+    ),
+    Guard(
+        "holder-below-mount",
+        "What was copied for a commit below a disk that is back by the last look is not on that disk.",
+        "sparklog/client/commits/holder_copies.py",
+        "check_incarnation(target, copying.lane.incarnation, copied)",
+        "check_incarnation(target, copying.lane.incarnation)",
+        _BELOW,
+        "names-submitted_again",
+    ),
+    Guard(
+        "index-below-mount",
+        "An index that was put below a disk that is back by now does not mend the object on that disk.",
+        "sparklog/maintenance/recovery_tasks.py",
+        "            check_incarnation(store, order.incarnation, (key,))",
+        "            pass",
+        _BELOW,
+        "names-mended_index",
+    ),
+)
