@@ -6,13 +6,12 @@ have not begun are given up, and then never begin: earlier runs to the same plac
 
 from __future__ import annotations
 
-import hashlib
-
 from sparklog.chain.owner import Owner, encoded, is_mark
 from sparklog.chain.store_copy import put
 from sparklog.client.found_stores import FoundStores
 from sparklog.core.config.storage import StorageSettings
 from sparklog.core.errors import Conflict, SparklogError, StoreUnavailable
+from sparklog.host.dice import new_id
 from sparklog.log.stores import open_metadata
 from sparklog.storage.keys import restore_key
 
@@ -39,14 +38,13 @@ def choose_owner(stores: FoundStores, url: str, *, take_over: bool) -> tuple[Own
     elsewhere = [owner for _, owner in others if owner.cluster != url]
     if elsewhere and not take_over:
         raise begun_elsewhere(stores, elsewhere[-1])
-    given_up = (*marks[-1][1].given_up, marks[-1][1].chain_id) if marks else ()
-    number = stores.restores + 1 + len(given_up)
-    chain_id = hashlib.sha256(f"{stores.chain_id} {number} {url}".encode()).hexdigest()[:32]
-    return Owner(sparklog_owner=chain_id, previous=stores.chain_id, cluster=url, given_up=given_up), others
+    given_up = dict.fromkeys(chain_id for _, owner in marks for chain_id in (*owner.given_up, owner.chain_id))
+    owner = Owner(sparklog_owner=new_id(), previous=stores.chain_id, cluster=url, given_up=tuple(given_up))
+    return owner, others
 
 
 def number_of(stores: FoundStores, owner: Owner) -> int:
-    """The number of the restore that puts this mark."""
+    """The number of the restore that puts this mark: greater than that of any restore that it gives up."""
     return stores.restores + 1 + len(owner.given_up)
 
 
