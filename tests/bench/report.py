@@ -13,6 +13,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 NO_RATIO = "-"
 CLIENTS = "\n## HTTP clients\n"
 PEERS = "\n## Peers\n"
+COPIES = "\n## Copies of the metadata\n"
 MAINTENANCE = "\n## Maintenance\n"
 STREAMS = "\n## Streams\n"
 PYTHON = "\n## Python\n"
@@ -73,6 +74,25 @@ def clients_section(machine: str, lines: Sequence[str]) -> str:
         f"Machine: {machine}",
         "",
         *lines,
+    ]
+    return "\n".join(about) + "\n"
+
+
+def copies_section(machine: str, comparisons: Sequence[Comparison], figures: Sequence[tuple[str, str]]) -> str:
+    """A section of the page: what copies of the metadata chain cost an append, and what a restore from them costs."""
+    about = [
+        COPIES,
+        "Written by `make bench`, and by `make bench ARGS=copies` alone. An append has 10 records and replicas on three "
+        "stores; the metadata is at a fourth place. Seconds are those of one append; S3 is a server on this machine "
+        "behind a proxy that waits before each request. A restore runs in a process of its own, with all three stores, "
+        "of which those chosen for copies have them (`metadata.copies=1`). It includes the probe of the new place. "
+        "Seconds are min / median / max, memory is the most of all runs; on disk requests are calls of the store.",
+        "",
+        f"Machine: {machine}",
+        "",
+        *table_of(comparisons),
+        "",
+        *_figures(figures),
     ]
     return "\n".join(about) + "\n"
 
