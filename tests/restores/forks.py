@@ -9,6 +9,7 @@ The process that forks ends with its stdin, and all that it forked ends with it.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import selectors
@@ -20,7 +21,6 @@ import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
 PROJECT = Path(__file__).parents[2]
@@ -32,7 +32,7 @@ class Forked:
     """One process. `said` is where its output goes."""
 
     forks: Forks
-    pid: int
+    number: int
     said: Path
 
     def kill(self) -> None:
@@ -42,27 +42,27 @@ class Forked:
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal, unless the process has ended."""
-        self.forks.ask(signal=int(number), pid=self.pid)
+        self.forks.ask(signal=int(number), number=self.number)
 
     @property
     def is_alive(self) -> bool:
-        return self.pid not in self.forks.ended
+        return self.number not in self.forks.ended
 
     def wait(self) -> int:
         """The exit code once it has ended, or minus the signal that ended it."""
         with self.forks.changed:
             if not self.forks.changed.wait_for(lambda: not self.is_alive, PATIENCE_S):
-                raise AssertionError(f"process {self.pid} ({self.said.name}) has not ended: {self.said.read_text()}")
-            return self.forks.ended[self.pid]
+                raise AssertionError(f"process {self.said.name} has not ended: {self.said.read_text()}")
+            return self.forks.ended[self.number]
 
 
 class Forks:
     """The process that forks, with this environment beside that of the test."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        self.ended: dict[int, int] = {}
+        self.ended: dict[int, int] = {}  # the exit codes of those that have ended, by their numbers
         self.changed = threading.Condition()
-        self._started: SimpleQueue[int] = SimpleQueue()
+        self._numbers = itertools.count()
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.restores.forks"],
             cwd=PROJECT,
@@ -86,8 +86,10 @@ class Forks:
 
     def start(self, actor: str, *arguments: object, said: Path) -> Forked:
         """Let a function of `actors.py` run in a process of its own."""
-        self.ask(actor=actor, arguments=arguments, said=str(said))
-        return Forked(self, self._started.get(timeout=PATIENCE_S), said)
+        said.touch()
+        forked = Forked(self, next(self._numbers), said)
+        self.ask(actor=actor, arguments=arguments, said=str(said), number=forked.number)
+        return forked
 
     def ask(self, **request: Any) -> None:
         """Send a request."""
@@ -98,12 +100,9 @@ class Forks:
     def _read(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            what, pid, *code = line.split()
-            if what == "started":
-                self._started.put(int(pid))
-                continue
+            number, code = map(int, line.split())
             with self.changed:
-                self.ended[int(pid)] = int(code[0])
+                self.ended[number] = code
                 self.changed.notify_all()
         self._process.stdout.close()
 
@@ -121,7 +120,7 @@ def serve(actors: Mapping[str, Callable[..., int]]) -> None:
     selector = selectors.DefaultSelector()
     selector.register(reads, selectors.EVENT_READ)
     selector.register(0, selectors.EVENT_READ)
-    running: set[int] = set()
+    running: dict[int, int] = {}  # process ids, by number
     rest = b""
     while True:
         for key, _ in selector.select():
@@ -131,25 +130,25 @@ def serve(actors: Mapping[str, Callable[..., int]]) -> None:
                 continue
             got = os.read(0, 1 << 16)
             if not got:
-                for pid in running:
+                for pid in running.values():
                     os.kill(pid, signal.SIGKILL)
                 return
             *lines, rest = (rest + got).split(b"\n")
             for request in map(json.loads, lines):
+                number = request["number"]
                 if "actor" in request:
-                    pid = _fork(actors[request["actor"]], request["arguments"], request["said"])
-                    running.add(pid)
-                    print("started", pid, flush=True)
-                elif request["pid"] in running:
-                    os.kill(request["pid"], request["signal"])
+                    running[number] = _fork(actors[request["actor"]], request["arguments"], request["said"])
+                elif number in running:
+                    os.kill(running[number], request["signal"])
 
 
-def _reap(running: set[int]) -> None:
-    for pid in list(running):
+def _reap(running: dict[int, int]) -> None:
+    """Print the numbers of those that have ended, with their exit codes."""
+    for number, pid in list(running.items()):
         done, status = os.waitpid(pid, os.WNOHANG)
         if done:
-            running.remove(pid)
-            print("ended", pid, os.waitstatus_to_exitcode(status), flush=True)
+            del running[number]
+            print(number, os.waitstatus_to_exitcode(status), flush=True)
 
 
 def _fork(actor: Callable[..., int], arguments: list[Any], said: str) -> int:

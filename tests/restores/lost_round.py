@@ -23,6 +23,7 @@ from tests.soak.writer import PARTITIONS, TOPIC
 
 WRITERS = ("plain", "application", "producer", "embedded")
 SESSION_MS, LAG_MS = 3_000, 2_000
+HOW = ("lost", "cut off", "comes back")
 MOST_STEPS = 60  # more than a restore changes
 
 
@@ -145,6 +146,12 @@ class Round:
             return
         self._told(f"store fence {name}", *crowd.command("store", "fence", name))
         self._told(f"store add {name}", *crowd.command("store", "add", f"{name}={self.places.address(name)}"))
+        self._caught_up(crowd, name)
+
+    def _caught_up(self, crowd: Crowd, name: str) -> None:
+        """The store has everything, and is in sync."""
+        if f"agent-{name}-{crowd.name}" not in crowd.running:
+            self._done(crowd, "agent", "--store", name, "--once")
 
     def _kill_one(self, crowd: Crowd) -> None:
         name = self.dice.choice(list(crowd.writers))
@@ -159,6 +166,8 @@ class Round:
 
     def _hurt(self, crowd: Crowd) -> None:
         """A store is lost, or set back to a backup. Nobody runs meanwhile: it takes longer than on a real store."""
+        for name in STORES:
+            self._caught_up(crowd, name)  # two stores have everything once the third is hurt
         self.hurt = self.dice.choice([*self.backups] or STORES)
         self.is_lost = self.hurt not in self.backups
         crowd.pause()
@@ -171,7 +180,7 @@ class Round:
     def _lost(self, crowd: Crowd) -> MetadataFolder | None:
         """The place of the metadata is lost, or cut off. Returns it if it comes back."""
         place = MetadataFolder(Path(crowd.url))
-        how = self.dice.choice(("lost", "lost, and begun again", "cut off", "comes back"))
+        how = self.dice.choice(HOW)
         self.say(f"the metadata is: {how}")
         if how != "cut off":
             place.lose(can_be_begun_again=how == "lost, and begun again")
