@@ -3,8 +3,8 @@
     for each entry: as many stores as `metadata.copies` asks for, each with everything up to that entry, before the ack
 
 For each entry the stores are chosen again: those that are registered and not fenced, elsewhere than the chain itself,
-in the order of their ids; one that failed or hung lately comes last. Processes may choose differently: each makes the
-copies whole on the stores that it counts on. A thread works for each store, which ends with the process, because a
+the longest registered first; one that failed or hung lately comes last. Processes may choose differently: each makes
+the copies whole on the stores that it counts on. A thread works for each store, which ends with the process, because a
 store may never answer.
 """
 
@@ -69,6 +69,7 @@ class _Lane:
 class Copies:
     """Makes the copies of one chain. `is_elsewhere`: whether a store is at another place than the chain.
 
+    `check_life` raises unless a store is in the life that it was registered in (rule S1).
     `perform` and `snapshot` may be called by several threads.
     """
 
@@ -77,11 +78,13 @@ class Copies:
         source: ObjectStore,
         open_store: OpenStore,
         is_elsewhere: Callable[[Store], bool],
+        check_life: Callable[[ObjectStore, Store], None] = lambda target, store: None,
         clock: WaitingClock = _SYSTEM,
     ) -> None:
         self._source = source
         self._open = open_store
         self._is_elsewhere = is_elsewhere
+        self._check_life = check_life
         self._clock = clock
         self._lanes: dict[tuple[StoreId, int], _Lane] = {}
         self._changed = threading.Condition()
@@ -163,7 +166,7 @@ class Copies:
     def _in_order(self, state: ClusterState, failures: dict[StoreId, str]) -> list[_Lane]:
         """The lanes of the stores that may have copies, in the order to try them."""
         lanes = []
-        for store in sorted(state.stores.values(), key=lambda store: (not store.reachable, store.store)):
+        for store in sorted(state.stores.values(), key=lambda store: (not store.reachable, store.registration)):
             if store.fenced or not self._is_elsewhere(store):
                 continue
             try:
@@ -178,7 +181,8 @@ class Copies:
         lane = self._lanes.get(key)
         if lane is None:
             target = self._open(state, store.store)
-            lane = self._lanes[key] = _Lane(store.store, StoreCopy(self._source, target, state.chain_id))
+            copy = StoreCopy(self._source, target, state.chain_id, store, self._check_life)
+            lane = self._lanes[key] = _Lane(store.store, copy)
         return lane
 
 

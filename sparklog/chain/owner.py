@@ -1,7 +1,10 @@
 """OWNER/<number>: which chain owns a store since the cluster was restored for the `number`-th time.
 
-A restore puts its mark on each store before it reads the copies there. Marks are put if absent, ascending, and never
-deleted. So a process of the old chain that looks for the next number, and does not find it, is still in time.
+A restore puts its mark on each store before it reads the copies there to their end. Marks are put if absent and never
+deleted. So a process of the old chain that looks for a greater number than its own, and finds none, is still in time.
+
+A restore counts once the first entry of its chain is in its place. Before that it can be given up: whoever puts a mark
+into the place of that entry is sure that the chain never begins, and takes the next number.
 """
 
 from __future__ import annotations
@@ -9,16 +12,20 @@ from __future__ import annotations
 import msgspec
 
 from sparklog.core.errors import Conflict, InconsistentClusterId, KeyExists, KeyNotFound, OutcomeUnknown
-from sparklog.storage.keys import owner_key
+from sparklog.storage.keys import OWNERS, owner_key, parse_owner_key
 from sparklog.storage.object_store import ObjectStore
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
-    """The contents of a mark: the chain that owns the store, the one that it was restored from, and its address."""
+    """The contents of a mark: the chain that owns the store, the one that it was restored from, and its address.
+
+    `given_up`: the chains of restores before it that never began.
+    """
 
     sparklog_owner: str  # the chain id; the first field, so that a mark in the place of an entry is told by its start
     previous: str
     cluster: str
+    given_up: tuple[str, ...] = ()
 
     @property
     def chain_id(self) -> str:
@@ -68,9 +75,18 @@ def put_owner(store: ObjectStore, number: int, owner: Owner) -> Owner:
     return owner
 
 
+def owners_on(store: ObjectStore) -> dict[int, Owner]:
+    """All marks on the store, by number. Raises Conflict, and the store's errors."""
+    numbers = [parse_owner_key(stored.key) for stored in store.list_keys(OWNERS)]
+    owners = {number: read_owner(store, number) for number in numbers if number is not None}
+    return {number: owner for number, owner in owners.items() if owner is not None}
+
+
 def check_owner(store: ObjectStore, ancestors: int) -> None:
     """Check that the chain with so many `ancestors` still owns the store. Raises InconsistentClusterId."""
-    owner = read_owner(store, ancestors + 1)
+    newer = store.first_key_after(OWNERS, owner_key(ancestors))
+    number = None if newer is None else parse_owner_key(newer)
+    owner = None if number is None else read_owner(store, number)
     if owner is not None:
         raise superseded(owner, store.url)
 

@@ -1,12 +1,12 @@
 """The copy of a chain on one other store: whole up to some entry, and never with a hole.
 
-An entry is put only once all before it are there: from entry 0 on, or from a snapshot on. So whoever finds the copy of
-an entry knows that the store lacks nothing before it, and each such store by itself is enough for a restore.
+An entry counts only if everything before it is there, from entry 0 on, or from a snapshot on that was put in this life
+of the store: since its registration. So each store by itself is enough for a restore.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from sparklog.chain import snapshot
 from sparklog.chain.copy_place import CopyPlace
@@ -16,7 +16,18 @@ from sparklog.chain.owner import check_owner, decoded, is_mark, superseded
 from sparklog.chain.requests import Copy
 from sparklog.core.errors import ChainDamaged, KeyExists, KeyNotFound, OutcomeUnknown, StoreUnavailable
 from sparklog.core.records import AppendedByReference
-from sparklog.storage.keys import SNAPSHOTS, command_key, entry_key, snapshot_key
+from sparklog.core.state import ClusterState, Store
+from sparklog.storage.keys import (
+    SNAPSHOTS,
+    block_entries,
+    command_key,
+    entries_prefix,
+    entry_block,
+    entry_key,
+    parse_entry_key,
+    parse_snapshot_key,
+    snapshot_key,
+)
 from sparklog.storage.object_store import ObjectStore
 
 NEAR = 16  # entries behind the newest one are copied; a store that lacks more gets a snapshot
@@ -25,15 +36,25 @@ _BY_REFERENCE = b'"appended-by-reference"'
 
 
 class StoreCopy:
-    """The copy of the chain at `source` on the store `target`, brought forward by one thread at a time.
+    """The copy of the chain at `source` on `target`, which is registered as `store`; one thread at a time.
 
-    `whole_to` is the entry up to which this process knows the copy to be whole; None before the first time.
+    `check_life` raises unless the store is in the life that it was registered in. `whole_to` is the entry up to which
+    this process knows the copy to be whole; None before the first time.
     """
 
-    def __init__(self, source: ObjectStore, target: ObjectStore, chain_id: str) -> None:
+    def __init__(
+        self,
+        source: ObjectStore,
+        target: ObjectStore,
+        chain_id: str,
+        store: Store,
+        check_life: Callable[[ObjectStore, Store], None] = lambda target, store: None,
+    ) -> None:
         self.whole_to: int | None = None
         self._source = source
         self._target = target
+        self._store = store
+        self._check_life = check_life
         self._place = CopyPlace(target, chain_id)
 
     def bring(self, copy: Copy) -> None:
@@ -45,15 +66,21 @@ class StoreCopy:
         n = copy.head.n
         if self.whole_to is not None and self.whole_to >= n:
             return
-        is_next = self.whole_to == n - 1
-        if not is_next:
-            self._catch_up(copy)
+        if copy.body is not None and self.whole_to == n - 1:
+            self._put_entry(n, copy.body)
+            if self._has(n - 1):  # else the store was wiped or set back since
+                self.whole_to = n
+                return
+        self.whole_to = None
+        ancestors = len(copy.head.state.ancestors)
+        check_owner(self._target, ancestors)
+        self._catch_up(copy)
         if copy.body is not None:
             self._put_entry(n, copy.body)
-        if not is_next:
-            # A restore puts its mark into the slot after the copies that it found. It finds all copies of which their
-            # author saw, after the put, that the store had no new owner yet.
-            check_owner(self._target, len(copy.head.state.ancestors))
+        self._check_life(self._target, self._store)
+        # A restore puts its mark into the slot after the copies that it found. It finds all copies of which their
+        # author saw, after the put, that the store had no new owner yet.
+        check_owner(self._target, ancestors)
         self.whole_to = n
 
     def copy_snapshot(self, n: int) -> None:
@@ -77,7 +104,7 @@ class StoreCopy:
     def _catch_up(self, copy: Copy) -> None:
         """Copy what the store lacks before the entry: the entries, if they are few, else a snapshot."""
         bodies = None
-        if copy.body is not None and (lacking := self._lacking(copy.head.n)) is not None:
+        if copy.body is not None and (lacking := self._lacking(copy.head)) is not None:
             bodies = self._bodies(lacking, decode_entry(copy.head.n, copy.body, self._source.url).previous)
         if bodies is None:
             self._put_snapshot(copy.head)
@@ -85,27 +112,35 @@ class StoreCopy:
         for n, body in bodies:
             self._put_entry(n, body)
 
-    def _lacking(self, n: int) -> range | None:
-        """The entries before `n` without a copy; None if they are many, or if nobody knows."""
-        first = max(0, n - NEAR)
-        if self.whole_to is not None and self.whole_to >= first - 1:
-            first = self.whole_to + 1
-            return range(first, n) if not self._has(n - 1) else range(0)
-        if n == 0:
-            return range(0)
-        if not self._has(0) and self._place.first_key_after(SNAPSHOTS, SNAPSHOTS) is None:
-            return range(n) if first == 0 else None  # nothing is there, or it was wiped, and only later entries are
-        if self._has(n - 1):
-            return range(0)
-        for there in range(n - 2, first - 1, -1):
-            if self._has(there):
-                return range(there + 1, n)
-        return range(n) if first == 0 else None
+    def _lacking(self, head: Head) -> range | None:
+        """The entries before `head.n` from the first on that is missing; None if a snapshot has to stand for them."""
+        begin = self._beginning(head.state)
+        if begin is None or entry_block(head.n) - entry_block(begin) > 1:
+            return None
+        there = set(self._entries_there(begin, head.n))
+        first = next((n for n in range(begin, head.n) if n not in there), head.n)
+        return range(first, head.n) if head.n - first <= NEAR else None
+
+    def _beginning(self, state: ClusterState) -> int | None:
+        """The first entry that must be there; None if nothing was put in this life of the store that it follows."""
+        newest = self._place.first_key_after(SNAPSHOTS, SNAPSHOTS)
+        if newest is not None and parse_snapshot_key(newest) >= self._store.registered_at:
+            n = int(parse_snapshot_key(newest))
+            if n >= state.first_entry:
+                return n + 1
+        return 0 if self._store.registered_at <= 0 and not state.ancestors else None
+
+    def _entries_there(self, begin: int, end: int) -> Iterator[int]:
+        """The entries of [begin, end) that have a copy, by listing few others."""
+        while begin < end:
+            last = min(end - 1, block_entries(entry_block(begin))[-1])
+            listed = self._place.list_keys(entries_prefix(begin, last))
+            yield from (int(parse_entry_key(stored.key)) for stored in listed)
+            begin = last + 1
 
     def _has(self, n: int) -> bool:
-        key = entry_key(n)
         try:
-            self._place.size(key)
+            self._place.size(entry_key(n))
         except KeyNotFound:
             return False
         return True
@@ -129,7 +164,7 @@ class StoreCopy:
         snapshot.write(self._place, prepared)
 
     def _put_entry(self, n: int, body: bytes) -> None:
-        for key in _bodies_named(n, body):
+        for key in bodies_named(n, body):
             put(self._place, key, bytes(self._source.get(key)))
         key = entry_key(n)
         there = put(self._place, key, body)
@@ -156,11 +191,13 @@ def put(place: ObjectStore, key: str, body: bytes) -> bytes | None:
     return None
 
 
-def _bodies_named(n: int, body: bytes) -> Iterator[str]:
-    """The keys of the bodies of large commands that the entry names."""
+def bodies_named(n: int, body: bytes) -> dict[str, str]:
+    """The keys of the bodies of large commands that the entry names, each with the SHA-256 of the body."""
     if _BY_REFERENCE not in body:
-        return
-    for command in decode_entry(n, body).commands:
-        for record in command.records:
-            if isinstance(record, AppendedByReference):
-                yield command_key(command.n0, command.command_id, record.body)
+        return {}
+    return {
+        command_key(command.n0, command.command_id, record.body): record.body_sha256
+        for command in decode_entry(n, body).commands
+        for record in command.records
+        if isinstance(record, AppendedByReference)
+    }

@@ -84,7 +84,7 @@ class _Walk:
         self._hash: str | None = NO_PREVIOUS  # of the entry before; None if that is missing or damaged
 
     def run(self, progress: Progress) -> None:
-        first = block_entries(self._void_blocks()).start
+        first = max(block_entries(self._first_block()).start, self._head.state.first_entry)
         manifests = {int(manifest.n): manifest for manifest in read_manifests(self._store, self._differs)}
         self._check_covered(first, manifests)
         # Bodies of commands below the FLOOR of the oldest snapshot that vacuum keeps may have been deleted.
@@ -209,15 +209,16 @@ class _Walk:
 
     # ---- void marks -------------------------------------------------------------------------------
 
-    def _void_blocks(self) -> int:
-        """How many blocks are marked as deleted, from the first on."""
+    def _first_block(self) -> int:
+        """The first block that is not marked as deleted, as all before it are."""
+        begin = entry_block(self._head.state.first_entry)
         keys = [stored.key for stored in self._store.list_keys(VOID)]
-        for block, key in zip(count(), keys, strict=False):
+        for block, key in zip(count(begin), keys, strict=False):
             if key != void_key(block):
                 wanted = f"{void_key(block)}, the mark of the oldest block without one"
                 self._differs(DifferenceKind.VOID_MARK, key, wanted, "a mark out of order")
                 return block
-        return len(keys)
+        return begin + len(keys)
 
     def _check_covered(self, first: int, manifests: dict[int, Manifest]) -> None:
         if first and (not manifests or max(manifests) < first - 1):

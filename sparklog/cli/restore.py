@@ -7,7 +7,7 @@ import typer
 
 from sparklog.cli.output import done, ending, print_warning, status
 from sparklog.cli.settings import DRY_RUN, settings
-from sparklog.core.readable import counted
+from sparklog.core.readable import counted, point_in_time
 from sparklog.options.key_value import key_values
 
 RESTORE_EPILOG = ending(
@@ -21,36 +21,55 @@ def restore(
         ...,
         "--from",
         metavar="ID=URL",
-        help="A store of the lost cluster; may be given several times. Copies are read from these. Stores that are not "
-        "given are looked for at their registered addresses.",
+        help="A store of the lost cluster; may be given several times. Stores that are not given are looked for at the "
+        "addresses that these know.",
     ),
     without: list[str] = typer.Option(
         [], "--without", metavar="ID", help="A store that is lost, too; it is fenced. May be given several times."
+    ),
+    take_over: bool = typer.Option(
+        False, "--take-over", help="Give up a restore to another place that was interrupted before it began there."
+    ),
+    accept_loss: bool = typer.Option(
+        False,
+        "--accept-loss",
+        help="Restore although something says that the copies lack acknowledged writes.",
     ),
     dry_run: bool = DRY_RUN,
 ) -> None:
     """Restore a cluster whose metadata is lost. Its new place is --cluster.
 
-    Needs metadata.copies >= 1. What was acknowledged is there again, with its offsets, if one store of --from has all
-    copies; --dry-run shows up to which entry each has them. The restored cluster has a new chain id: clients connect
-    again, and what still runs on the lost metadata is refused by the stores. If the command is interrupted, run it
-    again. See "When the metadata is lost" in docs/replication.md.
+    Needs metadata.copies >= 1. Give any of its stores: the others are found by what that one knows. What was
+    acknowledged is there again, with its offsets; --dry-run shows up to which entry each store has copies. The restored
+    cluster has a new chain id: clients connect again, and what still runs on the lost metadata is refused by the
+    stores. If the command is interrupted, run it again. See "When the metadata is lost" in docs/replication.md.
     """
     from sparklog.client.restore import restore_cluster
     from sparklog.storage.open_store import absolute_url
 
     url = absolute_url(settings.cluster())
     status(f"reading copies of the metadata from {counted(len(source), 'store')}")
-    restored = restore_cluster(url, key_values(source, "--from"), without=without, dry_run=dry_run)
-    copies = ", ".join(f"{store} has it up to entry {last:,}" for store, last in restored.copies.items())
+    restored = restore_cluster(
+        url,
+        key_values(source, "--from"),
+        without=without,
+        take_over=take_over,
+        accept_loss=accept_loss,
+        dry_run=dry_run,
+    )
+    copies = ", ".join(
+        f"{store} has none" if last < 0 else f"{store} has copies up to entry {last:,}"
+        for store, last in restored.copies.items()
+    )
     stores = ", ".join(f"{store} at {place}" for store, place in restored.stores.items())
     fenced = f"; fenced: {', '.join(restored.fenced)}" if restored.fenced else ""
-    what = f"cluster {restored.previous} at {url}, as it was after entry {restored.last:,}, with "
+    what = f"cluster {restored.previous} at {url}, as it was after entry {restored.last:,} of "
+    what += f"{point_in_time(restored.time_ms)}, with "
     what += f"{counted(restored.topics, 'topic')} (of the metadata, {copies}; stores: {stores}{fenced})"
-    if restored.checkpoint > restored.last:
+    if restored.newer is not None:
         print_warning(
-            f"the lost chain had at least entry {restored.checkpoint:,}, says a checkpoint on a store: what came after "
-            f"entry {restored.last:,} is in none of these copies"
+            f"the lost chain had more: {restored.newer}; what came after entry {restored.last:,} is in none of the "
+            "copies, and is given up only with --accept-loss"
         )
     done(
         f"would restore {what}" if dry_run else f"restored {what}; its chain id is {restored.chain_id} now",

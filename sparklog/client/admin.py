@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from sparklog.chain.committer import DEFAULT_TIMEOUT_MS
 from sparklog.client.connection import Connection
 from sparklog.client.delete_records import all_done, delete_records, plan_deletions
-from sparklog.client.stores import add_store
+from sparklog.client.stores import add_store, remove_store
 from sparklog.client.topic_description import TopicDescription, describe_topic
 from sparklog.core.commands import (
     AddPartitions,
@@ -19,7 +19,6 @@ from sparklog.core.commands import (
     ElectLeaders,
     FenceStore,
     MoveReplicas,
-    RemoveStore,
 )
 from sparklog.core.config.topic import parse_topic_config
 from sparklog.core.reading.plan import topic_of
@@ -120,7 +119,7 @@ class Admin:
 
     def remove_store(self, store: str) -> None:
         """Forget a store that has no replica. Raises Conflict if it has one, BrokerIdNotRegistered."""
-        self.submit(RemoveStore(StoreId(store)))
+        remove_store(self.connection, StoreId(store))
 
     def move_replicas(self, topic: str, to: Sequence[str], *, partition: int | None = None) -> None:
         """Begin to move a topic, or one partition of it, to these stores, the preferred leader first.

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from sparklog.chain.committer import Committer
 from sparklog.chain.copies import Copies
 from sparklog.chain.follower import Follower
+from sparklog.chain.peers import Peer, tell
 from sparklog.client.connection import default_author
 from sparklog.client.stores import check_addresses, check_apart
 from sparklog.core.commands import CreateCluster, NewStore
@@ -15,12 +16,12 @@ from sparklog.core.config.storage import storage_settings
 from sparklog.core.coordinators import Author
 from sparklog.core.errors import ClusterAlreadyExists
 from sparklog.core.store_ids import check_store_ids, check_zone
-from sparklog.core.types import StoreId
+from sparklog.core.types import EntryNumber, StoreId
 from sparklog.host.dice import new_id
 from sparklog.log.incarnation import begin_incarnation, check_owner, of_another_cluster, read_incarnation
 from sparklog.log.stores import open_metadata, open_registered
 from sparklog.storage.config_file import settings_here
-from sparklog.storage.keys import INCARNATION, PROBES
+from sparklog.storage.keys import INCARNATION, PEERS, PROBES
 from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import absolute_url, is_elsewhere
 from sparklog.storage.probe import check_store
@@ -74,6 +75,9 @@ def init_cluster(
         NewStore(store, named[store], _mark(target, store, chain_id), (zones or {}).get(store, ""))
         for store, target in targets.items()
     )
+    for store, target in targets.items():
+        for other in sorted(targets.keys() - {store}):
+            tell(target, Peer(other, EntryNumber(0), targets[other].url), 0)
     committer = Committer(follower, author or default_author())
     committer.submit(committer.begin(CreateCluster(chain_id, registered, settings)))
     return chain_id
@@ -111,4 +115,5 @@ def _mark(target: ObjectStore, store: StoreId, chain_id: str) -> str:
 
 
 def _holds_more_than_a_mark(place: ObjectStore) -> bool:
-    return any(stored.key != INCARNATION and not stored.key.startswith(PROBES) for stored in place.list_keys(""))
+    left_by_an_init = (INCARNATION, PROBES, PEERS)
+    return not all(stored.key.startswith(left_by_an_init) for stored in place.list_keys(""))

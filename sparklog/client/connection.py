@@ -28,6 +28,7 @@ from sparklog.core.state import ClusterState, Store
 from sparklog.core.types import EntryNumber, Offset, OffsetRange, StoreId, TopicPartition
 from sparklog.host.clock import now_ms
 from sparklog.host.fork import after_fork_in_child
+from sparklog.log.incarnation import check_incarnation
 from sparklog.log.stores import StorePlaces, Stores, open_metadata, open_registered, places_in, places_to_carry
 from sparklog.storage.config_file import settings_here
 from sparklog.storage.http.calls import Calls
@@ -58,7 +59,8 @@ class Connection:
         if self.coordinators is None:
             self.url = absolute_url(url)
             metadata = open_metadata(self.url, self._settings)
-            self.follower = Follower(metadata, copies=Copies(metadata, self._registered, self._is_elsewhere))
+            copies = Copies(metadata, self._registered, self._is_elsewhere, _check_life)
+            self.follower = Follower(metadata, copies=copies)
         else:
             cluster = self.coordinators.cluster()
             self.coordinators.chain_id = cluster.chain_id
@@ -139,6 +141,10 @@ class Connection:
     def close(self) -> None:
         """Wait for background writes to finish."""
         self.committer.close()
+
+
+def _check_life(target: ObjectStore, store: Store) -> None:
+    check_incarnation(target, store.incarnation)
 
 
 def default_author() -> Author:

@@ -4,27 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from itertools import pairwise
 
-from sparklog.chain.owner import Owner, put_owner, superseded
+from sparklog.chain.copied_chain import close
+from sparklog.chain.copy_place import CopyPlace
+from sparklog.chain.owner import Owner, owners_on, put_owner, superseded
+from sparklog.chain.peers import Peer, tell
 from sparklog.client.connection import Connection
-from sparklog.core.commands import NewStore, RegisterStore, ReportLoss
+from sparklog.core.commands import NewStore, RegisterStore, RemoveStore, ReportLoss
+from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.errors import (
     DuplicateBrokerRegistration,
+    InconsistentClusterId,
     InvalidInput,
     KeyExists,
     KeyNotFound,
+    NotEnoughReplicas,
     OutcomeUnknown,
     SparklogError,
     StoreUnavailable,
 )
+from sparklog.core.readable import counted
 from sparklog.core.state import Store
-from sparklog.core.types import StoreId
+from sparklog.core.types import EntryNumber, StoreId
 from sparklog.host.dice import new_id
 from sparklog.log.incarnation import Incarnation, begin_incarnation, check_owner, read_incarnation
 from sparklog.storage.keys import INCARNATION, PROBES
 from sparklog.storage.object_store import ObjectStore
-from sparklog.storage.open_store import join_url
+from sparklog.storage.open_store import is_elsewhere, join_url
 from sparklog.storage.probe import check_store
 
 _MEMORY = "memory://"
@@ -56,30 +62,87 @@ def add_store(
     check_addresses(connection.follower.store, [*(other for other in others if other[0] != store), (store, target.url)])
     zone = (known.zone if known is not None else "") if zone is None else zone
 
-    def command(incarnation: str) -> RegisterStore | ReportLoss:
+    def command(incarnation: str, told: Mapping[StoreId, int]) -> RegisterStore | ReportLoss:
         if known is not None and wiped:
             return ReportLoss(store, known.registration, incarnation)
-        return RegisterStore(NewStore(store, url, incarnation, zone))
+        return RegisterStore(NewStore(store, url, incarnation, zone), dict(told))
 
     incarnation = mark.incarnation if mark is not None else new_id()
-    connection.decided(command(incarnation))  # refused before anything is written
+    connection.decided(command(incarnation, {}))  # refused before anything is written
     check_store(target, new_id())
     if dry_run:
         return Store(store, state.next_registration, url, incarnation, zone)
     if mark is None:
         mark, _ = begin_incarnation(target, store, chain_id)
     _claim(target, lineage, connection.url)
-    connection.submit(command(mark.incarnation))
+    told = announce(connection, store, target)
+    connection.submit(command(mark.incarnation, told))
     with connection.follower.current() as state:
         return state.stores[store]
 
 
+def remove_store(connection: Connection, store: StoreId) -> None:
+    """Forget a store that has no replica, and let the others know. Raises Conflict if it has one.
+
+    Raises BrokerIdNotRegistered.
+    """
+    result = connection.submit(RemoveStore(store))
+    with connection.follower.current() as state:
+        stores, ancestors = connection.stores(state), len(state.ancestors)
+        others = sorted(state.registrations().keys() - {store})
+    for other in others:
+        with suppress(SparklogError):  # a restore asks for the store, and can be told to leave it out
+            tell(stores.get(other), Peer(store, EntryNumber(result.n), None), ancestors)
+
+
+def announce(connection: Connection, store: StoreId, target: ObjectStore) -> dict[StoreId, int]:
+    """Let the other stores know of a store that is about to be registered, and that store of them.
+
+    Returns those that count: not at the place of the metadata, and not fenced, with their registrations. Raises
+    NotEnoughReplicas unless they are as many as have copies of the metadata, InconsistentClusterId.
+    """
+    with connection.follower.current() as state:
+        stores, ancestors = connection.stores(state), len(state.ancestors)
+        copies = effective_cluster(state.config).metadata_copies if state.config else 0
+        others = [other for other in state.stores.values() if other.store != store]
+    told: dict[StoreId, int] = {}
+    failures = []
+    for other in others:
+        url = join_url(connection.url, other.url)
+        tell(target, Peer(other.store, EntryNumber(state.n), url), ancestors)
+        try:
+            tell(stores.get(other.store), Peer(store, EntryNumber(state.n + 1), target.url), ancestors)
+        except InconsistentClusterId:
+            raise
+        except SparklogError as error:
+            failures.append(f"store {other.store}: {error}")
+            continue
+        if not other.fenced and is_elsewhere(connection.url, other.url):
+            told[other.store] = other.registration
+    may_have_copies = [other for other in others if not other.fenced and is_elsewhere(connection.url, other.url)]
+    wanted = min(copies, len(may_have_copies))
+    if len(told) < wanted:
+        raise NotEnoughReplicas(
+            f"store {store} has to be announced to {counted(wanted, 'store')} that may have copies of the metadata "
+            f"(metadata.copies), and only {len(told)} could be told: {'; '.join(failures)}; fence those that are lost"
+        )
+    return told
+
+
 def _claim(target: ObjectStore, lineage: Sequence[str], cluster: str) -> None:
-    """Mark a store that is back as that of the restored chain, so that the lost one does nothing there any more."""
-    for number, (previous, chain_id) in enumerate(pairwise(lineage), 1):
-        owner = put_owner(target, number, Owner(sparklog_owner=chain_id, previous=previous, cluster=cluster))
-        if owner.chain_id != chain_id:
+    """Mark a store as that of the restored chain, so that the lost ones do nothing there any more.
+
+    That also stops their processes that put copies there without a pause: the copies are closed.
+    """
+    if len(lineage) == 1:
+        return
+    *ancestors, chain_id = lineage
+    mine = Owner(sparklog_owner=chain_id, previous=ancestors[-1], cluster=cluster)
+    for owner in [put_owner(target, len(ancestors), mine), *owners_on(target).values()]:
+        if owner.chain_id not in lineage:
             raise superseded(owner, target.url)
+    for ancestor in ancestors:
+        close(CopyPlace(target, ancestor), mine)
 
 
 def _check_comes_back_empty(known: Store, mark: Incarnation | None, url: str, known_url: str, zone: str | None) -> None:

@@ -179,7 +179,7 @@ def apply(state: ClusterState, record: Record, at: At) -> None:
             _restore(state, record)
         case StoreRegistered():
             state.stores[record.store] = Store(
-                record.store, record.registration, record.url, record.incarnation, record.zone
+                record.store, record.registration, record.url, record.incarnation, record.zone, registered_at=at.n
             )
             state.next_registration = record.registration + 1
         case StoreFenced():
@@ -237,7 +237,7 @@ def apply(state: ClusterState, record: Record, at: At) -> None:
 
 
 def _restore(state: ClusterState, record: ClusterRestored) -> None:
-    state.ancestors, state.chain_id = state.lineage, record.chain_id
+    state.ancestors, state.chain_id = (*state.lineage, *record.given_up), record.chain_id
     state.coordinator = msgspec.structs.replace(state.coordinator, address="")
     for store, url in record.urls.items():
         state.stores[store] = msgspec.structs.replace(state.stores[store], url=url)

@@ -230,9 +230,14 @@ class ReportJob(msgspec.Struct, frozen=True, tag="report-job"):
 
 
 class RegisterStore(msgspec.Struct, frozen=True, tag="register-store"):
-    """Register a new store; or, under its id and with its old INCARNATION, a fenced store that is back."""
+    """Register a new store; or, under its id and with its old INCARNATION, a fenced store that is back.
+
+    `announced_to`: the stores that were told of it before, with their registrations. If the metadata is lost, they say
+    that this one may have the newest copies of it. Refused unless all of them are still there.
+    """
 
     store: NewStore
+    announced_to: dict[StoreId, int] = {}
 
 
 class FenceStore(msgspec.Struct, frozen=True, tag="fence-store"):

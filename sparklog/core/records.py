@@ -275,12 +275,13 @@ class ClusterRestored(msgspec.Struct, frozen=True, tag="cluster-restored"):
     """The cluster goes on from copies of its lost chain, as chain `chain_id`. No process coordinates it.
 
     `last` is the newest entry of the lost chain that a copy was found of. `urls` are addresses of stores, where they
-    are no longer those that they were registered under.
+    are no longer those that they were registered under. `given_up`: chains of restores that never began.
     """
 
     chain_id: str
     last: EntryNumber
     urls: dict[StoreId, str] = {}
+    given_up: tuple[str, ...] = ()
 
 
 class GroupChanged(msgspec.Struct, frozen=True, tag="group-changed"):

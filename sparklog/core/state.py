@@ -40,7 +40,17 @@ from sparklog.core.types import (
     TopicPartition,
 )
 
+CHAIN_ENTRIES = 10**12  # numbers that each chain of a cluster has for its entries: more than it can ever write
 FORMAT = 5  # version of entries and snapshots; older ones are read, a newer one is refused by name
+
+
+def first_entry(restores: int) -> EntryNumber:
+    """The first entry of the chain of a cluster that was restored so many times.
+
+    No number stands for two entries, whatever the lost chain has written that nobody has heard of. So no upload that
+    was begun on the lost chain is above the FLOOR of the next one.
+    """
+    return EntryNumber(restores * CHAIN_ENTRIES)
 
 
 class Store(msgspec.Struct, frozen=True):
@@ -51,6 +61,7 @@ class Store(msgspec.Struct, frozen=True):
 
     Every object that it holds with a number below `recovery_point` was read and is whole (F-03). A new registration
     sets it back to 0. `grew_at`: the last entry that gave the store a replica of records that were there before.
+    `registered_at`: the entry of its registration, or -1 if an older version wrote the snapshot.
     """
 
     store: StoreId
@@ -62,6 +73,7 @@ class Store(msgspec.Struct, frozen=True):
     agent_up: bool | None = None
     recovery_point: ObjectNumber = ObjectNumber(0)
     grew_at: EntryNumber = EntryNumber(0)
+    registered_at: EntryNumber = EntryNumber(-1)
 
     @property
     def reachable(self) -> bool:
@@ -226,6 +238,11 @@ class ClusterState:
     def lineage(self) -> tuple[str, ...]:
         """The chain ids of the cluster, oldest first: a restore begins the next one."""
         return (*self.ancestors, self.chain_id)
+
+    @property
+    def first_entry(self) -> EntryNumber:
+        """The number of the chain's first entry."""
+        return first_entry(len(self.ancestors))
 
     def registrations(self) -> dict[StoreId, int]:
         """The numbers under which stores are registered that are not fenced."""

@@ -10,6 +10,7 @@ from dataclasses import fields
 from typing import Final, TypeVar
 
 import numpy as np
+from msgspec.structs import replace
 
 from sparklog.core.state import ClusterState
 from sparklog.core.tables.column_blocks import Block, Column, live_columns, make_block
@@ -27,6 +28,18 @@ def differing_parts(one: ClusterState, other: ClusterState) -> list[str]:
 def _equal(one: ClusterState, other: ClusterState, name: str) -> bool:
     first, second = getattr(one, name), getattr(other, name)
     return bool(dict(first) == dict(second)) if isinstance(first, Mapping) else bool(first == second)
+
+
+def _same_stores(one: ClusterState, other: ClusterState, name: str) -> bool:
+    if one.stores.keys() != other.stores.keys():
+        return False
+    for store, first in one.stores.items():
+        second = other.stores[store]
+        if UNKNOWN in (first.registered_at, second.registered_at):
+            second = replace(second, registered_at=first.registered_at)
+        if first != second:
+            return False
+    return True
 
 
 def _same_slices(one: ClusterState, other: ClusterState, name: str) -> bool:
@@ -75,6 +88,7 @@ def _same_offsets(one: ClusterState, other: ClusterState, name: str) -> bool:
 
 
 _SAME: Final[Mapping[str, Callable[[ClusterState, ClusterState, str], bool]]] = {
+    "stores": _same_stores,
     "slices": _same_slices,
     "objects": _same_objects,
     "retired": _same_retired,

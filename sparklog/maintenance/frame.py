@@ -143,6 +143,16 @@ class JobFrame:
         """Commit commands that began earlier, before the objects that they name. Errors are returned as values."""
         return commit_many(self.connection.committer.submit, submissions, COMMITS_AT_ONCE)
 
+    def settled_state(self) -> ClusterState:
+        """The newest state, once each entry that it comes from is durable and has its copies on other stores.
+
+        Nothing is deleted by any other state: if the metadata were lost, a restore would not know of its last entries,
+        and the restored cluster would name what is gone.
+        """
+        with self.connection.follower.current() as state:
+            self.commit(ConfirmDeleted(()))  # changes nothing, and is answered once what it rests on is settled
+            return state
+
     # ---- FLOOR ----------------------------------------------------------------------------------
 
     def due_floor(self) -> EntryNumber:
@@ -195,9 +205,9 @@ class JobFrame:
         """Delete these objects from their stores, and record that in the chain, group by group."""
         planned, done, failed = Work(), Work(), 0
         messages: list[str] = []
-        with self.connection.follower.current() as state:
-            places = self.connection.places(state)
-            due = due_for_deletion(state, self.clock.now_ms(), self.topics)
+        state = self.settled_state()
+        places = self.connection.places(state)
+        due = due_for_deletion(state, self.clock.now_ms(), self.topics)
         for round_ in chunks(due, DELETED_AT_ONCE * self.tasks.tasks_at_once):  # there may be millions
             with self.connection.follower.current() as state:
                 groups = [tuple(self._to_delete(state, group)) for group in chunks(round_, DELETED_AT_ONCE)]

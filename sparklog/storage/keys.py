@@ -9,6 +9,7 @@
     OWNER/<number>                               the chain that owns the store since the restore of this number
     copies/<chain id>/…                          on other stores: copies of what is under meta/, under the same names
     copies/checkpoints/<chain id>/<name>/<n>     on the stores: checkpoints as of entry n
+    copies/peers/<store>/<n>                     on the stores: another store of the cluster, as of entry n
     append/<2 hex>/<n0>-<upload id>.arrow        what one writer task uploaded, and its .index
     topics/<topic id>-<topic>/<partition>/<base offset>-<leader epoch>-<n0>-<upload id>.arrow    a sealed segment
     probe/<id>-…                                 what a probe of the store writes, then removes
@@ -47,6 +48,7 @@ INCARNATION = "INCARNATION"
 OWNERS = "OWNER/"
 COPIES = "copies/"
 CHECKPOINTS = "copies/checkpoints/"
+PEERS = "copies/peers/"
 APPENDS = "append/"
 TOPICS = "topics/"
 PROBES = "probe/"
@@ -65,6 +67,8 @@ _ENTRY = re.compile(r"meta/log/([0-9]{16})/([0-9]{20})")
 _SNAPSHOT = re.compile(r"meta/snapshot/([0-9]{20})")
 _COMMAND = re.compile(r"meta/commands/([0-9]{20})-([0-9a-f]{32})(?:-([1-9][0-9]{0,8}))?")
 _CHECKPOINT = re.compile(r"copies/checkpoints/([A-Za-z0-9_-]{1,64})/([a-z][a-z-]{0,63})/([0-9]{20})")
+_PEER = re.compile(r"copies/peers/([A-Za-z0-9_-][A-Za-z0-9._-]{0,254})/([0-9]{20})")
+_OWNER = re.compile(r"OWNER/([0-9]{20})")
 _APPEND = re.compile(r"append/([0-9a-f]{2})/([0-9]{20})-(\1[0-9a-f]{30})\.(arrow|index)")
 _SEGMENT = re.compile(
     r"topics/(0|[1-9][0-9]*)-([A-Za-z0-9._-]{1,249})/(0|[1-9][0-9]*)/"
@@ -136,6 +140,12 @@ def entry_block_prefix(block: int) -> str:
 def entry_key(n: int) -> str:
     """Key of entry `n` of the metadata chain."""
     return f"{entry_block_prefix(entry_block(n))}{_digits(n, 'an entry number')}"
+
+
+def entries_prefix(first: int, last: int) -> str:
+    """The longest prefix that the keys of these entries, and of all between them, have in common."""
+    key, other = entry_key(first), entry_key(last)
+    return key[: next((at for at in range(len(key)) if key[at] != other[at]), len(key))]
 
 
 def parse_entry_key(key: str) -> EntryNumber:
@@ -230,9 +240,28 @@ def parse_checkpoint_key(key: str) -> tuple[str, str, EntryNumber] | None:
     return None if match is None else (match[1], match[2], EntryNumber(int(match[3])))
 
 
+def peer_key(store: str, n: int) -> str:
+    """Key of what is known of store `store` as of entry `n`. A later one has a greater key."""
+    if not is_key_part(store):
+        raise InvalidInput(f"a store id is one part of a key, not {store!r}")
+    return f"{PEERS}{store}/{_digits(n, 'an entry number')}"
+
+
+def parse_peer_key(key: str) -> tuple[str, EntryNumber] | None:
+    """(store, entry number) of the key of a peer, or None if it isn't one."""
+    match = _PEER.fullmatch(key)
+    return None if match is None else (match[1], EntryNumber(int(match[2])))
+
+
 def owner_key(number: int) -> str:
     """Key that says which chain owns a store since the cluster was restored for the `number`-th time, from 1 on."""
     return f"{OWNERS}{_digits(number, 'a number of a restore')}"
+
+
+def parse_owner_key(key: str) -> int | None:
+    """The number of the restore, or None if it isn't the key of an owner."""
+    match = _OWNER.fullmatch(key)
+    return None if match is None else int(match[1])
 
 
 # ---- data objects -------------------------------------------------------------------------------

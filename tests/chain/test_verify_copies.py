@@ -12,6 +12,7 @@ from sparklog.chain.requests import Copy
 from sparklog.chain.store_copy import StoreCopy
 from sparklog.chain.verify_copies import verify_copy
 from sparklog.core.maintenance.differences import DifferenceKind
+from sparklog.core.state import Store
 from sparklog.core.types import StoreId
 from sparklog.storage.keys import copy_key, entry_key
 from sparklog.storage.memory import MemoryStore
@@ -28,7 +29,7 @@ class Copied:
     def __init__(self, *, whole: bool = True) -> None:
         self.chain: Member = new_chain()
         self.store = new_store()
-        self.copy = StoreCopy(self.chain.store.inner, self.store, CHAIN)
+        self.copy = StoreCopy(self.chain.store.inner, self.store, CHAIN, Store(StoreId("b"), 1, "b", "b" * 32, ""))
         if whole:
             for n in (0, 1):
                 self.bring(n)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 from collections.abc import Callable
@@ -11,17 +12,17 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from rich.console import Console
 
 import sparklog
 from sparklog.chain import group
 from sparklog.client import restore as restore_module
-from sparklog.client.bootstrap import init_cluster
-from sparklog.client.cluster import Cluster
-from sparklog.client.restore import Restored, restore_cluster
+from sparklog.client.restore import restore_cluster
 from sparklog.client.stores import add_store
 from sparklog.core.checkpoints import HIGH_WATERMARKS
 from sparklog.core.commands import AlterTopic
 from sparklog.core.errors import (
+    ChainDamaged,
     ClusterAlreadyExists,
     ClusterNotFound,
     Conflict,
@@ -31,70 +32,33 @@ from sparklog.core.errors import (
     WriteExpired,
 )
 from sparklog.core.invariants import check
+from sparklog.core.state import first_entry
 from sparklog.core.types import EntryNumber, ObjectNumber, StoreId
 from sparklog.log.checkpoint_files import CheckpointFiles
 from sparklog.log.object_deletion import ObjectToDelete, delete_objects
 from sparklog.log.orphans import OrphanSearch, search_orphans
-from sparklog.storage.keys import ENTRIES_PER_BLOCK, checkpoint_key
+from sparklog.maintenance.verify import run_verify
+from sparklog.storage.keys import checkpoint_key
+from tests.client.lost_cluster import PARTITIONS, LostCluster, append, values
 
 STORES = "abc"
-PARTITIONS = 2
-
-
-class Lost:
-    """A cluster on three stores, each a folder, with its metadata in a fourth. `copies` is metadata.copies."""
-
-    def __init__(self, folder: Path, copies: int = 2) -> None:
-        self.folder = folder
-        self.url, self.new_url = str(folder / "meta-place"), str(folder / "new-place")
-        self.stores = {store: str(folder / store) for store in STORES}
-        init_cluster(self.url, stores=self.stores, config={"metadata.copies": copies})
-        with sparklog.connect(self.url) as cluster:
-            config = {"retention.ms": -1}
-            cluster.create_topic("t", partitions=PARTITIONS, replication_factor=3, config=config)
-
-    def append(self, *values: str, **options: Any) -> None:
-        with sparklog.connect(self.url) as cluster:
-            for value in values:
-                append(cluster, value, **options)
-
-    def lose(self) -> Path:
-        """The metadata is gone. Returns where somebody may find it again."""
-        away = self.folder / "away"
-        Path(self.url).rename(away)
-        return away
-
-    def restore(self, *stores: str, **options: Any) -> Restored:
-        sources = {store: self.stores[store] for store in stores}
-        return restore_cluster(self.new_url, sources, **options)
 
 
 @pytest.fixture
-def lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lost:
+def lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LostCluster:
     monkeypatch.setattr(os, "fsync", lambda fd: None)
-    return Lost(tmp_path)
-
-
-def append(cluster: Cluster, value: str, **options: Any) -> None:
-    table = pa.table({"value": [value] * PARTITIONS, "partition": pa.array(range(PARTITIONS), pa.int32())})
-    cluster.append("t", table, **options)
-
-
-def values(cluster: Cluster, partition: int = 0) -> list[str]:
-    rows = cluster.read("t", partition=partition)
-    assert rows["offset"].to_pylist() == list(range(rows.num_rows))
-    return [value.decode() for value in rows["value"].to_pylist()]
+    return LostCluster(tmp_path)
 
 
 # M: F-08
-@pytest.mark.parametrize("source", ["a", "b"])
-def test_a_cluster_is_restored_from_any_one_store_that_has_copies(lost: Lost, source: str) -> None:
+@pytest.mark.parametrize("source", ["a", "b", "c"])
+def test_a_cluster_is_restored_from_any_one_store(lost: LostCluster, source: str) -> None:
     lost.append("1", "2", "3")
     with sparklog.connect(lost.url) as cluster:
         before = cluster.connection.follower.state
     shutil.rmtree(lost.url)
     restored = lost.restore(source)
-    assert (restored.last, restored.copies) == (before.n, {source: before.n})
+    assert (restored.last, restored.copies) == (before.n, {"a": before.n, "b": before.n, "c": -1})
     with sparklog.connect(lost.new_url) as cluster:
         for partition in range(PARTITIONS):
             assert values(cluster, partition) == ["1", "2", "3"]
@@ -109,11 +73,12 @@ def test_a_cluster_is_restored_from_any_one_store_that_has_copies(lost: Lost, so
         check(state)
         append(cluster, "4")
         assert values(cluster) == ["1", "2", "3", "4"]
+    assert run_verify(lost.new_url, console=Console(file=io.StringIO())).differences == ()
 
 
 # M: F-08
 @pytest.mark.parametrize("same_place", [False, True])
-def test_a_restored_cluster_can_be_restored_again(lost: Lost, same_place: bool) -> None:
+def test_a_restored_cluster_can_be_restored_again(lost: LostCluster, same_place: bool) -> None:
     lost.append("1")
     shutil.rmtree(lost.url)
     assert lost.restore("a").copied
@@ -125,19 +90,20 @@ def test_a_restored_cluster_can_be_restored_again(lost: Lost, same_place: bool) 
     with sparklog.connect(third) as cluster:
         assert values(cluster) == ["1", "2"]
         assert len(cluster.connection.follower.state.ancestors) == 2
-    assert restored.first > ENTRIES_PER_BLOCK * 3
+    assert restored.first == first_entry(2)
 
 
-def test_a_large_write_and_a_snapshot_are_copied_too(lost: Lost, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_large_write_and_a_snapshot_are_copied_too(lost: LostCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group, "SLICES_INLINE", 1)
     lost.append("1")
     with sparklog.connect(lost.url) as cluster:
         append(cluster, "2")
         cluster.connection.committer.snapshots.write()
         append(cluster, "3")
+        chain_id = cluster.connection.follower.state.chain_id
     shutil.rmtree(lost.url)
     for store in "ab":  # the snapshot makes older copies superfluous
-        (copies,) = (lost.folder / store / "copies").iterdir()
+        copies = lost.folder / store / "copies" / chain_id
         assert len(list((copies / "snapshot").iterdir())) == 1
         entries = sorted(copies.glob("log/*/*"))
         for entry in entries[:3]:
@@ -147,7 +113,7 @@ def test_a_large_write_and_a_snapshot_are_copied_too(lost: Lost, monkeypatch: py
         assert values(cluster) == ["1", "2", "3"]
 
 
-def test_producers_and_applications_write_nothing_twice_after_a_restore(lost: Lost) -> None:
+def test_producers_and_applications_write_nothing_twice_after_a_restore(lost: LostCluster) -> None:
     with sparklog.connect(lost.url) as cluster:
         producer = cluster.allocate_producer()
         cluster.append("t", pa.table({"value": ["p"], "partition": pa.array([0], pa.int32())}), producer=(*producer, 0))
@@ -160,7 +126,7 @@ def test_producers_and_applications_write_nothing_twice_after_a_restore(lost: Lo
         assert values(cluster) == ["p", "a"]
 
 
-def test_what_was_begun_on_the_lost_chain_is_not_committed_to_the_new_one(lost: Lost) -> None:
+def test_what_was_begun_on_the_lost_chain_is_not_committed_to_the_new_one(lost: LostCluster) -> None:
     with sparklog.connect(lost.url) as cluster:
         append(cluster, "1")
         committer = cluster.connection.committer
@@ -174,7 +140,7 @@ def test_what_was_begun_on_the_lost_chain_is_not_committed_to_the_new_one(lost: 
 
 
 # M: F-08
-def test_the_lost_chain_acknowledges_nothing_more_once_it_is_restored(lost: Lost) -> None:
+def test_the_lost_chain_acknowledges_nothing_more_once_it_is_restored(lost: LostCluster) -> None:
     """Processes that still reach it: one that runs, and one that begins."""
     running = sparklog.connect(lost.url)
     append(running, "1")
@@ -190,7 +156,7 @@ def test_the_lost_chain_acknowledges_nothing_more_once_it_is_restored(lost: Lost
         assert values(cluster) == ["1", "3"]
 
 
-def test_a_store_without_copies_is_marked_as_well(lost: Lost) -> None:
+def test_a_store_without_copies_is_marked_as_well(lost: LostCluster) -> None:
     """A process of the lost chain that takes up a third store for its copies finds the mark there."""
     lost.append("1")
     away = lost.lose()
@@ -206,7 +172,7 @@ def test_a_store_without_copies_is_marked_as_well(lost: Lost) -> None:
         cluster.create_topic("u", assignment=[["c"]])
 
 
-def test_a_place_that_has_metadata_is_no_place_for_a_restore(lost: Lost) -> None:
+def test_a_place_that_has_metadata_is_no_place_for_a_restore(lost: LostCluster) -> None:
     lost.append("1")
     lost.new_url = lost.url
     with pytest.raises(ClusterAlreadyExists, match="if it lives, there is nothing to restore"):
@@ -219,7 +185,7 @@ def test_a_place_that_has_metadata_is_no_place_for_a_restore(lost: Lost) -> None
     assert not Path(lost.stores["a"], "OWNER").exists()
 
 
-def test_metadata_is_restored_to_its_old_place_when_that_is_empty(lost: Lost) -> None:
+def test_metadata_is_restored_to_its_old_place_when_that_is_empty(lost: LostCluster) -> None:
     lost.append("1")
     shutil.rmtree(lost.url)
     lost.new_url = lost.url
@@ -229,16 +195,16 @@ def test_metadata_is_restored_to_its_old_place_when_that_is_empty(lost: Lost) ->
 
 
 def test_a_cluster_without_copies_is_not_restored(tmp_path: Path) -> None:
-    lost = Lost(tmp_path, copies=0)
+    lost = LostCluster(tmp_path, copies=0)
     lost.append("1")
-    assert not Path(lost.stores["a"], "copies").exists()
+    assert [path.name for path in Path(lost.stores["a"], "copies").iterdir()] == ["peers"]
     shutil.rmtree(lost.url)
     with pytest.raises(ClusterNotFound, match=r"metadata\.copies"):
         lost.restore("a", "b", "c")
     assert not Path(lost.stores["a"], "OWNER").exists()
 
 
-def test_a_dry_run_says_what_would_be_done_and_does_nothing(lost: Lost) -> None:
+def test_a_dry_run_says_what_would_be_done_and_does_nothing(lost: LostCluster) -> None:
     lost.append("1")
     shutil.rmtree(lost.url)
     before = sorted(lost.folder.rglob("*"))
@@ -249,7 +215,7 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(lost: Lost) -> None:
 
 
 # M: F-07
-def test_a_checkpoint_shows_how_far_the_lost_chain_had_come(lost: Lost) -> None:
+def test_a_checkpoint_shows_how_far_the_lost_chain_had_come(lost: LostCluster) -> None:
     lost.append("1")
     with sparklog.connect(lost.url) as cluster:
         state = cluster.connection.follower.catch_up().state
@@ -262,10 +228,13 @@ def test_a_checkpoint_shows_how_far_the_lost_chain_had_come(lost: Lost) -> None:
         stores.get(StoreId("b")).put_if_absent(later, b"0\n0\n")
     planned = lost.restore("a", dry_run=True)
     assert (planned.checkpoint, planned.last) == (state.n + 5, state.n)
-    assert lost.restore("a").checkpoint == state.n + 5
+    with pytest.raises(ChainDamaged, match=f"end with entry {state.n}, but a store has a checkpoint as of entry"):
+        lost.restore("a")
+    assert not Path(lost.stores["a"], "OWNER").exists()
+    assert lost.restore("a", accept_loss=True).checkpoint == state.n + 5
 
 
-def test_a_store_that_is_lost_too_is_left_out_by_name_and_comes_back(lost: Lost) -> None:
+def test_a_store_that_is_lost_too_is_left_out_by_name_and_comes_back(lost: LostCluster) -> None:
     lost.append("1")
     shutil.rmtree(lost.url)
     Path(lost.stores["a"]).rename(lost.folder / "a-away")
@@ -287,7 +256,7 @@ def test_a_store_that_is_lost_too_is_left_out_by_name_and_comes_back(lost: Lost)
         assert values(cluster) == ["1", "2", "3"]
 
 
-def test_stores_that_have_moved_are_registered_at_their_new_addresses(lost: Lost) -> None:
+def test_stores_that_have_moved_are_registered_at_their_new_addresses(lost: LostCluster) -> None:
     lost.append("1")
     shutil.rmtree(lost.url)
     for store in STORES:
@@ -300,7 +269,7 @@ def test_stores_that_have_moved_are_registered_at_their_new_addresses(lost: Lost
 
 # M: F-08
 def test_of_two_restores_at_once_to_different_places_one_is_refused(
-    lost: Lost, monkeypatch: pytest.MonkeyPatch
+    lost: LostCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The other one is as far as it can be without having put a mark, when this one runs."""
     lost.append("1")
@@ -319,7 +288,7 @@ def test_of_two_restores_at_once_to_different_places_one_is_refused(
         with pytest.raises(Conflict, match="is restored as"):
             lost.restore("a")
     assert not Path(lost.new_url, "meta").exists()
-    with pytest.raises(Conflict, match="no store of --from has a copy of that"):
+    with pytest.raises(Conflict, match=f"is not lost: an earlier restore has begun it at file://{other}"):
         restore_cluster(lost.new_url, {"c": lost.stores["c"]})
     with sparklog.connect(other) as cluster:
         assert values(cluster) == ["1"]
@@ -336,7 +305,7 @@ STEPS = ("check_store", "put_owner", "close", "encode_entry", "put", "snapshot")
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("calls", [1, 2])
 def test_a_restore_that_was_killed_can_be_run_again_or_elsewhere_is_refused(
-    lost: Lost, step: str, calls: int, monkeypatch: pytest.MonkeyPatch
+    lost: LostCluster, step: str, calls: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lost.append("1", "2")
     shutil.rmtree(lost.url)
@@ -373,7 +342,7 @@ def test_a_restore_that_was_killed_can_be_run_again_or_elsewhere_is_refused(
         assert values(cluster) == ["1", "2", "3"]
 
 
-def test_a_restore_that_began_elsewhere_is_named(lost: Lost, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_restore_that_began_elsewhere_is_named(lost: LostCluster, monkeypatch: pytest.MonkeyPatch) -> None:
     lost.append("1")
     shutil.rmtree(lost.url)
     with monkeypatch.context() as patch:
@@ -389,7 +358,7 @@ def test_a_restore_that_began_elsewhere_is_named(lost: Lost, monkeypatch: pytest
         lost.restore("a")
 
 
-def test_jobs_of_the_lost_chain_delete_nothing_once_it_is_restored(lost: Lost) -> None:
+def test_jobs_of_the_lost_chain_delete_nothing_once_it_is_restored(lost: LostCluster) -> None:
     lost.append("1", "2")
     topic = "t"
     with sparklog.connect(lost.url) as cluster:

@@ -6,7 +6,7 @@ the lost chain may be committed to the new one: every partition gets a new leade
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from sparklog.core.config.topic import TopicConfig
 from sparklog.core.decide.changes import of_each
@@ -17,8 +17,13 @@ from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber, StoreId, TopicPartition
 
 
-def restored_records(state: ClusterState, chain_id: str, urls: Mapping[StoreId, str], at: At) -> tuple[Record, ...]:
-    """The records with which the restored chain begins, at entry `at`. `urls`: new addresses of stores."""
+def restored_records(
+    state: ClusterState, chain_id: str, urls: Mapping[StoreId, str], given_up: Sequence[str], at: At
+) -> tuple[Record, ...]:
+    """The records with which the restored chain begins, at entry `at`.
+
+    `urls`: new addresses of stores; `given_up`: chains of restores that never began, and will not.
+    """
 
     def renewed(key: TopicPartition, before: Replication, config: TopicConfig) -> Change | Replication:
         if before.leader is None:
@@ -27,5 +32,5 @@ def restored_records(state: ClusterState, chain_id: str, urls: Mapping[StoreId, 
         return Change(settled(before, led.after, config.min_insync_replicas), led.forgotten)
 
     changes = of_each(state, [(key, key) for key in sorted(state.partitions)], renewed)
-    restored = ClusterRestored(chain_id, EntryNumber(state.n), dict(urls))
+    restored = ClusterRestored(chain_id, EntryNumber(state.n), dict(urls), tuple(given_up))
     return (restored, FloorRaised(at.n), *changes)

@@ -50,6 +50,12 @@ def decide_register_store(state: ClusterState, command: RegisterStore) -> tuple[
     new = command.store
     known = state.stores.get(new.store)
     check_zone(new.zone)
+    gone = command.announced_to.items() - state.registrations().items()
+    if gone:
+        raise NotEnoughReplicas(
+            f"store {new.store} was announced to {', '.join(sorted(store for store, _ in gone))}, and that was fenced, "
+            "removed or registered again meanwhile: add it again"
+        )
     _check_incarnation(state, new.store, new.url, new.incarnation)
     registered = StoreRegistered(new.store, state.next_registration, new.url, new.incarnation, new.zone)
     if known is None:

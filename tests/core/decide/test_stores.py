@@ -46,7 +46,7 @@ def log() -> ReplicatedLog:
 
 def test_a_new_store_gets_the_next_registration(log: ReplicatedLog) -> None:
     log.register("d")
-    assert log.state.stores[D] == Store(D, 3, "file:///d", "i-d", "")
+    assert log.state.stores[D] == Store(D, 3, "file:///d", "i-d", "", registered_at=log.state.n)
     assert log.state.next_registration == 4
 
 

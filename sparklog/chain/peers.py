@@ -1,0 +1,69 @@
+"""Peers: what each store knows of the other stores of its cluster, so that a restore finds all of them from any one.
+
+    copies/peers/<store>/<n>      put if absent: where the store is, as of entry n; or that it was removed by entry n
+
+A store is announced to the others before it is registered. So whoever has the chain up to some entry, and has asked all
+stores of that state for their peers, knows every store on which a later entry may have its copies. A process of a chain
+that was restored elsewhere announces nothing any more, as it acknowledges nothing: it looks for the new owner after the
+put.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from sparklog.chain.owner import check_owner
+from sparklog.chain.store_copy import put
+from sparklog.core.errors import Conflict
+from sparklog.core.types import EntryNumber, StoreId
+from sparklog.storage.keys import PEERS, parse_peer_key, peer_key
+from sparklog.storage.object_store import ObjectStore
+
+
+class Peer(msgspec.Struct, frozen=True):
+    """A store as of entry `n`. `url` is absolute, and None once the store was removed from the cluster.
+
+    `damaged` is never stored: somebody said something of the store, and it can't be read.
+    """
+
+    store: StoreId
+    n: EntryNumber
+    url: str | None
+    damaged: bool = False
+
+
+def tell(target: ObjectStore, peer: Peer, ancestors: int) -> None:
+    """Let the store at `target` know of `peer`. `ancestors`: how often the cluster was restored.
+
+    Raises InconsistentClusterId, Conflict (something else is said of it as of that entry), and the store's errors.
+    """
+    key = peer_key(peer.store, peer.n)
+    if put(target, key, msgspec.json.encode(peer)) is not None:
+        raise Conflict(f"{key} at {target.url} says something else than {peer}: try again")
+    check_owner(target, ancestors)
+
+
+def peers_on(target: ObjectStore) -> list[Peer]:
+    """All that the store has been told, also what is outdated. Raises the store's errors."""
+    named = [parse_peer_key(stored.key) for stored in target.list_keys(PEERS)]
+    return [_peer(target, StoreId(store), n) for store, n in filter(None, named)]
+
+
+def newest_of(peers: Iterable[Peer]) -> dict[StoreId, Peer]:
+    """What is known last of each store. What is damaged counts only if nobody says it too, or something later."""
+    newest: dict[StoreId, Peer] = {}
+    for peer in sorted(peers, key=lambda peer: (peer.n, not peer.damaged)):
+        newest[peer.store] = peer
+    return newest
+
+
+def _peer(target: ObjectStore, store: StoreId, n: EntryNumber) -> Peer:
+    try:
+        peer = msgspec.json.decode(target.get(peer_key(store, n)), type=Peer)
+    except msgspec.DecodeError:
+        peer = None
+    if peer is None or (peer.store, peer.n) != (store, n):
+        return Peer(store, n, None, damaged=True)
+    return peer

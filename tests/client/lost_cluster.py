@@ -1,0 +1,86 @@
+"""A cluster whose metadata gets lost, on stores that are folders, and what happens to it meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import sparklog
+from sparklog.client import restore as restore_module
+from sparklog.client.bootstrap import init_cluster
+from sparklog.client.cluster import Cluster
+from sparklog.client.restore import Restored, restore_cluster
+
+PARTITIONS = 2
+
+
+class LostCluster:
+    """A cluster on three stores, each a folder, with its metadata in a fourth. `copies` is metadata.copies."""
+
+    def __init__(self, folder: Path, copies: int = 2, stores: str = "abc") -> None:
+        self.folder = folder
+        self.url, self.new_url = str(folder / "meta-place"), str(folder / "new-place")
+        self.stores = {store: str(folder / store) for store in stores}
+        init_cluster(self.url, stores=self.stores, config={"metadata.copies": copies})
+        with sparklog.connect(self.url) as cluster:
+            config = {"retention.ms": -1}
+            cluster.create_topic("t", partitions=PARTITIONS, replication_factor=len(stores), config=config)
+
+    def append(self, *values: str, **options: Any) -> None:
+        with sparklog.connect(self.url) as cluster:
+            for value in values:
+                append(cluster, value, **options)
+
+    def lose(self) -> Path:
+        """The metadata is gone. Returns where somebody may find it again."""
+        away = self.folder / "away"
+        Path(self.url).rename(away)
+        return away
+
+    def restore(self, *stores: str, **options: Any) -> Restored:
+        sources = {store: self.stores[store] for store in stores}
+        return restore_cluster(self.new_url, sources, **options)
+
+    def path(self, store: str, *parts: str) -> Path:
+        return Path(self.stores[store], *parts)
+
+    def copied(self, store: str, kind: str) -> list[Path]:
+        """The copies of the chain's objects of one kind on a store: log/*, snapshot, chunks or commands."""
+        return sorted(path for path in self.path(store, "copies").glob(f"*/{kind}/*") if path.is_file())
+
+    def restored(self) -> Cluster:
+        return sparklog.connect(self.new_url)
+
+
+def append(cluster: Cluster, value: str, **options: Any) -> None:
+    table = pa.table({"value": [value] * PARTITIONS, "partition": pa.array(range(PARTITIONS), pa.int32())})
+    cluster.append("t", table, **options)
+
+
+def values(cluster: Cluster, partition: int = 0) -> list[str]:
+    rows = cluster.read("t", partition=partition)
+    assert rows["offset"].to_pylist() == list(range(rows.num_rows))
+    return [value.decode() for value in rows["value"].to_pylist()]
+
+
+@contextmanager
+def before_call(
+    monkeypatch: pytest.MonkeyPatch, name: str, what: Callable[[], object], call: int = 1
+) -> Iterator[list[object]]:
+    """Let `what` happen once, before the `call`-th call of a function that restores call. Yields what it returned."""
+    original, happened, left = getattr(restore_module, name), [], [call]
+
+    def late(*args: Any, **kwargs: Any) -> object:
+        left[0] -= 1
+        if left[0] == 0:
+            happened.append(what())
+        return original(*args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(restore_module, name, late)
+        yield happened

@@ -1,0 +1,66 @@
+"""Nothing is deleted by an entry that a restore would not know of: it gets its copies first."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+import sparklog
+from sparklog.chain.committer import Committer
+from sparklog.chain.copied_chain import last_copied
+from sparklog.chain.copy_place import CopyPlace
+from sparklog.core.commands import DeleteTopic
+from sparklog.core.coordinators import Author
+from sparklog.host.clock import now_ms
+from sparklog.maintenance import frame, vacuum
+from sparklog.maintenance.retention import run_retention
+from sparklog.maintenance.vacuum import run_vacuum
+from sparklog.storage.keys import append_key
+from sparklog.storage.open_store import open_store
+from tests.client.lost_cluster import LostCluster, append
+
+QUIET = Console(file=io.StringIO())
+
+
+@pytest.fixture
+def lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LostCluster:
+    monkeypatch.setattr(os, "fsync", lambda fd: None)
+    return LostCluster(tmp_path, copies=1)
+
+
+@pytest.mark.parametrize(
+    ("run", "module", "task"),
+    [(run_retention, frame, "_delete"), (run_vacuum, vacuum, "search_store")],
+)
+def test_what_an_entry_without_copies_gave_up_is_deleted_once_it_has_them(
+    lost: LostCluster, run: object, module: object, task: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process dies between winning the slot of a topic's deletion and its copies; then a job deletes."""
+    with sparklog.connect(lost.url) as cluster:
+        append(cluster, "1")
+        cluster.alter("t", config={"file.delete.delay.ms": 0})
+        run_vacuum(lost.url, console=QUIET, now_ms=now_ms() + 30 * 86_400_000)  # so that FLOOR need not rise again
+        follower = cluster.connection.follower
+        state = follower.catch_up().state
+        follower.copies = None
+        committer = Committer(follower, Author("client", "dies"))
+        deleted = committer.submit(committer.begin(DeleteTopic(state.topic_ids["t"])))
+    store, chain_id = open_store(lost.stores["a"]), state.chain_id
+    store.put_if_absent(append_key(0, "0" * 32), b"begun, and never committed")
+    place = CopyPlace(store, chain_id)
+    assert last_copied(place) == deleted.n - 1
+    original, copied = getattr(module, task), []
+
+    def noted(payload: bytes) -> bytes:
+        copied.append(last_copied(place))
+        return original(payload)
+
+    monkeypatch.setattr(module, task, noted)
+    report = run(lost.url, console=QUIET)  # type: ignore[operator]
+    assert report.exit_code == 0
+    assert copied
+    assert copied[-1] >= deleted.n
