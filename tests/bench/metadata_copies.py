@@ -42,7 +42,9 @@ def copies_cost(folder: Path, rounds: int = ROUNDS) -> list[Comparison]:
         os.environ.update({name: value for name, value in variables.items() if name != "STORE"})
         settings = {"metadata.endpoint_url": proxy.url, **{f"{store}.endpoint_url": proxy.url for store in "abc"}}
         late = f"S3, {LATE_MS} ms a request"
-        return found + _compared(late, variables["STORE"], rounds, settings, lambda: setattr(proxy, "delay_ms", LATE_MS))
+        return found + _compared(
+            late, variables["STORE"], rounds, settings, lambda: setattr(proxy, "delay_ms", LATE_MS)
+        )
 
 
 def _compared(

@@ -90,7 +90,11 @@ class Crowd:
         later = [line for line in self.lines(name) if line["at"] > at]
         begun = {line["begin"] for line in later if "begin" in line}
         outcomes = [line[kind] for line in later for kind in ("acked", "refused", "unknown") if kind in line]
-        return not begun.isdisjoint(outcomes) or sum("tried" in line for line in later) > 1 or not self.running[name].is_alive
+        return (
+            not begun.isdisjoint(outcomes)
+            or sum("tried" in line for line in later) > 1
+            or not self.running[name].is_alive
+        )
 
     def until(self, done: Callable[[], bool], what: str) -> None:
         """Wait until this is so. Raises AssertionError if it does not come."""

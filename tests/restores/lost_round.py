@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from sparklog.storage.local.store import local_path
 from tests.restores.crowd import Crowd
 from tests.restores.forks import Forked, Forks
 from tests.restores.promises import broken, unforeseen
@@ -65,7 +66,7 @@ class Round:
         try:
             for generation in range(1 + (self.dice.random() < 0.25)):
                 self._at_work(crowd)
-                place = self._lost(crowd) if generation == 0 else None
+                place = self._lost(crowd) if generation == 0 else self._lost_for_good(crowd)
                 new = self._restored(crowd, place, generation)
                 crowds.append(new)
                 at = crowd.restored_at()
@@ -84,7 +85,10 @@ class Round:
                 each.kill()
         for each in crowds:
             writers.update({name: each.lines(name) for name in each.writers})
-        return [*broken(crowd.url, writers, restored_at, {*STORES, *self.added}, self.counts), *unforeseen(self.folder / "said")]
+        return [
+            *broken(crowd.url, writers, restored_at, {*STORES, *self.added}, self.counts),
+            *unforeseen(self.folder / "said"),
+        ]
 
     # ---- before ---------------------------------------------------------------------------------
 
@@ -186,6 +190,15 @@ class Round:
             place.lose(can_be_begun_again=how == "lost, and begun again")
         return place if how == "comes back" else None
 
+    def _lost_for_good(self, crowd: Crowd) -> None:
+        """The place of a restored cluster is lost. A restore looks there, whether it is."""
+        self.say("the metadata is lost again")
+        if crowd.url.startswith("file:"):
+            MetadataFolder(Path(local_path(crowd.url))).lose(can_be_begun_again=False)
+            return
+        crowd.kill()  # else they would begin it again
+        self.places.put_back(crowd.url.rpartition("/")[2], set())
+
     def _restored(self, crowd: Crowd, comes_back: MetadataFolder | None, generation: int) -> Crowd:
         """Restorers, of which some die, until one has succeeded. Returns the cluster that it made."""
         urls = [self.places.address(f"new-{generation}-{number}") for number in range(2)]
@@ -203,6 +216,11 @@ class Round:
         if comes_back is not None:
             comes_back.bring_back()
             self.say("the metadata is back")
+        other = next(each for each in urls if each != url)
+        code, said = crowd.command(*self._arguments(other, self._live()), "--take-over")
+        self._told(f"restore to {other} after all", code, said)
+        if code == 0:
+            raise AssertionError(f"a restore to {other} succeeded, although the cluster lives at {url}")
         return Crowd(self.forks, self.folder, url, str(generation + 1))
 
     def _restorer(self, crowd: Crowd, urls: list[str]) -> tuple[str, Forked]:
@@ -211,23 +229,20 @@ class Round:
         step = self.dice.choice((-1, self.dice.randrange(MOST_STEPS), self.dice.randrange(MOST_STEPS // 3)))
         live = self._live()
         given = live if self.dice.random() < 0.5 else self.dice.sample(live, self.dice.randint(1, len(live)))
-        dry = ["--dry-run"] if self.dice.random() < 0.1 else []
+        options = [option for option in ("--dry-run", "--take-over") if self.dice.random() < 0.1]
         dies = f", dies at change {step}" if step >= 0 else ""
-        self.say(f"a restorer from {', '.join(given)} to {url}{' (dry run)' if dry else ''}{dies}")
-        return url, Crowd.begin(crowd, "mortal", step, *self._arguments(url, given), *dry)
+        self.say(f"a restorer from {', '.join(given)} to {' '.join((url, *options))}{dies}")
+        return url, Crowd.begin(crowd, "mortal", step, *self._arguments(url, given), *options)
 
     def _at_last(self, crowd: Crowd, urls: list[str]) -> str:
         """Restore from all that is there: to the first place, or to the one where a restore has begun."""
         said = ""
-        for url in (*urls, urls[0]):
-            code, said = self._restore(crowd, url)
-            self._told(f"restore to {url} at last", code, said)
+        for url, *options in ((urls[0],), (urls[1],), (urls[0], "--take-over")):
+            code, said = crowd.command(*self._arguments(url, self._live()), *options)
+            self._told(f"restore to {' '.join((url, *options))} at last", code, said)
             if code == 0:
                 return url
         raise AssertionError(f"no restore succeeds, although the fault is over: {said}")
-
-    def _restore(self, crowd: Crowd, url: str) -> tuple[int, str]:
-        return crowd.command(*self._arguments(url, self._live()))
 
     def _arguments(self, url: str, given: list[str]) -> list[str]:
         sources = [part for name in given for part in ("--from", f"{name}={self.places.address(name)}")]

@@ -1,7 +1,7 @@
 """Clusters of real processes lose their metadata and are restored: nothing acknowledged is lost, on all kinds of store.
 
-    pytest -s tests/restores/test_lost_metadata.py --campaign                            # 200 rounds
-    pytest -s tests/restores/test_lost_metadata.py --restore-seeds 17-18                 # these again
+pytest -s tests/restores/test_lost_metadata.py --campaign                            # 200 rounds
+pytest -s tests/restores/test_lost_metadata.py --restore-seeds 17-18                 # these again
 """
 
 from __future__ import annotations
