@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+from sparklog.chain.copying import TooFewStores
 from sparklog.chain.requests import Copy
 from sparklog.chain.store_copy import StoreCopy
 from sparklog.core.config.cluster import effective_cluster
@@ -130,7 +131,7 @@ class Copies:
                     running[lane.store] = lane, self._clock.monotonic_ms() + patience_ms
                     lane.begin(copy, self._changed)
                 if not running:
-                    raise _too_few(copy.head.n, whole, wanted, failures)
+                    raise self._too_few(state, whole, wanted, failures)
                 first_ms = min(until_ms for _, until_ms in running.values())
                 if all(lane.busy for lane, _ in running.values()):
                     self._clock.wait(self._changed, max(1, first_ms - self._clock.monotonic_ms()))
@@ -163,6 +164,19 @@ class Copies:
     def _avoid(self, lane: _Lane) -> None:
         lane.avoided_until_ms = self._clock.monotonic_ms() + AVOIDED_MS
 
+    def _too_few(
+        self, state: ClusterState, whole: int, wanted: int, failures: dict[StoreId, str]
+    ) -> NotEnoughReplicasAfterAppend:
+        written = (
+            f"entry {state.n} of the metadata chain is written, and has copies on {whole} of the "
+            f"{counted(wanted, 'store')} that must have one (metadata.copies): "
+        )
+        reasons = "; ".join(f"store {store}: {why}" for store, why in sorted(failures.items()))
+        if sum(self._is_elsewhere(store) and not store.fenced for store in state.stores.values()) >= wanted:
+            return NotEnoughReplicasAfterAppend(written + reasons)
+        text = "; no other store is registered and not fenced: add one, remove those that are fenced, or lower "
+        return TooFewStores(f"{written}{reasons}{text if reasons else text[2:]}metadata.copies")
+
     def _in_order(self, state: ClusterState, failures: dict[StoreId, str]) -> list[_Lane]:
         """The lanes of the stores that may have copies, in the order to try them."""
         lanes = []
@@ -191,11 +205,3 @@ def _copy_snapshot(copy: StoreCopy, n: int) -> None:
         copy.copy_snapshot(n)
     except Exception as error:  # nothing is lost: the older snapshot and all entries since are there
         _log.warning("the snapshot of entry %d was not copied: %s", n, error)
-
-
-def _too_few(n: int, whole: int, wanted: int, failures: dict[StoreId, str]) -> NotEnoughReplicasAfterAppend:
-    reasons = "; ".join(f"store {store}: {why}" for store, why in sorted(failures.items()))
-    return NotEnoughReplicasAfterAppend(
-        f"entry {n} of the metadata chain is written, and has copies on {whole} of the {counted(wanted, 'store')} that "
-        f"must have one (metadata.copies): {reasons or 'no other store is registered and not fenced'}"
-    )

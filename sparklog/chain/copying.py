@@ -1,7 +1,7 @@
 """Waiting until an entry has its copies on other stores, as a state machine.
 
 COPYING ── done ──► Copied
-   │  ▲ └── the cluster was restored elsewhere ──► that error
+   │  ▲ └── the cluster was restored elsewhere, or has too few stores ──► that error
    │  └── PAUSED ◄── too few stores ──┘ after the deadline: that error. The entry stays: who asks again gets its copies
 """
 
@@ -11,7 +11,11 @@ import msgspec
 
 from sparklog.chain.head import Head
 from sparklog.chain.requests import FIRST_PAUSE_MS, Copy, Now, Pause, Reply, Request, longer
-from sparklog.core.errors import InconsistentClusterId, Landed, SparklogError
+from sparklog.core.errors import InconsistentClusterId, Landed, NotEnoughReplicasAfterAppend, SparklogError
+
+
+class TooFewStores(NotEnoughReplicasAfterAppend):
+    """Fewer stores are registered and not fenced than must have copies: for this entry that never changes."""
 
 
 class Copied(msgspec.Struct, frozen=True):
@@ -40,7 +44,7 @@ class Copying:
             case None:
                 return Copied()
             case SparklogError() as error:
-                if isinstance(error, InconsistentClusterId) or now.monotonic_ms >= self._deadline_ms:
+                if isinstance(error, InconsistentClusterId | TooFewStores) or now.monotonic_ms >= self._deadline_ms:
                     error.landed = Landed.UNKNOWN
                     return error
                 self._paused = True

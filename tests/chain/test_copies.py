@@ -26,13 +26,14 @@ from sparklog.core.commands import (
     RegisterStore,
     RemoveStore,
     ReportJob,
+    ReportLoss,
     Submission,
 )
 from sparklog.core.coordinators import Author
 from sparklog.core.errors import InconsistentClusterId, Landed, NotEnoughReplicasAfterAppend
 from sparklog.core.records import CommandResult
 from sparklog.core.types import EntryNumber, StoreId
-from sparklog.storage.keys import SNAPSHOTS, chunk_key, copies_prefix, copy_key, entry_key
+from sparklog.storage.keys import SNAPSHOTS, chunk_key, copies_prefix, copy_key, entry_key, parse_snapshot_key
 from sparklog.storage.memory import MemoryStore
 from tests.faults.faulty_store import Fault, FaultyStore
 
@@ -233,7 +234,7 @@ def test_a_fenced_store_is_replaced_by_a_new_one_or_removed() -> None:
     world = World("b", metadata_copies="1")
     process = world.process()
     with pytest.raises(NotEnoughReplicasAfterAppend, match="no other store is registered and not fenced"):
-        process.submit(FenceStore(StoreId("b")), AT_ONCE_MS)
+        process.submit(FenceStore(StoreId("b")))  # at once
     assert process.submit(RegisterStore(NewStore(StoreId("c"), "c", "c" * 32))).n == world.whole("c")
     assert process.submit(RemoveStore(StoreId("b"))).n == world.whole("c")
 
@@ -259,6 +260,26 @@ def test_a_writer_that_runs_on_notices_that_the_store_was_wiped_or_set_back(kept
         store.inner.delete(stored.key)
     assert process.write().n == world.whole("b")
     assert world.process().write().n == world.whole("b")
+
+
+@pytest.mark.parametrize("kept", [2, NEAR + 3])
+def test_a_new_registration_begins_with_a_snapshot(kept: int) -> None:
+    """The store was set back since, and got later copies; then its loss was reported, or it was fenced and is back."""
+    world = World("b", metadata_copies="1")
+    process = world.process()
+    process.write(2)
+    if kept > 2:
+        process.committer.snapshots.write()
+        process.write(NEAR + 1)
+    store = world.stores[StoreId("b")]
+    copied = [stored.key for stored in store.inner.list_keys(copy_key(CHAIN, "meta/log/"))]
+    store.inner.delete(copied[1 if kept == 2 else NEAR])  # a hole
+    process.submit(ReportLoss(StoreId("b"), 1, "b" * 32))
+    n = world.process().write().n
+    newest = CopyPlace(store.inner, CHAIN).first_key_after(SNAPSHOTS, SNAPSHOTS)
+    assert newest is not None
+    assert parse_snapshot_key(newest) >= n - 1
+    assert world.whole("b") == n
 
 
 def test_several_processes_keep_each_others_copies_whole() -> None:
@@ -296,6 +317,14 @@ def test_a_restored_cluster_is_noticed_by_who_begins_and_by_who_runs() -> None:
         with pytest.raises(InconsistentClusterId, match=message):
             running.write()
     assert world.whole("b") == n
+
+
+def test_the_owner_of_a_later_restore_is_noticed() -> None:
+    world = World("b", metadata_copies="1")
+    world.process().write()
+    put_owner(world.stores[StoreId("b")].inner, 2, OWNER)
+    with pytest.raises(InconsistentClusterId):
+        world.process().write()
 
 
 @pytest.mark.parametrize("puts", range(4))

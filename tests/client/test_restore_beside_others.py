@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import sparklog
-from sparklog.chain import group
+from sparklog.chain import group, snapshot
+from sparklog.chain.peers import Peer, tell
 from sparklog.client.restore import restore_cluster
 from sparklog.client.stores import add_store
 from sparklog.core.errors import (
@@ -21,7 +22,8 @@ from sparklog.core.errors import (
     StoreUnavailable,
 )
 from sparklog.core.state import first_entry
-from sparklog.core.types import StoreId
+from sparklog.core.types import EntryNumber, StoreId
+from sparklog.storage.open_store import open_store
 from tests.client.lost_cluster import LostCluster, append, before_call, values
 
 
@@ -176,6 +178,38 @@ def test_a_store_that_was_announced_and_is_not_there_may_have_the_newest_copies(
     assert once_copied.restore("b", without=["a"]).fenced == ()
 
 
+def test_a_marked_store_is_told_of_no_store_of_the_lost_chain(once_copied: LostCluster) -> None:
+    """A process has looked at the store before it was marked."""
+    once_copied.append("1")
+    once_copied.restore("b")
+    target = open_store(once_copied.stores["c"])
+    with pytest.raises(InconsistentClusterId):
+        tell(target, Peer(StoreId("a"), EntryNumber(9), "file:///a"), 0)
+
+
+def test_a_store_in_another_life_has_no_copies_that_count(once_copied: LostCluster) -> None:
+    """It was wiped, and nobody has noticed yet."""
+    once_copied.append("1")
+    shutil.rmtree(once_copied.stores["b"])
+    once_copied.append("2")
+    shutil.rmtree(once_copied.url)
+    restored = once_copied.restore("c", without=["b"])
+    assert restored.copies == {"c": restored.last}
+    with once_copied.restored() as cluster:
+        assert values(cluster) == ["1", "2"]
+
+
+def test_a_store_that_was_wiped_is_not_taken_for_whole(lost: LostCluster) -> None:
+    lost.append("1")
+    shutil.rmtree(lost.stores["b"])
+    lost.path("b").mkdir()
+    lost.path("b", "INCARNATION").write_text(lost.path("a", "INCARNATION").read_text())
+    shutil.rmtree(lost.url)
+    with pytest.raises(StoreUnavailable, match=r"store b: wanted INCARNATION .* leave it out with --without b"):
+        lost.restore("a")
+    assert not marks(lost, "a", "b", "c")
+
+
 # ---- damage, and what is missing --------------------------------------------------------------------
 
 
@@ -233,6 +267,41 @@ def test_a_gap_is_refused_and_what_is_behind_it_given_up_only_by_name(once_copie
     once_copied.restore("c", accept_loss=True)
     with once_copied.restored() as cluster:
         assert values(cluster) == ["1", "2"]
+
+
+def test_a_gap_that_comes_up_behind_the_marks_is_refused_too(
+    once_copied: LostCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    once_copied.append("1")
+    newest = once_copied.copied("b", "log/*")[-1]
+
+    def put_later_entry() -> None:
+        shutil.copy(newest, newest.with_name(f"{9:020d}"))
+
+    with (
+        before_call(monkeypatch, "put_owner", put_later_entry),
+        pytest.raises(ChainDamaged, match=r"store b at .* has entry 9"),
+    ):
+        once_copied.restore("c")
+    assert not Path(once_copied.new_url, "meta").exists()
+
+
+def test_a_store_that_is_set_back_during_a_restore_is_noticed(
+    lost: LostCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost.append("1")
+
+    def set_back() -> None:
+        shutil.rmtree(lost.path("b", "OWNER"))
+
+    with (
+        before_call(monkeypatch, "close", set_back),
+        pytest.raises(StoreUnavailable, match=r"store b at .* has lost the mark of this restore: run it again"),
+    ):
+        lost.restore("a")
+    lost.restore("a")
+    with lost.restored() as cluster:
+        assert values(cluster) == ["1"]
 
 
 def test_after_a_loss_report_the_copies_begin_anew(once_copied: LostCluster) -> None:
@@ -316,9 +385,7 @@ def test_a_restore_that_has_begun_is_not_given_up(lost: LostCluster, monkeypatch
     lost.append("1")
     other = str(lost.folder / "other")
     with monkeypatch.context() as patch:
-        patch.setattr(
-            "sparklog.client.restore._Restore._put_snapshot", lambda self, head: exec("raise KeyboardInterrupt")
-        )
+        patch.setattr(snapshot, "write", die)
         with pytest.raises(KeyboardInterrupt):
             restore_cluster(other, {"a": lost.stores["a"]})
     with pytest.raises(Conflict, match="run it again with --cluster"):

@@ -29,7 +29,7 @@ def test_the_snippets_run_one_after_the_other(tmp_path: Path) -> None:
     assert "lagging" in printed
     assert "loss: store b: the loss is reported" in printed
     assert "moving the replicas of 3 partitions" in printed
-    assert "x has it up to entry 2" in printed
+    assert "x has copies up to entry 2" in printed
     with sparklog.connect(str(tmp_path / "meta-2")) as cluster:  # M: F-08
         assert cluster.read("payments", partition=0)["value"].to_pylist() == [b"1 paid"]
     with sparklog.connect(str(tmp_path / "chain")) as cluster:

@@ -63,7 +63,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "old-mark-of-all",
         "A restore takes a block for deleted only if no store has it any more.",
         "sparklog/chain/copied_chain.py",
-        "        if key.startswith(VOID):\n            return self._mark(key)\n",
+        "        if key.startswith(VOID):\n            return self._void_mark(key)\n",
         "",
         (f"{_METADATA}test_a_block_counts_as_deleted_in_a_restore_only_if_no_store_has_it",),
     ),

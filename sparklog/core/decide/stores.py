@@ -95,8 +95,8 @@ def decide_remove_store(state: ClusterState, command: RemoveStore) -> tuple[Reco
             f"store {store.store} has {counted(replicas, 'replica')}: move them to other stores first "
             f"(sparklog replica move --off {store.store})"
         )
-    if len(state.stores) == 1:
-        raise Conflict(f"store {store.store} is the only one of the cluster")
+    if not state.registrations().keys() - {store.store}:
+        raise Conflict(f"store {store.store} is the only one of the cluster that is not fenced")
     return (StoreRemoved(store.store),)
 
 
