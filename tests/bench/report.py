@@ -82,11 +82,11 @@ def copies_section(machine: str, comparisons: Sequence[Comparison], figures: Seq
     """A section of the page: what copies of the metadata chain cost an append, and what a restore from them costs."""
     about = [
         COPIES,
-        "Written by `make bench`, and by `make bench ARGS=copies` alone. An append has 10 records and replicas on three "
-        "stores; the metadata is at a fourth place. Seconds are those of one append; S3 is a server on this machine "
-        "behind a proxy that waits before each request. A restore runs in a process of its own, with all three stores, "
-        "of which those chosen for copies have them (`metadata.copies=1`). It includes the probe of the new place. "
-        "Seconds are min / median / max, memory is the most of all runs; on disk requests are calls of the store.",
+        "Written by `make bench`, and by `make bench ARGS=copies` alone. An append has 10 records and replicas on "
+        "three stores; the metadata is at a fourth place. Seconds are those of one append; S3 is a server on this "
+        "machine behind a proxy that waits before each request. A restore runs in a process of its own and is given "
+        "all three stores; `metadata.copies=1`. It includes the probe of the new place. Its seconds are min / median "
+        "/ max, its memory is the most of all runs; on disk, requests are calls of the store.",
         "",
         f"Machine: {machine}",
         "",

@@ -86,15 +86,12 @@ class Crowd:
         return sum(map(self.acknowledged, self.writers))
 
     def has_tried_since(self, name: str, at: int) -> bool:
-        """Whether an append of this writer has begun and ended, or was tried again, since that time; or it has ended."""
+        """Whether an append of this writer has begun and ended, or was tried again, since then; or it has ended."""
         later = [line for line in self.lines(name) if line["at"] > at]
         begun = {line["begin"] for line in later if "begin" in line}
         outcomes = [line[kind] for line in later for kind in ("acked", "refused", "unknown") if kind in line]
-        return (
-            not begun.isdisjoint(outcomes)
-            or sum("tried" in line for line in later) > 1
-            or not self.running[name].is_alive
-        )
+        tried_again = sum("tried" in line for line in later) > 1
+        return tried_again or not begun.isdisjoint(outcomes) or not self.running[name].is_alive
 
     def until(self, done: Callable[[], bool], what: str) -> None:
         """Wait until this is so. Raises AssertionError if it does not come."""

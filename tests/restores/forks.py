@@ -1,4 +1,4 @@
-"""Processes that begin at once: forked from one that has imported everything. Each can be killed, paused and waited for.
+"""Processes that begin at once, forked from one that has imported everything: killed, paused and waited for.
 
     with Forks(environment) as forks:
         forked = forks.start("command", journal, "topic", "list", said=path)      # a function of `actors.py`

@@ -12,9 +12,9 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
-from sparklog.storage.local.store import local_path
 from tests.restores.crowd import Crowd
 from tests.restores.forks import Forked, Forks
 from tests.restores.promises import broken, unforeseen
@@ -69,11 +69,7 @@ class Round:
                 place = self._lost(crowd) if generation == 0 else self._lost_for_good(crowd)
                 new = self._restored(crowd, place, generation)
                 crowds.append(new)
-                at = crowd.restored_at()
-                assert at is not None
-                for name in crowd.writers:
-                    crowd.until(lambda name=name: crowd.has_tried_since(name, at), f"{name} has tried again")  # type: ignore[misc]
-                    restored_at[name] = at
+                restored_at.update(self._over(crowd))
                 self._new_life(new)
                 crowd = new
             crowd.stop_writers()
@@ -94,6 +90,7 @@ class Round:
 
     def _created(self) -> Crowd:
         crowd = Crowd(self.forks, self.folder, str(self.folder / "meta"), "0")
+        MetadataFolder.create(self.folder / "meta")
         stores = [part for name in STORES for part in ("--store", f"{name}={self.places.address(name)}")]
         config = {
             "metadata.copies": self.copies,
@@ -153,9 +150,13 @@ class Round:
         self._caught_up(crowd, name)
 
     def _caught_up(self, crowd: Crowd, name: str) -> None:
-        """The store has everything, and is in sync."""
-        if f"agent-{name}-{crowd.name}" not in crowd.running:
-            self._done(crowd, "agent", "--store", name, "--once")
+        """The store has everything, and is in sync. Its agent ends when it is fenced."""
+        agent = crowd.running.get(f"agent-{name}-{crowd.name}")
+        if agent is not None:
+            agent.kill()
+        self._done(crowd, "agent", "--store", name, "--once")
+        if agent is not None:
+            crowd.serve(f"agent-{name}", "agent", "--store", name)
 
     def _kill_one(self, crowd: Crowd) -> None:
         name = self.dice.choice(list(crowd.writers))
@@ -187,15 +188,12 @@ class Round:
         how = self.dice.choice(HOW)
         self.say(f"the metadata is: {how}")
         if how != "cut off":
-            place.lose(can_be_begun_again=how == "lost, and begun again")
+            place.lose()
         return place if how == "comes back" else None
 
     def _lost_for_good(self, crowd: Crowd) -> None:
         """The place of a restored cluster is lost. A restore looks there, whether it is."""
         self.say("the metadata is lost again")
-        if crowd.url.startswith("file:"):
-            MetadataFolder(Path(local_path(crowd.url))).lose(can_be_begun_again=False)
-            return
         crowd.kill()  # else they would begin it again
         self.places.put_back(crowd.url.rpartition("/")[2], set())
 
@@ -251,6 +249,15 @@ class Round:
 
     def _live(self) -> list[str]:
         return [name for name in (*STORES, *self.added) if not (name == self.hurt and self.is_lost)]
+
+    def _over(self, crowd: Crowd) -> dict[str, int]:
+        """When the first restore had succeeded, for each old writer, all of which have tried to write since."""
+        at = crowd.restored_at()
+        if at is None:
+            raise AssertionError("wanted a restore that succeeded, found none")
+        for name in crowd.writers:
+            crowd.until(partial(crowd.has_tried_since, name, at), f"{name} has tried again")
+        return dict.fromkeys(crowd.writers, at)
 
     # ---- after ----------------------------------------------------------------------------------
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Set
+from collections.abc import Callable, Set
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -44,34 +43,32 @@ class RoundPlaces:
         return len(new)
 
 
-@dataclass
+@dataclass(frozen=True)
 class MetadataFolder:
-    """The folder at `path` with the metadata. While it is away, those who come find nothing, or no folder at all."""
+    """The folder with the metadata, which everybody knows as `path`: a link, so that it goes and comes in one step."""
 
     path: Path
 
-    @property
-    def _away(self) -> Path:
-        return self.path.with_name(f"{self.path.name}-away")
+    @classmethod
+    def create(cls, path: Path) -> MetadataFolder:
+        made = cls(path)
+        made._folder.mkdir(parents=True)
+        path.symlink_to(made._folder)
+        return made
 
-    def lose(self, *, can_be_begun_again: bool) -> None:
-        """It is gone. Unless `can_be_begun_again`, what is in its place keeps everybody from writing there."""
-        self.path.rename(self._away)
-        if not can_be_begun_again:
-            with suppress(FileExistsError, IsADirectoryError), self.path.open("x"):
-                pass
+    @property
+    def _folder(self) -> Path:
+        return self.path.with_name(f"{self.path.name}-folder")
+
+    def lose(self) -> None:
+        """It can't be reached: a file is in its place, so that nobody begins another one there."""
+        self._put(lambda new: new.touch())
 
     def bring_back(self) -> None:
-        """It is there as it was, in place of whatever was begun there."""
-        trash = self.path.with_name(f"{self.path.name}-trash")
-        for number in range(1_000):  # a writer may begin it again at any moment
-            with suppress(FileNotFoundError):
-                self.path.rename(f"{trash}-{number}")
-            with suppress(OSError):
-                self._away.rename(self.path)
-                return
-        raise AssertionError(f"{self.path} can't be brought back")
+        """It is there as it was."""
+        self._put(lambda new: new.symlink_to(self._folder))
 
-    def forget(self) -> None:
-        """It is gone for good."""
-        shutil.rmtree(self._away, ignore_errors=True)
+    def _put(self, make: Callable[[Path], object]) -> None:
+        new = self.path.with_name(f"{self.path.name}-new")
+        make(new)
+        new.replace(self.path)
