@@ -16,6 +16,7 @@ from collections.abc import Callable
 from typing import Final
 
 from sparklog.chain.copying import TooFewStores
+from sparklog.chain.owner import check_owner
 from sparklog.chain.requests import Copy
 from sparklog.chain.store_copy import StoreCopy
 from sparklog.core.config.cluster import effective_cluster
@@ -190,12 +191,22 @@ class Copies:
         now_ms = self._clock.monotonic_ms()
         return sorted(lanes, key=lambda lane: (lane.avoided_until_ms > now_ms, lane.busy))
 
+    def _check_owners(self, state: ClusterState) -> None:
+        """Raise InconsistentClusterId if another chain owns a store, as far as they answer."""
+        for store in filter(self._is_elsewhere, state.stores.values()):
+            try:
+                check_owner(self._open(state, store.store), len(state.ancestors))
+            except InconsistentClusterId:
+                raise
+            except SparklogError:
+                continue
+
     def _lane(self, state: ClusterState, store: Store) -> _Lane:
         key = store.store, store.registration  # after a loss its copies may be gone, too
         lane = self._lanes.get(key)
         if lane is None:
             target = self._open(state, store.store)
-            copy = StoreCopy(self._source, target, state.chain_id, store, self._check_life)
+            copy = StoreCopy(self._source, target, state.chain_id, store, self._check_life, self._check_owners)
             lane = self._lanes[key] = _Lane(store.store, copy)
         return lane
 

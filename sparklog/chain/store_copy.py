@@ -38,8 +38,9 @@ _BY_REFERENCE = b'"appended-by-reference"'
 class StoreCopy:
     """The copy of the chain at `source` on `target`, which is registered as `store`; one thread at a time.
 
-    `check_life` raises unless the store is in the life that it was registered in. `whole_to` is the entry up to which
-    this process knows the copy to be whole; None before the first time.
+    `check_life` raises unless the store is in the life that it was registered in, and `check_others` if another chain
+    owns one of the other stores. `whole_to` is the entry up to which this process knows the copy to be whole; None
+    before the first time.
     """
 
     def __init__(
@@ -49,12 +50,14 @@ class StoreCopy:
         chain_id: str,
         store: Store,
         check_life: Callable[[ObjectStore, Store], None] = lambda target, store: None,
+        check_others: Callable[[ClusterState], None] = lambda state: None,
     ) -> None:
         self.whole_to: int | None = None
         self._source = source
         self._target = target
         self._store = store
         self._check_life = check_life
+        self._check_others = check_others
         self._place = CopyPlace(target, chain_id)
 
     def bring(self, copy: Copy) -> None:
@@ -107,6 +110,8 @@ class StoreCopy:
         if copy.body is not None and (lacking := self._lacking(copy.head)) is not None:
             bodies = self._bodies(lacking, decode_entry(copy.head.n, copy.body, self._source.url).previous)
         if bodies is None:
+            # The store may have been wiped, and have lost the mark of a restore with everything else.
+            self._check_others(copy.head.state)
             self._put_snapshot(copy.head)
             return
         for n, body in bodies:

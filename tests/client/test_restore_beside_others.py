@@ -454,6 +454,23 @@ def test_a_store_that_was_left_out_stops_the_lost_chain_once_it_is_added(tmp_pat
         assert values(cluster) == ["1", "4"]
 
 
+@pytest.mark.parametrize("begins", [True, False])
+def test_a_store_that_is_wiped_after_a_restore_gives_the_lost_chain_no_copies(
+    once_copied: LostCluster, begins: bool
+) -> None:
+    """What identifies the store survives, as an agent of the lost chain might have seen to; its mark does not."""
+    once_copied.append("1")
+    running = sparklog.connect(once_copied.url)
+    append(running, "2")
+    once_copied.restore("c")
+    for folder in ("OWNER", "copies"):
+        shutil.rmtree(once_copied.path("b", folder))
+    process = sparklog.connect(once_copied.url) if begins else running
+    with process, pytest.raises(InconsistentClusterId):
+        append(process, "3")
+    running.close()
+
+
 def flip(path: Path) -> None:
     """Flip a bit in the middle of a file."""
     body = bytearray(path.read_bytes())

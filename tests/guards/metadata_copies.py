@@ -110,12 +110,12 @@ GUARDS: Final[tuple[Guard, ...]] = (
         (f"{_RESTORE}test_the_lost_chain_acknowledges_nothing_more_once_it_is_restored",),
     ),
     Guard(
-        "owner-mark-in-slot",
-        "The mark in the place of the next copy stops a process that runs on.",
-        _STORE_COPY,
-        "        if is_mark(there):",
-        "        if False:",
-        (f"{_COPIES}test_a_restored_cluster_is_noticed_by_who_begins_and_by_who_runs",),
+        "owner-seen-elsewhere",
+        "A store that was wiped has lost the mark of a restore too: before copies begin anew, the others are asked.",
+        "sparklog/chain/copies.py",
+        "                check_owner(self._open(state, store.store), len(state.ancestors))",
+        "                pass",
+        (f"{_BESIDE}test_a_store_that_is_wiped_after_a_restore_gives_the_lost_chain_no_copies",),
     ),
     Guard(
         "owner-of-any-later-restore",
