@@ -21,7 +21,7 @@ from tests.soak.journal import Journal  # noqa: E402
 
 import_clients()
 os.fsync = lambda fd: None  # a process is killed, not the machine
-soak_writer.PAUSE_S = 0.02
+soak_writer.PAUSE_S = 0.1
 soak_writer.TIMEOUT_MS = 4_000
 
 
