@@ -107,11 +107,13 @@ class StoreCopy:
     def _catch_up(self, copy: Copy) -> None:
         """Copy what the store lacks before the entry: the entries, if they are few, else a snapshot."""
         bodies = None
-        if copy.body is not None and (lacking := self._lacking(copy.head)) is not None:
+        lacking = None if copy.body is None else self._lacking(copy.head)
+        if lacking is None or lacking:
+            # The store may have been wiped or set back, and have lost the mark of a restore with everything else.
+            self._check_others(copy.head.state)
+        if copy.body is not None and lacking is not None:
             bodies = self._bodies(lacking, decode_entry(copy.head.n, copy.body, self._source.url).previous)
         if bodies is None:
-            # The store may have been wiped, and have lost the mark of a restore with everything else.
-            self._check_others(copy.head.state)
             self._put_snapshot(copy.head)
             return
         for n, body in bodies:

@@ -131,7 +131,7 @@ class _Restore:
         stores.find()
         begun = self._begun()
         if begun is not None:
-            return self._finish(*begun)
+            return self._finish(*begun, dry_run=dry_run)
         self._check_lost()
         self._check()
         owner = self._owner(dry_run=dry_run)
@@ -286,8 +286,8 @@ class _Restore:
                 f"a restore to {self._url} and one to {others[-1][1].cluster} have both put marks: give another place, "
                 "and both up, with --take-over"
             )
-        by_number = dict(pending)
-        given_up = tuple(by_number[n].chain_id for n in range(number, max(by_number) + 1))
+        last = others[-1][1]
+        given_up = (*last.given_up, last.chain_id)
         owner = Owner(sparklog_owner=name, previous=self._stores.chain_id, cluster=self._url, given_up=given_up)
         if not dry_run:
             for n, other in others:
@@ -383,7 +383,7 @@ class _Restore:
             )
         self._put_snapshot(draft.head())
 
-    def _finish(self, entry: Entry, body: bytes) -> Restored:
+    def _finish(self, entry: Entry, body: bytes, *, dry_run: bool) -> Restored:
         """Go on after the first entry, which an earlier run has put: it says all."""
         stores = self._stores
         restored = _restored_by(entry)
@@ -393,8 +393,11 @@ class _Restore:
             head = stores.read_up_to(restored.last)
             draft = Draft(head)
             draft.apply(entry, body, {})
-            self._put_snapshot(draft.head())
-        state = Follower(self._place).catch_up().state
+            state = draft.state
+            if not dry_run:
+                self._put_snapshot(draft.head())
+        else:
+            state = stores.head.state
         previous = state.ancestors[-1 - len(restored.given_up)]
         return Restored(
             self._url,
@@ -407,7 +410,7 @@ class _Restore:
             {store.store: join_url(self._url, store.url) for store in state.stores.values() if not store.fenced},
             tuple(sorted(store.store for store in state.stores.values() if store.fenced)),
             len(state.topics),
-            copied=self._copied(),
+            copied=not dry_run and self._copied(),
         )
 
     def _put_snapshot(self, head: Head) -> None:

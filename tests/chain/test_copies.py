@@ -230,11 +230,12 @@ def test_without_enough_stores_nothing_is_acknowledged_and_a_retry_is_once_they_
     assert (n, world.whole("b")) == (process.follower.head.n, n)
 
 
+@pytest.mark.timeout(60)  # it would wait for an hour
 def test_a_fenced_store_is_replaced_by_a_new_one_or_removed() -> None:
     world = World("b", metadata_copies="1")
     process = world.process()
     with pytest.raises(NotEnoughReplicasAfterAppend, match="no other store is registered and not fenced"):
-        process.submit(FenceStore(StoreId("b")))  # at once
+        process.submit(FenceStore(StoreId("b")), 3_600_000)
     assert process.submit(RegisterStore(NewStore(StoreId("c"), "c", "c" * 32))).n == world.whole("c")
     assert process.submit(RemoveStore(StoreId("b"))).n == world.whole("c")
 
@@ -323,6 +324,22 @@ def test_the_owner_of_a_later_restore_is_noticed() -> None:
     world = World("b", metadata_copies="1")
     world.process().write()
     put_owner(world.stores[StoreId("b")].inner, 2, OWNER)
+    with pytest.raises(InconsistentClusterId):
+        world.process().write()
+
+
+def test_copies_that_begin_behind_the_mark_of_a_restore_do_not_count() -> None:
+    """The restore has found no copies on the store. Then a process puts a snapshot there, far behind the mark."""
+    world = World("bc", metadata_copies="1")
+    world.process().write(NEAR + 3)
+    world.stores[StoreId("b")].plan(Fault.UNAVAILABLE, times=1_000_000)
+    store = world.stores[StoreId("c")]
+
+    def restore() -> None:
+        put_owner(store.inner, 1, OWNER)
+        close(CopyPlace(store.inner, CHAIN), OWNER)
+
+    store.plan(restore, "put_if_absent", copies_prefix(CHAIN))
     with pytest.raises(InconsistentClusterId):
         world.process().write()
 

@@ -99,7 +99,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         _STORE_COPY,
         "        check_owner(self._target, ancestors)\n        self.whole_to = n",
         "        self.whole_to = n",
-        (f"{_COPIES}test_of_a_copy_and_the_mark_of_a_restore_one_is_first",),
+        (f"{_COPIES}test_copies_that_begin_behind_the_mark_of_a_restore_do_not_count",),
     ),
     Guard(
         "owner-seen-by-who-runs",
