@@ -6,7 +6,8 @@ A cluster that was restored has another crowd; the old one lives on beside it.
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -61,11 +62,16 @@ class Crowd:
         for name in names or tuple(self.running):
             self.running[name].kill()
 
-    def pause(self) -> None:
-        self._send(signal.SIGSTOP)
-
-    def wake(self) -> None:
-        self._send(signal.SIGCONT)
+    @contextmanager
+    def paused(self, *names: str) -> Iterator[None]:
+        """These processes, or all, stand still inside the block."""
+        for name in names or self.running:
+            self.running[name].send(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for name in names or self.running:
+                self.running[name].send(signal.SIGCONT)
 
     def stop_writers(self) -> None:
         """Stop the writers cleanly."""
@@ -116,10 +122,6 @@ class Crowd:
 
     def _said(self, name: str) -> Path:
         return self.folder / "said" / name
-
-    def _send(self, number: signal.Signals) -> None:
-        for forked in self.running.values():
-            forked.send(number)
 
     def _said_last(self) -> str:
         return "; ".join(

@@ -77,7 +77,6 @@ class Round:
             return [str(error), *unforeseen(self.folder / "said")]
         finally:
             for each in crowds:
-                each.wake()
                 each.kill()
         for each in crowds:
             writers.update({name: each.lines(name) for name in each.writers})
@@ -154,7 +153,8 @@ class Round:
         agent = crowd.running.get(f"agent-{name}-{crowd.name}")
         if agent is not None:
             agent.kill()
-        self._done(crowd, "agent", "--store", name, "--once")
+        with crowd.paused(*crowd.writers):  # it goes on as long as somebody writes faster than it copies
+            self._done(crowd, "agent", "--store", name, "--once")
         if agent is not None:
             crowd.serve(f"agent-{name}", "agent", "--store", name)
 
@@ -175,9 +175,8 @@ class Round:
             self._caught_up(crowd, name)  # two stores have everything once the third is hurt
         self.hurt = self.dice.choice([*self.backups] or STORES)
         self.is_lost = self.hurt not in self.backups
-        crowd.pause()
-        gone = self.places.put_back(self.hurt, self.backups.get(self.hurt, set()))
-        crowd.wake()
+        with crowd.paused():
+            gone = self.places.put_back(self.hurt, self.backups.get(self.hurt, set()))
         self.say(f"{self.hurt} is {'lost' if self.is_lost else 'set back'}: {gone} objects are gone")
 
     # ---- the metadata is lost -------------------------------------------------------------------
