@@ -44,7 +44,6 @@ def test_nothing_acknowledged_is_lost_on_disks(seeds: range, forks: Forks, tmp_p
     _rounds(seeds, forks, tmp_path, [])
 
 
-# M: F-08 (kills)
 @pytest.mark.campaign
 @pytest.mark.timeout(0)
 def test_nothing_acknowledged_is_lost_on_a_disk_s3_and_hdfs(
