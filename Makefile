@@ -36,7 +36,7 @@ campaign: setup ## the long tests: hundreds of races on every store, each reques
 		tests/log/test_object_writer.py tests/maintenance tests/spark/kills tests/spark/materialize tests/spark/test_on_stores.py \
 		tests/spark/test_bench.py tests/spark/test_compaction.py tests/spark/test_memory.py tests/examples tests/coordinator/test_fuzz.py \
 		tests/cli/test_secrets.py tests/docs/test_readme.py tests/bench/test_replicas.py tests/client tests/core/producing tests/core/reading \
-		tests/spark/stream
+		tests/restores tests/spark/stream
 
 guards: setup ## take each guard of tests/guards/ away and show that a test notices (ARGS="--only NAME", --list)
 	@$(BIN)/python -m tests.guards $(ARGS)

@@ -4,8 +4,8 @@ It writes docs/benchmarks.md and the figures in the README. A run of some parts 
 
 With PEERS=1: Apache Kafka and Delta Lake, in a section of that page; peers that this machine can't get are skipped.
 
-The jobs of maintenance, streams, and the Python clients are sections of that page, written by the whole run, and by a
-run of the part `maintenance`, `streams` or `python` by itself.
+Copies of the metadata, the jobs of maintenance, streams, and the Python clients are sections of that page, written by
+the whole run, and by a run of the part `copies`, `maintenance`, `streams` or `python` by itself.
 
 With STORE=s3 or STORE=hdfs: that store on a server of this machine, into docs/benchmarks-s3.md or -hdfs.md. STORE=s3
 has the part `clients`, by itself: HTTP clients beside each other, a section of that page.
@@ -27,7 +27,7 @@ from tests.bench import machine, peers_section, report
 from tests.bench.commits import commit_rates
 from tests.bench.coordinator import coordinated_rates, failover, producers, waiting
 from tests.bench.maintenance import maintenance
-from tests.bench.metadata_copies import copies_rates
+from tests.bench.metadata_copies import copies
 from tests.bench.paired import Comparison
 from tests.bench.peers import peers
 from tests.bench.python_clients import python_clients
@@ -44,7 +44,6 @@ from tests.bench.waiting import waits
 
 PARTS = (
     "commits",
-    "copies",
     "coordinator",
     "queries",
     "waiting",
@@ -57,6 +56,7 @@ PARTS = (
     "bulk",
 )
 SECTIONS = {
+    "copies": (copies, report.copies_section),
     "maintenance": (maintenance, report.maintenance_section),
     "streams": (streams, report.streams_section),
     "python": (python_clients, report.python_section),
@@ -93,8 +93,6 @@ def main() -> int:
             parts = []
         if "commits" in parts:
             figures += commit_rates(folder)
-        if "copies" in parts:
-            figures += copies_rates()
         if "coordinator" in parts:
             figures += coordinated_rates() + producers() + failover(folder) + waiting()
         if "queries" in parts:

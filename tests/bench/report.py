@@ -13,6 +13,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 NO_RATIO = "-"
 CLIENTS = "\n## HTTP clients\n"
 PEERS = "\n## Peers\n"
+COPIES = "\n## Copies of the metadata\n"
 MAINTENANCE = "\n## Maintenance\n"
 STREAMS = "\n## Streams\n"
 PYTHON = "\n## Python\n"
@@ -77,58 +78,56 @@ def clients_section(machine: str, lines: Sequence[str]) -> str:
     return "\n".join(about) + "\n"
 
 
+def copies_section(machine: str, comparisons: Sequence[Comparison], figures: Sequence[tuple[str, str]]) -> str:
+    """A section of the page: what copies of the metadata chain cost an append, and what a restore from them costs."""
+    about = (
+        "Written by `make bench`, and by `make bench ARGS=copies` alone. An append has 10 records and replicas on "
+        "three stores; the metadata is at a fourth place. Seconds are those of one append; S3 is a server on this "
+        "machine behind a proxy that waits before each request. A restore runs in a process of its own and is given "
+        "all three stores; `metadata.copies=1`. It includes the probe of the new place. Its seconds are min / median "
+        "/ max, its memory is the most of all runs; on disk, requests are calls of the store."
+    )
+    return _section(COPIES, about, machine, comparisons, figures)
+
+
 def maintenance_section(machine: str, comparisons: Sequence[Comparison], figures: Sequence[tuple[str, str]]) -> str:
     """A section of the page: the jobs of maintenance beside Spark, and beside plain reads and deletions."""
-    about = [
-        MAINTENANCE,
+    about = (
         "Written by `make bench`, and by `make bench ARGS=maintenance` alone. Roll and compaction run in the Spark "
         "session of their peers, on a log on the local disk; the peers have the same rows as Parquet, zstd as well. "
         "sparklog syncs what it writes, Spark leaves that to the system. Recovery and verify run in one process; their "
-        "peer reads the same files one after the other.",
-        "",
-        f"Machine: {machine}",
-        "",
-        *table_of(comparisons),
-        "",
-        *_figures(figures),
-    ]
-    return "\n".join(about) + "\n"
+        "peer reads the same files one after the other."
+    )
+    return _section(MAINTENANCE, about, machine, comparisons, figures)
 
 
 def streams_section(machine: str, comparisons: Sequence[Comparison], figures: Sequence[tuple[str, str]]) -> str:
     """A section of the page: micro-batches from topic to topic beside a bare source and sink, and a record's way."""
-    about = [
-        STREAMS,
+    about = (
         "Written by `make bench`, and by `make bench ARGS=streams` alone. A micro-batch is measured by Spark's own "
         "`triggerExecution`, one after the other without a pause. The bare source reads Arrow files by memory map, "
         "the bare sink writes one with fsync; neither keeps a log, an index or a checksum. Spark's checkpoint is on "
-        "the same disk for both.",
-        "",
-        f"Machine: {machine}",
-        "",
-        *table_of(comparisons),
-        "",
-        *_figures(figures),
-    ]
-    return "\n".join(about) + "\n"
+        "the same disk for both."
+    )
+    return _section(STREAMS, about, machine, comparisons, figures)
 
 
 def python_section(machine: str, comparisons: Sequence[Comparison], figures: Sequence[tuple[str, str]]) -> str:
     """A section of the page: the Python producer and consumer beside bare loops."""
-    about = [
-        PYTHON,
+    about = (
         "Written by `make bench`, and by `make bench ARGS=python` alone, on the local disk. The producer waits for "
         "all of its futures; the bare loop gathers a list and writes it as a synced Arrow file at each linger. The "
         "consumer is the only member of a group that commits by itself; the bare loops read the same files by memory "
-        "map, without a plan, checksums or positions.",
-        "",
-        f"Machine: {machine}",
-        "",
-        *table_of(comparisons),
-        "",
-        *_figures(figures),
-    ]
-    return "\n".join(about) + "\n"
+        "map, without a plan, checksums or positions."
+    )
+    return _section(PYTHON, about, machine, comparisons, figures)
+
+
+def _section(
+    heading: str, about: str, machine: str, comparisons: Sequence[Comparison], figures: Sequence[tuple[str, str]]
+) -> str:
+    lines = [heading, about, "", f"Machine: {machine}", "", *table_of(comparisons), "", *_figures(figures)]
+    return "\n".join(lines) + "\n"
 
 
 def _figures(figures: Sequence[tuple[str, str]]) -> list[str]:

@@ -9,10 +9,13 @@ from pathlib import Path
 import pytest
 
 import sparklog
+from tests.cli.conftest import Cli
 from tests.docs.clean_shell import in_clean_shell
+from tests.docs.test_maintenance import performed
 
 PAGE = Path(__file__).parents[2] / "docs" / "replication.md"
 SNIPPETS = re.findall(r"```bash\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+LOST = [text for text in SNIPPETS if "metadata.copies" in text or "cluster restore" in text]
 NO_AGENT_IS_LEFT = "trap 'kill -9 $(jobs -p) 2>/dev/null || true; wait' EXIT"
 
 
@@ -35,3 +38,20 @@ def test_the_snippets_run_one_after_the_other(tmp_path: Path) -> None:
         assert [set(value.isr) for value in replicas] == [{"a", "c", "d"}] * 3
         values = [value for at in range(3) for value in cluster.read("orders", partition=at)["value"].to_pylist()]
     assert sorted(values) == [b"1 tea", b"2 cups", b"3 spoons", b"4 plates", b"5 forks", b"6 knives"]
+
+
+# M: F-08 (kills)
+@pytest.mark.parametrize("store", ["x", "y"])
+def test_the_steps_for_lost_metadata_run_as_written_from_each_store(
+    store: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = "/tmp/sparklog-replicas"
+    assert [text.count(f"--from x={root}/x") for text in LOST] == [0, 2]
+    text = "".join(LOST).replace("\\\n", " ").replace(f"--from x={root}/x", f"--from {store}={root}/{store}")
+    here = Cli(str(tmp_path / "meta"), capsys, monkeypatch)
+    printed = "".join(performed(here, line) for line in text.replace(root, str(tmp_path)).splitlines() if line)
+    assert re.search(r"would restore cluster \w+ at .*, as it was after entry 2", printed), printed
+    assert printed.count("restored cluster ") == 1
+    assert "1 paid" in printed.rpartition("restored cluster")[2]
+    assert "exit code 0" in printed
+    assert not re.search(r"exit code [1-9]", printed), printed

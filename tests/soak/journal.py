@@ -1,9 +1,13 @@
-"""The journals of writers and readers: a line of JSON for each thing that happened, there also after a SIGKILL."""
+"""The journals of writers and readers: a line of JSON for each thing that happened, there also after a SIGKILL.
+
+`at` in each line is the time in nanoseconds by the clock that all processes of a machine share.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,7 +25,7 @@ class Journal:
 
     def note(self, **line: object) -> None:
         """Write a line. Once this returns, it is there whatever happens to the process."""
-        os.write(self._file, json.dumps(line).encode() + b"\n")
+        os.write(self._file, json.dumps({**line, "at": time.monotonic_ns()}).encode() + b"\n")
 
 
 def lines_of(path: Path) -> Iterator[Line]:

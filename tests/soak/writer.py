@@ -120,7 +120,8 @@ class Writer:
         while not self._stopped:
             try:
                 self._producer = self._cluster.allocate_producer(self._producer_id)
-            except SparklogError:
+            except SparklogError as error:
+                self._journal.note(tried="epoch", error=str(error))
                 time.sleep(PAUSE_S)
                 continue
             self._producer_id, self._sequence = self._producer[0], 0
