@@ -226,7 +226,7 @@ class _Restore:
                     "registered in what was found, so it may have all that came later",
                 )
         for store, found in sorted(stores.found.items()):
-            for number, owner in found.owners.items():
+            for number, owner in found.owners.items() if store in state.stores else ():
                 if number <= stores.restores and owner.chain_id not in state.lineage:
                     raise Conflict(
                         f"store {store} at {found.target.url} belongs to cluster {owner.chain_id} at {owner.cluster}, "
