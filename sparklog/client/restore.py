@@ -154,8 +154,8 @@ class _Restore:
             last = stores.head.n
             stores.find()
             newer = stores.newer()
-            if stores.chain_id != owner.previous:  # another run has begun: this one ends with it, or is refused
-                return self.run(dry_run=dry_run)
+            if stores.chain_id != owner.previous:
+                return self._overtaken(owner)
         self._check_again(owner, newer)
         report = self._report(owner, newer)
         self._begin(owner)
@@ -188,6 +188,16 @@ class _Restore:
                 "away"
             )
         return None
+
+    def _overtaken(self, owner: Owner) -> Restored:
+        """End with what another run has begun meanwhile, if it is at this place. Raises Conflict."""
+        begun = self._begun()
+        if begun is None:
+            raise Conflict(
+                f"cluster {owner.previous} was restored as {self._stores.chain_id} meanwhile, by another run to "
+                "another place: connect to that"
+            )
+        return self._finish(*begun, dry_run=False)
 
     def _check_lost(self) -> None:
         """Refuse if the newest chain, which an earlier restore has begun, lives at its place."""

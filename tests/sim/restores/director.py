@@ -16,7 +16,7 @@ from tests.sim.restores.world import World
 GENERATIONS = 4
 WORK_STEPS = 900
 RESTORE_STEPS = 1_500
-PATIENCE_STEPS = 6_000  # in which a restore must end, once nothing goes wrong any more
+PATIENCE_STEPS = 40_000  # in which a restore must end, once nothing goes wrong any more
 
 
 def play(world: World) -> None:

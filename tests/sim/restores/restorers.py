@@ -120,6 +120,7 @@ def advised(attempt: Attempt, message: str, address_of: Callable[[str], str | No
             options[option] = True
     url = re.search(r"--cluster (\S+)", message)
     sources = sources or attempt.sources
+    has_begun_there = url is not None and ("take_over" not in OPTIONS or attempt.options.get("take_over"))
     return Attempt(
-        url[1] if url and "take_over" not in OPTIONS else attempt.url, sources, tuple(sorted(without)), options
+        url[1] if url is not None and has_begun_there else attempt.url, sources, tuple(sorted(without)), options
     )
