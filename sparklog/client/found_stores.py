@@ -101,7 +101,14 @@ class FoundStores:
         return {store: last_copied(self._place(store)) for store in sorted(self.found)}
 
     def newer(self) -> str | None:
-        """What says that the lost chain had more than the newest state, in words; None if nothing does."""
+        """What says that there was more than the newest state of the newest chain, in words; None if nothing does."""
+        for store, found in sorted(self.found.items()):
+            for number, owner in found.owners.items():
+                if number > self.restores and owner.previous != self.chain_id:
+                    return (
+                        f"store {store} at {found.target.url} has the mark of a restore of cluster {owner.previous}, "
+                        "which came later, and of which no store that was found has copies"
+                    )
         what = self._what_is_newer()
         if what is not None:
             self._read()  # if the lost chain is alive, it may just have written that

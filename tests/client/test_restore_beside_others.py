@@ -450,6 +450,32 @@ def test_two_restores_that_have_marked_different_stores_do_not_lock_each_other_o
         assert values(cluster) == ["1"]
 
 
+def test_a_cluster_is_not_restored_from_an_older_chain_in_silence(once_copied: LostCluster) -> None:
+    """Only store b has copies of the chain that was restored first, and it is left out."""
+    once_copied.append("1")
+    first, second = once_copied.new_url, str(once_copied.folder / "second")
+    shutil.rmtree(once_copied.url)
+    once_copied.restore("c")
+    with sparklog.connect(first) as cluster:
+        append(cluster, "2")
+    for copies in once_copied.path("c", "copies").iterdir():
+        if copies.name != "peers":
+            shutil.rmtree(copies)
+    with sparklog.connect(first) as cluster:
+        lineage = cluster.connection.follower.state.lineage
+    shutil.copytree(once_copied.path("b", "copies", lineage[0]), once_copied.path("c", "copies", lineage[0]))
+    shutil.rmtree(first)
+    interrupted_at = str(once_copied.folder / "interrupted")
+    restore_cluster(interrupted_at, {"b": once_copied.stores["b"]})
+    shutil.rmtree(interrupted_at)
+    given = {"c": once_copied.stores["c"]}
+    with pytest.raises(ChainDamaged, match=f"has the mark of a restore of cluster {lineage[1]}, which came later"):
+        restore_cluster(second, given, without=["b"], take_over=True)
+    restore_cluster(second, given, without=["b"], take_over=True, accept_loss=True)
+    with sparklog.connect(second) as cluster:
+        assert values(cluster) == ["1"]
+
+
 # ---- a lost chain that is alive ---------------------------------------------------------------------
 
 

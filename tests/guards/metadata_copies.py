@@ -207,6 +207,14 @@ GUARDS: Final[tuple[Guard, ...]] = (
         (f"{_BESIDE}test_a_gap_that_comes_up_behind_the_marks_is_refused_too",),
     ),
     Guard(
+        "restore-older-chain",
+        "A restore is refused if a mark says that a later chain than the one that was found had begun.",
+        "sparklog/client/found_stores.py",
+        "                if number > self.restores and owner.previous != self.chain_id:",
+        "                if False:",
+        (f"{_BESIDE}test_a_cluster_is_not_restored_from_an_older_chain_in_silence",),
+    ),
+    Guard(
         "restore-marks-there",
         "A restore begins only if every store has its mark.",
         _RESTORES,
