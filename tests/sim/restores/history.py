@@ -398,8 +398,8 @@ class History:
     def _lives_on(self, url: str, ack: Ack) -> bool:
         """Whether a store has the entry that was acknowledged: one that counted then, or has got it before its mark."""
         store = self.stores[url]
-        if url in ack.holders:
-            return self.has_now(store, ack.chain, ack.n) or max(store.hurt_at, store.flipped_at) < 0
+        if url in ack.holders and max(store.hurt_at, store.flipped_at) < 0:
+            return True
         owner = owner_key(len(self.model(ack.chain, ack.n).state.ancestors) + 1)
         return self.has_now(store, ack.chain, ack.n, before=store.put_at[owner] if owner in store.bodies else None)
 

@@ -118,7 +118,7 @@ def advised(attempt: Attempt, message: str, address_of: Callable[[str], str | No
     for option in ("take_over", "accept_loss"):
         if f"--{option.replace('_', '-')}" in message and option in OPTIONS and option in attempt.options:
             options[option] = True
-    url = re.search(r"--cluster (\S+)", message)
+    url = re.search(r"--cluster ([^\s;]+)", message)
     sources = sources or attempt.sources
     has_begun_there = url is not None and ("take_over" not in OPTIONS or attempt.options.get("take_over"))
     return Attempt(
