@@ -27,6 +27,7 @@ GROUPS: Final = {
         "tests/servers/test_hdfs_proxy.py",
         "tests/storage/test_hdfs.py",
         "tests/storage/test_hdfs_faults.py",
+        "tests/restores/test_lost_metadata.py",
     ),
     "another HDFS, and Spark on it": (
         "tests/cli/test_secrets.py",

@@ -20,7 +20,7 @@ from sparklog.storage.object_store import ObjectStore
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
     """The contents of a mark: the chain that owns the store, the one that it was restored from, and its address.
 
-    `given_up`: the chains of restores before it that never began.
+    `previous` is an earlier chain of the cluster. `given_up`: the chains of restores before it that never began.
     """
 
     sparklog_owner: str  # the chain id; the first field, so that a mark is told by its start
@@ -94,5 +94,6 @@ def superseded(owner: Owner, url: str) -> InconsistentClusterId:
     """The error for a process of a chain that was restored elsewhere."""
     return InconsistentClusterId(
         f"cluster {owner.previous} was restored as cluster {owner.chain_id} at {owner.cluster}, says the store at "
-        f"{url}: nothing is written or deleted for the old one any more; connect to {owner.cluster}"
+        f"{url}: nothing is written or deleted for the old one any more; connect to {owner.cluster}, and if there is "
+        "no cluster yet, finish that restore (sparklog cluster restore)"
     )

@@ -68,8 +68,8 @@ def restore(
     what += f"{counted(restored.topics, 'topic')} (of the metadata, {copies}; stores: {stores}{fenced})"
     if restored.newer is not None:
         print_warning(
-            f"the lost chain had more: {restored.newer}; what came after entry {restored.last:,} is in none of the "
-            "copies, and is given up only with --accept-loss"
+            f"the lost chain had more: {restored.newer}; writes after entry {restored.last:,} "
+            + ("would be lost: this is refused without --accept-loss" if dry_run else "are lost (--accept-loss)")
         )
     done(
         f"would restore {what}" if dry_run else f"restored {what}; its chain id is {restored.chain_id} now",

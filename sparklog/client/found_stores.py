@@ -101,7 +101,7 @@ class FoundStores:
         return {store: last_copied(self._place(store)) for store in sorted(self.found)}
 
     def newer(self) -> str | None:
-        """What says that there was more than the newest state of the newest chain, in words; None if nothing does."""
+        """Evidence of newer entries or chains than what was read, in words, or None. Reads the stores again."""
         for store, found in sorted(self.found.items()):
             for number, owner in found.owners.items():
                 if number > self.restores and owner.previous != self.chain_id:

@@ -5,9 +5,8 @@
     -> what the new chain begins with, and with that it has begun -> its first entry and snapshot
 
 The marks come before the last reading: what a process of the lost chain acknowledged before, is read; after that it
-finds a mark, and acknowledges and announces nothing. A run that is refused or killed can be run again: if it had begun,
-the next run ends what it began, else it gives it up, and begins another chain. The number of a chain's first entry
-follows from the number of the restore, so that two runs of one restore meet in one place.
+finds a mark, and acknowledges and announces nothing. A run that was refused or killed can be run again: it finishes a
+restore that has begun, and gives up one that has not (`restore_owner.py`).
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from sparklog.chain.requests import Copy
 from sparklog.chain.store_copy import put
 from sparklog.client.connection import Connection
 from sparklog.client.found_stores import FoundStores, not_there
-from sparklog.client.restore_owner import begun_elsewhere, choose_owner, give_up, number_of, pending, taken_over
+from sparklog.client.restore_owner import choose_owner, give_up, marked_for_another, number_of, pending, taken_over
 from sparklog.core.commands import FenceStore
 from sparklog.core.config.storage import storage_settings
 from sparklog.core.coordinators import Author
@@ -44,7 +43,7 @@ from sparklog.core.errors import (
     SparklogError,
     StoreUnavailable,
 )
-from sparklog.core.records import AppliedCommand, At, ClusterRestored, Record
+from sparklog.core.records import AppliedCommand, At, ClusterRestored, Record, StoreFenced
 from sparklog.core.state import first_entry
 from sparklog.core.types import CommandId, EntryNumber, StoreId
 from sparklog.host.dice import new_id
@@ -56,7 +55,7 @@ from sparklog.storage.probe import check_store
 
 
 class Restored(msgspec.Struct, frozen=True):
-    """What was found, and what became of it, or would.
+    """The outcome of a restore, or of its dry run.
 
     `copies`: the entry up to which each store has the lost chain, or -1; `last`: up to which they have it together, and
     `time_ms` when that was written. `first`: the first entry of the new chain, whose id is None in a dry run. `fenced`:
@@ -144,7 +143,7 @@ class _Restore:
             raise self._more(newer)
         check_store(self._place, new_id())
         for number, other in others:
-            give_up(stores, number, other, owner, self._settings)
+            give_up(number, other, owner, self._settings)
         marked: set[StoreId] = set()
         last = -1
         while stores.found.keys() - marked or stores.head.n != last:
@@ -164,7 +163,7 @@ class _Restore:
     # ---- what there is --------------------------------------------------------------------------
 
     def _begun(self) -> tuple[Beginning, Entry] | None:
-        """What an earlier run of this restore has begun with here. Raises ClusterAlreadyExists, ChainDamaged."""
+        """Return the beginning that an earlier run has put here, or None. Raises ClusterAlreadyExists, ChainDamaged."""
         stores = self._stores
         known = {number: owner.chain_id for number, owner in pending(stores) if owner.cluster == self._url}
         for number, chain_id in [(stores.restores, stores.chain_id), *sorted(known.items())]:
@@ -193,9 +192,12 @@ class _Restore:
         """End with what another run has begun meanwhile, if it is at this place. Raises Conflict."""
         begun = self._begun()
         if begun is None:
+            stores = self._stores
+            marks = (found.owners.get(stores.restores) for found in stores.found.values())
+            place = next((mark.cluster for mark in marks if mark is not None), "another place")
             raise Conflict(
-                f"cluster {owner.previous} was restored as {self._stores.chain_id} meanwhile, by another run to "
-                "another place: connect to that"
+                f"cluster {owner.previous} was restored as {stores.chain_id} to {place} meanwhile, by another run: "
+                f"connect to {place}"
             )
         return self._finish(*begun, dry_run=False)
 
@@ -220,7 +222,8 @@ class _Restore:
         unknown = (self._without | self._given.keys()) - set(state.stores) - set(stores.peers)
         if unknown:
             raise InvalidInput(
-                f"wanted stores of the cluster, {', '.join(sorted(state.stores))}; found {', '.join(sorted(unknown))}"
+                f"in --from and --without wanted stores of the cluster, {', '.join(sorted(state.stores))}; found "
+                f"{', '.join(sorted(unknown))}"
             )
         for store in sorted(state.stores.keys() - self._without):
             stores.registered(state.stores[store])
@@ -232,8 +235,8 @@ class _Restore:
             if peer.url is not None:
                 raise not_there(
                     store,
-                    f"{stores.missing.get(store, 'not found')}; it was announced after entry {peer.n:,}, and is not "
-                    "registered in what was found, so it may have all that came later",
+                    f"{stores.missing.get(store, 'not found')}; it was announced as of entry {peer.n:,}, and is not "
+                    "registered in the copies that were found, so it may have newer ones",
                 )
         for store, found in sorted(stores.found.items()):
             for number, owner in found.owners.items() if store in state.stores else ():
@@ -243,7 +246,7 @@ class _Restore:
                         f"which is another restore of the same cluster: leave it out with --without {store}"
                     )
         if not set(state.stores) & set(stores.found):
-            raise InvalidInput("a restore needs at least one registered store that is not lost")
+            raise InvalidInput("all registered stores are in --without: a restore needs at least one of them")
 
     def _report(self, owner: Owner, newer: str | None) -> Restored:
         stores, state = self._stores, self._stores.head.state
@@ -277,7 +280,7 @@ class _Restore:
         numbers = range(self._stores.restores + 1, number_of(self._stores, owner) + 1)
         there = [put_owner(self._stores.found[store].target, number, owner) for number in numbers]
         if there[-1] != owner:
-            raise begun_elsewhere(self._stores, there[-1])
+            raise marked_for_another(self._stores, store, there[-1])
 
     def _check_again(self, owner: Owner, newer: str | None) -> None:
         """Check what was read behind the marks as before them, and that each store has its mark."""
@@ -286,7 +289,7 @@ class _Restore:
         for store, found in sorted(self._stores.found.items()):
             newest = max(found.owners.items(), default=None)
             if newest is not None and newest[0] >= number and newest[1] != owner:
-                raise begun_elsewhere(self._stores, newest[1])
+                raise marked_for_another(self._stores, store, newest[1])
             if newest != (number, owner):
                 raise StoreUnavailable(
                     f"store {store} at {found.target.url} has lost the mark of this restore: run it again"
@@ -298,7 +301,7 @@ class _Restore:
         """Put the first entry of the new chain: with that it has begun."""
         head, stores = self._stores.head, self._stores.found
         first = first_entry(number_of(self._stores, owner))
-        at = At(first, head.state.time_ms)  # every run of this restore makes the same entry
+        at = At(first, head.state.time_ms)  # the time of the last entry that was found
         draft = Draft(head)
         places = {
             store.store: stores[store.store].target.url for store in head.state.stores.values() if store.store in stores
@@ -349,7 +352,7 @@ class _Restore:
             )
 
     def _finish(self, beginning: Beginning, entry: Entry, *, dry_run: bool) -> Restored:
-        """Go on after another run of this restore that had begun: what it began with says all."""
+        """Finish a restore that another run has begun: the beginning says all."""
         stores = self._stores
         restored = _restored_by(entry)
         if restored is None:
@@ -363,12 +366,12 @@ class _Restore:
             self._url,
             previous,
             entry.chain_id,
-            stores.copies(),
+            {} if done else stores.copies(),
             restored.last,
             entry.time_ms,
             entry.n,
             {store: found.target.url for store, found in sorted(stores.found.items()) if store in state.stores},
-            tuple(sorted(store.store for store in state.stores.values() if store.store not in stores.found)),
+            tuple(sorted(record.store for record in _records_of(entry) if isinstance(record, StoreFenced))),
             len(state.topics),
             copied=not dry_run and self._copied(),
         )
@@ -389,7 +392,10 @@ class _Restore:
             connection.close()
 
 
+def _records_of(entry: Entry) -> list[Record]:
+    return [record for command in entry.commands for record in command.records]
+
+
 def _restored_by(entry: Entry) -> ClusterRestored | None:
     """The record with which a restored chain begins, if the entry has it."""
-    records = (record for command in entry.commands for record in command.records)
-    return next((record for record in records if isinstance(record, ClusterRestored)), None)
+    return next((record for record in _records_of(entry) if isinstance(record, ClusterRestored)), None)

@@ -1,4 +1,4 @@
-"""Decides whose restore of a cluster it is: the mark that a run puts on each store, beside the marks of other restores.
+"""Chooses the mark that a restore puts on each store, and gives up other restores.
 
 No run continues with the marks of another one: its chain may have begun, and its place may be lost again. Restores that
 have not begun are given up, and then never begin: earlier runs to the same place silently, others if that is wanted.
@@ -11,13 +11,17 @@ from sparklog.chain.store_copy import put
 from sparklog.client.found_stores import FoundStores
 from sparklog.core.config.storage import StorageSettings
 from sparklog.core.errors import Conflict, SparklogError, StoreUnavailable
+from sparklog.core.types import StoreId
 from sparklog.host.dice import new_id
 from sparklog.log.stores import open_metadata
 from sparklog.storage.keys import restore_key
 
 
 def pending(stores: FoundStores) -> list[tuple[int, Owner]]:
-    """The marks of restores of the newest chain, by number. No store has copies of theirs, so none may have begun."""
+    """The marks with a number above that of the newest chain, by number.
+
+    Such a restore may have begun or not: no store that was found has copies of its chain.
+    """
     marks = {
         (number, owner)
         for found in stores.found.values()
@@ -37,7 +41,8 @@ def choose_owner(stores: FoundStores, url: str, *, take_over: bool) -> tuple[Own
     others = [(number, owner) for number, owner in marks if owner.chain_id not in past]
     elsewhere = [owner for _, owner in others if owner.cluster != url]
     if elsewhere and not take_over:
-        raise begun_elsewhere(stores, elsewhere[-1])
+        marked = next(store for store, found in sorted(stores.found.items()) if elsewhere[-1] in found.owners.values())
+        raise marked_for_another(stores, marked, elsewhere[-1])
     given_up = dict.fromkeys(chain_id for _, owner in marks for chain_id in (*owner.given_up, owner.chain_id))
     owner = Owner(sparklog_owner=new_id(), previous=stores.chain_id, cluster=url, given_up=tuple(given_up))
     return owner, others
@@ -48,7 +53,7 @@ def number_of(stores: FoundStores, owner: Owner) -> int:
     return stores.restores + 1 + len(owner.given_up)
 
 
-def give_up(stores: FoundStores, number: int, other: Owner, owner: Owner, settings: StorageSettings) -> None:
+def give_up(number: int, other: Owner, owner: Owner, settings: StorageSettings) -> None:
     """Make sure that another restore never begins: put a mark where its first entry would be.
 
     Raises Conflict if it has begun, StoreUnavailable if its place can't be reached.
@@ -58,19 +63,22 @@ def give_up(stores: FoundStores, number: int, other: Owner, owner: Owner, settin
     except SparklogError as error:
         raise StoreUnavailable(
             f"whether the restore to {other.cluster} has begun can't be known: {error.message}; make that place "
-            f"reachable, or run that restore again, with --cluster {other.cluster}"
+            f"reachable, or run that restore again, with --cluster {other.cluster}; if the place is gone for good, "
+            "make an empty one at the same address, then run this again"
         ) from error
     if existing is not None and not is_mark(existing):
-        raise begun_elsewhere(stores, other)
+        raise Conflict(
+            f"the restore to {other.cluster} has begun, and can't be given up: finish it, with --cluster "
+            f"{other.cluster}"
+        )
 
 
-def begun_elsewhere(stores: FoundStores, other: Owner) -> Conflict:
-    """The error for a cluster that another restore has marked."""
-    marked = [store for store, found in stores.found.items() if other in found.owners.values()]
+def marked_for_another(stores: FoundStores, store: StoreId, other: Owner) -> Conflict:
+    """The error for a store that another restore has marked, which may have begun or not."""
     return Conflict(
-        f"cluster {other.previous} is restored as {other.chain_id} at {other.cluster}, says store "
-        f"{', '.join(sorted(marked))}: if that restore did not end, run it again with --cluster {other.cluster}; or, "
-        "if it has not begun there, give it up with --take-over"
+        f"store {store} at {stores.found[store].target.url} is marked by a restore of cluster {other.previous} to "
+        f"{other.cluster}: finish that one, with --cluster {other.cluster}; or give it up, with --take-over, which is "
+        "refused if it has begun"
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
-from sparklog.chain.owner import Owner, owners_on, put_owner, superseded
+from sparklog.chain.owner import Owner, owners_on, put_owner
 from sparklog.chain.peers import Peer, tell
 from sparklog.client.connection import Connection
 from sparklog.client.returning_store import check_same_place, lost_while_fenced
@@ -82,7 +82,7 @@ def add_store(
         return Store(store, state.next_registration, url, incarnation, zone)
     if mark is None:
         mark, _ = begin_incarnation(target, store, chain_id)
-    _claim(target, lineage, connection.url)
+    _claim(store, target, lineage, connection.url)
     told = announce(connection, store, target)
     connection.submit(command(mark.incarnation, told))
     with connection.follower.current() as state:
@@ -138,7 +138,7 @@ def announce(connection: Connection, store: StoreId, target: ObjectStore) -> dic
     return told
 
 
-def _claim(target: ObjectStore, lineage: Sequence[str], cluster: str) -> None:
+def _claim(store: StoreId, target: ObjectStore, lineage: Sequence[str], cluster: str) -> None:
     """Mark a store as that of the restored chain, so that the lost ones do nothing there any more."""
     if len(lineage) == 1:
         return
@@ -148,7 +148,10 @@ def _claim(target: ObjectStore, lineage: Sequence[str], cluster: str) -> None:
         put_owner(target, number, mine)
     for owner in owners_on(target).values():
         if owner.chain_id not in lineage:
-            raise superseded(owner, target.url)
+            raise InconsistentClusterId(
+                f"store {store} at {target.url} is marked by cluster {owner.chain_id} at {owner.cluster}, another "
+                "restore of this cluster: add an empty store at another address"
+            )
 
 
 def _check_comes_back_empty(known: Store, mark: Incarnation | None, url: str, known_url: str, zone: str | None) -> None:

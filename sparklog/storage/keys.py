@@ -5,7 +5,7 @@
     meta/chunks/<sha256>                         a table chunk that snapshots share
     meta/commands/<n0>-<command id>[-<body>]     the slices of a large command; body = 1, 2, … for its later bodies
     meta/void/<block>                            "this block of entries is being deleted, or is gone"
-    meta/restores/<number>                       the first entry of a chain that a restore has begun here
+    meta/restores/<number>                       what a restored chain begins with, or who gave it up
     INCARNATION                                  the uuid of this store's current life
     OWNER/<number>                               the chain that owns the store since the restore of this number
     copies/<chain id>/…                          on other stores: copies of what is under meta/, under the same names
@@ -203,7 +203,7 @@ def void_key(block: int) -> str:
 
 
 def restore_key(number: int) -> str:
-    """Key of the first entry of the chain that the `number`-th restore begins here, or of the mark of another one."""
+    """Key of what the chain of a restore begins with, or of the mark of the restore that gave it up."""
     return f"{RESTORES}{_digits(number, 'a number of a restore')}"
 
 

@@ -285,7 +285,7 @@ def test_of_two_restores_at_once_to_different_places_one_is_refused(
 
     with monkeypatch.context() as patch:
         patch.setattr(restore_module, "put_owner", late)
-        with pytest.raises(Conflict, match="is restored as"):
+        with pytest.raises(Conflict, match="is marked by a restore of cluster"):
             lost.restore("a")
     assert not Path(lost.new_url, "meta").exists()
     with pytest.raises(Conflict, match=f"is not lost: an earlier restore has begun it at file://{other}"):
@@ -353,7 +353,7 @@ def test_a_restore_that_began_elsewhere_is_named(lost: LostCluster, monkeypatch:
         with pytest.raises(Killed):
             lost.restore("a")
     begun, lost.new_url = lost.new_url, str(lost.folder / "other-place")
-    with pytest.raises(Conflict, match=f"run it again with --cluster file://{begun}"):
+    with pytest.raises(Conflict, match=f"finish that one, with --cluster file://{begun}"):
         lost.restore("a")
 
 

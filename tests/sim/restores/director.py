@@ -144,6 +144,7 @@ class _Generation:
                         dice.choice(attempts),
                         dies_at=int(10 ** dice.uniform(0.3, 2.6)) if mortal < 0.2 else None,
                         dies_at_put=dice.randrange(2, 22) if 0.2 <= mortal < 0.6 else None,
+                        dies_once_begun=0.6 <= mortal < 0.9,
                         dry_run=dice.random() < 0.05,
                     )
                 )

@@ -29,6 +29,7 @@ from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.errors import SparklogError
 from sparklog.core.invariants import check
 from sparklog.core.records import ClusterRestored
+from sparklog.core.state import CHAIN_ENTRIES
 from sparklog.core.state_differences import differing_parts
 from sparklog.storage.keys import (
     COPIES,
@@ -42,6 +43,7 @@ from sparklog.storage.keys import (
     owner_key,
     parse_entry_key,
     parse_snapshot_key,
+    restore_key,
     snapshot_key,
 )
 from tests.sim.restores.scheduler import Process
@@ -338,6 +340,10 @@ class History:
         if other is not None:
             if not self._marked(other.chain) & self._marked(chain) or not self._known_to(other.chain, without):
                 raise NobodyCanKnow  # all that the other one marked is lost, or was left out
+            number = self.first[other.chain][0] // CHAIN_ENTRIES
+            begun = self.places[self.url_of[other.chain]].bodies.get(restore_key(number))
+            if begun is None or is_mark(begun) or loss_accepted:
+                raise NobodyCanKnow  # its place was lost again, so it could be given up; or that was wanted
             self.report(f"P3: {parent[:8]} was restored as {other.chain[:8]} and as {chain[:8]}")
             return
         if parent != self.current:

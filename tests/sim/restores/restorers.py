@@ -52,10 +52,11 @@ def begin(
     *,
     dies_at: int | None = None,
     dies_at_put: int | None = None,
+    dies_once_begun: bool = False,
     dry_run: bool = False,
 ) -> Run:
     """Start a restore."""
-    process = Process(f"restorer{world.next_number()}", dies_at, dies_at_put)
+    process = Process(f"restorer{world.next_number()}", dies_at, dies_at_put, dies_once_begun)
     process.without = frozenset(world.known[name].url for name in attempt.without if name in world.known)
     process.loss_accepted = attempt.options.get("accept_loss", False)
     world.note(process.name, "begins", "a dry run" if dry_run else "", attempt)

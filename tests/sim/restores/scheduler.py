@@ -28,12 +28,14 @@ class Broken(BaseException):
 class Process:
     """One simulated process. `dies_at`: the call at which it dies, if any, and `dies_at_put`: the put.
 
+    `dies_once_begun`: it dies at the first call after its restore has begun.
     `wrote`: the places and keys of objects that it created.
     """
 
     name: str
     dies_at: int | None = None
     dies_at_put: int | None = None
+    dies_once_begun: bool = False
     calls: int = 0
     puts: int = 0
     dead: bool = False

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparklog.chain.owner import is_mark
 from sparklog.core.errors import Damaged, KeyExists, KeyNotFound, OutcomeUnknown, SparklogError, StoreUnavailable
-from sparklog.storage.keys import COPIES, INCARNATION, OWNERS, PROBES
+from sparklog.storage.keys import COPIES, INCARNATION, OWNERS, PROBES, RESTORES
 from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey
 from tests.sim.restores.scheduler import Killed, Process
 
@@ -232,7 +232,9 @@ def faulty_call(world: World, place: Place, operation: str, key: str, perform: C
     scheduler.point()
     process.calls += 1
     process.puts += operation == "put"
-    if (process.dies_at is not None and process.calls >= process.dies_at) or process.puts == process.dies_at_put:
+    begun = process.dies_once_begun and any(key.startswith(RESTORES) for _, key in process.wrote)
+    at_end = process.dies_at is not None and process.calls >= process.dies_at
+    if at_end or begun or process.puts == process.dies_at_put:
         world.count("died")
         world.died(process)
         process.dead = True

@@ -16,7 +16,7 @@ from sparklog.core.commands import Command
 from sparklog.core.coordinators import Author
 from sparklog.core.errors import SparklogError
 from sparklog.core.records import CommandResult
-from sparklog.storage.keys import LOG, SNAPSHOTS
+from sparklog.storage.keys import RESTORES, SNAPSHOTS
 from tests.sim.restores.history import History
 from tests.sim.restores.prepare import enter, leave
 from tests.sim.restores.scheduler import Broken, Process, Scheduler
@@ -145,7 +145,7 @@ class World:
     def died(self, process: Process) -> None:
         """Count how far a restorer had come that dies."""
         if process.name.startswith("restorer"):
-            has_begun = any(key.startswith(LOG) for _, key in process.wrote)
+            has_begun = any(key.startswith(RESTORES) for _, key in process.wrote)
             has_ended = any(key.startswith(SNAPSHOTS) for _, key in process.wrote)
             how_far = "begun" if has_begun else "marked" if process.marked else "looked"
             self.count(f"restorer-died-when-it-had-{'ended' if has_ended else how_far}")
