@@ -139,7 +139,8 @@ class Copies:
 
     def snapshot(self, n: int) -> None:
         """Copy the snapshot of entry `n` to the stores that have copies. Waits a while for them; logs what fails."""
-        copies = [lane.copy for lane in self._lanes.values() if lane.copy.whole_to is not None and not lane.busy]
+        lanes = list(self._lanes.values())  # other threads may add some
+        copies = [lane.copy for lane in lanes if lane.copy.whole_to is not None and not lane.busy]
         threads = [
             threading.Thread(target=_copy_snapshot, args=(copy, n), name="sparklog-copy-snapshot", daemon=True)
             for copy in copies
@@ -207,7 +208,7 @@ class Copies:
         if lane is None:
             target = self._open(state, store.store)
             copy = StoreCopy(self._source, target, state.chain_id, store, self._check_life, self._check_owners)
-            lane = self._lanes[key] = _Lane(store.store, copy)
+            lane = self._lanes.setdefault(key, _Lane(store.store, copy))
         return lane
 
 
