@@ -41,8 +41,8 @@ campaign: setup ## the long tests: hundreds of races on every store, each reques
 guards: setup ## take each guard of tests/guards/ away and show that a test notices (ARGS="--only NAME", --list)
 	@$(BIN)/python -m tests.guards $(ARGS)
 
-sim: setup ## simulated clusters with faults, seed by seed, for two minutes (ARGS="--seconds 3600 --seeds 5000-", --steps N)
-	@$(BIN)/python -m tests.sim $(ARGS)
+sim: setup ## simulated clusters with faults, seed by seed, for two minutes (ARGS="--seconds 3600 --seeds 5000-", --steps N; RESTORES=10000: that many restores)
+	@$(BIN)/python -m tests.sim$(if $(RESTORES),.restores --restores $(RESTORES)) $(ARGS)
 
 soak: setup ## a cluster of real processes on S3, HDFS and a disk under troubles, for 20 minutes (ARGS="--soak-seconds 60 --soak-seed 7")
 	@$(BIN)/python -m pytest -q -n 0 -s tests/soak/test_soak.py --soak-seconds 1200 $(ARGS)
