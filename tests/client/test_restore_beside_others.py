@@ -514,6 +514,28 @@ def test_a_store_that_is_wiped_after_a_restore_gives_the_lost_chain_no_copies(
     running.close()
 
 
+@pytest.mark.parametrize("copies", [1, 2])
+def test_a_process_that_lags_adds_nothing_to_a_place_that_was_lost_and_is_written_on(
+    tmp_path: Path, copies: int
+) -> None:
+    """The folder of the metadata was removed. Who writes makes it again, and who lags finds free slots there."""
+    lost = LostCluster(tmp_path, copies=copies)
+    ahead, lagging = sparklog.connect(lost.url), sparklog.connect(lost.url)
+    append(ahead, "1")
+    values(lagging)
+    append(ahead, "2")
+    shutil.rmtree(lost.url)
+    append(ahead, "3")
+    with pytest.raises(InconsistentClusterId, match="the metadata there was lost, and a process that lagged behind"):
+        append(lagging, "lagging")
+    append(ahead, "4")
+    for cluster in (ahead, lagging):
+        cluster.close()
+    lost.restore("c")
+    with lost.restored() as cluster:
+        assert values(cluster) == ["1", "2", "3", "4"]
+
+
 def flip(path: Path) -> None:
     """Flip a bit in the middle of a file."""
     body = bytearray(path.read_bytes())

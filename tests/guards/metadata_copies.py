@@ -70,6 +70,14 @@ GUARDS: Final[tuple[Guard, ...]] = (
         (f"{_BESIDE}test_a_store_in_another_life_has_no_copies_that_count",),
     ),
     Guard(
+        "copies-fork",
+        "A store that has another entry of the same number stops a commit: it is not replaced by another store.",
+        _STORE_COPY,
+        "        raise InconsistentClusterId(",
+        "        raise StoreUnavailable(",
+        (f"{_BESIDE}test_a_process_that_lags_adds_nothing_to_a_place_that_was_lost_and_is_written_on",),
+    ),
+    Guard(
         "copies-patience",
         "A store that hangs holds no commit up for long.",
         "sparklog/chain/copies.py",
