@@ -148,20 +148,40 @@ class FoundStores:
     def _look(self, store: StoreId, addresses: Collection[str]) -> bool:
         """Whether the store is at one of these addresses; if it is not, `missing` says why."""
         given = self._given.get(store)
-        for address in sorted(addresses, key=lambda address: address != given):
+        registered = self.head.state.stores.get(store)
+        other_life: FoundStore | None = None
+        for address in sorted(addresses, key=lambda address: (address != given, address)):
             try:
                 target = open_registered(self._cluster, store, address, self._settings)
                 mark = read_incarnation(target)
-                if mark is not None:
-                    self.found[store] = FoundStore(target, mark, owners_on(target))
-                    self.missing.pop(store, None)
-                    return True
-                self.missing.setdefault(store, f"wanted a store of a cluster at {address}, found no INCARNATION")
+                if mark is None:
+                    self.missing.setdefault(store, f"wanted a store of a cluster at {address}, found no INCARNATION")
+                elif address != given and mark.chain_id not in self._chains():
+                    self.missing[store] = f"the store at {address} belongs to another cluster, {mark.chain_id}"
+                else:
+                    found = FoundStore(target, mark, owners_on(target))
+                    if registered is None or mark.incarnation == registered.incarnation:
+                        return self._has_found(store, found)
+                    other_life = other_life or found
             except SparklogError as error:
                 if isinstance(error, InvalidInput) and address == given:
                     raise
                 self.missing[store] = f"at {address}: {error}"
-        return False
+        return other_life is not None and self._has_found(store, other_life)
+
+    def _has_found(self, store: StoreId, found: FoundStore) -> bool:
+        self.found[store] = found
+        self.missing.pop(store, None)
+        return True
+
+    def _chains(self) -> set[str]:
+        """The chains of the cluster, as far as the stores and the state say."""
+        chains = set(self.head.state.lineage)
+        for found in self.found.values():
+            chains.add(found.mark.chain_id)
+            for owner in found.owners.values():
+                chains.update((owner.chain_id, owner.previous, *owner.given_up))
+        return chains
 
     def _peers(self, store: StoreId) -> list[Peer]:
         return peers_on(self.found[store].target)

@@ -238,7 +238,16 @@ class _Restore:
                     f"{stores.missing.get(store, 'not found')}; it was announced as of entry {peer.n:,}, and is not "
                     "registered in the copies that were found, so it may have newer ones",
                 )
+        chains = {
+            *state.lineage,
+            *(chain for _, owner in pending(stores) for chain in (owner.chain_id, owner.previous)),
+        }
         for store, found in sorted(stores.found.items()):
+            if found.mark.chain_id not in chains:
+                raise Conflict(
+                    f"store {store} at {found.target.url} belongs to another cluster, {found.mark.chain_id}: give its "
+                    f"address with --from {store}=URL, or leave it out with --without {store}"
+                )
             for number, owner in found.owners.items() if store in state.stores else ():
                 if number <= stores.restores and owner.chain_id not in state.lineage:
                     raise Conflict(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 
+from msgspec.structs import replace
+
 from sparklog.chain.owner import Owner, owners_on, put_owner
 from sparklog.chain.peers import Peer, tell
 from sparklog.client.connection import Connection
@@ -13,6 +15,7 @@ from sparklog.core.commands import NewStore, RegisterStore, RemoveStore, ReportL
 from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.decide.stores import registered_store
 from sparklog.core.errors import (
+    Conflict,
     DuplicateBrokerRegistration,
     InconsistentClusterId,
     InvalidInput,
@@ -40,6 +43,7 @@ from sparklog.storage.open_store import is_elsewhere, join_url
 from sparklog.storage.probe import check_store
 
 _MEMORY = "memory://"
+_ANNOUNCED_AT_ONCE = 16
 
 
 def add_store(
@@ -70,21 +74,21 @@ def add_store(
     lost = () if known is None or wiped else lost_while_fenced(connection, known, target, zone)
     zone = (known.zone if known is not None else "") if zone is None else zone
 
-    def command(incarnation: str, told: Mapping[StoreId, int]) -> RegisterStore | ReportLoss:
+    def command(incarnation: str, told: Mapping[StoreId, int], number: int | None) -> RegisterStore | ReportLoss:
         if known is not None and (wiped or lost):
             return ReportLoss(store, known.registration, incarnation, lost)
-        return RegisterStore(NewStore(store, url, incarnation, zone), dict(told))
+        return RegisterStore(NewStore(store, url, incarnation, zone), dict(told), number)
 
     incarnation = mark.incarnation if mark is not None else new_id()
-    connection.decided(command(incarnation, {}))  # refused before anything is written
+    connection.decided(command(incarnation, {}, None))  # refused before anything is written
     check_store(target, new_id())
     if dry_run:
         return Store(store, state.next_registration, url, incarnation, zone)
     if mark is None:
         mark, _ = begin_incarnation(target, store, chain_id)
     _claim(store, target, lineage, connection.url)
-    told = announce(connection, store, target)
-    connection.submit(command(mark.incarnation, told))
+    told, number = announce(connection, store, target)
+    connection.submit(command(mark.incarnation, told, number))
     with connection.follower.current() as state:
         return registered_store(state, store)  # unless it was removed again by now
 
@@ -94,6 +98,18 @@ def remove_store(connection: Connection, store: StoreId) -> None:
 
     Raises BrokerIdNotRegistered.
     """
+    with connection.follower.current() as state:
+        copies = effective_cluster(state.config).metadata_copies if state.config else 0
+        left = [
+            other
+            for other in state.stores.values()
+            if other.store != store and not other.fenced and is_elsewhere(connection.url, other.url)
+        ]
+        if copies and not left and store in state.stores and is_elsewhere(connection.url, state.stores[store].url):
+            raise Conflict(
+                f"store {store} is the last one that may have copies of the metadata (metadata.copies={copies}): add "
+                "another one first"
+            )
     result = connection.submit(RemoveStore(store))
     with connection.follower.current() as state:
         stores, ancestors = connection.stores(state), len(state.ancestors)
@@ -103,11 +119,11 @@ def remove_store(connection: Connection, store: StoreId) -> None:
             tell(stores.get(other), Peer(store, EntryNumber(result.n), None), ancestors)
 
 
-def announce(connection: Connection, store: StoreId, target: ObjectStore) -> dict[StoreId, int]:
+def announce(connection: Connection, store: StoreId, target: ObjectStore) -> tuple[dict[StoreId, int], int]:
     """Let the other stores know of a store that is about to be registered, and that store of them.
 
-    Returns those that count: not at the place of the metadata, and not fenced, with their registrations. Raises
-    NotEnoughReplicas unless they are as many as have copies of the metadata, InconsistentClusterId.
+    Returns those that may have copies of the metadata, with their registrations, and the next registration. Raises
+    NotEnoughReplicas if one of them can't be told, InconsistentClusterId.
     """
     with connection.follower.current() as state:
         stores, ancestors = connection.stores(state), len(state.ancestors)
@@ -119,7 +135,7 @@ def announce(connection: Connection, store: StoreId, target: ObjectStore) -> dic
         url = join_url(connection.url, other.url)
         tell(target, Peer(other.store, EntryNumber(state.n), url), ancestors)
         try:
-            tell(stores.get(other.store), Peer(store, EntryNumber(state.n + 1), target.url), ancestors)
+            _tell_next(stores.get(other.store), Peer(store, EntryNumber(state.n + 1), target.url), ancestors)
             check_incarnation(stores.get(other.store), other.incarnation)  # else it has lost the mark of a restore, too
         except InconsistentClusterId:
             raise
@@ -129,13 +145,21 @@ def announce(connection: Connection, store: StoreId, target: ObjectStore) -> dic
         if not other.fenced and is_elsewhere(connection.url, other.url):
             told[other.store] = other.registration
     may_have_copies = [other for other in others if not other.fenced and is_elsewhere(connection.url, other.url)]
-    wanted = min(copies, len(may_have_copies))
-    if len(told) < wanted:
+    if copies and len(told) < len(may_have_copies):
         raise NotEnoughReplicas(
-            f"store {store} has to be announced to {counted(wanted, 'store')} that may have copies of the metadata "
-            f"(metadata.copies), and only {len(told)} could be told: {'; '.join(failures)}; fence those that are lost"
+            f"store {store} has to be announced to {counted(len(may_have_copies), 'store')} that may have copies of "
+            f"the metadata (metadata.copies), and only {len(told)} could be told: {'; '.join(failures)}; fence those "
+            "that are lost"
         )
-    return told
+    return told, state.next_registration
+
+
+def _tell_next(target: ObjectStore, peer: Peer, ancestors: int) -> None:
+    """Announce a store as of the next free number: an add that died may have announced it at another address."""
+    for n in range(peer.n, peer.n + _ANNOUNCED_AT_ONCE):
+        with suppress(Conflict):
+            return tell(target, replace(peer, n=EntryNumber(n)), ancestors)
+    return tell(target, replace(peer, n=EntryNumber(peer.n + _ANNOUNCED_AT_ONCE)), ancestors)
 
 
 def _claim(store: StoreId, target: ObjectStore, lineage: Sequence[str], cluster: str) -> None:

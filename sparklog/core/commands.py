@@ -245,11 +245,13 @@ class RegisterStore(msgspec.Struct, frozen=True, tag="register-store"):
     """Register a new store; or, under its id and with its old INCARNATION, a fenced store that is back.
 
     `announced_to`: the stores that were told of it before, with their registrations. If the metadata is lost, they say
-    that this one may have the newest copies of it. Refused unless all of them are still there.
+    that this one may have the newest copies of it. Refused unless all of them are still there, and no store was
+    registered or fenced since: `next_registration` was the next number then.
     """
 
     store: NewStore
     announced_to: dict[StoreId, int] = {}
+    next_registration: int | None = None
 
 
 class FenceStore(msgspec.Struct, frozen=True, tag="fence-store"):

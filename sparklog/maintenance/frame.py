@@ -205,6 +205,8 @@ class JobFrame:
         """Delete these objects from their stores, and record that in the chain, group by group."""
         planned, done, failed = Work(), Work(), 0
         messages: list[str] = []
+        if not self.due_deletions().objects:
+            return DeletionResult()
         state = self.settled_state()
         places = self.connection.places(state)
         due = due_for_deletion(state, self.clock.now_ms(), self.topics)

@@ -70,7 +70,8 @@ class VacuumJob:
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
         """Delete the orphans, and what is left of uploads that were never published."""
         rows = list(self._failed)
-        frame.settled_state()  # newer than that of the plan, which says what is an orphan
+        if self._due:
+            frame.settled_state()  # newer than that of the plan, which says what is an orphan
         results = run_searches(frame, [search for _, search in self._due], delete=True)
         for (row, _), found in zip(self._due, results, strict=True):
             done = Work(found.deleted, 0, found.deleted_bytes, found.deleted + _listings(found))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,9 @@ import sparklog
 from sparklog.chain import group
 from sparklog.chain.peers import Peer, tell
 from sparklog.client import restore as restore_module
+from sparklog.client import stores as stores_module
+from sparklog.client.bootstrap import init_cluster
+from sparklog.client.connection import Connection
 from sparklog.client.restore import restore_cluster
 from sparklog.client.stores import add_store
 from sparklog.core.errors import (
@@ -84,18 +88,74 @@ def test_a_store_is_not_added_while_no_store_that_may_have_copies_can_be_told(on
     for store in "bc":
         shutil.rmtree(once_copied.path(store, "copies", "peers"))
         once_copied.path(store, "copies", "peers").write_text("not a folder")
-    with pytest.raises(NotEnoughReplicas, match="store a has to be announced to 1 store"):
+    with pytest.raises(NotEnoughReplicas, match="store a has to be announced to 2 stores"):
         add(once_copied, "a")
     with sparklog.connect(once_copied.url) as cluster:
         assert {store.store for store in cluster.stores()} == {"b", "c"}
+
+
+def test_a_store_is_not_registered_by_an_announcement_that_was_withdrawn_since(
+    once_copied: LostCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another add of it was faster, and then it was removed: the others know it as removed."""
+    announce, done = stores_module.announce, []
+
+    def late(*args: Any) -> object:
+        told = announce(*args)
+        if not done:
+            done.append(True)
+            add(once_copied, "a")
+            with sparklog.connect(once_copied.url) as cluster:
+                cluster.remove_store("a")
+        return told
+
+    monkeypatch.setattr(stores_module, "announce", late)
+    with pytest.raises(NotEnoughReplicas, match="another store was registered or fenced while a was announced"):
+        add(once_copied, "a")
+
+
+def test_an_add_at_another_address_than_one_that_died_is_not_held_up(
+    once_copied: LostCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(Connection, "submit", die)
+        with pytest.raises(KeyboardInterrupt), sparklog.connect(once_copied.url) as cluster:
+            add_store(cluster.connection, StoreId("a"), str(once_copied.folder / "typo"))
+    add(once_copied, "a")
+    with sparklog.connect(once_copied.url) as cluster:
+        assert [store.store for store in cluster.stores()] == ["b", "c", "a"]
+
+
+def test_the_last_store_that_may_have_copies_is_not_removed(tmp_path: Path) -> None:
+    url, other = str(tmp_path / "meta"), str(tmp_path / "b")
+    init_cluster(url, stores={"main": ".", "b": other}, config={"metadata.copies": 1})
+    with sparklog.connect(url) as cluster, pytest.raises(Conflict, match="the last one that may have copies"):
+        cluster.remove_store("b")
+
+
+def test_a_store_that_another_cluster_has_by_now_is_not_marked(
+    once_copied: LostCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An add of it died after it was announced; then it was wiped, and given to the other cluster."""
+    with monkeypatch.context() as patch:
+        patch.setattr(Connection, "submit", die)
+        with pytest.raises(KeyboardInterrupt):
+            add(once_copied, "a")
+    shutil.rmtree(once_copied.stores["a"])
+    other = str(once_copied.folder / "other")
+    init_cluster(other, stores={"y": once_copied.stores["a"], "z": str(once_copied.folder / "z")})
+    shutil.rmtree(once_copied.url)
+    with pytest.raises(StoreUnavailable, match=r"belongs to another cluster, .* leave it out with --without a"):
+        once_copied.restore("b")
+    once_copied.restore("b", without=["a"])
+    assert not marks(once_copied, "a")
+    assert not (once_copied.folder / "z" / "OWNER").exists()
 
 
 def test_a_store_whose_announcement_is_outdated_is_not_registered(
     once_copied: LostCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The stores that know of it were removed since; those that are left would not name it to a restore."""
-    from sparklog.client import stores as stores_module
-
     announce = stores_module.announce
 
     def late(*args: object) -> object:

@@ -57,6 +57,8 @@ def decide_register_store(state: ClusterState, command: RegisterStore) -> tuple[
             "removed or registered again meanwhile: add it again"
         )
     _check_incarnation(state, new.store, new.url, new.incarnation)
+    if command.next_registration not in (None, state.next_registration):
+        raise NotEnoughReplicas(f"another store was registered or fenced while {new.store} was announced: add it again")
     registered = StoreRegistered(new.store, state.next_registration, new.url, new.incarnation, new.zone)
     if known is None:
         check_store_ids([*state.stores, new.store])
