@@ -1,4 +1,4 @@
-"""What a restored chain begins with: its first entry, and the manifest of the snapshot of that.
+"""The beginning of a restored chain: its first entry, and the manifest of the snapshot of that.
 
 Both are put together, in one object, before they are put where they belong. So whoever finds it can end what a restore
 has begun, even if nothing that it was made from can be read any more.

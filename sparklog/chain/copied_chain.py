@@ -87,7 +87,7 @@ class CopiedChain(CopyPlace):
         return last.get(key)
 
     def _first(self, key: str, read: Callable[[CopyPlace], T]) -> T:
-        """What the first store says that has the object whole. Raises KeyNotFound only if all say it is not there."""
+        """Read from the first store that has the object whole. Raises KeyNotFound only if all say it is not there."""
         failure: ChainDamaged | StoreUnavailable | None = None
         for place in self._places:
             try:
@@ -102,7 +102,7 @@ class CopiedChain(CopyPlace):
 
 
 def begins(place: CopyPlace) -> bool:
-    """Whether the copy on one store has what a chain can be read from: a snapshot, or entry 0."""
+    """True if a chain can be read from the copy on one store: it has a snapshot, or entry 0."""
     if place.first_key_after(SNAPSHOTS, SNAPSHOTS) is not None:
         return True
     try:
@@ -123,7 +123,7 @@ def last_copied(place: CopyPlace) -> int:
 
 
 def beyond(place: CopyPlace, n: int) -> tuple[int, str] | None:
-    """What one store has of the chain that is newer than entry `n`: its number, and in words; None if nothing."""
+    """Find something of the chain on one store that is newer than entry `n`. Returns its number and name, or None."""
     newest = _newest_snapshot(place)
     if newest > n:
         return newest, f"the snapshot of entry {newest:,}"

@@ -51,7 +51,7 @@ def decoded(body: bytes | memoryview, key: str, url: str) -> Owner:
 
 
 def is_mark(body: bytes | memoryview) -> bool:
-    """Whether this is the mark of a restore, in the place of what another one would begin with."""
+    """True if this is the mark of a restore, in the place of what another one would begin with."""
     return bytes(body[: len(_START)]) == _START
 
 

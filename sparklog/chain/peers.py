@@ -53,7 +53,7 @@ def peers_on(target: ObjectStore) -> list[Peer]:
 
 
 def newest_of(peers: Iterable[Peer]) -> dict[StoreId, Peer]:
-    """What is known last of each store. What is damaged counts only if nobody says it too, or something later."""
+    """The newest announcement of each store; of two as of one entry, the readable one."""
     newest: dict[StoreId, Peer] = {}
     for peer in sorted(peers, key=lambda peer: (peer.n, not peer.damaged)):
         newest[peer.store] = peer

@@ -93,7 +93,7 @@ class FoundStores:
 
     @property
     def restores(self) -> int:
-        """How often the cluster was restored before: the number of the newest chain's own mark."""
+        """The number of the restore that began the newest chain; 0 for the first chain."""
         return len(self.head.state.ancestors)
 
     def copies(self) -> dict[StoreId, int]:
@@ -146,7 +146,7 @@ class FoundStores:
         return bool(new)
 
     def _look(self, store: StoreId, addresses: Collection[str]) -> bool:
-        """Whether the store is at one of these addresses; if it is not, `missing` says why."""
+        """Look for a store at these addresses. Returns True if it is there; else `missing` says why."""
         given = self._given.get(store)
         registered = self.head.state.stores.get(store)
         other_life: FoundStore | None = None
