@@ -18,6 +18,7 @@ from sparklog.core.replicas.fetch import FetchBatch, FetchLimits, ObjectToFetch,
 from sparklog.core.state import ClusterState
 from sparklog.core.types import ObjectNumber, StoreId, TopicPartition
 from sparklog.host.dice import Dice
+from sparklog.log.incarnation import AnotherLife
 from sparklog.log.object_copy import Fetched
 
 K = TypeVar("K", StoreId, TopicPartition)
@@ -42,7 +43,7 @@ class Fetchers:
     def __init__(self, store: StoreId, dice: Dice, limits: FetchLimits = LIMITS) -> None:
         self.store = store
         self.unreported: set[ObjectNumber] = set()  # objects of finished batches that are there
-        self.lost_something = False  # an object is missing that only this store should hold
+        self.lost_something = False  # an object that only this store should hold, or the life it was registered with
         self.last_error = ""
         self._dice = dice
         self._limits = limits
@@ -127,6 +128,7 @@ class Fetchers:
             case Damaged():
                 notes += self._stopped(batch, request.wanted, str(reply), now_ms)
             case SparklogError():
+                self.lost_something |= isinstance(reply, AnotherLife)
                 notes += self._own_failed(str(reply), now_ms)
             case _:
                 raise TypeError(f"wanted a Fetched or an error, found {reply!r}")

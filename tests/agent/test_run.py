@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sparklog.agent import run as agent_run
+from sparklog.agent.agent import EXAMINE_EVERY_MS
 from sparklog.agent.requests import Fetch, Note, ReadMark, Reply, Request
 from sparklog.agent.run import AgentRun, perform
 from sparklog.chain.committer import Committer
@@ -90,6 +91,24 @@ def test_a_copy_below_a_disk_that_is_not_mounted_does_not_count_once_it_is_mount
     assert isinstance(outages[0], AnotherLife)
     assert world.replicas() == "a:abc a1 b1 c1"
     assert world.objects("c") == world.objects("a")
+    world.cluster.close()
+
+
+# M: P-07
+def test_a_disk_that_is_mounted_again_before_anything_was_copied_below_it_is_examined_at_once(tmp_path: Path) -> None:
+    """Its loss was reported while it was not there, so every copy fails now, and no report makes the agent look."""
+    world = replicated_cluster(str(tmp_path / "cluster"))
+    world.write("0")
+    mounted, disk = tmp_path / "cluster" / "c", tmp_path / "disk"
+    mounted.rename(disk)
+    agent = DrivenAgent(world, "c", before=lambda request: StoreUnavailable("") if isinstance(request, Fetch) else None)
+    agent.run()
+    assert world.replicas() == "a:ab a1 b1 c0"
+    mounted.rename(tmp_path / "below")
+    disk.rename(mounted)
+    agent.before = lambda request: None
+    agent.run(EXAMINE_EVERY_MS // 10)
+    assert world.replicas() == "a:abc a1 b1 c1"
     world.cluster.close()
 
 

@@ -182,7 +182,17 @@ def test_the_version_is_the_packages(capsys: pytest.CaptureFixture[str]) -> None
 
 def _process(cluster: str, *arguments: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "sparklog", "--cluster", cluster, *arguments]
-    return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, env={**os.environ, "PYTHONFAULTHANDLER": "1"}, **pipes)
+
+
+def _said(process: subprocess.Popen[bytes]) -> tuple[bytes, bytes]:
+    """What it printed from now to its end. If it does not end, the errors tell what each of its threads was at."""
+    try:
+        return process.communicate(timeout=120)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGABRT)
+        return process.communicate()
 
 
 def test_a_pipe_that_is_closed_early_is_no_error(sparklog: Cli) -> None:
@@ -222,4 +232,4 @@ def test_control_c_ends_a_follower_quietly(orders: Cli) -> None:
     assert process.stdout is not None
     assert process.stdout.read(6) == b"a\nb\nc\n"
     process.send_signal(signal.SIGINT)
-    assert (process.communicate(), process.returncode) == ((b"", b""), 130)
+    assert (_said(process), process.returncode) == ((b"", b""), 130)

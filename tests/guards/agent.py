@@ -117,6 +117,17 @@ GUARDS: Final = (
         (f"{_BESIDE_TESTS}::test_what_only_its_store_should_have_and_has_not_is_a_loss_at_once",),
     ),
     Guard(
+        "agent-loss-life",
+        "When a copy finds another life of the store, the agent looks at once which one it is.",
+        "sparklog/agent/fetchers.py",
+        "                self.lost_something |= isinstance(reply, AnotherLife)\n",
+        "",
+        (
+            "tests/agent/test_run.py"
+            "::test_a_disk_that_is_mounted_again_before_anything_was_copied_below_it_is_examined_at_once",
+        ),
+    ),
+    Guard(
         "agent-held-ends",
         "A store without its mark keeps what is really there.",
         _SEARCH,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 from tests.servers.tcp_proxy import Mode, TcpProxy
 
 STOPPING_S = 60
+_LAST_BYTES = 6_000
 
 
 @dataclass
@@ -30,7 +32,13 @@ class Running:
         """Start it, or start it again."""
         assert self.process is None or self.process.poll() is not None
         with self.said.open("ab") as output:
-            self.process = subprocess.Popen(self.command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)
+            self.process = subprocess.Popen(
+                self.command,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                env={**os.environ, "PYTHONFAULTHANDLER": "1"},
+            )
         self.paused = False
         self.starts += 1
 
@@ -56,6 +64,13 @@ class Running:
     def ask_to_stop(self) -> None:
         assert self.process is not None
         self.process.send_signal(signal.SIGTERM)
+
+    def last_words(self) -> str:
+        """The end of its output, and, if it was alive, what each of its threads was at. It is not alive after that."""
+        if self.process is not None and self.process.poll() is None:
+            self.process.send_signal(signal.SIGABRT)
+            self.process.wait(STOPPING_S)
+        return self.said.read_bytes()[-_LAST_BYTES:].decode(errors="replace")
 
     def stopped(self) -> int:
         """The exit code, once it has ended."""

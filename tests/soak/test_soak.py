@@ -162,7 +162,8 @@ class Soak:
         alive = {running.name: running.is_alive for running in self.processes.all.values()}
         acked = {name: (before, self._acked(name)) for name, before in written.items()}
         values = [self.mixed.folders.replication(TOPIC, at) for at in range(PARTITIONS)]
-        return f"alive {alive}; acknowledged before and now {acked}; {values}"
+        said = "\n".join(f"---- {running.name}\n{running.last_words()}" for running in self.processes.named("agent"))
+        return f"alive {alive}; acknowledged before and now {acked}; {values}\n{said}"
 
     def _say(self, start: float, text: str) -> None:
         print(f"{time.monotonic() - start:7.1f} s  {text}", file=sys.stderr, flush=True)
