@@ -27,6 +27,6 @@ def describe() -> str:
 
 
 def loaded() -> str:
-    """An addition to the description if half a processor or more was busy in the last minute, else ""."""
+    """An addition to the description if a processor or more was busy in the last minute, else ""."""
     load = os.getloadavg()[0]
-    return f", loaded by other work (load average {load:.1f} at the start): seconds are no guide" if load >= 0.5 else ""
+    return f", loaded by other work (load average {load:.1f} at the start): seconds are no guide" if load >= 1 else ""
