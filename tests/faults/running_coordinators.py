@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from tests.servers.paused import pause
+
 SESSION_MS = 3_000  # long enough for a busy machine
 
 
@@ -34,6 +36,9 @@ class RunningCoordinator:
 
     def send(self, number: signal.Signals) -> None:
         self.process.send_signal(number)
+
+    def pause(self) -> None:
+        pause(self.process)
 
     def kill(self) -> None:
         self.process.kill()

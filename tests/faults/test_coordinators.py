@@ -111,7 +111,7 @@ def test_one_that_was_paused_steps_down_when_it_wakes(url: str, coordinators: Ru
     first = coordinators.start()
     first.wait_for("leads")
     second = coordinators.start()
-    first.send(signal.SIGSTOP)
+    first.pause()
     assert second.wait_for("leads").endswith("epoch 2")
     with connect(url) as cluster:
         write(cluster, "0")
@@ -132,7 +132,7 @@ def test_a_client_does_not_wait_for_one_that_was_paused_until_its_own_time_is_ov
     second = coordinators.start()
     with connect(url) as cluster:
         write(cluster, "0")
-        first.send(signal.SIGSTOP)
+        first.pause()
         write(cluster, "1", timeout_ms=3_600_000)
         assert newest(cluster).coordinator.address == second.address
         first.send(signal.SIGCONT)

@@ -17,6 +17,7 @@ from xml.sax.saxutils import escape
 
 from tests.servers.class_archives import new_archive, short_lived
 from tests.servers.maven import fetch_jars, java
+from tests.servers.paused import pause
 
 NAME_NODE = "namenode"
 DATA_NODES = ("datanode-0", "datanode-1")
@@ -118,7 +119,7 @@ class Hadoop:
 
     def pause(self, node: str) -> None:
         """Let a node hang: its connections stay open, and nothing answers."""
-        self._processes[node].send_signal(signal.SIGSTOP)
+        pause(self._processes[node])
 
     def resume(self, node: str) -> None:
         """Let a paused node go on."""

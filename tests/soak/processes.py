@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.servers.paused import pause
 from tests.servers.tcp_proxy import Mode, TcpProxy
 
 STOPPING_S = 60
@@ -53,7 +54,7 @@ class Running:
 
     def pause(self) -> None:
         assert self.process is not None
-        self.process.send_signal(signal.SIGSTOP)
+        pause(self.process)
         self.paused = True
 
     def wake(self) -> None:
