@@ -6,6 +6,7 @@ import gc
 import importlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -45,6 +46,9 @@ for _name in [name for name in os.environ if name.startswith(("SPARKLOG_", "HADO
 os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 os.environ["SPARK_HOME"] = str(spark_home())
 _OWN_JVM_OPTIONS = "SPARK_SUBMIT_OPTS" in os.environ
+# A shell lets what it runs in the background ignore Ctrl-C, and so would every command line that a test starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # The probe of each new cluster's store would take longer than most tests. Those of the probe have `whole_probe`.
 _ONE_ROUND = tuple(replace(races, fewest=1, most=1) for races in probe.AT_INIT)

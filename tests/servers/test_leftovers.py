@@ -23,11 +23,6 @@ from tests.servers.s3_servers import s3proxy_jar
 PROJECT = Path(__file__).parents[2]
 LONG_S = 60  # pytest-xdist gives its workers ten seconds, on a slow machine more
 POLL_S = 0.05
-PYTEST = """
-import signal, sys, pytest
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell lets what it runs in the background ignore it
-sys.exit(pytest.main(sys.argv[1:]))
-"""
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="there is no watcher on this system")
 
@@ -38,7 +33,7 @@ def pytest_holding(test: str, folder: Path, *arguments: str) -> Iterator[tuple[s
     mark, said = f"{os.environ[VARIABLE]}/{uuid.uuid4().hex}", folder / "said"
     with said.open("wb") as output:
         run = subprocess.Popen(
-            [sys.executable, "-c", PYTEST, "-q", *arguments, f"tests/servers/held_servers.py::{test}"],
+            [sys.executable, "-m", "pytest", "-q", *arguments, f"tests/servers/held_servers.py::{test}"],
             cwd=PROJECT,
             env=os.environ | {VARIABLE: mark, FOLDER: str(folder)},
             stdin=subprocess.DEVNULL,
