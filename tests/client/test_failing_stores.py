@@ -144,20 +144,26 @@ def test_a_follower_that_hangs_holds_up_one_write_and_the_next_after_a_while(
     now_ms = [0]
     monkeypatch.setattr(write_rows_module, "SLOW_HERE", StoreFailures(lambda: now_ms[0]))
     monkeypatch.setattr(store_lanes, "FOLLOWER_WAIT_MS", 1)
-    go_on = threading.Event()
+    hangs, go_on = threading.Event(), threading.Event()
     hung: list[str] = []
 
     def hang(call: str, key: str) -> None:
         if call == "upload":
             hung.append(key)
+            hangs.set()
             go_on.wait(60)
 
-    calls.before["b"] = hang
+    def come_after_it(call: str, key: str) -> None:
+        if call == "upload":
+            hangs.wait(60)
+
+    calls.before.update(a=come_after_it, b=hang, c=come_after_it)
     try:
         for value in "456":
             write(cluster, value)
         assert len(hung) == 1
         now_ms[0] += FAILED_FOR_MS
+        hangs.clear()
         write(cluster, "7")
         assert len(hung) == 2
     finally:
