@@ -136,7 +136,9 @@ class StoreCopy:
         if begin is None or lacking is None or bodies is None:
             return self._put_snapshot(copy.head)
         keys = [] if begin == 0 else [snapshot_key(begin - 1)]
-        keys += [] if lacking.start == begin else [entry_key(lacking.start - 1)]
+        keys += (
+            [entry_key(lacking.start - 1)] if lacking.start > begin else []
+        )  # a snapshot may be newer than the entry
         for n, body in bodies:
             keys += self._put_entry(n, body)
         return keys

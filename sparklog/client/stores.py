@@ -74,7 +74,7 @@ def add_store(
     if known is not None and wiped:
         _check_comes_back_empty(known, mark, target.url, join_url(connection.url, known.url), zone)
     check_addresses(connection.follower.store, [*(other for other in others if other[0] != store), (store, target.url)])
-    _check_beside_metadata(connection, store, target)
+    check_beside_metadata(connection, store, target)
     lost = () if known is None or wiped else lost_while_fenced(connection, known, target, zone)
     zone = (known.zone if known is not None else "") if zone is None else zone
 
@@ -215,7 +215,7 @@ def check_addresses(metadata: ObjectStore, addresses: Iterable[tuple[StoreId, st
             raise InvalidInput(f"store {store} at {url} would end with this process, the cluster at {metadata.url} not")
 
 
-def _check_beside_metadata(connection: Connection, store: StoreId, target: ObjectStore) -> None:
+def check_beside_metadata(connection: Connection, store: StoreId, target: ObjectStore) -> None:
     """Refuse the place of the metadata under another address: copies there would be lost with the originals."""
     head = connection.follower.head
     if target.url == absolute_url(connection.url):

@@ -88,6 +88,7 @@ def prepare(patch: pytest.MonkeyPatch) -> None:
             patch.setattr(module, "check_store", _short_probe)
         if hasattr(module, "check_apart"):
             patch.setattr(module, "check_apart", lambda metadata, targets: None)
+    patch.setattr(stores, "check_beside_metadata", lambda connection, store, target: None)
     submit = Connection.submit
 
     def noted(self: Connection, command: Command, timeout_ms: int = PATIENT_MS) -> CommandResult:
