@@ -131,3 +131,17 @@ def test_an_announcement_below_a_disk_that_is_back_by_the_next_look_does_not_cou
             cluster.add_store("a", str(lost.folder / "a"))
         assert put
         assert {store.store for store in cluster.stores()} == {"b", "c"}
+
+
+def test_a_copy_that_a_snapshot_covers_needs_no_entry_before_it(lost: LostCluster) -> None:
+    """The entries before it were deleted as old, or are those of the chain that was restored."""
+    with sparklog.connect(lost.url) as cluster:
+        committer = cluster.connection.committer
+        begun = committer.begin(AllocateProducer())
+        n = committer.submit(begun).n
+        committer.snapshots.write()
+    for copy in lost.copied("b", "log/*")[:-1]:
+        copy.unlink()
+    with sparklog.connect(lost.url) as cluster:
+        assert cluster.connection.committer.submit(begun, AT_ONCE_MS).n == n
+    assert not lost.copied("c", "log/*")
