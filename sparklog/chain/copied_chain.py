@@ -11,7 +11,7 @@ from sparklog.chain.damage import damage
 from sparklog.chain.entry import decode_entry
 from sparklog.chain.framing import unframe
 from sparklog.chain.store_copy import bodies_named
-from sparklog.core.errors import ChainDamaged, KeyNotFound, StoreUnavailable
+from sparklog.core.errors import ChainDamaged, KeyNotFound, SparklogError, StoreAccessDenied, StoreUnavailable
 from sparklog.storage.keys import (
     CHUNKS,
     COMMANDS,
@@ -88,7 +88,7 @@ class CopiedChain(CopyPlace):
 
     def _first(self, key: str, read: Callable[[CopyPlace], T]) -> T:
         """Read from the first store that has the object whole. Raises KeyNotFound only if all say it is not there."""
-        failure: ChainDamaged | StoreUnavailable | None = None
+        failure: SparklogError | None = None
         for place in self._places:
             try:
                 return read(place)
@@ -96,7 +96,7 @@ class CopiedChain(CopyPlace):
                 continue
             except ChainDamaged as damaged:
                 failure = failure or damaged
-            except StoreUnavailable as unavailable:
+            except (StoreUnavailable, StoreAccessDenied) as unavailable:
                 failure = unavailable
         raise failure or KeyNotFound(f"no copy of {key} at {self.url}")
 

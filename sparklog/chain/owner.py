@@ -6,13 +6,19 @@ in time.
 
 A restore has begun once the first entry of its chain is in its place, under `meta/restores/<number>`. Before that it
 can be given up: whoever puts a mark there is sure that the chain never begins, and takes the next number.
+
+A mark is a line of JSON behind a frame with its checksum (`framing.py`): a flipped bit names no other chain or place.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import msgspec
 
-from sparklog.core.errors import Conflict, InconsistentClusterId, KeyExists, KeyNotFound, OutcomeUnknown
+from sparklog.chain.damage import damage
+from sparklog.chain.framing import frame, unframe
+from sparklog.core.errors import ChainDamaged, InconsistentClusterId, KeyExists, KeyNotFound, OutcomeUnknown
 from sparklog.storage.keys import OWNERS, owner_key, parse_owner_key
 from sparklog.storage.object_store import ObjectStore
 
@@ -23,31 +29,26 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
     `previous` is an earlier chain of the cluster. `given_up`: the chains of restores before it that never began.
     """
 
-    sparklog_owner: str  # the chain id; the first field, so that a mark is told by its start
+    chain_id: str
     previous: str
     cluster: str
     given_up: tuple[str, ...] = ()
 
-    @property
-    def chain_id(self) -> str:
-        """The chain that owns the store."""
-        return self.sparklog_owner
 
-
-_START = b'{"sparklog_owner":'
+_START = b"sparklog-owner "
 
 
 def encoded(owner: Owner) -> bytes:
     """The body of the mark."""
-    return msgspec.json.encode(owner)
+    return frame("owner", msgspec.json.encode(owner))
 
 
 def decoded(body: bytes | memoryview, key: str, url: str) -> Owner:
-    """The mark that was read from `key`. Raises Conflict."""
+    """The mark that was read from `key`. Raises ChainDamaged, UnsupportedVersion."""
     try:
-        return msgspec.json.decode(body, type=Owner)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise Conflict(f"{key} at {url} is not sparklog's: {error}") from error
+        return msgspec.json.decode(unframe("owner", body, key, url), type=Owner)
+    except msgspec.DecodeError as error:
+        raise damage(key, f"its checksum is right, but it can't be read: {error}", url) from error
 
 
 def is_mark(body: bytes | memoryview) -> bool:
@@ -55,11 +56,14 @@ def is_mark(body: bytes | memoryview) -> bool:
     return bytes(body[: len(_START)]) == _START
 
 
-def read_owner(store: ObjectStore, number: int) -> Owner | None:
-    """The mark of the `number`-th restore, or None. Raises Conflict, and the store's errors."""
+def read_owner(store: ObjectStore, number: int, beside: Collection[str] = ()) -> Owner | None:
+    """The mark of the `number`-th restore, or None. Raises ChainDamaged, and the store's errors.
+
+    With `beside`: StoreUnavailable if it was not looked for at the place that has these objects.
+    """
     key = owner_key(number)
     try:
-        return decoded(store.get(key), key, store.url)
+        return decoded(store.get_beside(key, beside) if beside else store.get(key), key, store.url)
     except KeyNotFound:
         return None
 
@@ -76,16 +80,29 @@ def put_owner(store: ObjectStore, number: int, owner: Owner) -> Owner:
     return owner
 
 
-def owners_on(store: ObjectStore) -> dict[int, Owner]:
-    """All marks on the store, by number. Raises Conflict, and the store's errors."""
-    numbers = [parse_owner_key(stored.key) for stored in store.list_keys(OWNERS)]
-    owners = {number: read_owner(store, number) for number in numbers if number is not None}
-    return {number: owner for number, owner in owners.items() if owner is not None}
+def owners_on(store: ObjectStore) -> tuple[dict[int, Owner], frozenset[int]]:
+    """All marks on the store, by number, and the numbers of those that are damaged. Raises the store's errors."""
+    owners: dict[int, Owner] = {}
+    damaged = set()
+    for number in [parse_owner_key(stored.key) for stored in store.list_keys(OWNERS)]:
+        if number is None:
+            continue
+        try:
+            owner = read_owner(store, number)
+        except ChainDamaged:
+            damaged.add(number)
+            continue
+        if owner is not None:
+            owners[number] = owner
+    return owners, frozenset(damaged)
 
 
-def check_owner(store: ObjectStore, ancestors: int) -> None:
-    """Check that the chain with so many `ancestors` still owns the store. Raises InconsistentClusterId."""
-    owner = read_owner(store, ancestors + 1)
+def check_owner(store: ObjectStore, ancestors: int, beside: Collection[str] = ()) -> None:
+    """Check that the chain with so many `ancestors` still owns the store. Raises InconsistentClusterId.
+
+    With `beside`: StoreUnavailable if the store is not at the place that has these objects.
+    """
+    owner = read_owner(store, ancestors + 1, beside)
     if owner is not None:
         raise superseded(owner, store.url)
 

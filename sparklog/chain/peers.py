@@ -19,7 +19,7 @@ from sparklog.chain.owner import check_owner
 from sparklog.chain.store_copy import put
 from sparklog.core.errors import ChainDamaged, Conflict
 from sparklog.core.types import EntryNumber, StoreId
-from sparklog.storage.keys import PEERS, parse_peer_key, peer_key
+from sparklog.storage.keys import INCARNATION, PEERS, parse_peer_key, peer_key
 from sparklog.storage.object_store import ObjectStore
 
 
@@ -43,7 +43,7 @@ def tell(target: ObjectStore, peer: Peer, ancestors: int) -> None:
     key = peer_key(peer.store, peer.n)
     if put(target, key, frame("peer", msgspec.json.encode(peer))) is not None:
         raise Conflict(f"{key} at {target.url} says something else than {peer}: try again")
-    check_owner(target, ancestors)
+    check_owner(target, ancestors, [INCARNATION, key])  # and that is where the announcement is
 
 
 def peers_on(target: ObjectStore) -> list[Peer]:

@@ -1,12 +1,13 @@
 """The copy of a chain on one other store: whole up to some entry, and never with a hole.
 
 An entry counts only if everything before it is there, from entry 0 on, or from a snapshot on that was put in this life
-of the store: since its registration. So each store by itself is enough for a restore.
+of the store: since its registration. So each store by itself is enough for a restore. All of it must be beside the
+store's INCARNATION: what was put into a folder while its disk was not mounted is not on that disk.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from sparklog.chain import snapshot
 from sparklog.chain.copy_place import CopyPlace
@@ -25,9 +26,11 @@ from sparklog.core.errors import (
 from sparklog.core.records import AppendedByReference
 from sparklog.core.state import ClusterState, Store
 from sparklog.storage.keys import (
+    INCARNATION,
     SNAPSHOTS,
     block_entries,
     command_key,
+    copy_key,
     entries_prefix,
     entry_block,
     entry_key,
@@ -78,21 +81,26 @@ class StoreCopy:
             return
         ancestors = len(copy.head.state.ancestors)
         if copy.body is not None and self.whole_to == n - 1:
-            self._put_entry(n, copy.body)
+            keys = self._put_entry(n, copy.body)
             if self._has(n - 1):  # else the store was wiped or set back since
-                check_owner(self._target, ancestors)
+                self._check_owner(ancestors, [entry_key(n - 1), *keys])
                 self.whole_to = n
                 return
         self.whole_to = None
         check_owner(self._target, ancestors)
-        self._catch_up(copy)
+        keys = self._catch_up(copy)
         if copy.body is not None:
-            self._put_entry(n, copy.body)
+            keys += self._put_entry(n, copy.body)
         self._check_life(self._target, self._store)
         # A restore reads the copies after it has put its mark. So it finds all copies of which their author saw, after
         # the put, that the store had no new owner yet.
-        check_owner(self._target, ancestors)
+        self._check_owner(ancestors, keys)
         self.whole_to = n
+
+    def _check_owner(self, ancestors: int, keys: Sequence[str]) -> None:
+        """Check that the chain still owns the store, and that it is the store which has the copies under these keys."""
+        beside = [copy_key(self._place.chain_id, key) for key in keys]
+        check_owner(self._target, ancestors, [INCARNATION, *beside])
 
     def copy_snapshot(self, n: int) -> None:
         """Copy the snapshot of entry `n`: then a restore needs no older copies.
@@ -112,29 +120,36 @@ class StoreCopy:
         for key in snapshot.missing_chunks(self._place, manifest):
             put(self._place, key, bytes(self._source.get(key)))
 
-    def _catch_up(self, copy: Copy) -> None:
-        """Copy what the store lacks before the entry: the entries, if they are few, else a snapshot."""
-        bodies = None
-        lacking = None if copy.body is None else self._lacking(copy.head)
+    def _catch_up(self, copy: Copy) -> list[str]:
+        """Copy what the store lacks before the entry: the entries, if they are few, else a snapshot.
+
+        Returns the keys of what was put, and of the newest that was there.
+        """
+        begin = None if copy.body is None else self._beginning(copy.head.state)
+        lacking = None if begin is None else self._lacking(begin, copy.head.n)
         if lacking is None or lacking:
             # The store may have been wiped or set back, and have lost the mark of a restore with everything else.
             self._check_others(copy.head.state)
+        bodies = None
         if copy.body is not None and lacking is not None:
             bodies = self._bodies(lacking, decode_entry(copy.head.n, copy.body, self._source.url).previous)
-        if bodies is None:
-            self._put_snapshot(copy.head)
-            return
+        if begin is None or lacking is None or bodies is None:
+            return self._put_snapshot(copy.head)
+        keys = [] if begin == 0 else [snapshot_key(begin - 1)]
+        keys += (
+            [entry_key(lacking.start - 1)] if lacking.start > begin else []
+        )  # a snapshot may be newer than the entry
         for n, body in bodies:
-            self._put_entry(n, body)
+            keys += self._put_entry(n, body)
+        return keys
 
-    def _lacking(self, head: Head) -> range | None:
-        """The entries before `head.n` from the first on that is missing; None if a snapshot has to stand for them."""
-        begin = self._beginning(head.state)
-        if begin is None or entry_block(head.n) - entry_block(begin) > 1:
+    def _lacking(self, begin: int, end: int) -> range | None:
+        """The entries of [begin, end) from the first on that is missing; None if a snapshot has to stand for them."""
+        if entry_block(end) - entry_block(begin) > 1:
             return None
-        there = set(self._entries_there(begin, head.n))
-        first = next((n for n in range(begin, head.n) if n not in there), head.n)
-        return range(first, head.n) if head.n - first <= NEAR else None
+        there = set(self._entries_there(begin, end))
+        first = next((n for n in range(begin, end) if n not in there), end)
+        return range(first, end) if end - first <= NEAR else None
 
     def _beginning(self, state: ClusterState) -> int | None:
         """The first entry that must be there; None if nothing was put in this life of the store that it follows."""
@@ -174,17 +189,20 @@ class StoreCopy:
             previous = decode_entry(n, body, self._source.url).previous
         return bodies[::-1]
 
-    def _put_snapshot(self, head: Head) -> None:
+    def _put_snapshot(self, head: Head) -> list[str]:
         prepared = snapshot.prepare(head.state.fork(), head.entry_hash, {})
         snapshot.write(self._place, prepared)
+        return [key for key, _ in snapshot.objects_of(prepared)]
 
-    def _put_entry(self, n: int, body: bytes) -> None:
-        for key in bodies_named(n, body):
+    def _put_entry(self, n: int, body: bytes) -> list[str]:
+        """Copy an entry, with the bodies that it names. Returns their keys."""
+        keys = [*bodies_named(n, body), entry_key(n)]
+        for key in keys[:-1]:
             put(self._place, key, bytes(self._source.get(key)))
-        key = entry_key(n)
+        key = keys[-1]
         there = put(self._place, key, body)
         if there is None:
-            return
+            return keys
         try:
             decode_entry(n, there, self._place.url)
         except ChainDamaged as error:

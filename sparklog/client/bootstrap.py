@@ -70,7 +70,7 @@ def init_cluster(
         check_store(target, new_id())
     for store, target in targets.items():  # all of them before the first is marked: an init that is refused marks none
         _check_free(target, store, chain_id)
-    check_apart(targets)
+    check_apart(follower.store, targets)
     registered = tuple(
         NewStore(store, named[store], _mark(target, store, chain_id), (zones or {}).get(store, ""))
         for store, target in targets.items()

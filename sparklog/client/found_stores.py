@@ -7,6 +7,7 @@ announced. That is repeated until no new store turns up. Nothing is changed here
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 
 import msgspec
 
@@ -29,11 +30,15 @@ from sparklog.storage.open_store import join_url
 
 
 class FoundStore(msgspec.Struct, frozen=True):
-    """A store that answers and has an INCARNATION, with the marks of all restores on it, by number."""
+    """A store that answers and has an INCARNATION.
+
+    `owners`: the marks of all restores on it, by number; `damaged`: the numbers of those that can't be read.
+    """
 
     target: ObjectStore
     mark: Incarnation
     owners: dict[int, Owner]
+    damaged: frozenset[int]
 
 
 class FoundStores:
@@ -97,8 +102,12 @@ class FoundStores:
         return len(self.head.state.ancestors)
 
     def copies(self) -> dict[StoreId, int]:
-        """The entry up to which each store has the chain; -1 if it has none."""
-        return {store: last_copied(self._place(store)) for store in sorted(self.found)}
+        """The entry up to which each store has the chain, or -1. For people: a store that fails is left out."""
+        copies = {}
+        for store in sorted(self.found):
+            with suppress(SparklogError):
+                copies[store] = last_copied(self._place(store))
+        return copies
 
     def newer(self) -> str | None:
         """Evidence of newer entries or chains than what was read, in words, or None. Reads the stores again."""
@@ -159,7 +168,7 @@ class FoundStores:
                 elif address != given and mark.chain_id not in self._chains():
                     self.missing[store] = f"the store at {address} belongs to another cluster, {mark.chain_id}"
                 else:
-                    found = FoundStore(target, mark, owners_on(target))
+                    found = FoundStore(target, mark, *owners_on(target))
                     if registered is None or mark.incarnation == registered.incarnation:
                         return self._has_found(store, found)
                     other_life = other_life or found

@@ -12,7 +12,7 @@ restore that has begun, and gives up one that has not (`restore_owner.py`).
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 
 import msgspec
 
@@ -26,7 +26,8 @@ from sparklog.chain.owner import Owner, decoded, is_mark, put_owner
 from sparklog.chain.requests import Copy
 from sparklog.chain.store_copy import put
 from sparklog.client.connection import Connection
-from sparklog.client.found_stores import FoundStores, not_there
+from sparklog.client.found_stores import FoundStores
+from sparklog.client.restore_checks import check_lost, check_stores
 from sparklog.client.restore_owner import choose_owner, give_up, marked_for_another, number_of, pending, taken_over
 from sparklog.core.commands import FenceStore
 from sparklog.core.config.storage import storage_settings
@@ -50,7 +51,7 @@ from sparklog.host.dice import new_id
 from sparklog.log.stores import open_metadata
 from sparklog.storage.config_file import settings_here
 from sparklog.storage.keys import LOG, entry_key, restore_key, snapshot_key
-from sparklog.storage.open_store import absolute_url, join_url
+from sparklog.storage.open_store import absolute_url, is_same_place, join_url
 from sparklog.storage.probe import check_store
 
 
@@ -133,7 +134,7 @@ class _Restore:
         begun = self._begun()
         if begun is not None:
             return self._finish(*begun, dry_run=dry_run)
-        self._check_lost()
+        check_lost(stores, self._settings)
         self._check()
         owner, others = choose_owner(stores, self._url, take_over=self._take_over)
         newer = stores.newer()
@@ -165,7 +166,8 @@ class _Restore:
     def _begun(self) -> tuple[Beginning, Entry] | None:
         """Return the beginning that an earlier run has put here, or None. Raises ClusterAlreadyExists, ChainDamaged."""
         stores = self._stores
-        known = {number: owner.chain_id for number, owner in pending(stores) if owner.cluster == self._url}
+        here = [each for each in pending(stores) if is_same_place(each[1].cluster, self._url)]
+        known = {number: owner.chain_id for number, owner in here}
         for number, chain_id in [(stores.restores, stores.chain_id), *sorted(known.items())]:
             with suppress(KeyNotFound):
                 body = bytes(self._place.get(restore_key(number)))
@@ -174,10 +176,10 @@ class _Restore:
                     entry = decode_entry(first_entry(number), beginning.entry, self._place.url)
                     if entry.chain_id == chain_id:
                         return beginning, entry
-        here = Follower(self._place).catch_up()
-        if here.n >= 0:
+        there = Follower(self._place).catch_up()
+        if there.n >= 0:
             raise ClusterAlreadyExists(
-                f"wanted a place without metadata, found cluster {here.state.chain_id} at {self._url}: if it lives, "
+                f"wanted a place without metadata, found cluster {there.state.chain_id} at {self._url}: if it lives, "
                 "there is nothing to restore; else give another place, or move its meta/ away"
             )
         key = self._place.first_key_after(LOG, LOG)
@@ -201,64 +203,14 @@ class _Restore:
             )
         return self._finish(*begun, dry_run=False)
 
-    def _check_lost(self) -> None:
-        """Refuse if the newest chain, which an earlier restore has begun, lives at its place."""
-        stores = self._stores
-        marks = [found.owners.get(stores.restores) for found in stores.found.values()]
-        for place in {mark.cluster for mark in marks if mark is not None and mark.chain_id == stores.chain_id}:
-            try:
-                there = Follower(open_metadata(place, self._settings)).catch_up().state.chain_id
-            except SparklogError:  # it can't be read: so it may well be lost
-                continue
-            if there == stores.chain_id:
-                raise Conflict(
-                    f"cluster {stores.chain_id} is not lost: an earlier restore has begun it at {place}, and it is "
-                    f"there; connect to {place}, or move its meta/ away"
-                )
-
     def _check(self) -> None:
-        """Check that every store is there that may have copies, and that no other cluster owns one."""
-        stores, state = self._stores, self._stores.head.state
-        unknown = (self._without | self._given.keys()) - set(state.stores) - set(stores.peers)
-        if unknown:
-            raise InvalidInput(
-                f"in --from and --without wanted stores of the cluster, {', '.join(sorted(state.stores))}; found "
-                f"{', '.join(sorted(unknown))}"
-            )
-        for store in sorted(state.stores.keys() - self._without):
-            stores.registered(state.stores[store])
-        for store, peer in sorted(stores.peers.items()):
-            if store in state.stores or store in self._without or store in stores.found:
-                continue
-            if peer.damaged:
-                raise not_there(store, "it was announced, and what was said of it is damaged")
-            if peer.url is not None:
-                raise not_there(
-                    store,
-                    f"{stores.missing.get(store, 'not found')}; it was announced as of entry {peer.n:,}, and is not "
-                    "registered in the copies that were found, so it may have newer ones",
-                )
-        chains = {
-            *state.lineage,
-            *(chain for _, owner in pending(stores) for chain in (owner.chain_id, owner.previous)),
-        }
-        for store, found in sorted(stores.found.items()):
-            if found.mark.chain_id not in chains:
-                raise Conflict(
-                    f"store {store} at {found.target.url} belongs to another cluster, {found.mark.chain_id}: give its "
-                    f"address with --from {store}=URL, or leave it out with --without {store}"
-                )
-            for number, owner in found.owners.items() if store in state.stores else ():
-                if number <= stores.restores and owner.chain_id not in state.lineage:
-                    raise Conflict(
-                        f"store {store} at {found.target.url} belongs to cluster {owner.chain_id} at {owner.cluster}, "
-                        f"which is another restore of the same cluster: leave it out with --without {store}"
-                    )
-        if not set(state.stores) & set(stores.found):
-            raise InvalidInput("all registered stores are in --without: a restore needs at least one of them")
+        check_stores(self._stores, self._given, self._without)
 
     def _report(self, owner: Owner, newer: str | None) -> Restored:
         stores, state = self._stores, self._stores.head.state
+        checkpoint = -1
+        with suppress(SparklogError):  # a store may fail by now, and what is shown is no reason to give up
+            checkpoint = stores.newest_checkpoint()
         return Restored(
             self._url,
             stores.chain_id,
@@ -270,7 +222,7 @@ class _Restore:
             {store: stores.found[store].target.url for store in sorted(state.stores.keys() & stores.found.keys())},
             tuple(sorted(self._without & state.stores.keys())),
             len(state.topics),
-            stores.newest_checkpoint(),
+            checkpoint,
             newer,
         )
 
@@ -286,8 +238,9 @@ class _Restore:
 
     def _mark(self, store: StoreId, owner: Owner) -> None:
         """Mark a store, also with the numbers of restores that were given up: none is left out."""
+        found = self._stores.found[store]
         numbers = range(self._stores.restores + 1, number_of(self._stores, owner) + 1)
-        there = [put_owner(self._stores.found[store].target, number, owner) for number in numbers]
+        there = [put_owner(found.target, number, owner) for number in numbers if number not in found.damaged]
         if there[-1] != owner:
             raise marked_for_another(self._stores, store, there[-1])
 
@@ -387,18 +340,13 @@ class _Restore:
 
     def _copied(self) -> bool:
         """Give the new chain its own copies. The next commit does that, too."""
-        connection = Connection(self._url, settings=self._settings)
-        follower = connection.follower
-        try:
-            if follower.copies is None or not follower.copies_wanted(follower.state):
-                return False
-            body = bytes(follower.store.get(entry_key(follower.head.n)))
-            follower.copies.perform(Copy(follower.head, body))
-            return True
-        except SparklogError:
-            return False
-        finally:
-            connection.close()
+        with suppress(SparklogError), closing(Connection(self._url, settings=self._settings)) as connection:
+            follower = connection.follower
+            if follower.copies is not None and follower.copies_wanted(follower.state):
+                body = bytes(follower.store.get(entry_key(follower.head.n)))
+                follower.copies.perform(Copy(follower.head, body))
+                return True
+        return False
 
 
 def _records_of(entry: Entry) -> list[Record]:

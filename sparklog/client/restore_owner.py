@@ -15,6 +15,7 @@ from sparklog.core.types import StoreId
 from sparklog.host.dice import new_id
 from sparklog.log.stores import open_metadata
 from sparklog.storage.keys import restore_key
+from sparklog.storage.open_store import is_same_place
 
 
 def pending(stores: FoundStores) -> list[tuple[int, Owner]]:
@@ -39,12 +40,12 @@ def choose_owner(stores: FoundStores, url: str, *, take_over: bool) -> tuple[Own
     marks = pending(stores)
     past = {chain_id for _, owner in marks for chain_id in owner.given_up}
     others = [(number, owner) for number, owner in marks if owner.chain_id not in past]
-    elsewhere = [owner for _, owner in others if owner.cluster != url]
+    elsewhere = [owner for _, owner in others if not is_same_place(owner.cluster, url)]
     if elsewhere and not take_over:
         marked = next(store for store, found in sorted(stores.found.items()) if elsewhere[-1] in found.owners.values())
         raise marked_for_another(stores, marked, elsewhere[-1])
     given_up = dict.fromkeys(chain_id for _, owner in marks for chain_id in (*owner.given_up, owner.chain_id))
-    owner = Owner(sparklog_owner=new_id(), previous=stores.chain_id, cluster=url, given_up=tuple(given_up))
+    owner = Owner(chain_id=new_id(), previous=stores.chain_id, cluster=url, given_up=tuple(given_up))
     return owner, others
 
 

@@ -7,14 +7,17 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
+from sparklog.chain.entry import hash_of
 from sparklog.chain.owner import Owner, owners_on, put_owner
 from sparklog.chain.peers import Peer, tell
 from sparklog.client.connection import Connection
 from sparklog.client.returning_store import check_same_place, lost_while_fenced
 from sparklog.core.commands import NewStore, RegisterStore, RemoveStore, ReportLoss
 from sparklog.core.config.cluster import effective_cluster
+from sparklog.core.config.storage import METADATA_STORE
 from sparklog.core.decide.stores import registered_store
 from sparklog.core.errors import (
+    ChainDamaged,
     Conflict,
     DuplicateBrokerRegistration,
     InconsistentClusterId,
@@ -37,9 +40,9 @@ from sparklog.log.incarnation import (
     check_owner,
     read_incarnation,
 )
-from sparklog.storage.keys import INCARNATION, PROBES
+from sparklog.storage.keys import INCARNATION, PROBES, entry_key, owner_key
 from sparklog.storage.object_store import ObjectStore
-from sparklog.storage.open_store import is_elsewhere, join_url
+from sparklog.storage.open_store import absolute_url, is_elsewhere, join_url
 from sparklog.storage.probe import check_store
 
 _MEMORY = "memory://"
@@ -71,6 +74,7 @@ def add_store(
     if known is not None and wiped:
         _check_comes_back_empty(known, mark, target.url, join_url(connection.url, known.url), zone)
     check_addresses(connection.follower.store, [*(other for other in others if other[0] != store), (store, target.url)])
+    check_beside_metadata(connection, store, target)
     lost = () if known is None or wiped else lost_while_fenced(connection, known, target, zone)
     zone = (known.zone if known is not None else "") if zone is None else zone
 
@@ -167,10 +171,16 @@ def _claim(store: StoreId, target: ObjectStore, lineage: Sequence[str], cluster:
     if len(lineage) == 1:
         return
     *ancestors, chain_id = lineage
-    mine = Owner(sparklog_owner=chain_id, previous=ancestors[-1], cluster=cluster)
+    mine = Owner(chain_id=chain_id, previous=ancestors[-1], cluster=cluster)
     for number in range(1, len(ancestors) + 1):
         put_owner(target, number, mine)
-    for owner in owners_on(target).values():
+    owners, damaged = owners_on(target)
+    if damaged:
+        raise ChainDamaged(
+            f"{owner_key(min(damaged))} of store {store} at {target.url} is damaged, and may be the mark of another "
+            "restore of this cluster: put it back from a backup, or add an empty store at another address"
+        )
+    for owner in owners.values():
         if owner.chain_id not in lineage:
             raise InconsistentClusterId(
                 f"store {store} at {target.url} is marked by cluster {owner.chain_id} at {owner.cluster}, another "
@@ -205,15 +215,31 @@ def check_addresses(metadata: ObjectStore, addresses: Iterable[tuple[StoreId, st
             raise InvalidInput(f"store {store} at {url} would end with this process, the cluster at {metadata.url} not")
 
 
-def check_apart(targets: Mapping[StoreId, ObjectStore]) -> None:
+def check_beside_metadata(connection: Connection, store: StoreId, target: ObjectStore) -> None:
+    """Refuse the place of the metadata under another address: copies there would be lost with the originals."""
+    head = connection.follower.head
+    if target.url == absolute_url(connection.url):
+        return
+    with suppress(KeyNotFound):
+        if hash_of(bytes(target.get(entry_key(head.n)))) == head.entry_hash:
+            raise DuplicateBrokerRegistration(
+                f"wanted store {store} at a place of its own, found the metadata at {target.url}: if it is to be "
+                f"there, give it the address {connection.url}"
+            )
+
+
+def check_apart(metadata: ObjectStore, targets: Mapping[StoreId, ObjectStore]) -> None:
     """Refuse two ids for one place, which links and mounts can hide from `check_addresses`.
 
-    A key that is put into one store must not be in the others. It is removed again.
+    A key that is put into one store must not be in the others. It is removed again. The place of the metadata is one of
+    them, because copies of the metadata are put to each store at another address.
     """
     key = f"{PROBES}{new_id()}-apart"
     put: list[ObjectStore] = []
+    at_metadata = any(target.url == metadata.url for target in targets.values())
+    places = targets if at_metadata else {StoreId(METADATA_STORE): metadata, **targets}
     try:
-        for store, target in targets.items():
+        for store, target in places.items():
             put.append(target)
             with suppress(OutcomeUnknown):
                 _put_own(target, key, store)

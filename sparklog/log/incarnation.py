@@ -91,6 +91,10 @@ def check_incarnation(target: ObjectStore, registered: str, objects: Collection[
         existing = read_incarnation(target, written)
         if existing is None:
             existing = read_incarnation(target, written)  # the first answer that there is none may be wrong
+    except StoreUnavailable:
+        existing = read_incarnation(target)
+        if existing is not None:
+            raise
     except Conflict as error:
         raise AnotherLife(f"{wanted}, found something else: {error.message}") from error
     if existing is None:

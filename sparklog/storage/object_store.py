@@ -89,8 +89,9 @@ class ObjectStore(Protocol):
     def get_beside(self, key: str, others: Collection[str]) -> memoryview:
         """The object under `key`, as `get`, from the very place that has `others`, which this process has put or seen.
 
-        Raises StoreUnavailable if they are not there. A directory becomes another place when a disk is mounted on it,
-        or unmounted. Stores that can't change their place under their address read `key` only.
+        Raises StoreUnavailable if they are not there, also if `key` is absent: KeyNotFound is said of that place. A
+        directory becomes another place when a disk is mounted on it, or unmounted. Stores that can't change their place
+        under their address read `key` only.
         """
         ...
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 from collections.abc import Mapping
@@ -10,7 +11,7 @@ from urllib.parse import quote
 
 from sparklog.core.config.key import did_you_mean
 from sparklog.core.errors import InvalidInput
-from sparklog.storage.local.store import LocalStore
+from sparklog.storage.local.store import LocalStore, local_path
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import ObjectStore
 
@@ -83,6 +84,15 @@ def is_relative(store_url: str) -> bool:
         or _NO_COLON.match(store_url)
         or _KAFKA_ADDRESS.fullmatch(store_url)
     )
+
+
+def is_same_place(url: str, other: str) -> bool:
+    """Whether two absolute addresses lead to one place, as far as links between directories say."""
+    if url == other:
+        return True
+    if not (url.startswith("file://") and other.startswith("file://")):
+        return False
+    return os.path.realpath(local_path(url)) == os.path.realpath(local_path(other))
 
 
 @lru_cache(maxsize=256)

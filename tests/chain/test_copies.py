@@ -30,7 +30,7 @@ from sparklog.core.commands import (
     Submission,
 )
 from sparklog.core.coordinators import Author
-from sparklog.core.errors import InconsistentClusterId, Landed, NotEnoughReplicasAfterAppend
+from sparklog.core.errors import InconsistentClusterId, Landed, NotEnoughReplicasAfterAppend, StoreAccessDenied
 from sparklog.core.records import CommandResult
 from sparklog.core.types import EntryNumber, StoreId
 from sparklog.storage.keys import (
@@ -46,7 +46,7 @@ from sparklog.storage.memory import MemoryStore
 from tests.faults.faulty_store import Fault, FaultyStore
 
 CHAIN = "c" * 32
-OWNER = Owner(sparklog_owner="d" * 32, previous=CHAIN, cluster="file:///new")
+OWNER = Owner(chain_id="d" * 32, previous=CHAIN, cluster="file:///new")
 AT_ONCE_MS, PATIENT_MS = 1, 60_000
 
 
@@ -104,6 +104,18 @@ def test_an_entry_is_on_as_many_stores_as_are_wanted_before_the_answer() -> None
         n = process.write().n
         assert [world.whole(each) for each in "bc"] == [n, n]
     assert not list(world.stores[StoreId("d")].list_keys(""))
+
+
+def test_what_a_store_does_not_let_a_restore_read_comes_from_the_next() -> None:
+    world = World("bc", metadata_copies="2")
+    n = world.process().write().n
+
+    def denied() -> None:
+        raise StoreAccessDenied("fix the permissions")
+
+    world.stores[StoreId("b")].plan(denied, "get", copy_key(CHAIN, entry_key(n)))
+    stores = [world.stores[StoreId(each)] for each in "bc"]
+    assert Follower(CopiedChain(stores, CHAIN)).catch_up().n == n
 
 
 def test_by_default_there_is_one_copy_less_than_replicas_in_sync() -> None:

@@ -68,6 +68,13 @@ def values(cluster: Cluster, partition: int = 0) -> list[str]:
     return [value.decode() for value in rows["value"].to_pylist()]
 
 
+def flip(path: Path) -> None:
+    """Flip a bit in the middle of a file."""
+    body = bytearray(path.read_bytes())
+    body[len(body) // 2] ^= 1
+    path.write_bytes(body)
+
+
 @contextmanager
 def before_call(
     monkeypatch: pytest.MonkeyPatch, name: str, what: Callable[[], object], call: int = 1

@@ -9,6 +9,7 @@ import msgspec
 import pyarrow as pa
 import pytest
 
+import sparklog
 from sparklog.chain.committer import Committer
 from sparklog.chain.framing import frame
 from sparklog.client.bootstrap import init_cluster
@@ -76,6 +77,28 @@ def test_an_init_that_finds_two_ids_for_one_place_marks_none(tmp_path: Path) -> 
         init_cluster(str(tmp_path / "cluster"), stores=stores)
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
     init_cluster(str(tmp_path / "cluster"), stores={"a": str(tmp_path / "link"), "c": str(tmp_path / "c")})
+
+
+def test_the_place_of_the_metadata_is_no_store_under_another_address(tmp_path: Path) -> None:
+    """Copies of the metadata would lie beside the originals, and be lost with them."""
+    (tmp_path / "cluster").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "cluster")
+    url, link = str(tmp_path / "cluster"), str(tmp_path / "link")
+    with pytest.raises(DuplicateBrokerRegistration, match=r"found that metadata and b are one, at file:.*link"):
+        init_cluster(url, stores={"b": link}, config={"metadata.copies": 1})
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    init_cluster(url, stores={"own": ".", "c": str(tmp_path / "c")}, config={"metadata.copies": 1})
+
+
+def test_the_place_of_the_metadata_is_not_added_under_another_address(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path / "cluster")
+    url, link = str(tmp_path / "cluster"), str(tmp_path / "link")
+    init_cluster(url, stores={"c": str(tmp_path / "c")}, config={"metadata.copies": 1})
+    with sparklog.connect(url) as cluster:
+        with pytest.raises(DuplicateBrokerRegistration, match=r"found the metadata at file:.*link: if it is to be"):
+            cluster.add_store("b", link)
+        assert not (tmp_path / "cluster" / INCARNATION).exists()
+        cluster.add_store("b", url)
 
 
 @pytest.fixture

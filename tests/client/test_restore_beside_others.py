@@ -16,8 +16,10 @@ from sparklog.client import restore as restore_module
 from sparklog.client import stores as stores_module
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.connection import Connection
+from sparklog.client.found_stores import FoundStores
 from sparklog.client.restore import restore_cluster
 from sparklog.client.stores import add_store
+from sparklog.core.config.storage import StorageSettings
 from sparklog.core.errors import (
     ChainDamaged,
     Conflict,
@@ -29,7 +31,7 @@ from sparklog.core.errors import (
 from sparklog.core.state import first_entry
 from sparklog.core.types import EntryNumber, StoreId
 from sparklog.storage.open_store import open_store
-from tests.client.lost_cluster import LostCluster, append, before_call, values
+from tests.client.lost_cluster import LostCluster, append, before_call, flip, values
 
 
 @pytest.fixture(autouse=True)
@@ -269,6 +271,21 @@ def test_a_store_that_was_wiped_is_not_taken_for_whole(lost: LostCluster) -> Non
     with pytest.raises(StoreUnavailable, match=r"store b: wanted INCARNATION .* leave it out with --without b"):
         lost.restore("a")
     assert not marks(lost, "a", "b", "c")
+
+
+@pytest.mark.parametrize("turn", [1, -1])
+def test_the_address_at_which_a_store_is_found_does_not_depend_on_the_order_of_a_set(
+    lost: LostCluster, turn: int
+) -> None:
+    """It was announced at several, and a link leads from one to the other. Sets of text differ between processes."""
+    link = lost.folder / "a-link"
+    link.symlink_to(lost.stores["b"])
+    addresses = [f"file://{link}", f"file://{lost.stores['b']}"]
+    given = {StoreId("a"): lost.stores["a"]}
+    stores = FoundStores(lost.url, given, (), StorageSettings(), accept_loss=False)
+    stores.find()
+    assert stores._look(StoreId("b"), addresses[::turn])
+    assert stores.found[StoreId("b")].target.url == addresses[0]
 
 
 # ---- damage, and what is missing --------------------------------------------------------------------
@@ -594,10 +611,3 @@ def test_a_process_that_lags_adds_nothing_to_a_place_that_was_lost_and_is_writte
     lost.restore("c")
     with lost.restored() as cluster:
         assert values(cluster) == ["1", "2", "3", "4"]
-
-
-def flip(path: Path) -> None:
-    """Flip a bit in the middle of a file."""
-    body = bytearray(path.read_bytes())
-    body[len(body) // 2] ^= 1
-    path.write_bytes(body)

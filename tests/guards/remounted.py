@@ -45,4 +45,20 @@ GUARDS: Final = (
         _BELOW,
         "names-mended_index",
     ),
+    Guard(
+        "wiped-beside",
+        "A store that was wiped with what was just written to it is in another life, and not only away.",
+        "sparklog/log/incarnation.py",
+        "        existing = read_incarnation(target)\n        if existing is not None:\n            raise\n",
+        "        raise\n",
+        ("tests/log/test_incarnation.py::test_a_store_that_was_wiped_with_what_was_written_is_in_another_life",),
+    ),
+    Guard(
+        "copies-below-newer-snapshot",
+        "A copy of an entry that a newer snapshot covers needs no entry before it.",
+        "sparklog/chain/store_copy.py",
+        " if lacking.start > begin else []",
+        " if lacking.start != begin else []",
+        ("tests/client/test_remounted_copies.py::test_a_copy_that_a_snapshot_covers_needs_no_entry_before_it",),
+    ),
 )

@@ -226,7 +226,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "init-apart",
         "An init that finds one place under two ids has marked none.",
         "sparklog/client/bootstrap.py",
-        "    check_apart(targets)\n",
+        "    check_apart(follower.store, targets)\n",
         "",
         ("tests/client/test_bootstrap.py::test_an_init_that_finds_two_ids_for_one_place_marks_none",),
     ),

@@ -185,7 +185,7 @@ def test_nothing_of_the_lost_chain_is_deleted_where_a_restore_has_begun(copied: 
     """A vacuum of the old cluster may still run while its copies are read."""
     grow(copied.log)
     before = {stored.key for stored in copied.place("a").list_keys("meta/")}
-    owner = Owner(sparklog_owner="d" * 32, previous=copied.chain_id, cluster="file:///new")
+    owner = Owner(chain_id="d" * 32, previous=copied.chain_id, cluster="file:///new")
     put_owner(open_store(f"{copied.url}-a"), 1, owner)
     report = copied.log.vacuum()
     failed = {row.place for row in report.partitions if row.outcome is Outcome.FAILED}

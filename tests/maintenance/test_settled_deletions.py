@@ -13,8 +13,11 @@ import sparklog
 from sparklog.chain.committer import Committer
 from sparklog.chain.copied_chain import last_copied
 from sparklog.chain.copy_place import CopyPlace
-from sparklog.core.commands import DeleteTopic
+from sparklog.client.connection import Connection
+from sparklog.core.access import Principal, check_access, need_of, parse_right
+from sparklog.core.commands import Command, DeleteTopic
 from sparklog.core.coordinators import Author
+from sparklog.core.records import CommandResult
 from sparklog.host.clock import now_ms
 from sparklog.maintenance import frame, vacuum
 from sparklog.maintenance.retention import run_retention
@@ -64,3 +67,21 @@ def test_what_an_entry_without_copies_gave_up_is_deleted_once_it_has_them(
     assert report.exit_code == 0
     assert copied
     assert copied[-1] >= deleted.n
+
+
+@pytest.mark.parametrize("run", [run_retention, run_vacuum])
+def test_a_job_that_deletes_nothing_needs_no_right_on_the_cluster(
+    lost: LostCluster, run: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A coordinator refuses what settles the state to those who may maintain one topic; here its rule does."""
+    lost.append("1")
+    job, submit = Principal("job", (parse_right("maintain:t"),)), Connection.submit
+
+    def checked(connection: Connection, command: Command, *arguments: int) -> CommandResult:
+        check_access(job, need_of(command), connection.follower.state)
+        return submit(connection, command, *arguments)
+
+    monkeypatch.setattr(Connection, "submit", checked)
+    report = run(lost.url, topics=["t"], console=QUIET)  # type: ignore[operator]
+    assert (report.exit_code, report.notes) == (0, ())
+    assert not report.deletion.failed

@@ -219,6 +219,8 @@ def test_objects_are_beside_each_other_if_one_directory_has_both(store: LocalSto
     assert bytes(store.get_beside("mark", ["dir/first"])) == b"mark"
     with pytest.raises(StoreUnavailable, match="wanted dir/second beside mark"):
         store.get_beside("mark", ["dir/first", "dir/second"])
+    with pytest.raises(StoreUnavailable, match="wanted dir/second beside no-mark"):
+        store.get_beside("no-mark", ["dir/second"])
     with pytest.raises(KeyNotFound):
         store.get_beside("no-mark", ["dir/first"])
 

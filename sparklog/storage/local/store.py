@@ -133,8 +133,7 @@ class LocalStore:
         except OSError as error:
             raise self._read_error(key, error) from error
         try:
-            body = self._read(key, None, root)[0]
-            for other in others:
+            for other in others:  # first: an absent key says something only of the place that has them
                 try:
                     os.stat(check_key(other), dir_fd=root)
                 except ABSENT as error:
@@ -144,9 +143,9 @@ class LocalStore:
                     ) from error
                 except OSError as error:
                     raise self._read_error(other, error) from error
+            return self._read(key, None, root)[0]
         finally:
             os.close(root)
-        return body
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
         """The bytes [start, end) of each range: slices of one map, or copies (see `get`). See the port."""

@@ -19,6 +19,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from sparklog.chain import snapshot
+from sparklog.chain.beginning import decoded_beginning
 from sparklog.chain.copy_place import CopyPlace
 from sparklog.chain.entry import Entry, decode_entry, hash_of
 from sparklog.chain.follower import Follower
@@ -29,12 +30,13 @@ from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.errors import SparklogError
 from sparklog.core.invariants import check
 from sparklog.core.records import ClusterRestored
-from sparklog.core.state import CHAIN_ENTRIES
+from sparklog.core.state import CHAIN_ENTRIES, first_entry
 from sparklog.core.state_differences import differing_parts
 from sparklog.storage.keys import (
     COPIES,
     LOG,
     OWNERS,
+    RESTORES,
     SNAPSHOTS,
     chunk_key,
     copies_prefix,
@@ -94,7 +96,7 @@ class History:
         self.acks: list[Ack] = []
         self.generations: list[Generation] = []
         self.entries: dict[str, dict[int, bytes]] = defaultdict(dict)
-        self._began: dict[str, Process] = {}  # who put the first entry of a restored chain
+        self._began: dict[str, Process] = {}  # who put what a restored chain begins with: others may put its entry
         self.first: dict[str, tuple[int, Entry, ClusterRestored]] = {}
         self.root = ""  # the first chain
         self.exempted = self.late = 0
@@ -109,7 +111,11 @@ class History:
     def created(self, place: Place, key: str, body: bytes, process: Process | None) -> None:
         """An object was put, by a process."""
         if key.startswith(LOG) and place.url in self.places and not is_mark(body):
-            self._entry(place, parse_entry_key(key), body, process)
+            self._entry(place, parse_entry_key(key), body)
+        elif key.startswith(RESTORES) and place.url in self.places and not is_mark(body) and process is not None:
+            beginning = decoded_beginning(body, key, place.url)
+            entry = decode_entry(first_entry(int(key.removeprefix(RESTORES))), beginning.entry)
+            self._began.setdefault(entry.chain_id, process)
         elif key.startswith(COPIES) and place.url in self.stores:
             chain, _, rest = key.removeprefix(COPIES).partition("/")
             if rest.startswith("log/") and not is_mark(body):
@@ -128,7 +134,7 @@ class History:
         previous = f'"previous":"{chain}"'.encode()
         return any(previous in store.bodies[key] for key in store.with_prefix(OWNERS))
 
-    def _entry(self, place: Place, n: int, body: bytes, process: Process | None) -> None:
+    def _entry(self, place: Place, n: int, body: bytes) -> None:
         entry = decode_entry(n, body)
         chain = entry.chain_id
         if not self.root:
@@ -141,8 +147,6 @@ class History:
         for command in entry.commands:
             for record in command.records:
                 if isinstance(record, ClusterRestored):
-                    if process is not None:
-                        self._began.setdefault(chain, process)
                     there = self.first.setdefault(chain, (n, entry, record))
                     if there[0] != n:
                         self.report(f"P3: chain {chain[:8]} begins with entry {there[0]} and with entry {n}")
@@ -329,7 +333,10 @@ class History:
         self._establish(chain)
 
     def _establish(self, chain: str) -> None:
-        """A restored chain is there. The arguments that count are those of the run that put its first entry."""
+        """A restored chain is there. The arguments that count are those of the run that began it.
+
+        Another run, with other arguments, may have put its first entry: it ends what that one has decided.
+        """
         known = next((each for each in self.generations if each.chain == chain), None)
         if known is not None:
             return

@@ -87,7 +87,8 @@ def prepare(patch: pytest.MonkeyPatch) -> None:
         if hasattr(module, "check_store"):
             patch.setattr(module, "check_store", _short_probe)
         if hasattr(module, "check_apart"):
-            patch.setattr(module, "check_apart", lambda targets: None)
+            patch.setattr(module, "check_apart", lambda metadata, targets: None)
+    patch.setattr(stores, "check_beside_metadata", lambda connection, store, target: None)
     submit = Connection.submit
 
     def noted(self: Connection, command: Command, timeout_ms: int = PATIENT_MS) -> CommandResult:

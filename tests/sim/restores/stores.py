@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from bisect import bisect_left, bisect_right, insort
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -149,6 +149,9 @@ class View:
 
     def get(self, key: str) -> memoryview:
         return memoryview(self._world.call(self.place, "get", key, lambda: self._body(key)))
+
+    def get_beside(self, key: str, others: Collection[str]) -> memoryview:
+        return self.get(key)
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
         body = self.get(key)
