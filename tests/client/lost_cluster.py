@@ -15,6 +15,8 @@ from sparklog.client import restore as restore_module
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.client.restore import Restored, restore_cluster
+from sparklog.client.stores import add_store
+from sparklog.core.types import StoreId
 
 PARTITIONS = 2
 
@@ -36,6 +38,12 @@ class LostCluster:
             for value in values:
                 append(cluster, value, **options)
 
+    def add(self, store: str, url: str | None = None) -> None:
+        """Add a store to the cluster, or to the one at `url`."""
+        self.stores[store] = str(self.folder / store)
+        with sparklog.connect(url or self.url) as cluster:
+            add_store(cluster.connection, StoreId(store), self.stores[store])
+
     def lose(self) -> Path:
         """The metadata is gone. Returns where somebody may find it again."""
         away = self.folder / "away"
@@ -48,6 +56,10 @@ class LostCluster:
 
     def path(self, store: str, *parts: str) -> Path:
         return Path(self.stores[store], *parts)
+
+    def marks(self, *stores: str) -> list[Path]:
+        """The marks of restores on these stores."""
+        return [mark for store in stores for mark in self.path(store, "OWNER").glob("*")]
 
     def copied(self, store: str, kind: str) -> list[Path]:
         """The copies of the chain's objects of one kind on a store: log/*, snapshot, chunks or commands."""
@@ -73,6 +85,11 @@ def flip(path: Path) -> None:
     body = bytearray(path.read_bytes())
     body[len(body) // 2] ^= 1
     path.write_bytes(body)
+
+
+def die(*args: object) -> None:
+    """The process ends here."""
+    raise KeyboardInterrupt
 
 
 @contextmanager

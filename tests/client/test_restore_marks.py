@@ -14,7 +14,7 @@ from sparklog.client.restore import restore_cluster
 from sparklog.client.stores import add_store
 from sparklog.core.errors import ChainDamaged, StoreUnavailable
 from sparklog.core.types import StoreId
-from tests.client.lost_cluster import LostCluster, append, before_call, flip, values
+from tests.client.lost_cluster import LostCluster, append, before_call, die, flip, values
 
 
 @pytest.fixture
@@ -33,10 +33,6 @@ def mark(lost: LostCluster, store: str, number: int = 1) -> Path:
 
 def killed(lost: LostCluster, monkeypatch: pytest.MonkeyPatch, name: str = "encode_entry", call: int = 1) -> None:
     """A restore ends at this call: by default with all its marks, before it has begun."""
-
-    def die() -> None:
-        raise KeyboardInterrupt
-
     with before_call(monkeypatch, name, die, call), pytest.raises(KeyboardInterrupt):
         lost.restore("a")
 

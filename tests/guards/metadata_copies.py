@@ -8,7 +8,10 @@ from tests.guards.guard import Guard
 
 _COPIES = "tests/chain/test_copies.py::"
 _RESTORE = "tests/client/test_restore.py::"
-_BESIDE = "tests/client/test_restore_beside_others.py::"
+_BESIDE_STORES = "tests/client/test_restore_beside_stores.py::"
+_DAMAGE = "tests/client/test_restore_damage.py::"
+_BESIDE_RESTORES = "tests/client/test_restore_beside_restores.py::"
+_BESIDE_LOST = "tests/client/test_restore_beside_lost_chain.py::"
 _STORE_COPY = "sparklog/chain/store_copy.py"
 _RESTORES = "sparklog/client/restore.py"
 _CHECKS = "sparklog/client/restore_checks.py"
@@ -72,7 +75,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         _STORE_COPY,
         "        self._check_life(self._target, self._store)\n",
         "",
-        (f"{_BESIDE}test_a_store_in_another_life_has_no_copies_that_count",),
+        (f"{_BESIDE_STORES}test_a_store_in_another_life_has_no_copies_that_count",),
     ),
     Guard(
         "copies-fork",
@@ -80,7 +83,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         _STORE_COPY,
         "        raise InconsistentClusterId(",
         "        raise StoreUnavailable(",
-        (f"{_BESIDE}test_a_process_that_lags_adds_nothing_to_a_place_that_was_lost_and_is_written_on",),
+        (f"{_BESIDE_LOST}test_a_process_that_lags_adds_nothing_to_a_place_that_was_lost_and_is_written_on",),
     ),
     Guard(
         "copies-patience",
@@ -128,7 +131,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         _RESTORES,
         "range(self._stores.restores + 1, number_of(self._stores, owner) + 1)",
         "range(number_of(self._stores, owner), number_of(self._stores, owner) + 1)",
-        (f"{_BESIDE}test_a_restore_that_gives_another_one_up_puts_its_marks_too",),
+        (f"{_BESIDE_RESTORES}test_a_restore_that_gives_another_one_up_puts_its_marks_too",),
     ),
     Guard(
         "owner-seen-elsewhere",
@@ -136,7 +139,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "sparklog/chain/copies.py",
         "                check_owner(self._open(state, store.store), len(state.ancestors))",
         "                pass",
-        (f"{_BESIDE}test_a_store_that_is_wiped_after_a_restore_gives_the_lost_chain_no_copies",),
+        (f"{_BESIDE_LOST}test_a_store_that_is_wiped_after_a_restore_gives_the_lost_chain_no_copies",),
     ),
     Guard(
         "owner-deletions",
@@ -160,7 +163,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "sparklog/client/stores.py",
         "    if copies and len(told) < len(may_have_copies):",
         "    if False:",
-        (f"{_BESIDE}test_a_store_is_not_added_while_no_store_that_may_have_copies_can_be_told",),
+        (f"{_BESIDE_STORES}test_a_store_is_not_added_while_no_store_that_may_have_copies_can_be_told",),
     ),
     Guard(
         "peers-registered",
@@ -168,7 +171,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "sparklog/core/decide/stores.py",
         "    if gone:",
         "    if False:",
-        (f"{_BESIDE}test_a_store_whose_announcement_is_outdated_is_not_registered",),
+        (f"{_BESIDE_STORES}test_a_store_whose_announcement_is_outdated_is_not_registered",),
     ),
     Guard(
         "peers-withdrawn",
@@ -176,7 +179,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "sparklog/core/decide/stores.py",
         "    if command.next_registration not in (None, state.next_registration):",
         "    if False:",
-        (f"{_BESIDE}test_a_store_is_not_registered_by_an_announcement_that_was_withdrawn_since",),
+        (f"{_BESIDE_STORES}test_a_store_is_not_registered_by_an_announcement_that_was_withdrawn_since",),
     ),
     Guard(
         "peers-of-this-cluster",
@@ -184,7 +187,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "sparklog/client/found_stores.py",
         "                elif address != given and mark.chain_id not in self._chains():",
         "                elif False:",
-        (f"{_BESIDE}test_a_store_that_another_cluster_has_by_now_is_not_marked",),
+        (f"{_BESIDE_STORES}test_a_store_that_another_cluster_has_by_now_is_not_marked",),
     ),
     Guard(
         "remove-last-copies",
@@ -192,7 +195,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "sparklog/client/stores.py",
         "        if copies and not left and",
         "        if False and",
-        (f"{_BESIDE}test_the_last_store_that_may_have_copies_is_not_removed",),
+        (f"{_BESIDE_STORES}test_the_last_store_that_may_have_copies_is_not_removed",),
     ),
     Guard(
         "peers-owner",
@@ -200,7 +203,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "sparklog/chain/peers.py",
         "    check_owner(target, ancestors, [INCARNATION, key])",
         "    pass",
-        (f"{_BESIDE}test_a_marked_store_is_told_of_no_store_of_the_lost_chain",),
+        (f"{_BESIDE_STORES}test_a_marked_store_is_told_of_no_store_of_the_lost_chain",),
     ),
     Guard(
         "peers-asked",
@@ -208,7 +211,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "sparklog/client/found_stores.py",
         "                if peer.url is not None:",
         "                if False:",
-        (f"{_BESIDE}test_a_store_that_was_added_is_found_though_it_alone_has_the_newest_copies",),
+        (f"{_BESIDE_STORES}test_a_store_that_was_added_is_found_though_it_alone_has_the_newest_copies",),
     ),
     Guard(
         "peers-required",
@@ -216,7 +219,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         _CHECKS,
         "        if peer.url is not None:",
         "        if False:",
-        (f"{_BESIDE}test_a_store_that_was_announced_and_is_not_there_may_have_the_newest_copies",),
+        (f"{_BESIDE_STORES}test_a_store_that_was_announced_and_is_not_there_may_have_the_newest_copies",),
     ),
     Guard(
         "restore-until-nothing-is-new",
@@ -224,7 +227,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         _RESTORES,
         "        while stores.found.keys() - marked or stores.head.n != last:",
         "        while not marked:",
-        (f"{_BESIDE}test_a_store_that_the_lost_chain_adds_during_a_restore_is_marked_or_refused",),
+        (f"{_BESIDE_STORES}test_a_store_that_the_lost_chain_adds_during_a_restore_is_marked_or_refused",),
     ),
     Guard(
         "restore-gap",
@@ -233,7 +236,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "        if newer is not None and not self._accept_loss:\n            raise self._more(newer)\n"
         "        check_store",
         "        check_store",
-        (f"{_BESIDE}test_a_gap_is_refused_and_what_is_behind_it_given_up_only_by_name",),
+        (f"{_DAMAGE}test_a_gap_is_refused_and_what_is_behind_it_given_up_only_by_name",),
     ),
     Guard(
         "restore-gap-behind-the-marks",
@@ -241,7 +244,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         _RESTORES,
         "        if newer is not None and not self._accept_loss:\n            raise self._more(newer)\n\n",
         "",
-        (f"{_BESIDE}test_a_gap_that_comes_up_behind_the_marks_is_refused_too",),
+        (f"{_DAMAGE}test_a_gap_that_comes_up_behind_the_marks_is_refused_too",),
     ),
     Guard(
         "restore-older-chain",
@@ -249,7 +252,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "sparklog/client/found_stores.py",
         "                if number > self.restores and owner.previous != self.chain_id:",
         "                if False:",
-        (f"{_BESIDE}test_a_cluster_is_not_restored_from_an_older_chain_in_silence",),
+        (f"{_BESIDE_RESTORES}test_a_cluster_is_not_restored_from_an_older_chain_in_silence",),
     ),
     Guard(
         "restore-marks-there",
@@ -257,7 +260,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         _RESTORES,
         "            if newest != (number, owner):",
         "            if False:",
-        (f"{_BESIDE}test_a_store_that_is_set_back_during_a_restore_is_noticed",),
+        (f"{_DAMAGE}test_a_store_that_is_set_back_during_a_restore_is_noticed",),
     ),
     Guard(
         "restore-marks-read-first",
@@ -265,7 +268,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "sparklog/client/restore_owner.py",
         "        raise marked_for_another(stores, marked, elsewhere[-1])",
         "        pass",
-        (f"{_BESIDE}test_a_restore_that_is_refused_has_put_no_mark",),
+        (f"{_BESIDE_RESTORES}test_a_restore_that_is_refused_has_put_no_mark",),
     ),
     Guard(
         "restore-given-up",
@@ -273,7 +276,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         _RESTORES,
         "            give_up(number, other, owner, self._settings)",
         "            pass",
-        (f"{_BESIDE}test_a_restore_that_is_given_up_while_it_runs_does_not_begin",),
+        (f"{_BESIDE_RESTORES}test_a_restore_that_is_given_up_while_it_runs_does_not_begin",),
     ),
     Guard(
         "restore-begun",
@@ -281,7 +284,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "sparklog/client/restore_owner.py",
         "    if existing is not None and not is_mark(existing):",
         "    if False:",
-        (f"{_BESIDE}test_a_restore_that_has_begun_is_not_given_up",),
+        (f"{_BESIDE_RESTORES}test_a_restore_that_has_begun_is_not_given_up",),
     ),
     Guard(
         "restore-of-the-living",
@@ -316,7 +319,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "sparklog/client/found_stores.py",
         "        if found.mark.incarnation != store.incarnation:",
         "        if False:",
-        (f"{_BESIDE}test_a_store_that_was_wiped_is_not_taken_for_whole",),
+        (f"{_BESIDE_STORES}test_a_store_that_was_wiped_is_not_taken_for_whole",),
     ),
     Guard(
         "restore-damage",
@@ -324,7 +327,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "sparklog/chain/copied_chain.py",
         "        if wanted is not None and (found",
         "        if False and (found",
-        (f"{_BESIDE}test_damage_on_one_store_is_passed_over",),
+        (f"{_DAMAGE}test_damage_on_one_store_is_passed_over",),
     ),
     Guard(
         "restore-claims-what-was-left-out",
@@ -332,7 +335,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "sparklog/client/stores.py",
         "        put_owner(target, number, mine)",
         "        pass",
-        (f"{_BESIDE}test_a_store_that_was_left_out_stops_the_lost_chain_once_it_is_added",),
+        (f"{_BESIDE_LOST}test_a_store_that_was_left_out_stops_the_lost_chain_once_it_is_added",),
     ),
     Guard(
         "restore-empty-place",
@@ -488,7 +491,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "sparklog/client/found_stores.py",
         "(address != given, address)",
         "address != given",
-        (f"{_BESIDE}test_the_address_at_which_a_store_is_found_does_not_depend_on_the_order_of_a_set",),
+        (f"{_BESIDE_STORES}test_the_address_at_which_a_store_is_found_does_not_depend_on_the_order_of_a_set",),
     ),
     Guard(
         "metadata-apart",
