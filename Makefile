@@ -1,12 +1,16 @@
 # Every target works in a fresh clone: it brings the environment up to date first. Needs Python >= 3.11 and Java >= 17.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-cluster test campaign guards sim soak lint bench docs format lock clean java
+.PHONY: help setup demo demo-cluster test test-sparks campaign guards sim soak lint bench docs format lock clean java
 
-BIN := .venv/bin
-READY := .venv/.ready
+# SPARK=4.0 (4.1, 4.3): the environment of another Spark. 4.2 is that of .venv.
+OTHER := $(filter-out 4.2,$(SPARK))
+VENV := $(if $(OTHER),.cache/sparks/$(OTHER),.venv)
+LOCK := requirements/$(if $(OTHER),spark-$(OTHER),dev).lock
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
 # Twice the cores of a small machine: many tests wait, for servers and for faults to pass.
 WORKERS ?= 4
-TESTS ?= tests
+TESTS ?= $(if $(SPARK),$(shell grep -rl 'mark\.sparks' tests --include='test_*.py'),tests)
 ARGS ?=
 
 # Python workers run in the same environment as the driver, whatever `python3` is; a Spark installed elsewhere stays out.
@@ -28,8 +32,13 @@ demo: setup ## real data through a log, on disk, or STORE=s3|hdfs (a server is s
 demo-cluster: setup ## three coordinators, three agents and scheduled jobs on this machine; the leader is killed (ARGS=--stay)
 	@$(BIN)/python examples/demo_cluster.py $(ARGS)
 
-test: setup ## all tests, or some: make test TESTS=tests/core ARGS="-k murmur2" WORKERS=1 (ARGS="--order-seed 7": in a random order)
-	@$(BIN)/python -m pytest -n $(WORKERS) $(ARGS) $(TESTS)
+test: setup ## all tests, or some: make test TESTS=tests/core ARGS="-k murmur2" WORKERS=1 (ARGS="--order-seed 7": in a random order; SPARK=4.0, 4.1, 4.2 or 4.3: what runs on each Spark)
+	@$(BIN)/python -m pytest -n $(WORKERS) $(if $(SPARK),-m sparks) $(ARGS) $(TESTS)
+
+test-sparks: ## what runs on each Spark, on all four: every read, write, stream and job
+	@failed=; for spark in 4.0 4.1 4.2 4.3; do \
+		echo "Spark $$spark"; $(MAKE) --no-print-directory test SPARK=$$spark || failed="$$failed $$spark"; \
+	done; test -z "$$failed" || { echo "failed on Spark$$failed"; exit 1; }
 
 campaign: setup ## the long tests: hundreds of races on every store, each request to S3 spoilt (an hour or more)
 	@$(BIN)/python -m pytest -n $(WORKERS) --campaign $(ARGS) tests/contract tests/faults tests/storage tests/chain/test_simulation.py tests/sim \
@@ -59,6 +68,7 @@ bench: setup ## measure beside bare peers, into docs/benchmarks.md (STORE=s3|hdf
 docs: setup ## regenerate the pages under docs/ that are made from the code, and the figures of the README
 	@$(BIN)/python -m sparklog.cli.generate_docs
 	@$(BIN)/python -m tests.mechanisms
+	@$(BIN)/python -m tests.spark_versions
 	@$(BIN)/python -m tests.readme_figures
 	@$(BIN)/python -m tests.differences
 
@@ -76,6 +86,6 @@ clean: ## remove caches and build results; .venv stays
 java:
 	@scripts/check_java.sh
 
-$(READY): pyproject.toml requirements/build.lock requirements/dev.lock | java
-	@scripts/setup.sh
+$(READY): pyproject.toml requirements/build.lock $(LOCK) | java
+	@scripts/setup.sh $(OTHER)
 	@touch $@

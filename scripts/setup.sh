@@ -1,9 +1,11 @@
 #!/bin/sh
 # Create .venv from the lock files with nothing but Python's own venv and pip. Safe to run again at any time,
 # even after an interruption: complete parts are kept, and the rest is installed again.
+# With a version of Spark, as in `setup.sh 4.0`: an environment for the tests on that Spark, below .cache/sparks.
 set -eu
 cd "$(dirname "$0")/.."
-venv=.venv
+venv=${1:+.cache/sparks/$1} lock=${1:+requirements/spark-$1.lock}
+venv=${venv:-.venv} lock=${lock:-requirements/dev.lock}
 
 say() { echo "setup: $*"; }
 refuse() { echo "$*" >&2; exit 1; }
@@ -30,9 +32,9 @@ if ! is_new_enough "$venv/bin/python" || ! "$venv/bin/python" -m pip --version >
 fi
 say "installing the build tools of requirements/build.lock"
 install --require-hashes --no-deps -r requirements/build.lock
-say "installing $(grep -c == requirements/dev.lock) packages of requirements/dev.lock" \
+say "installing $(grep -c == "$lock") packages of $lock" \
     "(the first time about 600 MB, most of it PySpark: a minute or more)"
-install --require-hashes --no-deps -r requirements/dev.lock
+install --require-hashes --no-deps -r "$lock"
 say "installing sparklog itself, editable"
 install --no-deps -e .
 "$venv/bin/python" -m pip check --disable-pip-version-check >/dev/null ||

@@ -31,6 +31,7 @@ from tests.servers.s3_fixtures import moto as moto
 from tests.servers.s3_fixtures import s3proxy as s3proxy
 from tests.spark_classes import short_lived_spark
 from tests.spark_home import spark_home
+from tests.sparks import SPARK, reason_to_skip
 
 _CACHE = Path(__file__).parent.parent / ".cache" / "hypothesis"
 set_hypothesis_home_dir(_CACHE)
@@ -74,6 +75,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     begin_watching()
+    if SPARK < (4, 2):  # its Python leaves sockets to the garbage collector
+        config.addinivalue_line("filterwarnings", r"ignore:unclosed <socket\.socket:ResourceWarning")
     if (seed := config.getoption("--order-seed")) is not None:
         config.pluginmanager.register(RandomOrder(seed), "random order")
 
@@ -127,7 +130,10 @@ def pytest_runtest_teardown() -> Iterator[None]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if not config.getoption("--campaign"):
+    for item in items:
+        if (reason := reason_to_skip(item)) is not None:
+            item.add_marker(pytest.mark.skip(reason))
+    if not config.getoption("--campaign") and config.option.markexpr != "sparks":
         config.hook.pytest_deselected(items=[item for item in items if item.get_closest_marker("campaign")])
         items[:] = [item for item in items if not item.get_closest_marker("campaign")]
     if (order := config.pluginmanager.get_plugin("random order")) is not None:

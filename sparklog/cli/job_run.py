@@ -41,7 +41,11 @@ def run_on_spark(
     def run_here() -> JobReport:
         from sparklog.maintenance.output import plan_console
         from sparklog.options.starting_offsets import parse_timestamp_us
+        from sparklog.spark import check_spark
         from sparklog.spark.tasks import SparkTasks
+
+        if not dry_run:
+            check_spark()
 
         return run(
             cluster_url=settings.cluster(),

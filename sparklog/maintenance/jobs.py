@@ -60,8 +60,9 @@ def job_named(name: str) -> Callable[[str], JobReport]:
         raise InvalidInput(f"wanted one of the jobs {', '.join(JOBS)}, found {name!r}")
     if job.spark_module is not None and find_spec("pyspark") is None:
         raise InvalidInput(
-            f"{name} works on Spark, wanted pyspark in {sys.executable}, found none: install it there, or let jobs run "
-            "elsewhere by --job-command 'spark-submit …/jobs/{job}.py --cluster {cluster} --report {report}'"
+            f"{name} works on Spark, wanted pyspark in {sys.executable}, found none: pip install 'sparklog[spark]' "
+            "there, or let jobs run elsewhere by --job-command 'spark-submit …/jobs/{job}.py --cluster {cluster} "
+            "--report {report}'"
         )
     module = import_module(job.spark_module or f"sparklog.maintenance.{name}")
     run: Callable[[str], JobReport] = getattr(module, f"run_{name}")

@@ -9,7 +9,12 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["by_partition", "exactly_once", "register", "verify"]
+__all__ = ["by_partition", "check_spark", "exactly_once", "register", "verify"]
+
+
+def check_spark() -> None:
+    """Raise InvalidInput unless this Python has a Spark that sparklog works with."""
+    import sparklog.spark.installed  # noqa: F401 - it raises while it is imported
 
 
 def register(spark: SparkSession) -> None:
@@ -18,10 +23,18 @@ def register(spark: SparkSession) -> None:
     Spark finds the source by itself if the wheel is installed in the driver's Python (under Connect, the server's). If
     the package comes by `--py-files` or `--archives`, call this first.
     """
+    check_spark()
     from sparklog.spark.source import SparklogDataSource
 
-    if not _is_known(spark, SparklogDataSource.name()):
+    if _is_known(spark, SparklogDataSource.name()):
+        return
+    from pyspark.errors import PySparkException
+
+    try:
         spark.dataSource.register(SparklogDataSource)
+    except PySparkException as error:
+        if "[DATA_SOURCE_ALREADY_EXISTS]" not in str(error):  # Spark 4.0 refuses what it has found by itself
+            raise
 
 
 def _is_known(spark: SparkSession, name: str) -> bool:
@@ -35,6 +48,7 @@ def _is_known(spark: SparkSession, name: str) -> bool:
 
 def by_partition(df: DataFrame, topic: str, tasks: int | None = None, cluster: str | None = None) -> DataFrame:
     """Shuffle the rows of `df` so that each task writes to few partitions; see `sparklog.spark.partitioning`."""
+    check_spark()
     from sparklog.spark.partitioning import by_partition as shuffled
 
     return shuffled(df, topic, tasks, cluster)
@@ -51,6 +65,7 @@ def exactly_once(
     group and the topic; under Spark Connect it must be given, and stay the same as long as the checkpoint. Two writes
     with one `app_id` are the same write: the second adds nothing. See `sparklog.spark.foreach_batch`.
     """
+    check_spark()
     from sparklog.spark.foreach_batch import ExactlyOnce
 
     return ExactlyOnce(transform, group, app_id, options)
@@ -69,6 +84,7 @@ def verify(
     Reads every byte, at once and not when the DataFrame is used: this is the verify job. Returns a row per difference,
     and none if there is none. `topics`, `stores`: only these. `share` N: only one of N parts, another one each day.
     """
+    check_spark()
     from sparklog.spark.differences import differences
 
     return differences(spark, cluster, topics=topics, stores=stores, share=share)

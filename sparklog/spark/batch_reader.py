@@ -53,7 +53,7 @@ class BatchReader(DataSourceReader):
             log.warning("%s", line)
         return input_partitions(plan.tasks, places)
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """The ranges of one task, each in offset order. Raises DataLoss, Damaged, and the stores' errors."""
         return read_task(partition, self.columns, fail_on_data_loss=self.options.fail_on_data_loss)
 

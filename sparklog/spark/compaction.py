@@ -60,6 +60,8 @@ class SparkKeyShuffle:
 def _on_spark(session: SparkSession, reads: list[bytes], rewrites: list[bytes]) -> list[bytes]:
     from pyspark.sql import functions as F  # noqa: N812 - the usual name among Spark users
 
+    from sparklog.spark.installed import repartition_by_id
+
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
@@ -81,7 +83,7 @@ def _on_spark(session: SparkSession, reads: list[bytes], rewrites: list[bytes]) 
     )
     tasks = min(len(rewrites), MOST_REWRITES)
     task = F.floor(F.col("stretch").cast("long") * tasks / len(rewrites)).cast("int")
-    placed = left.unionAll(each).repartitionById(tasks, task).sortWithinPartitions("stretch", "mark")
+    placed = repartition_by_id(left.unionAll(each), tasks, task).sortWithinPartitions("stretch", "mark")
     results = {
         row["id"]: bytes(row["result"]) for row in placed.mapInArrow(rewrite, "id long, result binary").collect()
     }

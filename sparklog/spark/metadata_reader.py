@@ -23,6 +23,7 @@ from sparklog.client.connection import shared
 from sparklog.core.coordinators import Coordinator
 from sparklog.log.stores import StorePlaces, open_metadata
 from sparklog.options.typed import ReadOptions
+from sparklog.spark.installed import plan_of
 from sparklog.spark.metadata_tables import batch_of, entry_rows, metadata_schema, state_rows
 from sparklog.spark.metadata_writes import WritesToRead, plan_writes, rows_of_writes
 from sparklog.spark.schema import columns_of
@@ -74,19 +75,20 @@ class MetadataReader(DataSourceReader):
         ]
         return [InputPartition(msgspec.msgpack.encode(range_)) for range_ in ranges]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """The rows of one task. Raises ChainDamaged, StoreUnavailable."""
-        if partition.value is None:  # Spark's form of a plan without tasks
+        plan = plan_of(partition)
+        if plan is None:
             return
         if self.table == "writes":
-            writes = rows_of_writes(msgspec.msgpack.decode(partition.value, type=WritesToRead))
+            writes = rows_of_writes(msgspec.msgpack.decode(plan, type=WritesToRead))
             while chunk := list(islice(writes, ROWS_PER_TASK)):
                 yield batch_of(self.table, chunk).select(self.columns)
             return
         if self.table != "chain":
-            yield from pa.ipc.open_stream(partition.value)
+            yield from pa.ipc.open_stream(plan)
             return
-        wanted = msgspec.msgpack.decode(partition.value, type=EntriesToRead)
+        wanted = msgspec.msgpack.decode(plan, type=EntriesToRead)
         yield _entries(wanted).select(self.columns)
 
 

@@ -10,7 +10,6 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
@@ -35,6 +34,7 @@ from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.tables.object_table import ObjectTable
 from sparklog.core.tables.slice_table import SliceColumns
 from sparklog.core.types import Holder, ObjectNumber, OffsetRange, TopicPartition
+from sparklog.spark.installed import arrow_schema
 from sparklog.storage.keys import data_key
 
 _BOOL, _INT, _LONG, _STRING, _TIME = BooleanType(), IntegerType(), LongType(), StringType(), TimestampType()
@@ -156,9 +156,9 @@ def metadata_schema(table: str) -> StructType:
     return StructType([StructField(name, kind) for name, kind in _COLUMNS[table].items()])
 
 
-def arrow_schema(table: str) -> pa.Schema:
+def table_schema(table: str) -> pa.Schema:
     """The same columns as Arrow types, exactly as Spark expects its batches."""
-    return to_arrow_schema(metadata_schema(table), timezone="UTC")
+    return arrow_schema(metadata_schema(table))
 
 
 def state_rows(table: str, state: ClusterState) -> Iterator[Row]:
@@ -186,7 +186,7 @@ def entry_rows(entry: Entry, size_bytes: int, ignored: bool) -> Iterator[Row]:
 
 def batch_of(table: str, rows: Iterable[Row]) -> pa.RecordBatch:
     """The rows as one batch. In the rows, times are microseconds since the epoch and maps are (key, value) pairs."""
-    schema = arrow_schema(table)
+    schema = table_schema(table)
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
     return pa.RecordBatch.from_arrays(
         [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema

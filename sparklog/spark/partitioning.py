@@ -9,18 +9,16 @@ per task or per partition, whichever are more.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name among Spark users
-from pyspark.sql.pandas.functions import arrow_udf
-from pyspark.sql.types import IntegerType
 
 from sparklog.core.errors import InvalidInput
 from sparklog.core.producing.murmur2 import partitions_for_keys
 from sparklog.core.reading.plan import unknown_topic
+from sparklog.spark.installed import arrow_function, repartition_by_id
 
 
 def by_partition(df: DataFrame, topic: str, tasks: int | None = None, cluster: str | None = None) -> DataFrame:
@@ -41,7 +39,7 @@ def by_partition(df: DataFrame, topic: str, tasks: int | None = None, cluster: s
     first = F.floor(F.col("partition") * count / partitions)
     end = F.floor((F.col("partition") + 1) * count / partitions)
     task = first if count <= partitions else first + F.pmod(_lane(df), end - first)
-    return routed.repartitionById(count, task.cast("int"))
+    return repartition_by_id(routed, count, task.cast("int"))
 
 
 def _partitions(df: DataFrame, topic: str, cluster: str | None) -> int:
@@ -57,7 +55,7 @@ def _partitions(df: DataFrame, topic: str, cluster: str | None) -> int:
 def _partition(df: DataFrame, partitions: int) -> Column:
     candidates = [F.pmod(_content(df), F.lit(partitions))]
     if "key" in df.columns:
-        candidates.insert(0, _murmur2(partitions)(F.col("key").cast("binary")))
+        candidates.insert(0, arrow_function(partitions_of(partitions), "int")(F.col("key").cast("binary")))
     if "partition" in df.columns:
         candidates.insert(0, F.col("partition"))
     return F.coalesce(*candidates)
@@ -94,8 +92,3 @@ def partitions_of(partitions: int) -> Callable[[pa.Array], pa.Array]:
         return pa.array(chosen, mask=keys.is_null().to_numpy(zero_copy_only=False))
 
     return partition_of
-
-
-def _murmur2(partitions: int) -> Any:
-    # pyspark's stub asks for a function type, but its code warns about one if there are type hints.
-    return arrow_udf(partitions_of(partitions), IntegerType())  # type: ignore[call-overload]

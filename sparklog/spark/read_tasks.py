@@ -18,6 +18,7 @@ from sparklog.core.state import ClusterState
 from sparklog.core.types import Offset
 from sparklog.log.scan import scan
 from sparklog.log.stores import StorePlaces, Stores
+from sparklog.spark.installed import plan_of
 
 
 class TaskToRead(msgspec.Struct, frozen=True):
@@ -40,12 +41,13 @@ def input_partitions(tasks: Sequence[list[RangeToRead]], places: StorePlaces) ->
 
 
 def read_task(
-    partition: InputPartition, columns: tuple[str, ...], *, fail_on_data_loss: bool
+    partition: InputPartition | None, columns: tuple[str, ...], *, fail_on_data_loss: bool
 ) -> Iterator[pa.RecordBatch]:
     """The ranges of one task, each in offset order. Raises DataLoss, Damaged, and the stores' errors."""
-    if partition.value is None:  # Spark's form of a plan without tasks
+    plan = plan_of(partition)
+    if plan is None:
         return
-    task = msgspec.msgpack.decode(partition.value, type=TaskToRead)
+    task = msgspec.msgpack.decode(plan, type=TaskToRead)
     stores = Stores(task.places)
     replan = partial(_replan, task.places)
     for range_ in task.ranges:

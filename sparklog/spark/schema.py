@@ -7,7 +7,6 @@ from typing import Final
 
 import pyarrow as pa
 from pyspark.errors import PySparkException
-from pyspark.sql.pandas.types import to_arrow_type
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -22,6 +21,7 @@ from pyspark.sql.types import (
 from sparklog.core.config.key import did_you_mean
 from sparklog.core.errors import InvalidInput
 from sparklog.log.records_schema import IGNORED_COLUMNS, canonical
+from sparklog.spark.installed import arrow_schema
 
 RECORDS_SCHEMA: Final = StructType(
     [
@@ -71,7 +71,7 @@ def check_written(schema: StructType, topic: str | None) -> None:
         if field.name in IGNORED_COLUMNS:
             continue
         try:
-            arrow_type = to_arrow_type(field.dataType, timezone="UTC")
+            arrow_type = arrow_schema(StructType([field])).field(0).type
         except PySparkException:  # Spark passes whole rows, so it also fails on columns that are not written
             raise InvalidInput(
                 f"column {field.name!r}: type {field.dataType.simpleString()} can't be written: cast or drop it"

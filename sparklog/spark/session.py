@@ -13,6 +13,8 @@ from contextlib import contextmanager
 from types import FrameType, MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
+from sparklog.spark import check_spark, register
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -24,13 +26,12 @@ def job_session(name: str, settings: Mapping[str, str] = MappingProxyType({})) -
 
     Spark logs nothing unless spark.log.level is set: the job reports a failure itself, in one line. Sinks and sources
     log in Python, so their warnings still appear. The process's own logging stays as it is: only the two loggers that
-    print Spark's errors as JSON fall silent, unless the process has them already.
+    print Spark's errors as JSON fall silent, unless the process has them already. Raises as `check_spark`.
     """
+    check_spark()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark import SparkConf
     from pyspark.sql import SparkSession
-
-    from sparklog.spark import register
 
     builder: Any = SparkSession.builder.appName(f"sparklog {name}")
     for key, value in settings.items():

@@ -35,16 +35,12 @@ from sparklog.host.clock import Clock, SystemClock
 from sparklog.log.read_errors import may_be_replaced
 from sparklog.options.given import warning_of
 from sparklog.options.streams import StreamReadOptions
+from sparklog.spark.installed import SupportsTriggerAvailableNow
 from sparklog.spark.read_tasks import input_partitions, places_for, read_task
 from sparklog.spark.schema import RECORDS_SCHEMA, columns_of
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming.datasource import ReadLimit, SupportsTriggerAvailableNow
-else:
-    try:
-        from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
-    except ImportError:  # Spark 4.0 and 4.1 freeze the target of AvailableNow themselves
-        SupportsTriggerAvailableNow = object
+    from pyspark.sql.streaming.datasource import ReadLimit
 
 _MOST_ROWS = 2**63 - 1
 
@@ -141,7 +137,7 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
         self._report(losses)
         return input_partitions(tasks, places)
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """The ranges of one task, each in offset order. Raises DataLoss, Damaged, and the stores' errors."""
         return read_task(partition, self.columns, fail_on_data_loss=self.options.read.fail_on_data_loss)
 

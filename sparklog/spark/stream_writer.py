@@ -20,7 +20,7 @@ from typing import Final
 import msgspec
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
 from sparklog.client.connection import shared
@@ -35,6 +35,7 @@ from sparklog.log.records_schema import left_out_warning
 from sparklog.options.given import warning_of
 from sparklog.options.typed import ConsumedByQuery, Transaction, WriteOptions
 from sparklog.spark.batch_writer import BatchWriter, TaskMessage, planned_write
+from sparklog.spark.installed import StreamArrowWriter
 from sparklog.spark.offset_log import digest_of, ends_of, logged_if_readable, logged_offsets, open_checkpoint
 from sparklog.storage.object_store import ObjectStore
 
@@ -80,7 +81,7 @@ def begin_stream_write(options: WriteOptions, schema: StructType) -> StreamWrite
     return StreamWriter(options, msgspec.msgpack.encode(plan), _written(state, topic_ids))
 
 
-class StreamWriter(DataSourceStreamArrowWriter):
+class StreamWriter(StreamArrowWriter):
     """See the module. `written`: by query, the last micro-batch that was written when this one was planned."""
 
     def __init__(self, options: WriteOptions, plan: bytes, written: Mapping[str, int]) -> None:

@@ -4,7 +4,7 @@
     SELECT … FROM                                Spark passes that schema back, but none of the table's options
     INSERT INTO, saveAsTable                     Spark passes the schema of the rows, and nothing about the table
 
-The schema therefore carries the options, as metadata of its last column. In Spark 4.2 `PythonDataSourceV2.getTable`
+The schema therefore carries the options, as metadata of its last column. Spark's `PythonDataSourceV2.getTable`
 drops what the catalog knows, and a Python data source has nowhere else to keep them.
 """
 
@@ -114,7 +114,7 @@ def check_written_options(given: Mapping[str, str], schema: StructType) -> None:
 def _check_unaltered(schema: StructType) -> None:
     """Raise InvalidOption if these are the columns of a table with some added, dropped or moved.
 
-    Spark 4.2 alters columns in its catalog without asking the data source, so only a read can detect it.
+    Spark alters columns in its catalog without asking the data source, so only a read can detect it.
     """
     for field in schema:
         text = field.metadata.get(_METADATA_KEY)

@@ -11,11 +11,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from sparklog.core.errors import InvalidInput
+from sparklog.spark.installed import delta_package
 from tests.servers.maven import CannotFetch, fetch_jars
 
 _CONNECTOR = "4.2.0"
 _TOKENS = "4.1.0-preview1"  # the connector asks for a version that is not available
-_DELTA = "4.4.0"
 _OF_SPARK = (  # 50 MB and more that PySpark brings
     "org.apache.hadoop:hadoop-client-api",
     "org.apache.hadoop:hadoop-client-runtime",
@@ -34,7 +35,11 @@ def kafka_connector() -> list[Path]:
 
 def delta() -> list[Path]:
     """Raises CannotFetch."""
-    return beside(_jars_of_spark(), fetch_jars("delta", [f"io.delta:delta-spark_4.2_2.13:{_DELTA}"], without=_OF_SPARK))
+    try:
+        package = delta_package()
+    except InvalidInput as error:
+        raise CannotFetch(str(error)) from error
+    return beside(_jars_of_spark(), fetch_jars("delta", [package], without=_OF_SPARK))
 
 
 def beside(there: Sequence[Path], jars: Sequence[Path]) -> list[Path]:

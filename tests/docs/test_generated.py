@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sparklog.cli.generate_docs import pages
-from tests import mechanisms, readme_figures
+from tests import mechanisms, readme_figures, spark_versions
 
 ROOT = Path(__file__).parents[2]
 
@@ -19,6 +19,10 @@ def test_a_generated_page_is_what_the_code_says(path: str) -> None:
 
 def test_the_page_of_mechanisms_names_the_tests_that_are_there() -> None:
     assert mechanisms.PAGE.read_text() == mechanisms.page(), "run: make docs"
+
+
+def test_the_page_of_spark_versions_is_what_the_marks_and_the_lock_files_say() -> None:
+    assert spark_versions.PAGE.read_text(encoding="utf-8") == spark_versions.page(), "run: make docs"
 
 
 def test_the_figures_of_the_readme_are_those_of_the_benchmarks_and_of_the_marks() -> None:

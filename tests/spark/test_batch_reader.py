@@ -62,6 +62,7 @@ def test_schema_is_that_of_spark_kafka_source(cluster: Cluster, read: Read) -> N
     assert all(field.nullable for field in with_headers)
 
 
+@pytest.mark.sparks("columns")
 def test_every_column_comes_back_as_it_was_written(cluster: Cluster, read: Read) -> None:
     cluster.create_topic("t", partitions=2)
     headers = pa.array(
@@ -90,6 +91,7 @@ def test_every_column_comes_back_as_it_was_written(cluster: Cluster, read: Read)
 RAW_HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 
 
+@pytest.mark.sparks("offsets")
 def test_offsets_select_exactly_their_range(cluster: Cluster, read: Read) -> None:  # M: S-03
     numbered(cluster)
     df = read(
@@ -100,6 +102,7 @@ def test_offsets_select_exactly_their_range(cluster: Cluster, read: Read) -> Non
     assert values(df) == ["0-3", "0-4", "0-5", "0-6", "2-0", "2-1"]
 
 
+@pytest.mark.sparks("times")
 def test_times_select_start_inclusive_end_exclusive(cluster: Cluster, read: Read) -> None:  # M: S-05
     cluster.create_topic("t", partitions=1)
     times = pa.array([TIME_US + 1_000 * i for i in range(10)], pa.timestamp("us", tz="UTC"))
@@ -110,6 +113,7 @@ def test_times_select_start_inclusive_end_exclusive(cluster: Cluster, read: Read
     assert values(read("t", startingTimestamp=start_ms)) == ["4", "5", "6", "7", "8", "9"]
 
 
+@pytest.mark.sparks("tasks")
 def test_tasks_are_ordered_by_topic_partition_and_offset(cluster: Cluster, read: Read) -> None:
     numbered(cluster, "b", 2)
     numbered(cluster, "a", 2)
@@ -119,6 +123,7 @@ def test_tasks_are_ordered_by_topic_partition_and_offset(cluster: Cluster, read:
     assert found == [(topic, p, i) for topic in "ab" for p in range(2) for i in range(10)]
 
 
+@pytest.mark.sparks("tasks")
 def test_small_ranges_share_a_task_and_min_partitions_splits(cluster: Cluster, read: Read) -> None:
     numbered(cluster, partitions=20)
     assert read("t").rdd.getNumPartitions() == 1
@@ -126,6 +131,7 @@ def test_small_ranges_share_a_task_and_min_partitions_splits(cluster: Cluster, r
     assert read("t", maxBytesPerPartition=1).rdd.getNumPartitions() == 200
 
 
+@pytest.mark.sparks("latest", since="4.1")
 def test_latest_is_one_position_kept_for_the_life_of_the_dataframe(
     spark: SparkSession, cluster: Cluster, read: Read
 ) -> None:
@@ -147,6 +153,7 @@ def test_dataframe_joined_and_united_with_itself_gives_each_record_twice(cluster
     assert df.alias("a").join(df.alias("b"), ["partition", "offset"]).count() == 30
 
 
+@pytest.mark.sparks("columns")
 def test_columns_option_and_user_schema_prune_the_dataframe(spark: SparkSession, cluster: Cluster, read: Read) -> None:
     numbered(cluster)
     pruned = read("t", columns="offset, Partition")
@@ -172,6 +179,7 @@ def test_offsets_alone_are_read_without_any_object(cluster: Cluster, read: Read)
         read("t").collect()
 
 
+@pytest.mark.sparks("offsets")
 def test_empty_range_and_empty_topic_give_no_rows(cluster: Cluster, read: Read) -> None:
     cluster.create_topic("t", partitions=2)
     assert read("t").collect() == []
@@ -179,6 +187,7 @@ def test_empty_range_and_empty_topic_give_no_rows(cluster: Cluster, read: Read) 
     assert read("t", columns="offset").count() == 0
 
 
+@pytest.mark.sparks("offsets")
 def test_offsets_outside_the_log_fail_or_are_cut(cluster: Cluster, read: Read) -> None:  # M: S-10 R-05
     numbered(cluster, partitions=1)
     cluster.delete_records("t", {0: 4})
@@ -193,6 +202,7 @@ def test_offsets_outside_the_log_fail_or_are_cut(cluster: Cluster, read: Read) -
 
 
 # M: S-09 R-04
+@pytest.mark.sparks("latest", since="4.1")
 def test_records_cut_by_retention_after_planning_fail_or_are_left_out(cluster: Cluster, read: Read) -> None:
     numbered(cluster, partitions=1)
     strict, lenient = read("t"), read("t", failOnDataLoss="false")
@@ -210,6 +220,7 @@ def test_records_cut_by_retention_after_planning_fail_or_are_left_out(cluster: C
 
 
 # M: S-09 R-04
+@pytest.mark.sparks("latest", since="4.1")
 def test_dataframe_planned_before_a_roll_reads_the_same_rows_after_it(cluster: Cluster, read: Read) -> None:
     numbered(cluster, partitions=2)
     df = read("t", includeHeaders="true")

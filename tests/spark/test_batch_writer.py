@@ -71,6 +71,7 @@ def objects(cluster: Cluster) -> list[str]:
 
 # M: S-01 I-03
 @pytest.mark.spark
+@pytest.mark.sparks("write")
 def test_rows_land_once_over_all_partitions(spark: SparkSession, cluster: Cluster, read: Read, write: Write) -> None:
     cluster.create_topic("t", partitions=4)
     df = spark.range(0, 1000, 1, 5).select(
@@ -84,6 +85,7 @@ def test_rows_land_once_over_all_partitions(spark: SparkSession, cluster: Cluste
 
 
 @pytest.mark.spark
+@pytest.mark.sparks("write")
 def test_all_columns_survive_a_copy_from_topic_to_topic(
     spark: SparkSession, cluster: Cluster, read: Read, write: Write
 ) -> None:
@@ -108,6 +110,7 @@ def test_all_columns_survive_a_copy_from_topic_to_topic(
 
 # M: I-06
 @pytest.mark.spark
+@pytest.mark.sparks("write")
 def test_offsets_follow_spark_partition_and_row_order(
     spark: SparkSession, cluster: Cluster, read: Read, write: Write
 ) -> None:
@@ -126,6 +129,7 @@ def test_offsets_follow_spark_partition_and_row_order(
 
 # M: I-03
 @pytest.mark.spark
+@pytest.mark.sparks("write")
 def test_a_write_over_topics_is_one_entry_of_the_chain(
     spark: SparkSession, cluster: Cluster, read: Read, write: Write
 ) -> None:
@@ -146,6 +150,7 @@ def test_a_write_over_topics_is_one_entry_of_the_chain(
 
 # M: I-03
 @pytest.mark.spark
+@pytest.mark.sparks("again")
 def test_the_same_application_version_again_adds_and_uploads_nothing(
     spark: SparkSession, cluster: Cluster, read: Read, write: Write
 ) -> None:
@@ -186,6 +191,7 @@ def test_null_values_are_tombstones_and_null_timestamps_are_the_clock(
         ("'a' as key", "column 'value' (string or binary) is missing"),
     ],
 )
+@pytest.mark.sparks("wrong")
 def test_wrong_columns_are_refused_before_any_task(
     spark: SparkSession, cluster: Cluster, write: Write, select: str, error: str
 ) -> None:
@@ -231,6 +237,7 @@ def test_wrong_writes_are_refused_and_change_nothing(
 
 @pytest.mark.spark
 @pytest.mark.parametrize("mode", ["overwrite", "ignore", "error"])
+@pytest.mark.sparks("wrong")
 def test_only_append_is_a_mode_of_a_log(spark: SparkSession, cluster: Cluster, mode: str) -> None:
     cluster.create_topic("t", partitions=1)
     writer = spark.sql("select 'a' as value").write.format("sparklog").mode(mode)

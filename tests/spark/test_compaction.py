@@ -53,6 +53,7 @@ def test_what_spark_raises_is_an_error_of_sparklog(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.spark
+@pytest.mark.sparks("compaction")
 def test_spark_leaves_the_last_record_of_each_key(spark: Any, log: KeyedLog) -> None:  # M: C-01 C-07
     log.create(segment_bytes=3_000)
     for text in ("a1 b2 c3 d4 e5", "a b6 c7", " ".join(f"k{each % 7}" for each in range(90)), "a8 f"):

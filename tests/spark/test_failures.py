@@ -65,6 +65,7 @@ def meeting_place(tmp_path: Path) -> str:
 
 
 # M: I-03 (loses)
+@pytest.mark.sparks("failures")
 def test_tasks_that_fail_after_their_upload_leave_each_row_once(
     spark: SparkSession, cluster: Cluster, read: Read, write: Write
 ) -> None:
@@ -89,6 +90,7 @@ def test_a_job_that_fails_for_good_leaves_nothing_visible(
 
 
 # M: I-03 (loses)
+@pytest.mark.sparks("failures")
 def test_speculative_attempts_that_both_upload_leave_each_row_once(
     spark: SparkSession, cluster: Cluster, read: Read, write: Write, meeting_place: str
 ) -> None:
@@ -145,6 +147,7 @@ def test_without_one_command_id_a_second_commit_would_write_rows_twice(
 
 
 # M: S-09 R-04
+@pytest.mark.sparks("latest", since="4.1")
 def test_a_dataframe_outlives_the_objects_of_its_plan(
     spark: SparkSession, cluster: Cluster, read: Read, write: Write
 ) -> None:
@@ -158,6 +161,7 @@ def test_a_dataframe_outlives_the_objects_of_its_plan(
     assert len(before) == ROWS
 
 
+@pytest.mark.sparks("latest", since="4.1")
 def test_a_stream_joins_a_dataframe_over_a_roll(
     spark: SparkSession, cluster: Cluster, read: Read, write: Write, tmp_path: Path
 ) -> None:

@@ -29,6 +29,7 @@ def by_task(df: DataFrame) -> dict[int, set[int]]:
     return {task: {row.partition for row in rows if row.task == task} for task in {row.task for row in rows}}
 
 
+@pytest.mark.sparks("by_partition")
 def test_rows_go_where_the_log_would_put_them(spark: SparkSession, cluster: Cluster) -> None:
     cluster.create_topic("t", partitions=6)
     routed = by_partition(keyed(spark), "t", cluster=cluster.connection.url).cache()
@@ -39,6 +40,7 @@ def test_rows_go_where_the_log_would_put_them(spark: SparkSession, cluster: Clus
 
 
 @pytest.mark.parametrize("tasks", [1, 4, 10])
+@pytest.mark.sparks("by_partition")
 def test_tasks_write_whole_partitions_or_shares_of_one(spark: SparkSession, cluster: Cluster, tasks: int) -> None:
     cluster.create_topic("t", partitions=6)
     routed = by_partition(keyed(spark), "t", tasks, cluster.connection.url).cache()
@@ -70,6 +72,7 @@ def test_values_alone_are_spread_by_their_content(spark: SparkSession, cluster: 
     assert len({row.partition for row in first}) == 3
 
 
+@pytest.mark.sparks("by_partition")
 def test_a_write_after_it_makes_one_slice_per_partition(
     spark: SparkSession, cluster: Cluster, read: Read, write: Write
 ) -> None:

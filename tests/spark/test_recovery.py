@@ -16,6 +16,7 @@ from tests.maintenance.damaged_log import damaged_log
 
 
 # M: F-04
+@pytest.mark.sparks("recovery")
 def test_spark_tasks_read_the_objects_and_the_job_repairs_them(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

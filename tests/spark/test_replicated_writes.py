@@ -59,6 +59,7 @@ def elect(cluster: Cluster, leader: str) -> None:
 
 # M: P-03 S-01
 @pytest.mark.spark
+@pytest.mark.sparks("replicas")
 def test_a_job_goes_on_without_a_store_that_was_wiped(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
     cluster.create_topic("t", assignment=[["a", "b"], ["b", "c"], ["c", "a"]])
     (tmp_path / "b" / INCARNATION).unlink()

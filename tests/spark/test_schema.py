@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import pytest
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import CalendarIntervalType, NullType, StructField, StructType, VarcharType
 
 from sparklog.core.errors import InvalidInput
 from sparklog.log.records_schema import READ_SCHEMA, read_schema
+from sparklog.spark.installed import arrow_schema
 from sparklog.spark.schema import RECORDS_SCHEMA, check_written, columns_of, records_schema
 
 
+@pytest.mark.sparks("columns")
 def test_batches_of_the_log_have_the_schema_that_spark_compares_with() -> None:
-    assert to_arrow_schema(RECORDS_SCHEMA, timezone="UTC").equals(READ_SCHEMA)
+    assert arrow_schema(RECORDS_SCHEMA).equals(READ_SCHEMA)
     columns = ["timestamp", "key"]
-    assert to_arrow_schema(records_schema(columns), timezone="UTC").equals(read_schema(columns))
+    assert arrow_schema(records_schema(columns)).equals(read_schema(columns))
 
 
 def test_a_given_schema_may_leave_columns_out_and_order_them_anew() -> None:

@@ -14,6 +14,7 @@ from sparklog.spark import tasks
 from sparklog.spark.tasks import SparkTasks
 from tests.agent.agent_world import replicated_cluster
 from tests.maintenance.maintained_log import DAY_MS, maintained
+from tests.maintenance.test_vacuum import upload
 
 
 def doubled(payload: bytes) -> bytes:
@@ -59,6 +60,7 @@ def test_spark_gives_results_in_the_order_of_payloads(spark: Any) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.sparks("roll")
 def test_spark_tasks_roll_what_one_process_would(spark: Any, tmp_path: Path) -> None:  # M: R-06
     for log in maintained(str(tmp_path / "cluster")):
         log.topic("t", 3, segment_bytes=3_000)
@@ -76,6 +78,22 @@ def test_spark_tasks_roll_what_one_process_would(spark: Any, tmp_path: Path) -> 
 
 
 @pytest.mark.spark
+@pytest.mark.sparks("vacuum")
+def test_spark_tasks_find_and_delete_what_nothing_names(spark: Any, tmp_path: Path) -> None:  # M: F-09
+    for log in maintained(str(tmp_path / "cluster")):
+        log.topic("t")
+        log.append("t", 0, 8)
+        upload(log, "t")
+        log.append("t", 0, 1)
+        log.clock.at_ms += 8 * DAY_MS
+        report = log.vacuum(tasks=SparkTasks(spark))
+        assert (report.exit_code, report.done.objects) == (0, 2)
+        assert log.stored() == log.named()
+        log.check()
+
+
+@pytest.mark.spark
+@pytest.mark.sparks("replication")
 def test_spark_tasks_fill_the_replicas_on_a_store(spark: Any, tmp_path: Path) -> None:  # M: P-02 L-03
     world = replicated_cluster(str(tmp_path / "cluster"), partitions=2)
     for partition in (0, 1, 0):

@@ -16,6 +16,7 @@ from sparklog.maintenance.verify import run_verify
 
 
 # M: F-04
+@pytest.mark.sparks("verify")
 def test_differences_come_as_a_dataframe(spark: SparkSession, cluster: Cluster) -> None:
     url = cluster.connection.url
     cluster.create_topic("t", partitions=2)

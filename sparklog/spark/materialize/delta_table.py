@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sparklog.core.errors import Conflict, InvalidInput
 from sparklog.host.dice import new_id
+from sparklog.spark import check_spark
 from sparklog.spark.materialize.columns import TOMBSTONE, Layout, is_newer
 from sparklog.spark.materialize.position import TablePosition, of_metadata
 from sparklog.spark.spark_errors import condition_of, explained
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-PACKAGE: Final = "io.delta:delta-spark_4.2_2.13:4.4.0"
 EXTENSION: Final = "io.delta.sql.DeltaSparkSessionExtension"
 _CATALOG: Final = "spark.sql.catalog.spark_catalog"
 _DELTA_CATALOG: Final = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
@@ -33,7 +33,8 @@ _RECENT: Final = 20  # commits looked at first: reading the history costs a file
 
 
 def delta_settings() -> Mapping[str, str]:
-    """The session settings that Delta Lake needs, added to those of spark-submit."""
+    """The session settings that Delta Lake needs, added to those of spark-submit. Raises as `check_spark`."""
+    check_spark()
     from pyspark import SparkConf
 
     conf = SparkConf()
@@ -50,9 +51,11 @@ def check_delta(session: SparkSession) -> None:
     except Exception as error:
         if condition_of(error) in _NO_TABLE:
             return
+        from sparklog.spark.installed import delta_package
+
         raise InvalidInput(
-            f"wanted a Spark with Delta Lake, found none: spark-submit --packages {PACKAGE} (or --jars with the JARs "
-            f"of io.delta), --conf {_EXTENSIONS}={EXTENSION} and --conf {_CATALOG}={_DELTA_CATALOG}"
+            f"wanted a Spark with Delta Lake, found none: spark-submit --packages {delta_package()} (or --jars with "
+            f"the JARs of io.delta), --conf {_EXTENSIONS}={EXTENSION} and --conf {_CATALOG}={_DELTA_CATALOG}"
         ) from error
 
 

@@ -170,11 +170,14 @@ class _Produce:
             return None, frame
         seen = Observation()
         first = sql.min(sql.col(BAD))
-        return seen, frame.observe(seen, sql.count(BAD).alias("bad"), first.alias("first")).where(~is_bad())
+        parts = [
+            first.getField(name).alias(name) for name in ("file", "row", "reason", "text")
+        ]  # Spark 4.0 reports no struct
+        return seen, frame.observe(seen, sql.count(BAD).alias("bad"), *parts).where(~is_bad())
 
     def _with_skipped(self, report: ProduceReport, seen: dict[str, Any]) -> ProduceReport:
         if seen["bad"]:
-            self._say(_of_bad_rows(seen["bad"], seen["first"], "left out"))
+            self._say(_of_bad_rows(seen["bad"], seen, "left out"))
         return msgspec.structs.replace(report, bad_rows=seen["bad"])
 
     # ---- before ---------------------------------------------------------------------------------

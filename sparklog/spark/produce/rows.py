@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import pyarrow as pa
@@ -205,17 +205,14 @@ def _fields(names: Sequence[str]) -> Column:
 
 def _of_document(function: Callable[[str], str | None]) -> Column:
     """The result of `function` on each row's JSON object, exactly as the file has it."""
-    from pyspark.sql import functions as sql
+    from sparklog.spark.installed import arrow_function
 
     def texts(documents: pa.Array) -> pa.Array:
         return pa.array(
             [None if document is None else function(document) for document in documents.to_pylist()], pa.string()
         )
 
-    texts.__annotations__ = {"documents": pa.Array, "return": pa.Array}  # Spark needs the types, not their names
-    udf: Any = sql.arrow_udf  # type: ignore[attr-defined]  # mypy's stubs are older than Spark 4.1
-    column: Column = udf(texts, "string")(quoted(RAW))
-    return column
+    return arrow_function(texts, "string")(quoted(RAW))
 
 
 def _type(frame: DataFrame, column: Column) -> str:

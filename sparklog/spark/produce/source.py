@@ -246,10 +246,12 @@ def _types_of(rows: DataFrame, columns: Mapping[str, Column]) -> dict[str, str]:
     """The types that Spark infers for text columns, without those that stay strings. Empty texts do not count."""
     from pyspark.sql import functions as sql
 
+    from sparklog.spark.installed import documents
+
     written = {"quote": '"', "escape": '"', "nullValue": "", "emptyValue": ""}
     texts = rows.select(sql.to_csv(sql.struct(*(column.alias(name) for name, column in columns.items())), written))
     texts.persist()  # Spark reads the first row, then all of them
-    inferred = rows.sparkSession.read.options(**written, inferSchema="true").csv(texts).dtypes
+    inferred = rows.sparkSession.read.options(**written, inferSchema="true").csv(documents(texts)).dtypes
     texts.unpersist()
     types = {name: kind for name, (_, kind) in zip(columns, inferred, strict=False) if kind != "string"}
     times = [name for name, kind in types.items() if kind.startswith("timestamp")]
@@ -269,6 +271,8 @@ def _json(path: str, options: JsonOptions, session: SparkSession, stop_at_bad: b
     from pyspark.sql import functions as sql
     from pyspark.sql.types import StructType
 
+    from sparklog.spark.installed import documents
+
     def read(part: Part, lines: Iterator[bytes]) -> Iterator[Row | BadRow]:
         folders = {name: value.as_py() for name, value in part.folders.items()}  # text, or null
         return json_rows(lines, encoding=options.encoding, multiline=options.multiline, folders=folders)
@@ -280,7 +284,7 @@ def _json(path: str, options: JsonOptions, session: SparkSession, stop_at_bad: b
         with settings(
             session, {"spark.sql.caseSensitive": "true"}
         ):  # otherwise it finds only one of the fields id and ID
-            fields = session.read.options(**types).json(frame.where(~is_bad()).select(RAW)).schema.fields
+            fields = session.read.options(**types).json(documents(frame.where(~is_bad()).select(RAW))).schema.fields
     except Exception as error:
         if not condition_of(error).startswith("MALFORMED_RECORD"):
             raise

@@ -61,6 +61,7 @@ def new_url(tmp_path: Path) -> Callable[[], str]:
 
 # M: C-01 C-05 C-07 S-09 (kills)
 @pytest.mark.timeout(3_000)
+@pytest.mark.sparks("compaction")
 def test_a_compaction_whose_executor_is_killed_is_right(
     spark: SparkSession, deaths: Deaths, new_url: Callable[[], str], steps: Steps
 ) -> None:
@@ -79,6 +80,7 @@ def test_a_compaction_whose_executor_is_killed_is_right(
 
 @pytest.mark.campaign
 @pytest.mark.timeout(3_000)
+@pytest.mark.sparks("roll")
 def test_a_roll_whose_executor_is_killed_is_right(
     spark: SparkSession, deaths: Deaths, new_url: Callable[[], str], steps: Steps
 ) -> None:

@@ -44,6 +44,7 @@ def orders(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.sparks("produce")
 def test_the_whole_row_is_the_value_as_json_with_its_nulls(produce: Runs, orders: Path) -> None:
     source = Source(str(orders), options={"nullValue": ""})
     report = produce(source, RowMapping(key=("customer",), timestamp="at"), create=NewTopic(1))
@@ -66,6 +67,7 @@ def test_records_go_where_kafka_would_put_their_keys(produce: Runs, orders: Path
     assert all(partition == partition_for_key(key, 5) for partition, key in found)
 
 
+@pytest.mark.sparks("produce")
 def test_json_and_parquet_and_tables_are_read_as_well(produce: Runs, tmp_path: Path) -> None:
     json_file, parquet = tmp_path / "one.jsonl", tmp_path / "two"
     json_file.write_text('{"n": 1, "who": "anna"}\n')
@@ -94,6 +96,7 @@ def test_a_partition_column_is_used_as_given(produce: Runs, orders: Path) -> Non
     ]
 
 
+@pytest.mark.sparks("produce")
 def test_a_version_that_was_written_is_not_written_again(produce: Runs, orders: Path) -> None:
     first = produce(orders, create=NewTopic(1), transaction=("import", "7"))
     again = produce(orders, create=NewTopic(1), transaction=("import", "7"))
@@ -299,6 +302,7 @@ def test_a_job_whose_topic_is_deleted_while_it_writes_says_that_it_can_be_run_ag
     assert said[1:] == ([] if created_before else ["topic t, which this run had created, was deleted meanwhile"])
 
 
+@pytest.mark.sparks("produce")
 def test_bad_rows_can_be_counted_and_left_out(produce: Runs, bad_csv: Path) -> None:
     skip = BadRows(OnBadRow.SKIP)
     source = Source(str(bad_csv), where="id > ''", order_by=("note",))
@@ -310,6 +314,7 @@ def test_bad_rows_can_be_counted_and_left_out(produce: Runs, bad_csv: Path) -> N
     assert f"2 bad rows left out, the first: {bad_csv}, line 4: wanted 2 columns, found 3" in produce.said.getvalue()
 
 
+@pytest.mark.sparks("produce")
 def test_dead_letters_land_in_the_same_commit_with_file_row_and_reason(produce: Runs, bad_csv: Path) -> None:
     bad_rows = BadRows(OnBadRow.DEAD_LETTER, "dead")
     report = produce(bad_csv, RowMapping(key=("id",), partition="id"), create=NewTopic(8), bad_rows=bad_rows)

@@ -116,6 +116,7 @@ def test_folders_that_spark_goes_into_or_never_looks_at_are_no_hindrance(tmp_pat
 
 
 @pytest.mark.spark
+@pytest.mark.sparks("produce")
 def test_options_say_how_csv_is_read_and_which_types_it_has(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text('n;who;day;note\n1;NA;;"say ""a\nb"""\n2;;2013-01-01;\n')

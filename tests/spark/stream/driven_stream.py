@@ -12,7 +12,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 import sparklog
 from sparklog.client.bootstrap import init_cluster
@@ -103,6 +102,8 @@ class DrivenStream:
 
     def _trigger(self, *, once: bool) -> list[tuple[str, int, int]] | None:
         reader = self.reader or self.begin()
+        from pyspark.sql.streaming.datasource import ReadAllAvailable  # since Spark 4.2
+
         limit = ReadAllAvailable() if once else reader.getDefaultReadLimit()
         end = json.dumps(reader.latestOffset(json.loads(self.start), limit))
         if self.offsets and end == self.start:

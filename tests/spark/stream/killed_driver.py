@@ -26,6 +26,7 @@ from sparklog.spark.batch_writer import BatchWriter
 from sparklog.spark.source import SparklogDataSource
 from sparklog.spark.stream_reader import StreamReader
 from sparklog.spark.stream_writer import BATCH_ID, StreamTaskMessage, StreamWriter, begin_stream_write
+from tests.sparks import SPARK
 
 DEADLY = "DEADLY"  # in the environment, as the two below
 FORGETFUL = "FORGETFUL"
@@ -97,15 +98,21 @@ class DeadlySource(SparklogDataSource):
 
 
 def run_query(spark: SparkSession, kind: str, cluster: str, checkpoint: str, **options: str) -> StreamingQuery:
-    """Shout topic "in" into topic "out", by key, at most MOST offsets a micro-batch, up to what is there."""
+    """Shout topic "in" into topic "out", by key, at most MOST offsets a micro-batch, up to what is there.
+
+    Before Spark 4.2 a run ends after one such micro-batch, so there are as many runs as it takes.
+    """
     shared = {"cluster": cluster, "groupId": GROUP, **options}
     source = spark.readStream.format(kind).options(**shared).option("subscribe", "in")
     rows = source.option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", MOST).load()
     shouted = rows.selectExpr("key", "upper(cast(value as string)) as value")
     sink = shouted.writeStream.format(kind).options(**shared).option("topic", "out")
-    query = sink.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
-    query.awaitTermination()
-    return query
+    sink = sink.option("checkpointLocation", checkpoint).trigger(availableNow=True)
+    while True:
+        query = sink.start()
+        query.awaitTermination()
+        if SPARK >= (4, 2) or not any(progress["numInputRows"] for progress in query.recentProgress):
+            return query
 
 
 if __name__ == "__main__":

@@ -42,6 +42,7 @@ def shouted(df: DataFrame) -> DataFrame:
 
 
 # M: I-05
+@pytest.mark.sparks("groups", since="4.2")
 def test_a_sink_commits_what_its_micro_batch_was_made_from(
     filled: Cluster, stream: Stream, sink: Sink, tmp_path: Path
 ) -> None:
@@ -84,6 +85,7 @@ def test_a_function_for_foreach_batch_does_the_same(filled: Cluster, stream: Str
     assert [values(filled, "out", partition) for partition in range(2)] == [wanted] * 2
 
 
+@pytest.mark.sparks("groups", since="4.2")
 def test_with_another_sink_the_group_follows_the_checkpoint(filled: Cluster, stream: Stream, sink: Sink) -> None:
     seen: list[dict[tuple[str, int], int]] = []
     query = stream(maxOffsetsPerTrigger=14, groupId=GROUP).writeStream

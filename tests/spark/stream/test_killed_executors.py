@@ -23,6 +23,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 # M: I-03 I-04 I-05 (kills)
 @pytest.mark.timeout(3_000)
+@pytest.mark.sparks("killed")
 def test_a_micro_batch_whose_executor_is_killed_is_written_once(
     spark: SparkSession, deaths: Deaths, tmp_path: Path, steps: Steps
 ) -> None:

@@ -62,7 +62,8 @@ def rows_of(query: StreamingQuery) -> list[int]:
 
 
 def _offsets(progress: Any, which: str) -> dict[str, dict[str, int]]:
-    offsets: dict[str, dict[str, int]] = json.loads(progress["sources"][0][which])["offsets"]
+    text = progress["sources"][0][which].replace("'", '"')  # before Spark 4.2 it is a dict of Python, as text
+    offsets: dict[str, dict[str, int]] = json.loads(text)["offsets"]
     return offsets
 
 
@@ -71,6 +72,8 @@ def uploads(cluster: Cluster) -> set[Path]:
 
 
 # M: I-02, I-04
+@pytest.mark.sparks("limits", since="4.2")
+@pytest.mark.sparks("once", since="4.2")
 def test_a_stream_goes_through_two_topics_exactly_once_over_a_restart_and_a_replay(
     spark: SparkSession, cluster: Cluster, stream: Stream, sink: Sink, tmp_path: Path
 ) -> None:
@@ -130,6 +133,7 @@ def _runs(cluster: Cluster, query_id: object) -> list[str]:
     return list(cluster.connection.follower.catch_up().state.applications[str(query_id)].runs)
 
 
+@pytest.mark.sparks("stream")
 def test_a_running_query_sees_new_partitions_and_all_columns_are_exact(
     spark: SparkSession, cluster: Cluster, stream: Stream, tmp_path: Path
 ) -> None:
@@ -215,6 +219,7 @@ def test_a_union_a_join_and_a_watermark_read_each_record_once_for_each_side(
     assert values(cluster, "counted")[-1] == b"5"
 
 
+@pytest.mark.sparks("foreach_batch")
 def test_the_page_of_streams(spark: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
     page = (PROJECT / "docs" / "streams.md").read_text(encoding="utf-8")
     snippets = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
@@ -235,6 +240,7 @@ def test_the_page_of_streams(spark: SparkSession, cluster: Cluster, tmp_path: Pa
     assert list(json.loads(checkpoint)) == list(json.loads(shown))
 
 
+@pytest.mark.sparks("wrong")
 def test_mistakes_are_found_before_anything_runs(stream: Stream, sink: Sink, cluster: Cluster) -> None:
     cluster.create_topic("in", partitions=1)
     with pytest.raises(AnalysisException, match="maxOffsetsPerTrigger: wanted an integer >= 1, found '-1'"):

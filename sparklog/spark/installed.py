@@ -1,0 +1,155 @@
+"""The installed Spark: the only file that knows what one version has and another lacks. See docs/spark_versions.md.
+
+    lacks                                    instead
+    DataSourceStreamArrowWriter   4.0        a writer of batches and of streams, to which 4.0 hands Arrow as well
+    arrow_udf                     4.0        a pandas_udf
+    read.json, csv of a DataFrame 4.0, 4.1   the same of its RDD
+    repartitionById               4.0        a shuffle by numbers whose hashes are the ids
+    SupportsTriggerAvailableNow   4.0, 4.1   an empty class: `StreamReader` does without
+    the partition of an empty plan 4.0, 4.1  None stands for it
+
+It looks for features, not for versions: platforms bring some of them earlier. Importing it raises InvalidInput unless a
+Spark is installed that has data sources in Python.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from inspect import signature
+from itertools import count
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from sparklog.core.errors import InvalidInput
+
+try:
+    import pyspark
+    from pyspark.sql import Column, DataFrame, DataFrameReader, functions
+    from pyspark.sql.datasource import InputPartition
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import StructType
+except ImportError as error:
+    _found = sys.modules.get("pyspark")
+    raise InvalidInput(
+        f"wanted Spark 4.0 or newer (older ones have no data sources in Python) in {sys.executable}, found "
+        f"{'none' if _found is None else f'pyspark {_found.__version__}'} ({error}): pip install 'sparklog[spark]'"
+    ) from error
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter as StreamArrowWriter
+    from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+else:
+    try:
+        from pyspark.sql.datasource import DataSourceStreamArrowWriter as StreamArrowWriter
+    except ImportError:
+        from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
+
+        class StreamArrowWriter(DataSourceStreamWriter, DataSourceArrowWriter):
+            """A writer of streams. Spark 4.0 hands Arrow to every DataSourceArrowWriter, in streams too."""
+
+    try:
+        from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+    except ImportError:
+
+        class SupportsTriggerAvailableNow:
+            """Empty: before Spark 4.2 a reader is not told of its trigger."""
+
+
+__all__ = [
+    "StreamArrowWriter",
+    "SupportsTriggerAvailableNow",
+    "arrow_function",
+    "arrow_schema",
+    "delta_package",
+    "documents",
+    "plan_of",
+    "repartition_by_id",
+]
+
+_DELTA: Final = "4.4.0"  # has a package for each Spark that it works with
+_SPARKS_OF_DELTA: Final = ("4.0", "4.1", "4.2")
+
+sql: Any = functions  # mypy's stubs know only some of them
+
+
+def delta_package(spark: str = pyspark.__version__) -> str:
+    """The Maven coordinate of Delta Lake for this Spark. Raises InvalidInput if there is none yet."""
+    version = ".".join(spark.split(".")[:2])
+    if version not in _SPARKS_OF_DELTA:
+        raise InvalidInput(f"wanted Spark {', '.join(_SPARKS_OF_DELTA)} for Delta Lake {_DELTA}, found Spark {spark}")
+    return f"io.delta:delta-spark_{version}_2.13:{_DELTA}"
+
+
+def arrow_schema(schema: StructType) -> pa.Schema:
+    """The schema of Arrow batches as Spark passes them, with times in UTC. Raises PySparkException."""
+    zone: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
+    return to_arrow_schema(schema, **zone)  # without the parameter, Spark takes UTC
+
+
+def plan_of(partition: InputPartition | None) -> bytes | None:
+    """What a reader put into a partition; None if the plan had none, for which Spark starts a task all the same."""
+    plan: bytes | None = None if partition is None else partition.value
+    return plan
+
+
+def arrow_function(function: Callable[[pa.Array], pa.Array], result: str) -> Callable[[Column], Column]:
+    """A function of columns made of one of Arrow arrays, whose result has the Spark type `result`.
+
+    Where there is no arrow_udf it needs pandas, on the executors too.
+    """
+    if hasattr(sql, "arrow_udf"):
+
+        def of_arrays(array: pa.Array) -> pa.Array:
+            return function(array)
+
+        of_arrays.__annotations__ = {"array": pa.Array, "return": pa.Array}  # Spark wants types, not their names
+        by_arrays: Callable[[Column], Column] = sql.arrow_udf(of_arrays, result)
+        return by_arrays
+    from pandas import Series
+
+    def of_series(series: Any) -> Any:
+        return function(pa.Array.from_pandas(series)).to_pandas(integer_object_nulls=True)
+
+    of_series.__annotations__ = {"series": Series, "return": Series}
+    by_series: Callable[[Column], Column] = sql.pandas_udf(of_series, result)
+    return by_series
+
+
+def documents(texts: DataFrame) -> Any:
+    """What `spark.read.json` and `spark.read.csv` take instead of a path: the texts in the one column of `texts`."""
+    takes_rows = "DataFrame" in str(signature(DataFrameReader.json).parameters["path"].annotation)
+    return texts if takes_rows else texts.rdd.map(lambda row: row[0])
+
+
+def repartition_by_id(rows: DataFrame, tasks: int, task: Column) -> DataFrame:
+    """Shuffle `rows` into `tasks` tasks: each row goes to the task whose number `task` (int) says."""
+    if hasattr(rows, "repartitionById"):
+        return rows.repartitionById(tasks, task)
+    numbers = sql.array(*map(sql.lit, _hashed_to_each(tasks)))
+    return rows.repartition(tasks, sql.element_at(numbers, task + 1))
+
+
+def _hashed_to_each(tasks: int) -> list[int]:
+    """For each task an int that Spark's `repartition(tasks, …)` sends to it."""
+    found: dict[int, int] = {}
+    for number in count():
+        found.setdefault(_murmur3(number) % tasks, number)
+        if len(found) == tasks:
+            return [found[task] for task in range(tasks)]
+    raise AssertionError("numbers never end")
+
+
+def _murmur3(number: int) -> int:
+    """The hash by which Spark shuffles an int: Murmur3 of 32 bits with seed 42 (`Murmur3_x86_32.hashInt`)."""
+    mask = 0xFFFFFFFF
+    mixed = number * 0xCC9E2D51 & mask
+    mixed = (mixed << 15 | mixed >> 17) & mask
+    hashed = 42 ^ mixed * 0x1B873593 & mask
+    hashed = (hashed << 13 | hashed >> 19) & mask
+    hashed = (hashed * 5 + 0xE6546B64 & mask) ^ 4
+    hashed = (hashed ^ hashed >> 16) * 0x85EBCA6B & mask
+    hashed = (hashed ^ hashed >> 13) * 0xC2B2AE35 & mask
+    hashed ^= hashed >> 16
+    return hashed - (1 << 32) if hashed >> 31 else hashed
