@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import combinations
 
 from sparklog.core.types import StoreId
 from sparklog.storage.keys import INCARNATION
@@ -81,10 +82,13 @@ class _Generation:
         state = history.model(self.chain, history.end(self.chain)).state
         return {str(store.store): self.world.stores[store.url] for store in state.stores.values()}
 
-    def _is_there(self, name: str) -> bool:
-        """Whether a restore will find the store as it is registered."""
+    def _is_there(self, name: str, n: int | None = None) -> bool:
+        """Whether a restore will find the store as it is registered, by the state after entry `n`, or the last one."""
         history = self.world.history
-        registered = history.model(self.chain, history.end(self.chain)).state.stores[StoreId(name)]
+        stores = history.model(self.chain, history.end(self.chain) if n is None else n).state.stores
+        registered = stores.get(StoreId(name))
+        if registered is None:
+            return True
         body = self.world.stores[registered.url].bodies.get(INCARNATION)
         return body is not None and registered.incarnation.encode() in body
 
@@ -250,7 +254,10 @@ class _Generation:
         there = {name: store for name, store in self._stores().items() if self._is_there(name)}
         ends = {name: history.whole_to(store, self.chain) for name, store in there.items()}
         if "accept_loss" in OPTIONS:
-            return f"{ends} have copies" if max(ends.values(), default=-1) >= 0 else ""
+            copied = [name for name, end in ends.items() if end >= 0]
+            together = [each for size in range(1, len(copied) + 1) for each in combinations(copied, size)]
+            own = [each for each in together if all(self._is_there(name, max(ends[n] for n in each)) for name in each)]
+            return f"{own[-1]} have copies, up to {ends}, and are in the lives that these know" if own else ""
         newest = max((ack.n for ack in history.acks if ack.chain == self.chain), default=0)
         whole = [name for name, end in ends.items() if end >= newest]
         return f"{whole} have everything up to entry {newest}" if whole else ""

@@ -28,4 +28,6 @@ FOUND: Final[dict[str, tuple[int, ...]]] = {
     "a dry run makes copies": (3122,),
     # A promise that was none: another run, with other stores left out, ends what the first one has decided.
     "the arguments of the run that puts the first entry are taken for those of the restore": (70040,),
+    # Another one: more stores are wiped or set back than have copies.
+    "copies of a life that no entry knows are taken for a way to restore": (80089,),
 }
