@@ -1,6 +1,6 @@
 # Every target works in a fresh clone: it brings the environment up to date first. Needs Python >= 3.11 and Java >= 17.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-cluster test test-sparks campaign guards sim soak lint bench docs format lock clean java
+.PHONY: help setup demo demo-cluster test test-sparks campaign guards sim soak lint bench docs format lock dist test-clusters clean java
 
 # SPARK=4.0 (4.1, 4.3): the environment of another Spark. 4.2 is that of .venv.
 OTHER := $(filter-out 4.2,$(SPARK))
@@ -40,6 +40,9 @@ test-sparks: ## what runs on each Spark, on all four: every read, write, stream 
 		echo "Spark $$spark"; $(MAKE) --no-print-directory test SPARK=$$spark || failed="$$failed $$spark"; \
 	done; test -z "$$failed" || { echo "failed on Spark$$failed"; exit 1; }
 
+test-clusters: setup ## what `make dist` makes on a standalone cluster, on YARN and on Spark Connect, all real (ten minutes)
+	@$(BIN)/python -m pytest -n 1 --campaign $(ARGS) tests/clusters
+
 campaign: setup ## the long tests: hundreds of races on every store, each request to S3 spoilt (an hour or more)
 	@$(BIN)/python -m pytest -n $(WORKERS) --campaign $(ARGS) tests/contract tests/faults tests/storage tests/chain/test_simulation.py tests/sim \
 		tests/log/test_object_writer.py tests/maintenance tests/spark/kills tests/spark/materialize tests/spark/test_on_stores.py \
@@ -78,6 +81,9 @@ format: setup ## let ruff format the code and fix what it can
 
 lock: ## resolve requirements/*.lock again (needs uv; ARGS=--upgrade moves the pins)
 	@scripts/lock.sh $(ARGS)
+
+dist: setup ## wheel, sdist, an environment for executors and the jobs, into dist/: no network, the same bytes for one commit
+	@$(BIN)/python scripts/dist.py $(ARGS)
 
 clean: ## remove caches and build results; .venv stays
 	rm -rf .cache build dist

@@ -28,6 +28,7 @@ GROUPS: Final = {
         "tests/storage/test_hdfs.py",
         "tests/storage/test_hdfs_faults.py",
         "tests/restores/test_lost_metadata.py",
+        "tests/clusters/test_yarn.py",
     ),
     "another HDFS, and Spark on it": (
         "tests/cli/test_secrets.py",

@@ -42,10 +42,12 @@ def run_on_spark(
         from sparklog.maintenance.output import plan_console
         from sparklog.options.starting_offsets import parse_timestamp_us
         from sparklog.spark import check_spark
+        from sparklog.spark.session import start_if_yarn_waits
         from sparklog.spark.tasks import SparkTasks
 
         if not dry_run:
             check_spark()
+        start_if_yarn_waits(session)
 
         return run(
             cluster_url=settings.cluster(),

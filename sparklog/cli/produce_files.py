@@ -157,13 +157,14 @@ def produce(
         from sparklog.maintenance.output import plan_console
         from sparklog.spark.produce.job import run_produce
         from sparklog.spark.produce.report_file import check_report_is_no_source
-        from sparklog.spark.session import job_session
+        from sparklog.spark.session import job_session, start_if_yarn_waits
 
         check_report_is_no_source(report, path)
         if changes:
             from sparklog.spark.materialize.delta_table import delta_settings
             from sparklog.spark.produce.change_runs import run_changes
 
+            start_if_yarn_waits(lambda: job_session("produce", delta_settings()))
             return run_changes(
                 source,
                 mapping,
@@ -173,6 +174,7 @@ def produce(
                 dry_run=dry_run,
                 plan=plan_console(dry_run=dry_run, stdout_taken=report == "-"),
             )
+        start_if_yarn_waits(lambda: job_session("produce"))
         return run_produce(
             source,
             mapping,

@@ -8,7 +8,7 @@ import signal
 import sys
 import threading
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType, MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, NoReturn
@@ -48,6 +48,12 @@ def job_session(name: str, settings: Mapping[str, str] = MappingProxyType({})) -
         signal.signal(signal.SIGINT, _interrupted)  # Spark's handler calls into the broken call
     register(session)
     return session
+
+
+def start_if_yarn_waits(session: Callable[[], SparkSession]) -> None:
+    """Start Spark in a driver that YARN runs (cluster mode): without, YARN calls a job that has no work failed."""
+    if "SPARK_YARN_STAGING_DIR" in os.environ:
+        session()
 
 
 def _silence_new_json_loggers() -> None:

@@ -23,14 +23,14 @@ NAME_NODE = "namenode"
 DATA_NODES = ("datanode-0", "datanode-1")
 _DATA_NODE = "datanode"
 
-_VERSION = "3.5.0"
+VERSION = "3.5.0"
 _COORDINATES = [
-    f"org.apache.hadoop:{artifact}:{_VERSION}" for artifact in ("hadoop-common", "hadoop-hdfs", "hadoop-hdfs-client")
+    f"org.apache.hadoop:{artifact}:{VERSION}" for artifact in ("hadoop-common", "hadoop-hdfs", "hadoop-hdfs-client")
 ]
 _NAME_NODE_CLASS = "org.apache.hadoop.hdfs.server.namenode.NameNode"
 _DATA_NODE_CLASS = "org.apache.hadoop.hdfs.server.datanode.DataNode"
 _ADMIN_CLASS = "org.apache.hadoop.hdfs.tools.DFSAdmin"
-_OPENED = ["java.base/java.lang", "java.base/java.nio", "java.base/sun.nio.ch", "java.base/java.util"]
+OPENED = ["java.base/java.lang", "java.base/java.nio", "java.base/sun.nio.ch", "java.base/java.util"]
 _SMALL = ["-Xmx160m", "-Djava.net.preferIPv4Stack=true"]
 _READY_TIMEOUT_S = 120
 _POLL_S = 0.1
@@ -83,7 +83,7 @@ class Hadoop:
             (self._folder / "classes" / "webapps" / empty).mkdir(parents=True)
         for node in (NAME_NODE, *DATA_NODES):
             (self._folder / node).mkdir()
-            (self._folder / node / "hdfs-site.xml").write_text(_site(self._properties(node)))
+            (self._folder / node / "hdfs-site.xml").write_text(site(self._properties(node)))
             # What /jmx tells is at most this old, instead of ten seconds.
             (self._folder / node / "hadoop-metrics2.properties").write_text("*.periodMillis=1\n")
         if self._run(NAME_NODE, "-format", "-nonInteractive").wait(_READY_TIMEOUT_S) != 0:
@@ -176,7 +176,7 @@ class Hadoop:
     def _run(self, node: str, *arguments: str) -> subprocess.Popen[bytes]:
         folder = self._folder / node
         main_class = _NAME_NODE_CLASS if node == NAME_NODE else _DATA_NODE_CLASS
-        opened = [f"--add-opens={package}=ALL-UNNAMED" for package in _OPENED]
+        opened = [f"--add-opens={package}=ALL-UNNAMED" for package in OPENED]
         with (folder / "log").open("ab") as log:
             return subprocess.Popen(
                 [
@@ -246,7 +246,8 @@ class Hadoop:
         }
 
 
-def _site(properties: Mapping[str, str]) -> str:
+def site(properties: Mapping[str, str]) -> str:
+    """A file of settings, as Hadoop's programs read it."""
     each = (
         f"<property><name>{name}</name><value>{escape(value)}</value></property>" for name, value in properties.items()
     )
