@@ -67,6 +67,7 @@ bench: setup ## measure beside bare peers, into docs/benchmarks.md (STORE=s3|hdf
 
 docs: setup ## regenerate the pages under docs/ that are made from the code, and the figures of the README
 	@$(BIN)/python -m sparklog.cli.generate_docs
+	@$(BIN)/python -m tests.cost_table
 	@$(BIN)/python -m tests.mechanisms
 	@$(BIN)/python -m tests.spark_versions
 	@$(BIN)/python -m tests.readme_figures

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from sparklog.cli.cost import COST_EPILOG, cost
 from sparklog.cli.health import HEALTH_EPILOG, health, position, size
 from sparklog.cli.output import (
     connect,
@@ -112,6 +113,7 @@ def info() -> None:
 
 
 app.command(epilog=HEALTH_EPILOG)(health)
+app.command(epilog=COST_EPILOG)(cost)
 app.command(epilog=RESTORE_EPILOG)(restore)
 
 
