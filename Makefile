@@ -1,6 +1,6 @@
 # Every target works in a fresh clone: it brings the environment up to date first. Needs Python >= 3.11 and Java >= 17.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-cluster test test-sparks campaign guards sim soak lint bench docs format lock dist test-clusters clean java
+.PHONY: help setup demo demo-cluster test test-sparks campaign guards sim soak lint bench docs site format lock dist test-clusters clean java
 
 # SPARK=4.0 (4.1, 4.3): the environment of another Spark. 4.2 is that of .venv.
 OTHER := $(filter-out 4.2,$(SPARK))
@@ -70,10 +70,14 @@ bench: setup ## measure beside bare peers, into docs/benchmarks.md (STORE=s3|hdf
 
 docs: setup ## regenerate the pages under docs/ that are made from the code, and the figures of the README
 	@$(BIN)/python -m sparklog.cli.generate_docs
+	@$(BIN)/python -m tests.cost_table
 	@$(BIN)/python -m tests.mechanisms
 	@$(BIN)/python -m tests.spark_versions
 	@$(BIN)/python -m tests.readme_figures
 	@$(BIN)/python -m tests.differences
+
+site: setup ## the documentation as web pages with search, in build/site (to look at it: python3 -m http.server -d build/site)
+	@scripts/site.sh
 
 format: setup ## let ruff format the code and fix what it can
 	@$(BIN)/ruff format .

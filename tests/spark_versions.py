@@ -75,7 +75,7 @@ def page() -> str:
         "Executors run the Python that the driver names by `PYSPARK_PYTHON` or `spark.pyspark.python`: the one at this",
         "path on their machine, whatever `PYSPARK_PYTHON` is there. Without either, it is the first `python3` in their",
         "`PATH`. sparklog and its packages have to be there: a task without them fails with `ModuleNotFoundError`.",
-        "`sparklog cluster doctor` compares what tasks find with what the driver has.",
+        "`sparklog doctor` compares what tasks find with what the driver has.",
     ]
     return "\n".join(lines) + "\n"
 

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from sparklog.cli.cost import COST_EPILOG, cost
+from sparklog.cli.doctor import CLUSTER_DOCTOR_EPILOG, cluster_doctor
 from sparklog.cli.health import HEALTH_EPILOG, health, position, size
 from sparklog.cli.output import (
     connect,
@@ -13,8 +15,6 @@ from sparklog.cli.output import (
     ending,
     print_json,
     print_values,
-    show_rows,
-    status,
 )
 from sparklog.cli.restore import RESTORE_EPILOG, restore
 from sparklog.cli.settings import DRY_RUN, settings
@@ -22,9 +22,7 @@ from sparklog.core.readable import counted
 from sparklog.options.key_value import key_values, store_addresses
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from sparklog.storage.object_store import ObjectStore
+    pass
 
 _APPLICATIONS_PER_COMMAND = 1_000
 
@@ -112,40 +110,9 @@ def info() -> None:
 
 
 app.command(epilog=HEALTH_EPILOG)(health)
+app.command(epilog=COST_EPILOG)(cost)
+app.command("doctor", epilog=CLUSTER_DOCTOR_EPILOG)(cluster_doctor)
 app.command(epilog=RESTORE_EPILOG)(restore)
-
-
-@app.command(epilog=ending("sparklog cluster doctor", "sparklog cluster doctor --no-spark --format json"))
-def doctor(
-    spark: bool = typer.Option(True, help="Also start Spark and compare the packages installed where its tasks run."),
-) -> None:
-    """Probe every store, and compare installations.
-
-    Each store must support put-if-absent, read-after-write, ordered listings, ranged reads and deletes; without them, a
-    log would lose writes. A probe lets writers race under probe/ and removes what it wrote. The packages of the driver
-    are compared with those of the executors. Exit 5 if something fails.
-    """
-    from sparklog.core.errors import SparklogError
-
-    rows: list[dict[str, Any]] = []
-    with connect() as cluster, cluster.connection.follower.current() as state:
-        opened = cluster.connection.stores(state)
-        stores = {"metadata": cluster.connection.follower.store}
-        for store_id in state.stores:
-            try:
-                stores[str(store_id)] = opened.get(store_id)
-            except SparklogError as error:  # the others are probed all the same
-                rows.append({"what": str(store_id), "check": "it can be opened", "found": str(error)})
-    places: dict[str, list[str]] = {}
-    for name, store in stores.items():
-        places.setdefault(store.url, []).append(name)
-    for url, names in places.items():
-        rows += _probed(" and ".join(names), stores[names[0]], url)
-    if spark:
-        rows += _installed()
-    show_rows(rows, empty="")
-    if any(row["found"] != "ok" for row in rows):
-        raise typer.Exit(5)
 
 
 @app.command(
@@ -188,34 +155,3 @@ def forget_applications(
         f"{'would forget' if dry_run else 'forgot'} {counted(len(old), 'application')}, {left:,} left",
         {"forgotten": [application.app_id for application in old], "applications": left, "dry_run": dry_run},
     )
-
-
-def _probed(name: str, store: ObjectStore, url: str) -> Iterator[dict[str, Any]]:
-    from sparklog.core.errors import SparklogError
-    from sparklog.host.dice import new_id
-    from sparklog.storage.probe import failure_of, probe
-
-    status(f"probing {url}")
-    try:
-        checks = probe(store, new_id(), thorough=True)
-    except SparklogError as error:
-        checks = [failure_of(error)]
-    for check in checks:
-        yield {"what": name, "check": check.check, "found": check.found or "ok"}
-
-
-def _installed() -> Iterator[dict[str, Any]]:
-    """Compare the installation of this process with those of Spark's tasks, a row for each of their hosts."""
-    from sparklog.core.errors import SparklogError
-    from sparklog.spark.installations import installation_here, installations
-    from sparklog.spark.session import job_session
-
-    status("starting Spark to see what is installed where its tasks run")
-    driver = installation_here()
-    check = "Python and packages are the driver's"
-    try:
-        for installation in installations(lambda: job_session("doctor")):
-            differences = "; ".join(installation.differences(driver)) or "ok"
-            yield {"what": f"Spark tasks on {installation.host}", "check": check, "found": differences}
-    except SparklogError as error:
-        yield {"what": "Spark tasks", "check": check, "found": str(error)}

@@ -11,6 +11,7 @@ from sparklog.cli.job_runner import JOB_COMMAND, job_runner
 from sparklog.cli.output import connect, done, ending, now_ms, print_json
 from sparklog.cli.settings import settings
 from sparklog.core.errors import InvalidInput
+from sparklog.core.extras import needed
 from sparklog.core.readable import point_in_time
 from sparklog.host.streams import flush, print_to
 
@@ -78,10 +79,11 @@ def run(
     """
     if context.invoked_subcommand is not None:
         return
-    from sparklog.coordinator.audit import audit_to
-    from sparklog.coordinator.renewed_files import Certificate, access_in
-    from sparklog.coordinator.run import Protection, advertised_address, check_exposure, listening, serve
-    from sparklog.coordinator.service import Service
+    with needed("coordinator", "a coordinator"):
+        from sparklog.coordinator.audit import audit_to
+        from sparklog.coordinator.renewed_files import Certificate, access_in
+        from sparklog.coordinator.run import Protection, advertised_address, check_exposure, listening, serve
+        from sparklog.coordinator.service import Service
     from sparklog.core.config.cluster import effective_cluster
 
     runner = job_runner(job_command)

@@ -16,6 +16,7 @@ from sparklog.cli import (
     cluster,
     consume,
     coordinator,
+    doctor,
     group,
     job,
     produce,
@@ -40,6 +41,7 @@ for noun in (cluster, topic, group, store, replica, segment, chain, job, coordin
 topic.app.command("delete-records", epilog=deletion.EPILOG)(deletion.delete_records)
 app.command("produce", epilog=produce.EPILOG)(produce.produce)
 app.command("consume", epilog=consume.EPILOG)(consume.consume)
+app.command("doctor", epilog=doctor.DOCTOR_EPILOG)(doctor.doctor)
 app.command("agent", epilog=agent.EPILOG)(agent.agent)
 
 

@@ -74,9 +74,16 @@ class Settings:
 
         The file given by --config is always read, so that a mistake in it never goes unnoticed. Raises InvalidInput.
         """
+        url = self.cluster_if_named()
+        if url is None:
+            raise InvalidInput("which cluster? give --cluster URL, or set SPARKLOG_CLUSTER (for example file:///path)")
+        return url
+
+    def cluster_if_named(self) -> str | None:
+        """The address, or None if there is none in all these places. Raises InvalidInput."""
         url = self._first(self._given.get("--cluster"), "SPARKLOG_CLUSTER", lambda file: file.cluster)
         if not url:
-            raise InvalidInput("which cluster? give --cluster URL, or set SPARKLOG_CLUSTER (for example file:///path)")
+            return None
         if url.startswith("memory:"):
             raise InvalidInput(f"{url} lives in one process and would end with this one: use file:///path")
         return url

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from sparklog.core.config.cluster import ClusterConfig
 from sparklog.core.errors import InvalidInput
+from sparklog.core.extras import install_line
 from sparklog.core.maintenance.schedule import Task
 from sparklog.core.state import ClusterState
 from sparklog.maintenance.report import JobReport
@@ -60,7 +61,7 @@ def job_named(name: str) -> Callable[[str], JobReport]:
         raise InvalidInput(f"wanted one of the jobs {', '.join(JOBS)}, found {name!r}")
     if job.spark_module is not None and find_spec("pyspark") is None:
         raise InvalidInput(
-            f"{name} works on Spark, wanted pyspark in {sys.executable}, found none: pip install 'sparklog[spark]' "
+            f"{name} works on Spark, wanted pyspark in {sys.executable}, found none: {install_line('spark')} "
             "there, or let jobs run elsewhere by --job-command 'spark-submit …/jobs/{job}.py --cluster {cluster} "
             "--report {report}'"
         )

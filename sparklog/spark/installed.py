@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from sparklog.core.errors import InvalidInput
+from sparklog.core.extras import install_line
 
 try:
     import pyspark
@@ -34,7 +35,7 @@ except ImportError as error:
     _found = sys.modules.get("pyspark")
     raise InvalidInput(
         f"wanted Spark 4.0 or newer (older ones have no data sources in Python) in {sys.executable}, found "
-        f"{'none' if _found is None else f'pyspark {_found.__version__}'} ({error}): pip install 'sparklog[spark]'"
+        f"{'none' if _found is None else f'pyspark {_found.__version__}'} ({error}): {install_line('spark')}"
     ) from error
 
 if TYPE_CHECKING:

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pyarrow as pa
 import pytest
 
 import sparklog as library
 from sparklog.core import applications
 from sparklog.core.commands import Application, RaiseFloor
-from sparklog.core.errors import InvalidInput
-from sparklog.core.types import EntryNumber, StoreId
-from sparklog.log.stores import Stores
-from sparklog.storage import probe
-from sparklog.storage.local.store import LocalStore
-from sparklog.storage.object_store import ObjectStore
+from sparklog.core.types import EntryNumber
 from tests.cli.conftest import Cli
 
 
@@ -62,45 +54,6 @@ def test_info_and_health_count_what_is_there(orders: Cli) -> None:
         said = orders("cluster", verb)
         assert (said.code, said.err) == (0, "")
         assert "records" in said.out
-
-
-def test_doctor_probes_each_store_once_and_removes_what_it_wrote(orders: Cli, tmp_path: Path) -> None:
-    before = sorted(each for each in tmp_path.rglob("*") if each.is_file())
-    said = orders("cluster", "doctor", "--no-spark", "--format", "json")
-    rows = json.loads(said.out)
-    assert said.code == 0
-    assert {each["what"] for each in rows} == {"metadata and local"}
-    assert len(rows) == 7
-    assert {each["found"] for each in rows} == {"ok"}
-    assert sorted(each for each in tmp_path.rglob("*") if each.is_file()) == before
-
-
-def test_doctor_names_a_store_that_fails_and_exits_5(orders: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probe, "THOROUGH", probe.AT_INIT)  # a few races show as much as many
-    monkeypatch.setattr(LocalStore, "delete", lambda store, key: None)
-    said = orders("cluster", "doctor", "--no-spark")
-    assert said.code == 5
-    assert "a deleted object is gone" in said.out
-    assert "it still there after it was deleted" in said.out
-
-
-def test_doctor_probes_the_others_if_a_store_can_not_be_opened(
-    orders: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    assert orders("store", "add", f"b={tmp_path / 'b'}").code == 0
-    get = Stores.get
-
-    def closed(stores: Stores, store: StoreId) -> ObjectStore:
-        if store == "b":
-            raise InvalidInput("b needs something that is not installed")
-        return get(stores, store)
-
-    monkeypatch.setattr(Stores, "get", closed)
-    monkeypatch.setattr(probe, "THOROUGH", probe.AT_INIT)
-    said = orders("cluster", "doctor", "--no-spark", "--format", "json")
-    found = {each["found"] for each in json.loads(said.out) if each["what"] == "b"}
-    assert (said.code, found) == (5, {"INVALID_REQUEST: b needs something that is not installed"})
-    assert {each["found"] for each in json.loads(said.out) if each["what"] != "b"} == {"ok"}
 
 
 def test_applications_are_counted_and_forgotten_when_they_are_old(orders: Cli) -> None:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import re
+import sys
 from pathlib import Path
 
 from sparklog.chain.follower import READ_WIDTH
 from sparklog.chain.snapshot_writer import SNAPSHOT_EVERY
+from sparklog.core.cost.requests import PART_BYTES
 from sparklog.core.tables.column_blocks import MAX_BLOCK_ROWS
 from sparklog.log.ranged_reads import RANGED_READ_BYTES
 from sparklog.log.task_objects import WriterLimits
-from sparklog.storage.s3.upload import PART_BYTES
+from tests.cost_table import PAGE, list_prices
+from tests.docs.clean_shell import in_clean_shell
 
-TEXT = " ".join((Path(__file__).parents[2] / "docs" / "cost.md").read_text(encoding="utf-8").split())
+TEXT = " ".join(PAGE.read_text(encoding="utf-8").split())
 MONTH_S = 30 * 24 * 3600
 MIB = 1 << 20
 
@@ -39,3 +43,17 @@ def test_sizes_that_the_page_names_are_those_of_the_code() -> None:
     assert f"closed at about {WriterLimits().object_bytes // MIB} MiB" in TEXT
     assert f"sent in parts of {PART_BYTES // MIB} MiB" in TEXT
     assert f"Every {SNAPSHOT_EVERY:,} entries" in TEXT
+
+
+def test_the_commands_of_the_page_run(tmp_path: Path) -> None:
+    (script,) = re.findall(r"```bash\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    script = f"export PATH={Path(sys.executable).parent}:$PATH\n" + script.replace("/tmp/", f"{tmp_path}/")
+    said = in_clean_shell(tmp_path, script).splitlines()
+    assert any(line.startswith("all requests") for line in said)
+    assert json.loads(said[-1])["provider"] == "gcs"
+
+
+def test_prices_of_the_page_are_those_of_the_file() -> None:
+    prices = list_prices()
+    assert f"LIST {prices.writes_per_1000} USD per 1,000; GET and HEAD {prices.reads_per_1000} USD per 1,000" in TEXT
+    assert f"list prices of {prices.region}" in TEXT

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sparklog.cli.generate_docs import pages
-from tests import mechanisms, readme_figures, spark_versions
+from tests import cost_table, mechanisms, readme_figures, spark_versions
 
 ROOT = Path(__file__).parents[2]
 
@@ -15,6 +15,10 @@ ROOT = Path(__file__).parents[2]
 @pytest.mark.parametrize("path", sorted(pages()))
 def test_a_generated_page_is_what_the_code_says(path: str) -> None:
     assert (ROOT / path).read_text() == pages()[path], "run: make docs"
+
+
+def test_the_table_of_costs_has_the_requests_and_prices_of_the_code() -> None:
+    assert cost_table.PAGE.read_text(encoding="utf-8") == cost_table.page(), "run: make docs"
 
 
 def test_the_page_of_mechanisms_names_the_tests_that_are_there() -> None:

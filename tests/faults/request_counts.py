@@ -1,6 +1,6 @@
-"""How many requests of each kind an operation sends to an S3 server, and what they cost: the table of docs/cost.md.
+"""How many requests of each kind an operation sends to an S3 server: what sparklog/core/cost/requests.py says.
 
-python -m tests.faults.request_counts     measures, and writes the table into the page
+python -m tests.faults.request_counts     measures, and prints the numbers
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -32,16 +31,11 @@ from tests.servers.fault_proxy import FaultProxy
 from tests.servers.fault_proxy_rules import Request
 from tests.servers.s3_servers import S3Server, ministack
 
-PAGE = Path(__file__).parents[2] / "docs" / "cost.md"
-BEGIN, END = "<!-- measured: begin (python -m tests.faults.request_counts) -->", "<!-- measured: end -->"
-
-TOPIC = "orders"
+TOPIC, ON_TWO_STORES = "orders", "payments"
 PARTITIONS = 2
 AFTER_SNAPSHOT = 5  # entries that an opening finds behind the newest snapshot
 TASKS = 4  # of the bulk write: one object each
 LARGE_RECORDS, LARGE_RECORD_BYTES = 200, 100_000
-COLUMNS = ("PUT", "POST", "GET", "HEAD", "LIST", "DELETE")
-USD_PER_1000 = {"PUT": 0.005, "LIST": 0.005, "GET": 0.0004, "HEAD": 0.0004, "DELETE": 0.0, "POST": 0.005}
 
 
 @dataclass(frozen=True)
@@ -54,10 +48,6 @@ class Counted:
     @property
     def counts(self) -> Counter[str]:
         return Counter(each.billed_as for each in self.requests)
-
-    @property
-    def usd_per_million(self) -> float:
-        return sum(USD_PER_1000[kind] * count * 1000 for kind, count in self.counts.items())
 
 
 @contextmanager
@@ -74,9 +64,10 @@ def proxied(server: S3Server) -> Iterator[FaultProxy]:
 def measure(proxy: FaultProxy, bucket: str, appends: int) -> list[Counted]:
     """Every operation on a log of `appends` appends, whose newest snapshot lies `AFTER_SNAPSHOT` entries back."""
     url = f"s3://{bucket}/{uuid.uuid4().hex}"
-    init_cluster(url)
+    init_cluster(url, stores={"a": ".", "b": "b"})
     with connect(url) as writer:
-        writer.create_topic(TOPIC, partitions=PARTITIONS)
+        writer.create_topic(TOPIC, assignment=["a"] * PARTITIONS)
+        writer.create_topic(ON_TWO_STORES, assignment=["ab"] * PARTITIONS)
         for number in range(appends - AFTER_SNAPSHOT):
             writer.append(TOPIC, rows(number))
         writer.connection.committer.snapshots.write()
@@ -104,10 +95,25 @@ def measure(proxy: FaultProxy, bucket: str, appends: int) -> list[Counted]:
         )
         count("look up an offset by time", lambda: cluster.offset_for_time(TOPIC, 0, 1))
         count("append: one object", lambda: cluster.append(TOPIC, rows(appends)))
+        count("append: one object, on two stores", lambda: cluster.append(ON_TWO_STORES, rows(appends)))
         tasks = [rows(task) for task in range(TASKS)]
         count(f"bulk write: {TASKS} tasks, {TASKS} objects, one commit", lambda: bulk_write(cluster, tasks))
         count("bulk write: one object of 20 MB, sent in parts", lambda: bulk_write(cluster, [large_rows()]))
+        count("write a snapshot of the chain", lambda: cluster.connection.committer.snapshots.write())
+    with copied_chain(bucket) as cluster:
+        count("append: one object, metadata.copies=1", lambda: cluster.append(TOPIC, rows(appends)))
     return counted
+
+
+@contextmanager
+def copied_chain(bucket: str) -> Iterator[Cluster]:
+    """A cluster whose chain has a copy on a second store."""
+    url = f"s3://{bucket}/{uuid.uuid4().hex}"
+    init_cluster(url, stores={"a": ".", "b": "b"}, config={"metadata.copies": 1})
+    with connect(url) as cluster:
+        cluster.create_topic(TOPIC, assignment=["a"] * PARTITIONS)
+        cluster.append(TOPIC, rows(0))
+        yield cluster
 
 
 def rows(number: int) -> pa.RecordBatch:
@@ -137,30 +143,11 @@ def bulk_write(cluster: Cluster, tasks: Sequence[pa.RecordBatch]) -> None:
     connection.committer.submit(Submission(plan.command_id, plan.n0, command))
 
 
-def table(counted: list[Counted]) -> str:
-    """The rows of the page."""
-    lines = [
-        f"| operation | {' | '.join(COLUMNS)} | USD per million |",
-        f"|---|{'---:|' * (len(COLUMNS) + 1)}",
-    ]
-    for each in counted:
-        counts = " | ".join(str(each.counts[column]) for column in COLUMNS)
-        lines.append(f"| {each.operation} | {counts} | {each.usd_per_million:.2f} |")
-    return "\n".join(lines)
-
-
-def page_with(measured: str) -> str:
-    """The page with its table replaced."""
-    text = PAGE.read_text()
-    head, _, rest = text.partition(BEGIN)
-    _, _, tail = rest.partition(END)
-    return f"{head}{BEGIN}\n{measured}\n{END}{tail}"
-
-
 def main() -> int:
     os.environ.pop("SPARKLOG_CONFIG", None)
     with ministack() as server, proxied(server) as proxy:
-        PAGE.write_text(page_with(table(measure(proxy, server.new_bucket(), 10))))
+        for each in measure(proxy, server.new_bucket(), 10):
+            print(each.operation, dict(each.counts))
     return 0
 
 

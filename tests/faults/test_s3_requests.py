@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from collections.abc import Iterator
 
+import pyarrow as pa
 import pytest
 
-from tests.faults.request_counts import PAGE, Counted, measure, page_with, proxied, table
+from sparklog.client.bootstrap import init_cluster
+from sparklog.client.cluster import connect
+from sparklog.client.counted_day import counted_day
+from sparklog.core.cost.report import work_lines
+from sparklog.core.cost.requests import OPERATIONS
+from sparklog.host.clock import now_ms
+from tests.faults.request_counts import Counted, measure, proxied
 from tests.servers.s3_servers import ministack
 
 SHORT, LONG = 10, 200  # appends
@@ -42,5 +51,32 @@ def test_only_opening_lists_and_only_for_one_key(measured: Measured) -> None:
         assert all("max-keys=1&" in f"{request.query}&" for request in lists)
 
 
-def test_page_has_the_measured_numbers(measured: Measured) -> None:
-    assert PAGE.read_text() == page_with(table(measured[0])), "run python -m tests.faults.request_counts"
+def test_operations_send_the_requests_that_the_page_and_cluster_cost_count_with(measured: Measured) -> None:
+    wanted = {
+        name: {"PUT": of.puts, "POST": of.posts, "GET": of.gets, "LIST": of.lists} for name, of in OPERATIONS.items()
+    }
+    assert {each.operation: dict(each.counts) for each in measured[0]} == {
+        name: {kind: count for kind, count in counts.items() if count} for name, counts in wanted.items()
+    }, "sparklog/core/cost/requests.py is the home of these numbers; then run make docs"
+
+
+def test_cluster_cost_counts_the_requests_that_a_day_of_appends_sent() -> None:
+    with ministack() as server, proxied(server) as proxy:
+        url = f"s3://{server.new_bucket()}/log"
+        init_cluster(url, stores={"a": ".", "b": "b"}, config={"metadata.copies": 1})
+        with connect(url) as cluster:
+            cluster.create_topic("t", assignment=["ab"])
+            before = counted_day(cluster.connection, cluster.connection.follower.state, now_ms())
+            proxy.forget()
+            for _ in range(20):
+                cluster.append("t", pa.table({"value": ["x"] * 100}))
+            large = [random.Random(at).randbytes(900_000) for at in range(20)]
+            cluster.append("t", pa.table({"value": large}))
+            sent = Counter(each.billed_as for each in proxy.requests)
+            after = counted_day(cluster.connection, cluster.connection.follower.state, now_ms())
+    lines, old = work_lines(after), work_lines(before)
+    counted = Counter[str]()
+    for what in ("objects of appends", "entries of the chain", "copies of the chain"):
+        counted += Counter(PUT=lines[what].puts, POST=lines[what].posts, GET=lines[what].gets)
+        counted -= Counter(PUT=old[what].puts, POST=old[what].posts, GET=old[what].gets)
+    assert counted == sent

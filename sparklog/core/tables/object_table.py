@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sparklog.core.tables.column_blocks import Block, Column, make_block, tidied, without_rows
+from sparklog.core.tables.column_blocks import Block, Column, live_columns, make_block, tidied, without_rows
 from sparklog.core.tables.copy_on_write import CopyOnWriteMap
 from sparklog.core.types import (
     Holder,
@@ -111,6 +111,13 @@ class ObjectTable:
             named, _ = self._tail[ObjectNumber(int(numbers[at]))]
             size_bytes[at], index_bytes[at] = named.size_bytes, named.index_size_bytes
         return size_bytes, index_bytes
+
+    def total_bytes(self) -> int:
+        """Bytes of all objects and their indexes, each counted once however many stores hold it."""
+        total = sum(each.total_bytes for each, _ in self._tail.values())
+        for columns in map(live_columns, self.blocks):
+            total += int(columns["size_bytes"].sum()) + int(columns["index_size_bytes"].sum(dtype=np.int64))
+        return total
 
     def _look_up(self, numbers: Column, name: str, into: Column) -> Column:
         """Fill in the column's value for each number that a block has. Returns the positions of the others."""

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from sparklog.core.config.key import ConfigKey, ValueType, did_you_mean
 from sparklog.core.errors import InvalidInput
+from sparklog.core.extras import needed
 from sparklog.core.readable import duration
 from sparklog.host.clock import monotonic_s, sleep_s
 from sparklog.host.deadline import Deadline
@@ -271,10 +272,8 @@ def _client(address: HdfsAddress) -> Client:
 
 
 def _new_client(address: HdfsAddress) -> Client:
-    try:
+    with needed("hdfs", "a store on HDFS"):
         from hdfs_native import Client
-    except ImportError as error:
-        raise InvalidInput("stores on HDFS need the package hdfs-native: pip install 'sparklog[hdfs]'") from error
     retries = _ONE_NAME_NODE if ":" in address.authority else _NAME_SERVICE
     try:
         return Client(f"hdfs://{address.authority}", config={**_ALWAYS, **retries, **dict(address.hadoop)})

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from sparklog.core.errors import InvalidInput
+from sparklog.core.extras import needed
 from sparklog.host.deadline import Deadline
 from sparklog.host.fork import after_fork_in_child
 from sparklog.storage.s3.answers import sorted_failure
@@ -39,16 +40,13 @@ class S3Client:
         """Raises InvalidInput if packages are missing or the machine's own configuration of S3 is illegal."""
         try_s = settings.timeout_ms / 1000 / _TRIES_PER_TIMEOUT
         try:
-            from sparklog.storage.s3.bulk import Bulk
-            from sparklog.storage.s3.control import Control
-            from sparklog.storage.s3.session import credentials_and_ca_bundle
+            with needed("s3", "a store on S3"):
+                from sparklog.storage.s3.bulk import Bulk
+                from sparklog.storage.s3.control import Control
+                from sparklog.storage.s3.session import credentials_and_ca_bundle
 
             self._bulk = Bulk(try_s, *credentials_and_ca_bundle(settings))
             self.control = Control(settings, try_s)
-        except ImportError as error:
-            raise InvalidInput(
-                f"S3 stores need the packages of sparklog's extra 's3' (pip install 'sparklog[s3]'): {error}"
-            ) from error
         except InvalidInput:
             raise
         except Exception as error:

@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from sparklog.core.cost.requests import PART_BYTES
 from sparklog.core.errors import InvalidInput, SparklogError
 from sparklog.core.readable import counted
 from sparklog.storage.deletion import delete_each, in_parallel
@@ -27,7 +28,7 @@ from sparklog.storage.s3.answers import Failed
 from sparklog.storage.s3.bucket import Bucket
 from sparklog.storage.s3.reads import read_ranges, read_size, read_whole
 from sparklog.storage.s3.settings import parse_s3_url, read_s3_settings
-from sparklog.storage.s3.upload import PART_BYTES, S3Upload, put_whole
+from sparklog.storage.s3.upload import S3Upload, put_whole
 
 _DELETED_AT_ONCE = 1_000  # the most keys that S3 takes in one request
 _KEY_BYTES = 1024  # the longest key of S3, with the prefix

@@ -8,6 +8,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
+from sparklog.core.cost.requests import PART_BYTES
 from sparklog.core.errors import InvalidInput, KeyNotFound, SparklogError, StoreUnavailable
 from sparklog.core.readable import amount
 from sparklog.host.clock import now_ms
@@ -16,7 +17,6 @@ from sparklog.storage.object_store import Bytes
 from sparklog.storage.s3.answers import Failed, not_s3
 from sparklog.storage.s3.bucket import Bucket, whose
 
-PART_BYTES: Final = 8 * 1024 * 1024
 PARTS_AT_ONCE: Final = 4
 COPIED_BYTES: Final = 16 * 1024 * 1024  # of one part that S3 copies itself, so that one try is long enough
 # Answers of servers that don't know the request or may not read the source (another region, or keys without the right).

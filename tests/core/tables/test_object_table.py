@@ -62,6 +62,12 @@ def test_kinds_of_many_are_looked_up_at_once(table: ObjectTable) -> None:
     assert table.kinds(asked).tolist() == [segment, append, -1, -1, segment, append, -1]
 
 
+def test_bytes_of_all_are_those_of_each(table: ObjectTable) -> None:
+    assert table.total_bytes() == sum(each.total_bytes for each in OBJECTS.values())
+    table.remove_many([number(0), number(4)])
+    assert table.total_bytes() == OBJECTS[3].total_bytes + OBJECTS[9].total_bytes
+
+
 def test_what_is_removed_is_gone_and_the_rest_stays(table: ObjectTable) -> None:
     table.remove_many([number(key) for key in (9, 3, 50)])
     assert sorted(found(table)) == [0, 4]

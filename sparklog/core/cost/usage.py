@@ -1,0 +1,126 @@
+"""The work of a day as numbers: entries of the chain, objects, bytes. client/counted_day.py counts it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+
+from sparklog.core.cost.requests import NONE, Requests, stored
+from sparklog.core.types import NewObject, StoreId
+
+
+class Written(msgspec.Struct, frozen=True):
+    """Objects that were put. `size_bytes` and `requests` count each store; `between_zones_bytes` go to other zones.
+
+    An object is written to each of its holders: by the writer for an append, by the job for a segment.
+    """
+
+    objects: int = 0
+    slices: int = 0
+    object_bytes: int = 0  # of each object once
+    size_bytes: int = 0
+    between_zones_bytes: int = 0
+    requests: Requests = NONE
+
+    def __add__(self, other: Written) -> Written:
+        return Written(
+            self.objects + other.objects,
+            self.slices + other.slices,
+            self.object_bytes + other.object_bytes,
+            self.size_bytes + other.size_bytes,
+            self.between_zones_bytes + other.between_zones_bytes,
+            self.requests + other.requests,
+        )
+
+    def times(self, factor: float) -> Written:
+        """So many times this."""
+        return Written(
+            round(factor * self.objects),
+            round(factor * self.slices),
+            round(factor * self.object_bytes),
+            round(factor * self.size_bytes),
+            round(factor * self.between_zones_bytes),
+            self.requests.times(factor),
+        )
+
+
+class EntryWork(msgspec.Struct, frozen=True):
+    """The work behind some entries. `planned`: entries whose author read the chain first; a coordinator need not."""
+
+    entries: int = 0
+    size_bytes: int = 0
+    planned: int = 0
+    appended: Written = Written()
+    rewritten: Written = Written()  # by roll and compaction
+    bodies: Requests = NONE  # of large appends, beside the chain
+    job_runs: int = 0
+
+    def __add__(self, other: EntryWork) -> EntryWork:
+        return EntryWork(
+            self.entries + other.entries,
+            self.size_bytes + other.size_bytes,
+            self.planned + other.planned,
+            self.appended + other.appended,
+            self.rewritten + other.rewritten,
+            self.bodies + other.bodies,
+            self.job_runs + other.job_runs,
+        )
+
+    def times(self, factor: float) -> EntryWork:
+        """So many times this work."""
+        return EntryWork(
+            round(factor * self.entries),
+            round(factor * self.size_bytes),
+            round(factor * self.planned),
+            self.appended.times(factor),
+            self.rewritten.times(factor),
+            self.bodies.times(factor),
+            round(factor * self.job_runs),
+        )
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """What a cluster did between two times, at most a day, and what it holds now: the input of the report.
+
+    `sampled`: as many entries were read, evenly spread; the others are taken to be like them. `agents` are those that
+    are up. `snapshot_every` and `fetch_wait_ms`: see chain/snapshot_writer.py and `replica.fetch.wait.max.ms`.
+    """
+
+    from_ms: int
+    to_ms: int
+    work: EntryWork
+    sampled: int
+    stored_bytes: Mapping[StoreId, int]
+    metadata_bytes: int
+    copies: int
+    agents: int
+    coordinator_in_force: bool
+    snapshot_every: int
+    fetch_wait_ms: int
+    rolled: bool
+
+    @property
+    def period_ms(self) -> int:
+        """The time that was counted."""
+        return max(1, self.to_ms - self.from_ms)
+
+
+def written(objects: Iterable[NewObject], slices: int, zones: Mapping[StoreId, str]) -> Written:
+    """These objects, put on each of their holders."""
+    total = Written(slices=slices)
+    for object_ in objects:
+        elsewhere = [
+            holder
+            for holder in object_.holders[1:]
+            if zones.get(holder.store, "") != zones.get(object_.holders[0].store, "")
+        ]
+        total += Written(
+            1,
+            0,
+            object_.total_bytes,
+            len(object_.holders) * object_.total_bytes,
+            len(elsewhere) * object_.total_bytes,
+            stored(object_.size_bytes).times(len(object_.holders)),
+        )
+    return total

@@ -1,0 +1,42 @@
+"""The extras of the package sparklog, and the one message that names a missing one."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final, Literal
+
+from sparklog.core.errors import InvalidInput
+
+Extra = Literal["spark", "s3", "hdfs", "coordinator"]
+
+MODULES: Final[dict[Extra, tuple[str, ...]]] = {
+    "spark": ("pyspark",),
+    "s3": ("s3fs",),
+    "hdfs": ("hdfs_native",),
+    "coordinator": ("httptools", "jinja2", "prometheus_client", "starlette", "uvicorn"),
+}
+
+
+def install_line(extra: Extra) -> str:
+    """The command that installs the extra."""
+    return f"pip install 'sparklog[{extra}]'"
+
+
+@contextmanager
+def needed(extra: Extra, purpose: str) -> Iterator[None]:
+    """Turn the ImportError of a module of the extra into InvalidInput with the command that installs it."""
+    try:
+        yield
+    except ImportError as error:
+        raise InvalidInput(
+            f"{purpose}: wanted the packages of sparklog's extra {extra!r} in {sys.executable}, found none of them or "
+            f"not all ({error}): {install_line(extra)}"
+        ) from error
+
+
+def extra_of(url: str) -> Extra | None:
+    """The extra that a store at this absolute address needs; None if it needs none."""
+    scheme = url.partition("://")[0]
+    return "s3" if scheme == "s3" else "hdfs" if scheme == "hdfs" else None

@@ -1,0 +1,38 @@
+"""The Java that Spark would start on this machine."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final
+
+OLDEST: Final = 17  # of those that Spark 4 runs on; scripts/check_java.sh says the same
+_VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)[^"]*"')  # Java 8 calls itself 1.8.0
+_PATIENCE_S: Final = 20
+
+
+def java_problem() -> str | None:
+    """What is wrong with the Java of $JAVA_HOME, or else of PATH; None if Spark can start it."""
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        java, where = str(Path(home, "bin", "java")), f"JAVA_HOME={home}"
+        if not os.access(java, os.X_OK):
+            return f"{where} has no bin/java"
+    else:
+        found = shutil.which("java")
+        if found is None:
+            return "none was found: JAVA_HOME is not set, and there is no java in PATH"
+        java = where = found
+    try:
+        done = subprocess.run(
+            [java, "-version"], capture_output=True, text=True, errors="replace", timeout=_PATIENCE_S, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{where} does not start: {error}"
+    version = _VERSION.search(done.stderr + done.stdout)
+    if done.returncode or version is None:
+        return f"{where} does not say its version"
+    return None if int(version[1]) >= OLDEST else f"{where} is Java {version[1]}"
