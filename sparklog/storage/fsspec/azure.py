@@ -161,15 +161,17 @@ def _failed(error: BaseException) -> Failed:
         return Failed(Kind.PAST_END, reason)
     if code in _KIND_OF_CODE:
         return Failed(_KIND_OF_CODE[code], reason)
+    if status == 412:
+        return Failed(Kind.EXISTS, reason)
     if status in _BUSY or status >= 500:
         return Failed(Kind.BUSY, reason)
-    if code is None or status < 300:
-        return Failed(Kind.NOT_THE_STORE, reason)
-    return Failed(Kind.DENIED if status in (401, 403) else Kind.REFUSED, reason)
+    if status in (401, 403):
+        return Failed(Kind.DENIED, reason)
+    return Failed(Kind.NOT_THE_STORE if code is None or status in (200, 404) else Kind.REFUSED, reason)
 
 
 def _new_files(settings: AzureSettings) -> adlfs.AzureBlobFileSystem:
-    return adlfs.AzureBlobFileSystem(
+    files = adlfs.AzureBlobFileSystem(
         skip_instance_cache=True,
         use_listings_cache=False,
         account_name=settings.account_name,
@@ -178,3 +180,15 @@ def _new_files(settings: AzureSettings) -> adlfs.AzureBlobFileSystem:
         account_key=settings.account_key,
         sas_token=settings.sas_token,
     )
+    run(files, _send_once, CONNECT_S, files.service_client)
+    return files
+
+
+async def _send_once(client: Any) -> None:
+    """Stop aiohttp from repeating a PUT by itself when a connection that it used before closes without an answer.
+
+    The first PUT may have succeeded. Neither adlfs nor the client has a setting for it.
+    """
+    transport = client._pipeline._transport
+    await transport.open()
+    transport.session._retry_connection = False
