@@ -21,8 +21,8 @@ help: ## this list
 
 setup: java $(READY) ## the environment in .venv, from the lock files
 
-demo: setup ## real data through a log, on disk, or STORE=s3|hdfs (a server is started), or STORE=s3://bucket/prefix
-	@STORE=$(STORE) $(if $(filter s3 hdfs,$(STORE)),$(BIN)/python -m tests.servers.run_with $(STORE)) \
+demo: setup ## real data through a log, on disk, or STORE=s3|gs|abfs|hdfs (a server is started), or STORE=s3://bucket/prefix
+	@STORE=$(STORE) $(if $(filter s3 gs abfs hdfs,$(STORE)),$(BIN)/python -m tests.servers.run_with $(STORE)) \
 		$(BIN)/python examples/demo.py $(ARGS)
 
 demo-cluster: setup ## three coordinators, three agents and scheduled jobs on this machine; the leader is killed (ARGS=--stay)

@@ -22,7 +22,8 @@ from azure.storage.blob.aio import BlobPrefix
 from sparklog.storage.fsspec.bodies import PIECE_BYTES, WHOLE_BYTES, Body
 from sparklog.storage.fsspec.clients import files_of, run
 from sparklog.storage.fsspec.cloud import CONNECT_S, Entry, Page
-from sparklog.storage.fsspec.failures import Failed, Kind, connection_failure
+from sparklog.storage.fsspec.connections import connection_failure
+from sparklog.storage.fsspec.failures import Failed, Kind
 from sparklog.storage.fsspec.settings import AzureSettings
 
 _WRITE_ID: Final = "sparklog_write"

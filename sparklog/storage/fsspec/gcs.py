@@ -20,7 +20,8 @@ import google.auth.exceptions
 from sparklog.storage.fsspec.bodies import WHOLE_BYTES, Body
 from sparklog.storage.fsspec.clients import files_of
 from sparklog.storage.fsspec.cloud import CONNECT_S, Entry, Page
-from sparklog.storage.fsspec.failures import Failed, Kind, connection_failure
+from sparklog.storage.fsspec.connections import connection_failure
+from sparklog.storage.fsspec.failures import Failed, Kind
 from sparklog.storage.fsspec.settings import GcsSettings
 
 _WRITE_ID: Final = "sparklog-write"

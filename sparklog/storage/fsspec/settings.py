@@ -16,7 +16,9 @@ DEFAULT_TIMEOUT_MS: Final = 30_000
 _TIMEOUT: Final = ConfigKey("timeout_ms", ValueType.INT, DEFAULT_TIMEOUT_MS, "", minimum=100, maximum=3_600_000)
 _GS_URL: Final = re.compile(r"(?i:gs|gcs)://([a-z0-9][a-z0-9._-]{1,220}[a-z0-9])(?:/([^@]*))?", re.DOTALL)
 _ABFS_URL: Final = re.compile(
-    r"(?i:abfss?)://([a-z0-9](?:-?[a-z0-9]){2,62})(?:@([a-z0-9]{3,24})\.dfs\.([a-z0-9.-]+))?(?:/([^@]*))?", re.DOTALL
+    r"(?i:abfss?)://(?=[^@/]{3,63}(?:[@/]|$))([a-z0-9](?:-?[a-z0-9])+)"
+    r"(?:@([a-z0-9]{3,24})\.dfs\.([a-z0-9.-]+))?(?:/([^@]*))?",
+    re.DOTALL,
 )
 GS_ADDRESS: Final = "gs://bucket/prefix"
 ABFS_ADDRESS: Final = "abfs://container@account.dfs.core.windows.net/prefix or abfs://container/prefix"
