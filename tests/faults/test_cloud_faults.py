@@ -83,7 +83,7 @@ def behind(request: pytest.FixtureRequest) -> Iterator[Behind]:
     server: CloudServer = request.getfixturevalue(request.param)
     with FaultProxy(server.endpoint_url) as proxy:
         if isinstance(server, AzureServer):
-            settings = server.settings_at(proxy.url)
+            settings = server.settings | {"endpoint_url": proxy.url}
             yield Behind(proxy, server.new_url(), settings, lambda each: each.method == "PUT" and not _is_block(each))
         else:
             yield Behind(proxy, server.new_url(), {"endpoint_url": proxy.url}, lambda each: each.method == "POST")

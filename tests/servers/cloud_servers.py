@@ -59,29 +59,24 @@ class AzureServer(LocalServer):
     @property
     def settings(self) -> dict[str, str]:
         """What `open_store` needs to know, except the address."""
-        return self.settings_at(self.endpoint_url)
+        return {"endpoint_url": self.endpoint_url, "account_name": ACCOUNT, "account_key": ACCOUNT_KEY}
 
-    def settings_at(self, endpoint_url: str) -> dict[str, str]:
-        """The same for a proxy in front of it."""
-        parts = {
-            "DefaultEndpointsProtocol": "http",
-            "AccountName": ACCOUNT,
-            "AccountKey": ACCOUNT_KEY,
-            "BlobEndpoint": f"{endpoint_url}/{ACCOUNT}",
-        }
-        return {"connection_string": ";".join(f"{name}={value}" for name, value in parts.items())}
+    @property
+    def connection_string(self) -> str:
+        """The same in one text, as Azure's tools want it."""
+        return f"AccountName={ACCOUNT};AccountKey={ACCOUNT_KEY};BlobEndpoint={self.endpoint_url}/{ACCOUNT}"
 
     @property
     def variables(self) -> dict[str, str]:
         """The same as environment variables."""
-        return {"AZURE_STORAGE_CONNECTION_STRING": self.settings["connection_string"]}
+        return {"AZURE_STORAGE_CONNECTION_STRING": self.connection_string}
 
     def new_url(self) -> str:
         """Make a container and return the address of a store in it."""
         from azure.storage.blob import BlobServiceClient
 
         container = f"c-{uuid.uuid4().hex}"
-        with BlobServiceClient.from_connection_string(self.settings["connection_string"]) as client:
+        with BlobServiceClient.from_connection_string(self.connection_string) as client:
             client.create_container(container)
         return f"abfs://{container}/cluster"
 

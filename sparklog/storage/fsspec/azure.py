@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import io
+import os
 import re
 from typing import Any, Final
 
@@ -177,12 +178,23 @@ def _new_files(settings: AzureSettings) -> adlfs.AzureBlobFileSystem:
         use_listings_cache=False,
         account_name=settings.account_name,
         account_host=settings.account_host,
-        connection_string=settings.connection_string,
+        connection_string=settings.connection_string or _connection_string(settings),
         account_key=settings.account_key,
         sas_token=settings.sas_token,
     )
     run(files, _send_once, CONNECT_S, files.service_client)
     return files
+
+
+def _connection_string(settings: AzureSettings) -> str | None:
+    """The text for an account on another server than Azure's; None if the settings name no server."""
+    if settings.endpoint_url is None:
+        return None
+    name = settings.account_name or os.environ.get("AZURE_STORAGE_ACCOUNT_NAME")
+    key = settings.account_key or os.environ.get("AZURE_STORAGE_ACCOUNT_KEY")
+    if not name or not key:
+        raise ValueError("endpoint_url goes with account_name and account_key, found it without")
+    return f"AccountName={name};AccountKey={key};BlobEndpoint={settings.endpoint_url.rstrip('/')}/{name}"
 
 
 async def _send_once(client: Any) -> None:

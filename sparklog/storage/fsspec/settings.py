@@ -37,9 +37,11 @@ class GcsSettings:
 class AzureSettings:
     """Settings of one store. For None, Azure's libraries look in the environment, then for an identity.
 
-    `account_host` comes from the address, if that names the account.
+    `account_host` comes from the address, if that names the account. `endpoint_url` is for other servers, such as an
+    emulator, and goes with an account's name and key.
     """
 
+    endpoint_url: str | None = None
     account_name: str | None = None
     account_host: str | None = None
     connection_string: str | None = field(default=None, repr=False)
