@@ -53,7 +53,7 @@ lint: setup ## ruff, mypy --strict, import contracts
 	@$(BIN)/mypy $(wildcard sparklog pyspark_sparklog jobs)
 	@$(BIN)/lint-imports --no-logo --cache-dir .cache/import-linter
 
-bench: setup ## measure beside bare peers, into docs/benchmarks.md (STORE=s3|hdfs: a page of its own; PEERS=1: Kafka and Delta Lake; ARGS=small: that part)
+bench: setup ## measure beside bare peers, into docs/benchmarks.md (STORE=s3|hdfs|gs|abfs: a page of its own; PEERS=1: Kafka and Delta Lake; ARGS=small: that part)
 	@STORE=$(STORE) PEERS=$(PEERS) $(BIN)/python -m tests.bench $(ARGS)
 
 docs: setup ## regenerate the pages under docs/ that are made from the code, and the figures of the README

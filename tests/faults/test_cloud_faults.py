@@ -6,7 +6,8 @@ spoils requests.
 
 from __future__ import annotations
 
-import multiprocessing
+import subprocess
+import sys
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -236,16 +237,21 @@ def test_a_body_may_hold_the_lines_by_which_libraries_separate_parts(behind: Beh
         assert bytes(store.get(key)) == body
 
 
-def test_a_forked_process_reads_and_writes_with_connections_of_its_own_and_ends(behind: Behind) -> None:
-    store = behind.store()
-    store.put_if_absent("a", b"parent's")
-    child = multiprocessing.get_context("fork").Process(target=_in_child, args=(store,))
-    child.start()
-    child.join(60)
-    assert child.exitcode == 0
-    assert bytes(store.get("b")) == b"child's"
-
-
-def _in_child(store: ObjectStore) -> None:
+FORKING = """
+import os, sys
+from sparklog.storage.open_store import open_store
+store = open_store(sys.argv[1], dict(each.split("=", 1) for each in sys.argv[2:]))
+store.put_if_absent("a", b"parent's")
+child = os.fork()
+if not child:
     assert bytes(store.get("a")) == b"parent's"
     store.put_if_absent("b", b"child's")
+    sys.exit()  # and so close what is open
+assert os.waitpid(child, 0)[1] == 0
+assert bytes(store.get("b")) == b"child's"
+"""
+
+
+def test_a_forked_process_reads_and_writes_with_connections_of_its_own_and_ends(behind: Behind) -> None:
+    settings = [f"{name}={value}" for name, value in behind.settings.items()]
+    subprocess.run([sys.executable, "-c", FORKING, behind.url, *settings], check=True, timeout=60)

@@ -10,7 +10,7 @@ from sparklog.storage.deletion import in_parallel
 from sparklog.storage.ranges import new_memory, united
 
 _FIRST_BYTES: Final = 8 * 1024 * 1024  # the first read of an object of unknown size
-_PIECE_BYTES: Final = 16 * 1024 * 1024
+_PIECE_BYTES: Final = 8 * 1024 * 1024  # eight of them are read at once, and copied into their place
 
 Read = Callable[[int, int], tuple[bytes, int]]  # bytes [start, end) of one object as far as it goes, and its size
 
