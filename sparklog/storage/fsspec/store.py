@@ -115,7 +115,7 @@ class FsspecStore:
         return upload
 
     def copy_from(self, source: ObjectStore, source_key: str, key: str) -> bool:
-        """False: see docs/stores.md."""
+        """False: no emulator can show that these clouds copy an object only to a free key. See the port."""
         return False
 
     def get(self, key: str) -> memoryview:
