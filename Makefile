@@ -25,8 +25,8 @@ help: ## this list
 
 setup: java $(READY) ## the environment in .venv, from the lock files
 
-demo: setup ## real data through a log, on disk, or STORE=s3|hdfs (a server is started), or STORE=s3://bucket/prefix
-	@STORE=$(STORE) $(if $(filter s3 hdfs,$(STORE)),$(BIN)/python -m tests.servers.run_with $(STORE)) \
+demo: setup ## real data through a log, on disk, or STORE=s3|gs|abfs|hdfs (a server is started), or STORE=s3://bucket/prefix
+	@STORE=$(STORE) $(if $(filter s3 gs abfs hdfs,$(STORE)),$(BIN)/python -m tests.servers.run_with $(STORE)) \
 		$(BIN)/python examples/demo.py $(ARGS)
 
 demo-cluster: setup ## three coordinators, three agents and scheduled jobs on this machine; the leader is killed (ARGS=--stay)
@@ -65,7 +65,7 @@ lint: setup ## ruff, mypy --strict, import contracts
 	@$(BIN)/mypy $(wildcard sparklog pyspark_sparklog jobs)
 	@$(BIN)/lint-imports --no-logo --cache-dir .cache/import-linter
 
-bench: setup ## measure beside bare peers, into docs/benchmarks.md (STORE=s3|hdfs: a page of its own; PEERS=1: Kafka and Delta Lake; ARGS=small: that part)
+bench: setup ## measure beside bare peers, into docs/benchmarks.md (STORE=s3|hdfs|gs|abfs: a page of its own; PEERS=1: Kafka and Delta Lake; ARGS=small: that part)
 	@STORE=$(STORE) PEERS=$(PEERS) $(BIN)/python -m tests.bench $(ARGS)
 
 docs: setup ## regenerate the pages under docs/ that are made from the code, and the figures of the README

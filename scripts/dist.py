@@ -32,7 +32,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT: Final = Path(__file__).parents[1]
-EXTRAS: Final = ("spark", "s3", "hdfs")  # in the environment: a task may meet each kind of store
+EXTRAS: Final = ("spark", "s3", "hdfs", "gcs", "azure")  # in the environment: a task may meet each kind of store
 # In an installed package: what depends on where it was installed, and what no program needs.
 _LEFT_OUT_FILES: Final = {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"}
 _LEFT_OUT_FOLDERS: Final = {"__pycache__", "tests", "include"}

@@ -23,6 +23,8 @@ from sparklog.storage import probe
 from tests.process_logging import ProcessLogging, forget_loggers_of_spark
 from tests.scheduling import ByServer, RandomOrder, is_whole_run, turn_of
 from tests.servers import ahead
+from tests.servers.cloud_fixtures import azurite as azurite
+from tests.servers.cloud_fixtures import fake_gcs as fake_gcs
 from tests.servers.hadoop_fixture import hadoop as hadoop  # every test may ask for it, and for these
 from tests.servers.leftovers import begin_watching
 from tests.servers.s3_fixtures import ignoring_conditions as ignoring_conditions

@@ -64,7 +64,7 @@ def common(
     cluster: str | None = typer.Option(
         None,
         metavar="URL",
-        help="The cluster: a path, file:///path, s3://bucket/prefix or hdfs://host/path. Default: that of --config, "
+        help="The cluster: a path, or an address: s3://, gs://, abfs:// or hdfs://. Default: that of --config, "
         "SPARKLOG_CLUSTER, SPARKLOG_CONFIG.",
     ),
     config: str | None = typer.Option(

@@ -49,7 +49,7 @@ def produce(
     cluster: str | None = typer.Option(
         None,
         metavar="URL",
-        help="Where the metadata lives: a path, file:///path, s3://bucket/prefix or hdfs://host/path. Default: "
+        help="Where the metadata lives: a path, or an address: s3://, gs://, abfs:// or hdfs://. Default: "
         "SPARKLOG_CLUSTER, SPARKLOG_CONFIG.",
     ),
     topic: str = typer.Option(..., "--topic", metavar="T", help="The topic to write to."),

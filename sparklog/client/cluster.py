@@ -375,7 +375,8 @@ def connect(
     ca: str | None = None,
 ) -> Cluster:
     """Connect to the cluster at `url` (default: SPARKLOG_CLUSTER): a path, file:///path, s3://bucket/prefix,
-    hdfs://host/path, memory://name, or the address of a coordinator, https://host:port.
+    gs://bucket/prefix, abfs://container/prefix, hdfs://host/path, memory://name, or the address of a coordinator,
+    https://host:port.
 
     `storage` maps "store.key" to a setting, like {"metadata.endpoint_url": "http://127.0.0.1:9000"}; docs/stores.md
     lists them. They take precedence over the file that SPARKLOG_CONFIG names, and that file over the platform's own

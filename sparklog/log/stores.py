@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -21,10 +22,13 @@ from sparklog.storage.open_store import is_relative, join_url, open_store
 
 ZONE_VARIABLE: Final = "SPARKLOG_ZONE"
 
-# The environment variables that S3 clients read by themselves and that are not secret.
-_S3_ENVIRONMENT: Final = {
-    "endpoint_url": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
-    "region": ("AWS_REGION", "AWS_DEFAULT_REGION"),
+# The environment variables that the clients of each kind of store read by themselves and that are not secret.
+_ENVIRONMENT: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
+    "s3": {
+        "endpoint_url": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
+        "region": ("AWS_REGION", "AWS_DEFAULT_REGION"),
+    },
+    "abfs": {"account_name": ("AZURE_STORAGE_ACCOUNT_NAME",)},
 }
 
 
@@ -55,12 +59,12 @@ def places_in(state: ClusterState, cluster: str, settings: StorageSettings) -> S
 
 
 def places_to_carry(places: StorePlaces) -> StorePlaces:
-    """The places for tasks: without secrets, and with this process's S3 endpoint and region, which tasks may lack."""
+    """The places for tasks: without secrets, and with what this process's environment says of their servers."""
     plain = {
         f"{store}.{key}": value
         for store, url in [(METADATA_STORE, "."), *places.urls.items()]
-        if join_url(places.cluster, url).startswith("s3://")
-        for key, names in _S3_ENVIRONMENT.items()
+        if "@" not in (address := join_url(places.cluster, url))  # it names the account of a container
+        for key, names in _ENVIRONMENT.get(address.partition("://")[0], {}).items()
         if (value := next((os.environ[name] for name in names if os.environ.get(name)), None))
     }
     settings = places.settings.without_secrets().over(StorageSettings(plain))

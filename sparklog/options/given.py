@@ -141,12 +141,13 @@ class GivenOptions:
         address = self.text("cluster") if "cluster" in self._texts else str(default)
         if _KAFKA_ADDRESS.fullmatch(address):
             raise InvalidOption(
-                f"{given_as}: {address!r} is a Kafka address; cluster is file://, s3://, hdfs:// or http://"
+                f"{given_as}: {address!r} is a Kafka address; "
+                "cluster is file://, s3://, gs://, abfs://, hdfs:// or http://"
             )
         if address.lower().startswith("memory:"):
             raise InvalidOption(
                 f"{given_as}: {address!r} lives in one process, and Spark's tasks run in others; "
-                "cluster is file://, s3://, hdfs:// or http://"
+                "cluster is file://, s3://, gs://, abfs://, hdfs:// or http://"
             )
         return address
 

@@ -89,12 +89,12 @@ _DECLARED: Final = (
             "cluster",
             _STRING,
             None,
-            "Where the metadata chain lives: a path, file://, s3:// or hdfs://. Default: the environment variable "
-            "`SPARKLOG_CLUSTER` of the driver.",
+            "Where the metadata chain lives: a path, file://, s3://, gs://, abfs:// or hdfs://. Default: the "
+            "environment variable `SPARKLOG_CLUSTER` of the driver.",
         ),
         _BOTH,
         "kafka.bootstrap.servers",
-        "the address of a cluster: a path, file://, s3://, hdfs:// or http://",
+        "the address of a cluster: a path, file://, s3://, gs://, abfs://, hdfs:// or http://",
     ),
     Option(
         ConfigKey(

@@ -16,27 +16,32 @@ from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import ObjectStore
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):/")
-_NO_SLASHES = re.compile(r"(?i:s3|s3a|s3n|hdfs|https?|memory):(?!/)")
-_NO_COLON = re.compile(r"(?i:file|s3|s3a|s3n|hdfs|https?|memory)//|:/")  # a typo, not the name of a directory
-_SCHEMES = ("file", "s3", "hdfs", "memory", "http")
+_NO_SLASHES = re.compile(r"(?i:s3|s3a|s3n|gs|gcs|abfss?|hdfs|https?|memory):(?!/)")
+_NO_COLON = re.compile(
+    r"(?i:file|s3|s3a|s3n|gs|gcs|abfss?|hdfs|https?|memory)//|:/"
+)  # a typo, not the name of a directory
+_SCHEMES = ("file", "s3", "gs", "abfs", "hdfs", "memory", "http")
+_ON_A_SERVER = ("s3", "s3a", "s3n", "gs", "gcs", "abfs", "abfss", "hdfs")
 _KAFKA_ADDRESS = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:]+\]):[0-9]+(?:,.*)?")
 
 
 def open_store(url: str, settings: Mapping[str, str] | None = None) -> ObjectStore:
-    """The store at `url`: a path (relative paths and ~ are fine), file:///path, s3://bucket/prefix, hdfs://host/path
-    or memory://name. `settings` say how to reach it where the platform's own configuration doesn't; disks have none.
+    """The store at `url`: a path (relative paths and ~ are fine), file:///path, s3://bucket/prefix, gs://bucket/prefix,
+    abfs://container/prefix, hdfs://host/path or memory://name. `settings` say how to reach it where the platform's own
+    configuration doesn't; disks have none.
 
     Nothing is read or created. Raises InvalidInput for an address that isn't a store's, or an unknown setting.
     """
     match = _SCHEME.match(url)
     scheme = match[1].lower() if match else None
-    if "@" in url and (_NO_SLASHES.match(url) or scheme not in (None, "file")):
+    # The address of a container may name its account behind an '@'.
+    if "@" in url and (_NO_SLASHES.match(url) or scheme not in (None, "file", "abfs", "abfss")):
         raise InvalidInput("the address of a store holds no user, key or password (no '@'), so it is not shown here")
     if _NO_SLASHES.match(url) and not _KAFKA_ADDRESS.fullmatch(url):
         raise InvalidInput(f"the address of a store has '//' after its scheme, found {url!r}")
     if not url.strip() or _NO_COLON.match(url):
         raise InvalidInput(f"a store is a path, or has '://' after its scheme, found {url!r}")
-    if settings and scheme not in ("s3", "s3a", "s3n", "hdfs"):
+    if settings and scheme not in _ON_A_SERVER:
         raise InvalidInput(f"a store at {url!r} has no settings, found {', '.join(sorted(settings))}")
     match scheme:
         case "memory":
@@ -47,6 +52,14 @@ def open_store(url: str, settings: Mapping[str, str] | None = None) -> ObjectSto
             from sparklog.storage.s3.store import S3Store
 
             return S3Store(url, settings or {})
+        case "gs" | "gcs":
+            from sparklog.storage.fsspec.store import gcs_store
+
+            return gcs_store(url, settings or {})
+        case "abfs" | "abfss":
+            from sparklog.storage.fsspec.store import azure_store
+
+            return azure_store(url, settings or {})
         case "hdfs":
             from sparklog.storage.hdfs.store import HdfsStore
 
@@ -55,13 +68,15 @@ def open_store(url: str, settings: Mapping[str, str] | None = None) -> ObjectSto
             raise InvalidInput(f"{scheme}:// is the address of a coordinator, not of a store, found {url!r}")
         case None if _KAFKA_ADDRESS.fullmatch(url):
             raise InvalidInput(
-                f"this is a Kafka address; a cluster is file://, s3://, hdfs:// or http://, found {url!r}"
+                "this is a Kafka address; a cluster is file://, s3://, gs://, abfs://, hdfs:// or http://, "
+                f"found {url!r}"
             )
         case None:
             return LocalStore(url)
         case _:
             raise InvalidInput(
-                "a store is a path, file:///path, s3://bucket/prefix, hdfs://host/path or memory://name, "
+                "a store is a path, file:///path, s3://bucket/prefix, gs://bucket/prefix, abfs://container/prefix, "
+                "hdfs://host/path or memory://name, "
                 f"not {scheme}:// in {url!r}{did_you_mean(scheme, _SCHEMES)}"
             )
 
@@ -73,7 +88,7 @@ def absolute_url(url: str) -> str:
 
 def has_timeout(url: str) -> bool:
     """Whether the store at this absolute address is on a server, and so has the setting timeout_ms."""
-    return url.startswith(("s3://", "hdfs://"))
+    return url.startswith(("s3://", "gs://", "abfs://", "hdfs://"))
 
 
 def is_relative(store_url: str) -> bool:

@@ -95,7 +95,7 @@ def probe(store: ObjectStore, probe_id: str, *, thorough: bool = False) -> list[
 
 def _decides_with_the_body(store: ObjectStore) -> bool:
     """Whether a server picks the winner while it receives bodies; elsewhere a link or rename decides afterwards."""
-    return store.url.startswith("s3://")
+    return store.url.startswith(("s3://", "gs://", "abfs://"))
 
 
 def check_store(store: ObjectStore, probe_id: str) -> None:

@@ -7,7 +7,7 @@ With PEERS=1: Apache Kafka and Delta Lake, in a section of that page; peers that
 Copies of the metadata, the jobs of maintenance, streams, and the Python clients are sections of that page, written by
 the whole run, and by a run of the part `copies`, `maintenance`, `streams` or `python` by itself.
 
-With STORE=s3 or STORE=hdfs: that store on a server of this machine, into docs/benchmarks-s3.md or -hdfs.md. STORE=s3
+With STORE=s3, hdfs, gs or abfs: that store on a server of this machine, into docs/benchmarks-s3.md and so on. STORE=s3
 has the part `clients`, by itself: HTTP clients beside each other, a section of that page.
 """
 
@@ -61,7 +61,7 @@ SECTIONS = {
     "streams": (streams, report.streams_section),
     "python": (python_clients, report.python_section),
 }
-STORES = ("s3", "hdfs")
+STORES = ("s3", "hdfs", "gs", "abfs")
 
 
 def main() -> int:
@@ -84,6 +84,7 @@ def main() -> int:
         parser.error(f"unknown part {', '.join(sorted(unknown))}: choose of {', '.join(PARTS)}")
     if store and store not in STORES:
         parser.error(f"STORE={store}: wanted nothing, or one of {', '.join(STORES)}")
+    where = machine.describe() + machine.loaded()
     comparisons: list[Comparison] = []
     figures: list[tuple[str, str]] = []
     with tempfile.TemporaryDirectory(prefix="sparklog-bench-") as name:
@@ -116,7 +117,7 @@ def main() -> int:
     if store or set(parts) == set(PARTS):
         path = report.path_of(store)
         kept = report.sections_of(path.read_text(encoding="utf-8")) if path.exists() else ""
-        path.write_text(report.page(machine.describe(), comparisons, figures, store) + kept, encoding="utf-8")
+        path.write_text(report.page(where, comparisons, figures, store) + kept, encoding="utf-8")
         readme_figures.write()
         print(f"wrote {path}, and its figures into README.md")
         return 0 if store else max(map(_section, SECTIONS))

@@ -37,7 +37,7 @@ from sparklog.wire.messages import CLUSTER
 from tests.client.scripted_coordinator import ScriptedCoordinator, scripted_coordinator
 from tests.client.shared_connections import forget_shared
 from tests.coordinator.served_coordinator import ServedCoordinator, served_coordinator
-from tests.servers.s3_servers import free_port
+from tests.servers.local_server import free_port
 from tests.servers.tls import certificate_at
 
 ROW = pa.table({"value": ["x"]})

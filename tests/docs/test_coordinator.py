@@ -12,7 +12,7 @@ import sparklog
 from sparklog.core.types import EntryNumber
 from tests.docs.clean_shell import in_clean_shell
 from tests.docs.test_replication import NO_AGENT_IS_LEFT
-from tests.servers.s3_servers import free_port
+from tests.servers.local_server import free_port
 
 PAGE = Path(__file__).parents[2] / "docs" / "coordinator.md"
 SNIPPETS = re.findall(r"```bash\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL)

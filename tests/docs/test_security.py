@@ -15,7 +15,7 @@ import sparklog
 from sparklog.coordinator.access_file import parse_access
 from tests.docs.clean_shell import in_clean_shell
 from tests.docs.test_replication import NO_AGENT_IS_LEFT
-from tests.servers.s3_servers import free_port
+from tests.servers.local_server import free_port
 
 PAGE = (Path(__file__).parents[2] / "docs" / "security.md").read_text(encoding="utf-8")
 SNIPPETS = re.findall(r"```bash\n(.*?)```", PAGE, re.DOTALL)

@@ -24,7 +24,7 @@ from sparklog.wire.messages import CLUSTER, JSON, SUBMIT
 from tests.faults.running_coordinators import RunningCoordinator, running_coordinators
 from tests.secret_search import leaks
 from tests.servers.certificates import Authority
-from tests.servers.s3_servers import free_port
+from tests.servers.local_server import free_port
 
 ALL = [f"{verb}:*" for verb in ("alter", "maintain", "read", "write")]
 

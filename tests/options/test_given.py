@@ -123,7 +123,8 @@ def test_cluster_comes_from_the_option_its_alias_or_the_default() -> None:
 )
 def test_a_kafka_address_is_answered_with_what_a_cluster_is(address: str) -> None:
     assert refusal({"kafka.bootstrap.servers": address}) == (
-        f"kafka.bootstrap.servers: '{address}' is a Kafka address; cluster is file://, s3://, hdfs:// or http://"
+        f"kafka.bootstrap.servers: '{address}' is a Kafka address; "
+        "cluster is file://, s3://, gs://, abfs://, hdfs:// or http://"
     )
 
 

@@ -10,8 +10,8 @@ import uuid
 from pathlib import Path
 from types import TracebackType
 
+from tests.servers.local_server import free_port
 from tests.servers.maven import fetch_jars, java
-from tests.servers.s3_servers import free_port
 
 VERSION = "4.3.1"
 _COORDINATES = [

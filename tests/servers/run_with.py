@@ -1,9 +1,9 @@
 """Runs a command with a store of its own: a test server that is started before it and stopped after it.
 
-python -m tests.servers.run_with s3|hdfs COMMAND …
+python -m tests.servers.run_with s3|gs|abfs|hdfs COMMAND …
 
-The command finds the address in STORE, and what it needs to reach it in the usual variables (AWS_…). What it writes is
-gone when it ends.
+The command finds the address in STORE, and what it needs to reach it in the usual variables (AWS_…, AZURE_STORAGE_…,
+STORAGE_EMULATOR_HOST). What it writes is gone when it ends.
 """
 
 from __future__ import annotations
@@ -30,8 +30,13 @@ def server(kind: str) -> Iterator[dict[str, str]]:
 
         with tempfile.TemporaryDirectory(prefix="sparklog-hdfs-") as folder, Hadoop(Path(folder)) as cluster:
             yield {"STORE": cluster.url}
+    elif kind in ("gs", "abfs"):
+        from tests.servers.cloud_servers import azurite, fake_gcs
+
+        with (fake_gcs if kind == "gs" else azurite)() as emulator:
+            yield {**emulator.variables, "STORE": emulator.new_url()}
     else:
-        sys.exit(f"wanted s3 or hdfs, found {kind!r}")
+        sys.exit(f"wanted s3, gs, abfs or hdfs, found {kind!r}")
 
 
 def main() -> int:

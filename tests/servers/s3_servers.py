@@ -3,40 +3,28 @@
 from __future__ import annotations
 
 import os
-import signal
-import socket
-import subprocess
 import sys
 import tempfile
-import threading
-import urllib.error
-import urllib.request
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from tests.servers.local_server import ATTEMPTS, LocalServer, free_port, running
 from tests.servers.maven import SHORT_LIVED_JVM, fetch_jars, java
 
 S3PROXY = "org.gaul:s3proxy:4.1.0:jar-with-dependencies"
 ACCESS_KEY_ID = "test-access-key"
 SECRET_ACCESS_KEY = "test-secret-key"
-_START_TIMEOUT_S = 60
-_ATTEMPTS = 3  # somebody else may take the free port before the server does
 
 
 @dataclass
-class S3Server:
-    """A running server: its address, and its process, which may be killed and started again."""
+class S3Server(LocalServer):
+    """A running S3 server."""
 
-    endpoint_url: str
-    command: Sequence[str]
-    environment: Mapping[str, str]
-    log: Path
-    process: subprocess.Popen[bytes]
     secret_access_key: str = SECRET_ACCESS_KEY
 
     @property
@@ -75,16 +63,6 @@ class S3Server:
             client.close()
         return bucket
 
-    def kill(self) -> None:
-        """SIGKILL, at once."""
-        _end(self.process, signal.SIGKILL)
-
-    def restart(self) -> None:
-        """Start it again, on its old port, after `kill`."""
-        self.process = _spawn(self.command, self.environment, self.log)
-        if not _answers(self):
-            raise RuntimeError(f"{self.command[0]} did not come back:\n{self.log.read_text()[-2000:]}")
-
 
 @cache
 def _botocore_session() -> Any:
@@ -108,7 +86,7 @@ def s3proxy(secret_access_key: str = SECRET_ACCESS_KEY, *, any_token: bool = Fal
     """
     jar = s3proxy_jar()
     with tempfile.TemporaryDirectory(prefix="sparklog-s3proxy-") as work:
-        for _ in range(_ATTEMPTS):
+        for _ in range(ATTEMPTS):
             port = free_port()
             Path(work, "files").mkdir(exist_ok=True)
             config = Path(work, "s3proxy.conf")
@@ -129,7 +107,7 @@ def s3proxy(secret_access_key: str = SECRET_ACCESS_KEY, *, any_token: bool = Fal
                 )
             )
             command = [java(), "-Xmx512m", *SHORT_LIVED_JVM, "-jar", str(jar), "--properties", str(config)]
-            with _running(command, dict(os.environ), port, Path(work, "log")) as server:
+            with running(S3Server, command, dict(os.environ), port, Path(work, "log")) as server:
                 if server is not None:
                     server.secret_access_key = secret_access_key
                     yield server
@@ -141,7 +119,7 @@ def s3proxy(secret_access_key: str = SECRET_ACCESS_KEY, *, any_token: bool = Fal
 def ministack() -> Iterator[S3Server]:
     """MiniStack: everything in memory."""
     with tempfile.TemporaryDirectory(prefix="sparklog-ministack-") as work:
-        for _ in range(_ATTEMPTS):
+        for _ in range(ATTEMPTS):
             port = free_port()
             environment = {
                 **{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
@@ -153,7 +131,7 @@ def ministack() -> Iterator[S3Server]:
                 "HOME": work,
             }
             command = [sys.executable, "-m", "ministack"]
-            with _running(command, environment, port, Path(work, "log")) as server:
+            with running(S3Server, command, environment, port, Path(work, "log")) as server:
                 if server is not None:
                     yield server
                     return
@@ -184,73 +162,12 @@ def moto() -> Iterator[S3Server]:
 @contextmanager
 def _moto(mode: str) -> Iterator[S3Server]:
     with tempfile.TemporaryDirectory(prefix="sparklog-moto-") as work:
-        for _ in range(_ATTEMPTS):
+        for _ in range(ATTEMPTS):
             port = free_port()
             command = [sys.executable, "-W", "ignore", "-m", "tests.servers.moto_process", mode, str(port)]
             root = str(Path(__file__).parents[2])
-            with _running(command, {**os.environ, "PYTHONPATH": root}, port, Path(work, "log")) as server:
+            with running(S3Server, command, {**os.environ, "PYTHONPATH": root}, port, Path(work, "log")) as server:
                 if server is not None:
                     yield server
                     return
         raise RuntimeError("Moto did not start")
-
-
-def free_port() -> int:
-    """A port of 127.0.0.1 that nobody has now."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
-
-
-@contextmanager
-def _running(command: Sequence[str], environment: Mapping[str, str], port: int, log: Path) -> Iterator[S3Server | None]:
-    """The server, or None if its process ended at once (as when somebody else has the port)."""
-    url = f"http://127.0.0.1:{port}"
-    server = S3Server(url, command, environment, log, _spawn(command, environment, log))
-    try:
-        if _answers(server):
-            yield server
-        elif server.process.poll() is None:
-            raise RuntimeError(f"{command[0]} does not answer:\n{log.read_text()[-2000:]}")
-        else:
-            yield None
-    finally:
-        _end(server.process, signal.SIGTERM)
-
-
-def _spawn(command: Sequence[str], environment: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
-    with log.open("ab") as output:
-        return subprocess.Popen(command, env=dict(environment), stdin=subprocess.DEVNULL, stdout=output, stderr=output)
-
-
-def _answers(server: S3Server) -> bool:
-    """Whether it speaks HTTP before its process ends or the time is over."""
-    over = threading.Event()
-    timer = threading.Timer(_START_TIMEOUT_S, over.set)
-    timer.daemon = True
-    timer.start()
-    try:
-        while not over.wait(0.05) and server.process.poll() is None:
-            try:
-                with urllib.request.urlopen(server.endpoint_url, timeout=5):
-                    return True
-            except urllib.error.HTTPError as answer:
-                answer.close()
-                return True
-            except OSError:
-                continue
-    finally:
-        timer.cancel()
-        timer.join()
-    return False
-
-
-def _end(process: subprocess.Popen[bytes], how: signal.Signals) -> None:
-    if process.poll() is None:
-        process.send_signal(how)
-    try:
-        process.wait(10)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.wait()

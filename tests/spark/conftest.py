@@ -17,6 +17,7 @@ import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from tests.mounts import begin_own_mounts
+from tests.servers.cloud_servers import ACCOUNT_KEY
 from tests.servers.s3_servers import ACCESS_KEY_ID, SECRET_ACCESS_KEY
 from tests.spark.kills.deaths import Deaths
 from tests.spark_classes import NO_FOLDER, short_lived_spark
@@ -115,8 +116,9 @@ class OneSpark:
 
 @contextmanager
 def _keys_of_test_servers() -> Iterator[None]:
-    """A JVM that starts inside, and so its executors and Python workers, may use the S3 servers of the tests."""
+    """A JVM that starts inside, and so its executors and Python workers, may use the servers of the tests."""
     keys = {"AWS_ACCESS_KEY_ID": ACCESS_KEY_ID, "AWS_SECRET_ACCESS_KEY": SECRET_ACCESS_KEY}
+    keys["AZURE_STORAGE_ACCOUNT_KEY"] = ACCOUNT_KEY
     os.environ.update(keys)
     try:
         yield

@@ -1,6 +1,7 @@
-"""Spark on S3 and on HDFS, with executors in processes of their own: what holds on a disk holds there.
+"""Spark on S3, HDFS, Google Cloud Storage and Azure, with executors in processes of their own: what holds on a disk
+holds there.
 
-Keys for S3 stand in the environment of driver and executors, the endpoint goes along from the driver. The tests of
+Keys stand in the environment of driver and executors, the endpoint goes along from the driver. The tests of
 failures are those of `test_failures`, run here on these stores.
 """
 
@@ -30,9 +31,10 @@ from tests.faults.ledger_threads import LedgerThreads
 from tests.faults.ledger_writer import TOPIC
 from tests.faults.ledger_writers import in_order
 from tests.faults.store_folders import StoreFolders
+from tests.servers.cloud_servers import AzureServer, CloudServer, GcsServer
 from tests.servers.hadoop import DATA_NODES, Hadoop
 from tests.servers.s3_servers import S3Server
-from tests.spark.conftest import Read, Write
+from tests.spark.conftest import Read, Write, access_to
 from tests.spark.kills.test_killed_executors import steps, test_a_compaction_whose_executor_is_killed_is_right
 from tests.spark.rewriting import roll_and_delete
 from tests.spark.test_failures import (
@@ -76,10 +78,13 @@ def made(url: str, stores: dict[str, str], storage: dict[str, str]) -> Iterator[
         yield cluster
 
 
-# The tests that are not only for --campaign, and their store; it runs them on both.
+DURABLE = ("s3", "hdfs")  # what these servers acknowledged outlives their kill
+EMULATORS = ("gs", "abfs")
+# The tests that are not only for --campaign, and their stores; it runs them on all.
 EVERY_TIME = {
-    "test_a_server_that_dies_and_comes_back_loses_nothing_that_was_acknowledged": "s3",
-    test_a_dataframe_outlives_the_objects_of_its_plan.__name__: "hdfs",
+    "test_a_server_that_dies_and_comes_back_loses_nothing_that_was_acknowledged": ("s3",),
+    test_a_dataframe_outlives_the_objects_of_its_plan.__name__: ("hdfs",),
+    "test_a_year_of_a_topic_is_written_read_rolled_and_read_again": EMULATORS,
 }
 
 
@@ -87,25 +92,38 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     name = metafunc.function.__name__
     if "cluster" in metafunc.fixturenames:
         places = [
-            pytest.param(place, marks=[] if EVERY_TIME.get(name) == place else pytest.mark.campaign)
-            for place in ("s3", "hdfs")
+            pytest.param(place, marks=[] if place in EVERY_TIME.get(name, ()) else pytest.mark.campaign)
+            for place in (DURABLE if "dies" in name else (*DURABLE, *EMULATORS))
         ]
         metafunc.parametrize("cluster", places, indirect=True)
 
 
 @pytest.fixture
-def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
+def cluster(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cluster]:
     """A new cluster whose chain and data are on one store."""
     if request.param == "s3":
         server: S3Server = request.getfixturevalue("s3proxy")
         for name, value in server.variables.items():
             monkeypatch.setenv(name, value)
         yield from made(f"s3://{server.new_bucket()}/cluster", {"a": "."}, {})
+    elif request.param in EMULATORS:
+        emulator: CloudServer = request.getfixturevalue("fake_gcs" if request.param == "gs" else "azurite")
+        monkeypatch.setenv("SPARKLOG_CONFIG", config_file(tmp_path, {"metadata": emulator}))
+        yield from made(emulator.new_url(), {"a": "."}, {})
     else:
         yield from made(f"{request.getfixturevalue('hadoop').url}/{uuid.uuid4().hex}", {"a": "."}, {})
 
 
-@pytest.fixture(params=[pytest.param(place, marks=pytest.mark.campaign) for place in ("s3", "hdfs")])
+def config_file(folder: Path, servers: dict[str, CloudServer]) -> str:
+    """A config file that says how stores are reached; its secrets stay in the process that reads it."""
+    lines = []
+    for store, server in servers.items():
+        lines += [f"[storage.{store}]", *(f'{key} = "{value}"' for key, value in server.settings.items())]
+    (folder / "sparklog.toml").write_text("\n".join(lines))
+    return str(folder / "sparklog.toml")
+
+
+@pytest.fixture(params=[pytest.param(place, marks=pytest.mark.campaign) for place in DURABLE])
 def new_url(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[], str]:
     """Addresses of new clusters."""
     if request.param == "hdfs":
@@ -163,6 +181,29 @@ def test_data_on_one_store_and_the_chain_on_another(
             df.write.format("sparklog").mode("append").options(**options, topic="t").save()
             found = spark.read.format("sparklog").options(**options, subscribe="t").load()
             assert sorted(int(row.value) for row in found.collect()) == list(range(ROWS))
+
+
+# M: S-01
+def test_replicas_on_google_azure_and_a_disk_are_written_replicated_and_read(
+    spark: SparkSession,
+    fake_gcs: GcsServer,
+    azurite: AzureServer,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The chain is in Azure. A job finds nothing left to copy, then the store that leads a partition is fenced."""
+    monkeypatch.setenv("SPARKLOG_CONFIG", config_file(tmp_path, {"metadata": azurite, "b": fake_gcs}))
+    url = azurite.new_url()
+    for cluster in made(url, {"a": ".", "b": fake_gcs.new_url(), "c": str(tmp_path / "c")}, {}):
+        cluster.create_topic("t", assignment=["abc", "bca"], config={"min.insync.replicas": 2})
+        options = {"cluster": url, **access_to(cluster)}
+        df = spark.range(0, ROWS, 1, 4).selectExpr("cast(id as string) as value")
+        df.write.format("sparklog").mode("append").options(**options, topic="t").save()
+        assert run_replication(url, tasks=SparkTasks(spark)).exit_code == 0
+        cluster.fence_store("a")
+        df.write.format("sparklog").mode("append").options(**options, topic="t").save()
+        found = spark.read.format("sparklog").options(**options, subscribe="t").load()
+        assert sorted(int(row.value) for row in found.collect()) == sorted([*range(ROWS), *range(ROWS)])
 
 
 def _for_metadata(keys: dict[str, str]) -> dict[str, str]:

@@ -25,7 +25,7 @@ from sparklog.core.errors import (
 from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import open_store
 from sparklog.storage.s3.answers import sorted_failure
-from tests.servers.s3_servers import free_port
+from tests.servers.local_server import free_port
 from tests.storage.scripted_s3 import HANG, RESET, Reply, Request, ScriptedS3, Step, refusal, scripted_s3
 
 CREATED = Reply()

@@ -10,7 +10,9 @@ import msgspec
 METADATA_STORE: Final = "metadata"  # means the place of the chain, and stores at the same address
 
 # All keys of the settings `storage.<store>.<key>` that are secrets.
-SECRET_STORAGE_KEYS: Final = frozenset({"secret_access_key", "session_token", "password"})
+SECRET_STORAGE_KEYS: Final = frozenset(
+    {"secret_access_key", "session_token", "password", "connection_string", "account_key", "sas_token"}
+)
 
 _HALVES_OF_SECRETS: Final = ("access_key_id",)  # useless or misleading without the secret
 _HADOOP_KEYS: Final = ("dfs.", "fs.", "hadoop.")  # an HDFS store accepts any key of Hadoop's configuration

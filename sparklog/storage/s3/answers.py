@@ -16,6 +16,7 @@ from sparklog.core.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
+from sparklog.storage.repeats import RequestFailed
 
 _LONGEST_REASON = 200
 
@@ -37,7 +38,7 @@ _KEYS_WRONG: Final = frozenset(
 _FULL: Final = frozenset({"QuotaExceeded", "XMinioStorageFull", "InsufficientStorage"})
 
 
-class Failed(Exception):
+class Failed(RequestFailed):
     """One request that did not succeed.
 
     `status`: of the answer; None if there was none. `code`: S3's name for the error, if it gave one. `sent`: False if
@@ -62,6 +63,11 @@ class Failed(Exception):
     def absent(self) -> bool:
         """Whether S3 itself says that the key, or the upload, is not there: any other server's 404 does not count."""
         return self.status == 404 and self.code in _ABSENT
+
+    @property
+    def upload_gone(self) -> bool:
+        """Whether the upload that a write would complete is not there."""
+        return self.code == "NoSuchUpload"
 
     @property
     def may_pass(self) -> bool:

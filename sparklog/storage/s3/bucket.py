@@ -6,9 +6,9 @@ import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from sparklog.core.errors import KeyExists, OutcomeUnknown, SparklogError, StoreUnavailable
-from sparklog.core.readable import duration
-from sparklog.host.deadline import Deadline, tries
+from sparklog.core.errors import SparklogError
+from sparklog.host.deadline import Deadline
+from sparklog.storage.repeats import ConditionalWrite, RequestFailed, repeated
 from sparklog.storage.s3.answers import Failed, not_s3
 from sparklog.storage.s3.client import S3Client, client_of
 from sparklog.storage.s3.settings import S3Settings
@@ -16,8 +16,6 @@ from sparklog.storage.s3.settings import S3Settings
 if TYPE_CHECKING:
     from sparklog.storage.s3.bulk import Answer
 
-# Tries of a request that certainly did nothing, or that is safe to repeat. After these the caller decides.
-HARMLESS_TRIES: Final = 6
 _WRITE_ID: Final = "sparklog-write"  # in an object's metadata: the id of the put that made it
 _CONTROL_BYTES: Final = 512 * 1024  # larger bodies are bulk
 
@@ -132,16 +130,12 @@ class Bucket:
 
     def repeated(self, wanted: str, send: Callable[[], Result], deadline: Deadline, *, writing: bool) -> Result:
         """The answer to a request that is safe to repeat. Raises Failed if the key (or the upload) is absent."""
-        for number in tries(deadline):
-            try:
-                return send()
-            except Failed as failed:
-                if failed.absent:
-                    raise
-                last = failed
-                if not failed.may_pass or number >= HARMLESS_TRIES:
-                    break
-        raise self.error(last, wanted, writing=writing) from last
+        try:
+            return repeated(send, deadline)
+        except Failed as failed:
+            if failed.absent:
+                raise
+            raise self.error(failed, wanted, writing=writing) from failed
 
     def write_if_absent(
         self,
@@ -152,63 +146,27 @@ class Bucket:
         more_ms: int = 0,
         sole_writer: bool = False,
     ) -> None:
-        """Send a conditional write until it gets a definite answer or the deadline passes.
+        """Send a conditional write until it gets a definite answer or the deadline passes. See ConditionalWrite.
 
-        The same bytes are sent each time. If an earlier attempt got no answer and the key is now taken, compare
-        `write_id` to learn whether the object is ours. The `sole_writer` of a key compares it after the first attempt
-        too, because something in between may have sent the request twice. Raises the errors of the port's
-        `put_if_absent`.
+        The `sole_writer` of a key compares the write id after the first attempt too, because something in between may
+        have sent the request twice.
         """
-        wanted = f"put {key} if absent"
-        deadline = self.deadline(more_ms)
-        in_doubt = False
-        for number in tries(deadline):
-            try:
-                send(deadline)
-                return
-            except Failed as failed:
-                last = failed
-            if last.exists or (last.code == "NoSuchUpload" and in_doubt):
-                looks = in_doubt or sole_writer
-                if looks and self._is_own(key, write_id, deadline, taken=last.exists):
-                    return
-                raise KeyExists(f"wanted to {wanted}, found an object there") from last
-            if last.code == "NoSuchUpload":
-                raise StoreUnavailable(f"wanted to {wanted}, found that its upload was removed as abandoned") from last
-            # S3 never answers a write with "no such key". If that came back, something in between said it, and the
-            # write may have been done.
-            if not (last.may_pass or last.absent):
-                if in_doubt:
-                    break
-                raise self.error(last, wanted, writing=True) from last
-            in_doubt = in_doubt or last.in_doubt or last.absent
-            if not in_doubt and number >= HARMLESS_TRIES:
-                break
-        if in_doubt:
-            raise OutcomeUnknown(
-                f"wanted to {wanted} at {self.client.endpoint}, no definite answer came in "
-                f"{duration(deadline.timeout_ms)}, the last was: {last.reason}"
-            ) from last
-        raise self.error(last, wanted, writing=True) from last
+        write = ConditionalWrite(
+            key,
+            write_id,
+            self.client.endpoint,
+            send,
+            lambda deadline: self._write_id_of(key, deadline),
+            lambda failed, wanted: self.error(failed, wanted, writing=True),
+            always_looks=sole_writer,
+        )
+        write.run(self.deadline(more_ms))
 
-    def _is_own(self, key: str, write_id: str, deadline: Deadline, *, taken: bool) -> bool:
-        """Whether the object under `key` comes from this write. False also if that can't be determined.
+    def _write_id_of(self, key: str, deadline: Deadline) -> str | None:
+        metadata: dict[str, str] = self.control("head_object", deadline, Key=key).get("Metadata", {})
+        return {name.lower(): value for name, value in metadata.items()}.get(_WRITE_ID)
 
-        Raises StoreUnavailable if nothing is there and nothing can arrive any more (`taken` is False).
-        """
-        for number in tries(deadline):
-            try:
-                metadata = self.control("head_object", deadline, Key=key).get("Metadata", {})
-                return {name.lower(): value for name, value in metadata.items()}.get(_WRITE_ID) == write_id
-            except Failed as failed:
-                if failed.absent and not taken:
-                    raise StoreUnavailable(
-                        f"wanted to put {key} if absent, found neither it nor its upload"
-                    ) from failed
-                if not failed.may_pass or number >= HARMLESS_TRIES:
-                    return False
-        return False
-
-    def error(self, failed: Failed, wanted: str, *, writing: bool) -> SparklogError:
+    def error(self, failed: RequestFailed, wanted: str, *, writing: bool) -> SparklogError:
         """The error for the caller of the store."""
+        assert isinstance(failed, Failed)
         return failed.error(wanted, self.name, self.client.endpoint, writing=writing)

@@ -10,17 +10,17 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from sparklog.core.errors import Damaged, KeyNotFound
-from sparklog.host.deadline import Deadline, tries
+from sparklog.host.deadline import Deadline
+from sparklog.storage.ranges import new_memory, united
+from sparklog.storage.repeats import repeated
 from sparklog.storage.s3.answers import Failed, not_s3
-from sparklog.storage.s3.bucket import HARMLESS_TRIES, Bucket
+from sparklog.storage.s3.bucket import Bucket
 
 if TYPE_CHECKING:
     from sparklog.storage.s3.bulk import Answer
 
-_GAP_BYTES: Final = 64 * 1024  # reading this much for nothing costs less than another request
 _PIECE_BYTES: Final = 32 * 1024 * 1024  # on a fast link, smaller pieces cost more than they gain
 _FIRST_BYTES: Final = 8 * 1024 * 1024  # the first read of an object of unknown size
-_SMALL_BYTES: Final = 256 * 1024
 _MS_PER_MIB: Final = 1000  # a long read is given up on a link slower than this
 _CONTENT_RANGE: Final = re.compile(r"bytes (\d+)-\d+/(\d+)")
 T = TypeVar("T")
@@ -49,7 +49,7 @@ def read_whole(bucket: Bucket, key: str, shown_key: str) -> memoryview:
         nonlocal whole
         with _opened(bucket, key, 0, _FIRST_BYTES, deadline) as opened:
             if whole is None:
-                whole = _memory(opened.size_bytes)
+                whole = new_memory(opened.size_bytes)
                 deadline.extend(_more_ms(len(whole[_FIRST_BYTES:])))  # this read shares the link with the rest
                 following = _cut([_Piece(_FIRST_BYTES, whole[_FIRST_BYTES:])])
                 rest.extend(_begin(bucket, key, wanted, following))
@@ -73,8 +73,8 @@ def read_whole(bucket: Bucket, key: str, shown_key: str) -> memoryview:
 def read_ranges(bucket: Bucket, key: str, shown_key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
     """The bytes of each range [start, end), at full length. Errors: the port's `get_ranges`; the key is not checked."""
     spans: list[_Piece] = []
-    for start, end in _united([(start, end) for start, end in ranges if start < end]):
-        spans.append(_Piece(start, _memory(end - start)))
+    for start, end in united([(start, end) for start, end in ranges if start < end]):
+        spans.append(_Piece(start, new_memory(end - start)))
     size_bytes = _read_all(bucket, key, shown_key, spans) if spans else read_size(bucket, key, shown_key)
     for start, end in ranges:
         if end > size_bytes:
@@ -100,17 +100,6 @@ def read_size(bucket: Bucket, key: str, shown_key: str) -> int:
     """
     first = _Piece(0, memoryview(bytearray(1)))
     return _read(bucket, key, f"read the size of {shown_key}", first, bucket.deadline())
-
-
-def _united(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The ranges in order; those that overlap or lie close together are merged."""
-    united: list[tuple[int, int]] = []
-    for start, end in sorted(ranges):
-        if united and start <= united[-1][1] + _GAP_BYTES:
-            united[-1] = (united[-1][0], max(united[-1][1], end))
-        else:
-            united.append((start, end))
-    return united
 
 
 def _read_all(bucket: Bucket, key: str, shown_key: str, spans: Sequence[_Piece]) -> int:
@@ -160,18 +149,12 @@ def _read(bucket: Bucket, key: str, wanted: str, piece: _Piece, deadline: Deadli
 
 def _retried(bucket: Bucket, wanted: str, deadline: Deadline, read: Callable[[], T]) -> T:
     """The result of `read`, tried again while that may help. Raises the caller's error."""
-    last: Failed | None = None
-    for number in tries(deadline):
-        try:
-            return read()
-        except Failed as failed:
-            if failed.absent:
-                raise _absent(bucket, wanted.removeprefix("read ")) from failed
-            if not failed.may_pass or number >= HARMLESS_TRIES:
-                raise bucket.error(failed, wanted, writing=False) from failed
-            last = failed
-    assert last is not None
-    raise bucket.error(last, wanted, writing=False) from last
+    try:
+        return repeated(read, deadline)
+    except Failed as failed:
+        if failed.absent:
+            raise _absent(bucket, wanted.removeprefix("read ")) from failed
+        raise bucket.error(failed, wanted, writing=False) from failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,15 +197,6 @@ def _opened(bucket: Bucket, key: str, start: int, end: int, deadline: Deadline) 
         yield _Opened(answer, start, size_bytes)
     finally:
         answer.close()
-
-
-def _memory(size_bytes: int) -> memoryview:
-    """Memory to read into. Arrow's pool reuses pages: zeroing fresh ones costs as much as the read."""
-    if size_bytes <= _SMALL_BYTES:
-        return memoryview(bytearray(size_bytes))
-    import pyarrow as pa
-
-    return memoryview(pa.allocate_buffer(size_bytes)).cast("B")
 
 
 def _more_ms(wanted_bytes: int) -> int:

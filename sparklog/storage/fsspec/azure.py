@@ -1,0 +1,207 @@
+"""Requests to Azure's blob storage, by the client of Microsoft's library that adlfs makes.
+
+adlfs has the account, the credentials and the client. Its own `pipe_file(mode="create")` is not used: the library
+below repeats a request whose answer was lost, and the metadata, which is to hold the write id, can't be given to it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+import os
+import re
+from typing import Any, Final
+
+import adlfs
+import aiohttp
+from azure.core import MatchConditions
+from azure.core.exceptions import AzureError, HttpResponseError
+from azure.storage.blob import BlobBlock
+from azure.storage.blob.aio import BlobPrefix
+
+from sparklog.storage.fsspec.bodies import PIECE_BYTES, WHOLE_BYTES, Body
+from sparklog.storage.fsspec.clients import files_of, run
+from sparklog.storage.fsspec.cloud import CONNECT_S, Entry, Page
+from sparklog.storage.fsspec.connections import connection_failure
+from sparklog.storage.fsspec.failures import Failed, Kind
+from sparklog.storage.fsspec.settings import AzureSettings
+
+_WRITE_ID: Final = "sparklog_write"
+_IS_FOLDER: Final = "hdi_isfolder"  # in the metadata of a directory, in accounts with a hierarchical namespace
+_BLOCKS_AT_ONCE: Final = 4
+_BUSY: Final = frozenset({408, 409, 425, 429})
+_SIZE: Final = re.compile(r".*/(\d+)")
+_KIND_OF_CODE: Final = {
+    "BlobAlreadyExists": Kind.EXISTS,
+    "ConditionNotMet": Kind.EXISTS,
+    "UnauthorizedBlobOverwrite": Kind.EXISTS,
+    "BlobNotFound": Kind.ABSENT,
+    "ContainerNotFound": Kind.NO_BUCKET,
+    "ContainerBeingDeleted": Kind.NO_BUCKET,
+    "BlobImmutableDueToPolicy": Kind.REFUSED,
+    # Another writer's object has swept the blocks away. The next try finds it.
+    "InvalidBlockList": Kind.NOT_DONE,
+    "InvalidBlobOrBlock": Kind.NOT_DONE,
+}
+
+
+class Azure:
+    """A container of Azure's blob storage."""
+
+    starts_listings_anywhere = False  # a new parameter of the API, which older servers ignore
+
+    def __init__(self, container: str, settings: AzureSettings, try_s: float) -> None:
+        self._files = files_of(settings, lambda: _new_files(settings))
+        self._container = self._files.service_client.get_container_client(container)
+        self._once = {"retry_total": 0, "connection_timeout": CONNECT_S, "read_timeout": try_s}
+        self.place = f"the container {container!r}"
+        self.endpoint = str(self._files.service_client.primary_endpoint)
+
+    def put(self, name: str, write_id: str, body: Body, timeout_s: float) -> None:
+        """Write an object if the name is free: in one request, or in blocks that are then made an object."""
+        answer = self._run(self._put, timeout_s, name, write_id, body)
+        if not answer.get("etag"):
+            raise Failed(Kind.NOT_THE_STORE, "an answer without the ETag of what was written")
+
+    async def _put(self, name: str, write_id: str, body: Body) -> dict[str, Any]:
+        blob = self._container.get_blob_client(name)
+        absent = {"metadata": {_WRITE_ID: write_id}, **self._once}
+        if body.size_bytes <= WHOLE_BYTES:
+            whole = body.read(0, body.size_bytes)
+            put: dict[str, Any] = await blob.upload_blob(whole, overwrite=False, **absent)
+            return put
+        numbers = range(-(-body.size_bytes // PIECE_BYTES))
+        ids = [base64.b64encode(f"{write_id}-{number:05}".encode()).decode() for number in numbers]
+        pieces = zip(ids, body.pieces(PIECE_BYTES), strict=True)
+
+        async def stage_blocks() -> None:
+            for block_id, piece in pieces:
+                await blob.stage_block(block_id, io.BytesIO(piece), len(piece), **self._once)
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(_BLOCKS_AT_ONCE):
+                    group.create_task(stage_blocks())
+        except ExceptionGroup as errors:
+            failed = _failed(errors.exceptions[0])
+            # Blocks alone are no object.
+            raise Failed(Kind.NOT_DONE, failed.reason) if failed.in_doubt else failed from errors
+        blocks = [BlobBlock(block_id) for block_id in ids]
+        committed: dict[str, Any] = await blob.commit_block_list(
+            blocks, match_condition=MatchConditions.IfMissing, **absent
+        )
+        return committed
+
+    def write_id_of(self, name: str, timeout_s: float) -> str | None:
+        """The id of the write that made an object."""
+        metadata: dict[str, str] = self._properties(name, timeout_s).metadata
+        return {key.lower(): value for key, value in metadata.items()}.get(_WRITE_ID)
+
+    def size(self, name: str, timeout_s: float) -> int:
+        """Length of an object in bytes."""
+        return int(self._properties(name, timeout_s).size)
+
+    def read(self, name: str, start: int, end: int, timeout_s: float) -> tuple[bytes, int]:
+        """The bytes [start, end) of an object, as far as it goes, and its size."""
+
+        async def read() -> tuple[bytes, str]:
+            blob = self._container.get_blob_client(name)
+            opened = await blob.download_blob(offset=start, length=end - start, max_concurrency=1, **self._once)
+            return await opened.readall(), opened.properties.content_range
+
+        body, content_range = self._run(read, timeout_s)
+        found = _SIZE.fullmatch(content_range or "")
+        if found is None or len(body) != min(end, int(found[1])) - start:
+            raise Failed(Kind.NOT_THE_STORE, f"{len(body)} bytes instead of {start}-{end}")
+        return body, int(found[1])
+
+    def list_page(
+        self, prefix: str, timeout_s: float, *, token: str | None, start: str | None = None, by_folder: bool = False
+    ) -> Page:
+        """Part of a listing. See Cloud."""
+
+        async def list_page() -> tuple[list[Any], str | None]:
+            walk = self._container.walk_blobs if by_folder else self._container.list_blobs
+            pages = walk(name_starts_with=prefix, include=["metadata"], **self._once).by_page(token)
+            async for page in pages:
+                return [each async for each in page], pages.continuation_token
+            return [], None
+
+        listed, token = self._run(list_page, timeout_s)
+        folders = [each.name for each in listed if isinstance(each, BlobPrefix)]
+        objects = [
+            Entry(each.name, each.size, int(each.last_modified.timestamp() * 1000))
+            for each in listed
+            if not isinstance(each, BlobPrefix) and _IS_FOLDER not in (each.metadata or {})
+        ]
+        return Page(objects, folders, token)
+
+    def delete(self, name: str, timeout_s: float) -> None:
+        """Remove an object."""
+        self._run(self._container.delete_blob, timeout_s, name, **self._once)
+
+    def _properties(self, name: str, timeout_s: float) -> Any:
+        return self._run(self._container.get_blob_client(name).get_blob_properties, timeout_s, **self._once)
+
+    def _run(self, function: Any, timeout_s: float, *given: Any, **named: Any) -> Any:
+        try:
+            return run(self._files, function, timeout_s, *given, **named)
+        except (AzureError, OSError, aiohttp.ClientError, ValueError) as error:
+            raise _failed(error) from error
+
+
+def _failed(error: BaseException) -> Failed:
+    if not isinstance(error, HttpResponseError) or error.status_code is None:
+        return connection_failure(error)
+    status = error.status_code
+    code = getattr(error, "error_code", None)
+    code = getattr(code, "value", code)  # a member of an enumeration, or a text that is not in it
+    message = (error.message or "").partition("\n")[0]
+    reason = f"HTTP {status} {code or ''}: {message}"
+    if status == 416:
+        return Failed(Kind.PAST_END, reason)
+    if code in _KIND_OF_CODE:
+        return Failed(_KIND_OF_CODE[code], reason)
+    if status == 412:
+        return Failed(Kind.EXISTS, reason)
+    if status in _BUSY or status >= 500:
+        return Failed(Kind.BUSY, reason)
+    if status in (401, 403):
+        return Failed(Kind.DENIED, reason)
+    return Failed(Kind.NOT_THE_STORE if code is None or status in (200, 404) else Kind.REFUSED, reason)
+
+
+def _new_files(settings: AzureSettings) -> adlfs.AzureBlobFileSystem:
+    files = adlfs.AzureBlobFileSystem(
+        skip_instance_cache=True,
+        use_listings_cache=False,
+        account_name=settings.account_name,
+        account_host=settings.account_host,
+        connection_string=settings.connection_string or _connection_string(settings),
+        account_key=settings.account_key,
+        sas_token=settings.sas_token,
+    )
+    run(files, _send_once, CONNECT_S, files.service_client)
+    return files
+
+
+def _connection_string(settings: AzureSettings) -> str | None:
+    """The text for an account on another server than Azure's; None if the settings name no server."""
+    if settings.endpoint_url is None:
+        return None
+    name = settings.account_name or os.environ.get("AZURE_STORAGE_ACCOUNT_NAME")
+    key = settings.account_key or os.environ.get("AZURE_STORAGE_ACCOUNT_KEY")
+    if not name or not key:
+        raise ValueError("endpoint_url goes with account_name and account_key, found it without")
+    return f"AccountName={name};AccountKey={key};BlobEndpoint={settings.endpoint_url.rstrip('/')}/{name}"
+
+
+async def _send_once(client: Any) -> None:
+    """Stop aiohttp from repeating a PUT by itself when a connection that it used before closes without an answer.
+
+    The first PUT may have succeeded. Neither adlfs nor the client has a setting for it.
+    """
+    transport = client._pipeline._transport
+    await transport.open()
+    transport.session._retry_connection = False

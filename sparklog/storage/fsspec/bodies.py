@@ -1,0 +1,100 @@
+"""The body of an object to be written: in memory, or kept in a temporary file until it is whole."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from sparklog.core.errors import InvalidInput, StoreUnavailable
+from sparklog.host.clock import now_ms
+from sparklog.storage.object_store import Bytes
+
+WHOLE_BYTES: Final = 512 * 1024  # larger bodies are sent bit by bit, so that other requests are served meanwhile
+PIECE_BYTES: Final = 8 * 1024 * 1024  # the most of a body that is in memory
+_READ_BYTES: Final = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A body that can be sent again: `read(start, end)` gives its bytes [start, end)."""
+
+    size_bytes: int
+    read: Callable[[int, int], bytes]
+
+    @classmethod
+    def of(cls, body: Bytes) -> Body:
+        """The body in `body`, which must not change meanwhile."""
+        view = memoryview(body).cast("B")
+        return cls(len(view), lambda start, end: bytes(view[start:end]))
+
+    def pieces(self, piece_bytes: int = _READ_BYTES) -> Iterator[bytes]:
+        """The whole body, at most `piece_bytes` at a time."""
+        for start in range(0, self.size_bytes, piece_bytes):
+            yield self.read(start, min(start + piece_bytes, self.size_bytes))
+
+
+class BufferedUpload:
+    """A put-if-absent with a streamed body: nothing is sent before `publish`. One thread at a time.
+
+    The body is in memory up to 8 MiB, then in a temporary file. So a write whose answer was lost can be sent again as
+    a whole, and an upload that is given up leaves nothing in the cloud.
+    """
+
+    def __init__(self, key: str, put: Callable[[str, Body], None]) -> None:
+        self.began_ms = now_ms()
+        self._key = key
+        self._put = put
+        self._file = tempfile.SpooledTemporaryFile(PIECE_BYTES, prefix="sparklog-")  # noqa: SIM115
+        self._size_bytes = 0
+        self._removed = False
+
+    def write(self, body: Bytes) -> None:
+        """Append bytes. Raises StoreUnavailable if there is no room for them here; then only `abort` is legal."""
+        self._check_open()
+        view = memoryview(body).cast("B")
+        try:
+            self._file.write(view)
+        except OSError as error:
+            self.abort()
+            raise StoreUnavailable(
+                f"wanted to keep the bytes of {self._key} in a temporary file until they are sent, found: "
+                f"{error.strerror} in {tempfile.gettempdir()}"
+            ) from error
+        self._size_bytes += len(view)
+
+    def publish(self) -> None:
+        """Make the whole object durable and visible under its key, if the key is free. Errors: see the port."""
+        self._check_open()
+        try:
+            if self._removed:
+                raise StoreUnavailable(f"wanted to publish {self._key}, found that it was removed as abandoned")
+            self._put(self._key, Body(self._size_bytes, self._read))
+        finally:
+            self.abort()
+
+    def abort(self) -> None:
+        """Drop what was written. Legal at any time and more than once; does nothing after `publish`."""
+        self._file.close()
+
+    def remove(self, before_ms: int) -> bool:
+        """Make `publish` fail if the upload is open and began before `before_ms`. Returns whether it will."""
+        if self._file.closed or self._removed or self.began_ms >= before_ms:
+            return False
+        self._removed = True
+        return True
+
+    def __enter__(self) -> BufferedUpload:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.abort()
+
+    def _read(self, start: int, end: int) -> bytes:
+        self._file.seek(start)
+        return self._file.read(end - start)
+
+    def _check_open(self) -> None:
+        if self._file.closed:
+            raise InvalidInput(f"the upload of {self._key} has ended or failed: begin another one")

@@ -1,0 +1,232 @@
+"""Requests to Google Cloud Storage, by gcsfs's public `call` of the JSON API.
+
+gcsfs has the endpoint, the credentials and the connections. Its own `pipe_file(mode="create")` is not used: it repeats
+a request whose answer was lost, its error for a taken key hides the status, and it separates the body by a fixed line,
+so that a body with that line in it is cut there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator
+from datetime import datetime
+from typing import Any, Final
+
+import aiohttp
+import gcsfs.core
+import google.auth.exceptions
+
+from sparklog.storage.fsspec.bodies import WHOLE_BYTES, Body
+from sparklog.storage.fsspec.clients import files_of
+from sparklog.storage.fsspec.cloud import CONNECT_S, Entry, Page
+from sparklog.storage.fsspec.connections import connection_failure
+from sparklog.storage.fsspec.failures import Failed, Kind
+from sparklog.storage.fsspec.settings import GcsSettings
+
+_WRITE_ID: Final = "sparklog-write"
+_CONTENT_RANGE: Final = re.compile(r"bytes (\d+)-\d+/(\d+)")
+_BUSY: Final = frozenset({408, 409, 425, 429})
+_LIMITS: Final = frozenset({"rateLimitExceeded", "userRateLimitExceeded"})  # 403 that passes
+_ENTRY_FIELDS: Final = "items(name,size,updated),prefixes,nextPageToken"
+
+
+class Gcs:
+    """A bucket of Google Cloud Storage."""
+
+    starts_listings_anywhere = True
+
+    def __init__(self, bucket: str, settings: GcsSettings, try_s: float) -> None:
+        self._bucket = bucket
+        self._files = files_of((settings, try_s), lambda: _new_files(settings, try_s))
+        self._uploads = self._files.base.replace("/storage/v1/", "/upload/storage/v1/")
+        self.place = f"the bucket {bucket!r}"
+        self.endpoint = self._files.base.removesuffix("/storage/v1/")
+
+    def put(self, name: str, write_id: str, body: Body, timeout_s: float) -> None:
+        """Write an object if the name is free, in one request."""
+        metadata = json.dumps({"name": name, "metadata": {_WRITE_ID: write_id}})
+        # The write id separates the parts: no body can contain it.
+        begin = (
+            f"--{write_id}\r\nContent-Type: application/json; charset=UTF-8\r\n\r\n{metadata}\r\n"
+            f"--{write_id}\r\nContent-Type: application/octet-stream\r\n\r\n"
+        ).encode()
+        end = f"\r\n--{write_id}--".encode()
+        whole = body.size_bytes <= WHOLE_BYTES
+        answer = self._call(
+            timeout_s,
+            "POST",
+            f"{self._uploads}b/{{}}/o",
+            self._bucket,
+            uploadType="multipart",
+            ifGenerationMatch="0",
+            fields="generation",
+            headers={
+                "Content-Type": f"multipart/related; boundary={write_id}",
+                "Content-Length": str(len(begin) + body.size_bytes + len(end)),
+            },
+            data=b"".join([begin, body.read(0, body.size_bytes), end]) if whole else _streamed(begin, body, end),
+        )
+        if "generation" not in answer:
+            raise Failed(Kind.NOT_THE_STORE, "an answer without the generation of what was written")
+
+    def write_id_of(self, name: str, timeout_s: float) -> str | None:
+        """The id of the write that made an object."""
+        write_id = self._object(name, timeout_s).get("metadata", {}).get(_WRITE_ID)
+        return None if write_id is None else str(write_id)
+
+    def size(self, name: str, timeout_s: float) -> int:
+        """Length of an object in bytes."""
+        return int(self._object(name, timeout_s)["size"])
+
+    def read(self, name: str, start: int, end: int, timeout_s: float) -> tuple[bytes, int]:
+        """The bytes [start, end) of an object, as far as it goes, and its size."""
+        try:
+            headers, body = self._sent(
+                timeout_s,
+                "GET",
+                "b/{}/o/{}",
+                self._bucket,
+                name,
+                alt="media",
+                headers={"Range": f"bytes={start}-{end - 1}"},
+            )
+        except Failed as failed:
+            if failed.kind is Kind.NOT_THE_STORE:
+                self._object(name, timeout_s)  # a 404 of a body says nothing sure; this one does
+            raise
+        found = _CONTENT_RANGE.fullmatch(headers.get("Content-Range", ""))
+        if "X-Goog-Generation" not in headers or not (found or start == 0):
+            raise Failed(Kind.NOT_THE_STORE, "an answer without the generation or the range of what was read")
+        if found and (int(found[1]) != start or len(body) != min(end, int(found[2])) - start):
+            raise Failed(Kind.NOT_THE_STORE, f"bytes from {found[1]} on, {len(body)} of them, instead of {start}-{end}")
+        # Without a range it is the whole object: it is empty, or something ignored the range.
+        return (body, int(found[2])) if found else (body[:end], len(body))
+
+    def list_page(
+        self, prefix: str, timeout_s: float, *, token: str | None, start: str | None = None, by_folder: bool = False
+    ) -> Page:
+        """Part of a listing. See Cloud."""
+        page = self._call(
+            timeout_s,
+            "GET",
+            "b/{}/o",
+            self._bucket,
+            prefix=prefix,
+            startOffset=start,
+            delimiter="/" if by_folder else None,
+            maxResults=None if start is None else 2,  # the first key after another one is wanted
+            pageToken=token,
+            fields=_ENTRY_FIELDS,
+        )
+        objects = [
+            Entry(entry["name"], int(entry["size"]), int(datetime.fromisoformat(entry["updated"]).timestamp() * 1000))
+            for entry in page.get("items", ())
+        ]
+        return Page(objects, page.get("prefixes", ()), page.get("nextPageToken"))
+
+    def delete(self, name: str, timeout_s: float) -> None:
+        """Remove an object."""
+        self._sent(timeout_s, "DELETE", "b/{}/o/{}", self._bucket, name)
+
+    def _object(self, name: str, timeout_s: float) -> dict[str, Any]:
+        found = self._call(timeout_s, "GET", "b/{}/o/{}", self._bucket, name, fields="size,metadata")
+        if "size" not in found:
+            raise Failed(Kind.NOT_THE_STORE, "an answer without the size of an object")
+        return found
+
+    def _call(self, timeout_s: float, method: str, path: str, *names: str, **named: Any) -> dict[str, Any]:
+        """One request with an answer in JSON."""
+        try:
+            answer = json.loads(self._sent(timeout_s, method, path, *names, **named)[1])
+        except ValueError as error:
+            raise Failed(Kind.NOT_THE_STORE, "an answer that is not JSON") from error
+        except Failed as failed:
+            if failed.kind is Kind.ABSENT and len(names) < 2:  # no object was asked for
+                raise Failed(Kind.NO_BUCKET, failed.reason) from failed
+            raise
+        if not isinstance(answer, dict):
+            raise Failed(Kind.NOT_THE_STORE, "an answer that is not Google Cloud Storage's")
+        return answer
+
+    def _sent(self, timeout_s: float, method: str, path: str, *names: str, **named: Any) -> tuple[Any, bytes]:
+        """Headers and body of the answer to one request."""
+        try:
+            headers, body = self._files.call(method, path, *names, timeout=max(0.001, timeout_s), **named)
+        except Failed:
+            raise
+        except google.auth.exceptions.DefaultCredentialsError as error:
+            raise Failed(Kind.REFUSED, str(error)) from error
+        except google.auth.exceptions.GoogleAuthError as error:
+            raise Failed(Kind.NOT_DONE, f"no access token: {error}") from error
+        except (OSError, aiohttp.ClientError, ValueError) as error:
+            raise connection_failure(error) from error
+        return headers, body
+
+
+async def _streamed(begin: bytes, body: Body, end: bytes) -> AsyncIterator[bytes]:
+    yield begin
+    for piece in body.pieces():
+        yield piece
+    yield end
+
+
+class _SendOnceFiles(gcsfs.core.GCSFileSystem):  # type: ignore[misc]
+    """gcsfs without repeats, whose errors keep the status."""
+
+    async def _request(
+        self, method: str, path: str, *args: str, headers: Any = None, json: Any = None, data: Any = None, **named: Any
+    ) -> tuple[int, Any, Any, bytes]:
+        await self._set_session()
+        async with self.session.request(
+            method,
+            self._format_path(path, args),
+            params=self._get_params(named),
+            headers=self._get_headers(headers),
+            json=json,
+            data=data,
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=self.requests_timeout),
+        ) as answer:
+            body = await answer.read()
+            if answer.status >= 300:
+                raise _failure(answer.status, body)
+            return answer.status, answer.headers, answer.request_info, body
+
+
+def _failure(status: int, body: bytes) -> Failed:
+    try:
+        error = json.loads(body)["error"]
+        message, reasons = str(error.get("message", "")), {each.get("reason") for each in error.get("errors", ())}
+        known = True
+    except (ValueError, KeyError, TypeError, AttributeError):
+        message, reasons = body[:200].decode(errors="replace"), set()
+        known = message.startswith(("No such object", "The specified bucket"))
+    reason = f"HTTP {status}: {message}"
+    if status == 412:
+        return Failed(Kind.EXISTS, reason)
+    if status == 404 and known:
+        no_bucket = "bucket does not exist" in message
+        return Failed(Kind.NO_BUCKET if no_bucket else Kind.ABSENT, reason)
+    if status == 416:
+        return Failed(Kind.PAST_END, reason)
+    if status in _BUSY or status >= 500 or (status == 403 and reasons & _LIMITS):
+        return Failed(Kind.BUSY, reason)
+    if status in (401, 403):
+        return Failed(Kind.DENIED, reason)
+    return Failed(Kind.REFUSED if known else Kind.NOT_THE_STORE, reason)
+
+
+def _new_files(settings: GcsSettings, try_s: float) -> _SendOnceFiles:
+    return _SendOnceFiles(
+        skip_instance_cache=True,
+        use_listings_cache=False,
+        endpoint_url=settings.endpoint_url,
+        token=settings.credentials_file or _token(settings),
+        requests_timeout=try_s,
+    )
+
+
+def _token(settings: GcsSettings) -> str | None:
+    """How gcsfs gets an access token: not at all for a server that is reached without TLS."""
+    location = settings.endpoint_url or gcsfs.core._location()
+    return "anon" if location.startswith("http://") else None

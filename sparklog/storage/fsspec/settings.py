@@ -1,0 +1,105 @@
+"""How to reach a store in Google Cloud Storage or Azure: its address, and the settings that are not part of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, Final, TypeVar
+
+from sparklog.core.config.key import ConfigKey, ValueType, did_you_mean
+from sparklog.core.errors import InvalidInput
+from sparklog.storage.keys import check_key
+
+DEFAULT_TIMEOUT_MS: Final = 30_000
+
+_TIMEOUT: Final = ConfigKey("timeout_ms", ValueType.INT, DEFAULT_TIMEOUT_MS, "", minimum=100, maximum=3_600_000)
+_GS_URL: Final = re.compile(r"(?i:gs|gcs)://([a-z0-9][a-z0-9._-]{1,220}[a-z0-9])(?:/([^@]*))?", re.DOTALL)
+_ABFS_URL: Final = re.compile(
+    r"(?i:abfss?)://(?=[^@/]{3,63}(?:[@/]|$))([a-z0-9](?:-?[a-z0-9])+)"
+    r"(?:@([a-z0-9]{3,24})\.dfs\.([a-z0-9.-]+))?(?:/([^@]*))?",
+    re.DOTALL,
+)
+GS_ADDRESS: Final = "gs://bucket/prefix"
+ABFS_ADDRESS: Final = "abfs://container@account.dfs.core.windows.net/prefix or abfs://container/prefix"
+
+
+@dataclass(frozen=True, slots=True)
+class GcsSettings:
+    """Settings of one store. For None, Google's libraries look in their own places (application default)."""
+
+    endpoint_url: str | None = None
+    credentials_file: str | None = None
+    timeout_ms: int = DEFAULT_TIMEOUT_MS
+
+
+@dataclass(frozen=True, slots=True)
+class AzureSettings:
+    """Settings of one store. For None, Azure's libraries look in the environment, then for an identity.
+
+    `account_host` comes from the address, if that names the account. `endpoint_url` is for other servers, such as an
+    emulator, and goes with an account's name and key.
+    """
+
+    endpoint_url: str | None = None
+    account_name: str | None = None
+    account_host: str | None = None
+    connection_string: str | None = field(default=None, repr=False)
+    account_key: str | None = field(default=None, repr=False)
+    sas_token: str | None = field(default=None, repr=False)
+    timeout_ms: int = DEFAULT_TIMEOUT_MS
+
+
+Settings = TypeVar("Settings", GcsSettings, AzureSettings)
+
+
+def read_settings(kind: type[Settings], given: Mapping[str, str], of_address: Mapping[str, str]) -> Settings:
+    """Parse settings from text. Raises InvalidInput, which never shows the value of a secret."""
+    names = [each.name for each in fields(kind) if each.name != "account_host"]
+    for name in given:
+        if name not in names:
+            raise InvalidInput(
+                f"this kind of store has the settings {', '.join(names)}, not {name!r}{did_you_mean(name, names)}"
+            )
+    values: dict[str, Any] = {**given, **of_address}
+    if "timeout_ms" in given:
+        values["timeout_ms"] = _TIMEOUT.read(given["timeout_ms"])
+        if values["timeout_ms"] is None:
+            raise InvalidInput(f"timeout_ms: wanted {_TIMEOUT.legal()}, found {given['timeout_ms']!r}")
+    endpoint = given.get("endpoint_url")
+    if endpoint is not None and not re.fullmatch(r"https?://[^/@?#]+/?", endpoint):
+        raise InvalidInput("endpoint_url: wanted http://host:port or https://host:port, found something else")
+    if "account_name" in of_address and given.get("account_name", of_address["account_name"]) != values["account_name"]:
+        raise InvalidInput(
+            f"account_name: the address names {of_address['account_name']!r}, found {given['account_name']!r}"
+        )
+    return kind(**values)
+
+
+def parse_gs_url(url: str) -> tuple[str, str]:
+    """(bucket, prefix) of gs://bucket/prefix; the prefix is empty or ends with '/'. Raises InvalidInput."""
+    match = _GS_URL.fullmatch(url)
+    if match is None:
+        raise InvalidInput(f"a store in Google Cloud Storage is {GS_ADDRESS}, not {url!r}")
+    return match[1], _prefix(match[2], url, GS_ADDRESS)
+
+
+def parse_abfs_url(url: str) -> tuple[str, str, dict[str, str]]:
+    """(container, prefix, settings that the address gives) of an abfs:// or abfss:// address. Raises InvalidInput."""
+    match = _ABFS_URL.fullmatch(url)
+    if match is None:
+        shown = "one with something else beside its '@'" if "@" in url else repr(url)
+        raise InvalidInput(f"a store in Azure is {ABFS_ADDRESS}, not {shown}")
+    account, suffix = match[2], match[3]
+    of_address = {"account_name": account, "account_host": f"{account}.blob.{suffix}"} if account else {}
+    return match[1], _prefix(match[4], url, ABFS_ADDRESS), of_address
+
+
+def _prefix(path: str | None, url: str, wanted: str) -> str:
+    path = (path or "").rstrip("/")
+    if not path:
+        return ""
+    try:
+        return f"{check_key(path)}/"
+    except InvalidInput as error:
+        raise InvalidInput(f"in a store {wanted} the prefix is a legal key: {error.message} in {url!r}") from error

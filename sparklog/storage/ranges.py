@@ -1,0 +1,29 @@
+"""Ranged reads from servers: which ranges go into one request, and the memory to read into."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+_GAP_BYTES: Final = 64 * 1024  # reading this much for nothing costs less than another request
+_SMALL_BYTES: Final = 256 * 1024
+
+
+def united(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The ranges in order; those that overlap or lie close together are merged."""
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if merged and start <= merged[-1][1] + _GAP_BYTES:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def new_memory(size_bytes: int) -> memoryview:
+    """Memory to read into. Arrow's pool reuses pages: zeroing fresh ones costs as much as the read."""
+    if size_bytes <= _SMALL_BYTES:
+        return memoryview(bytearray(size_bytes))
+    import pyarrow as pa
+
+    return memoryview(pa.allocate_buffer(size_bytes)).cast("B")

@@ -1,0 +1,132 @@
+"""Requests to object storage that are sent again: harmless ones, and conditional writes whose answer may be lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from sparklog.core.errors import KeyExists, OutcomeUnknown, SparklogError, StoreUnavailable
+from sparklog.core.readable import duration
+from sparklog.host.deadline import Deadline, tries
+
+# Tries of a request that certainly did nothing, or that is safe to repeat. After these the caller decides.
+HARMLESS_TRIES: Final = 6
+
+Result = TypeVar("Result")
+
+
+class RequestFailed(Exception):
+    """One request that did not succeed. `reason`: one line without secrets.
+
+    A subclass for each kind of store says what the properties mean there.
+    """
+
+    reason: str
+
+    @property
+    def exists(self) -> bool:
+        """Whether a conditional write found its key taken."""
+        raise NotImplementedError
+
+    @property
+    def absent(self) -> bool:
+        """Whether the store itself says that the key, or the upload, is not there."""
+        raise NotImplementedError
+
+    @property
+    def upload_gone(self) -> bool:
+        """Whether the upload that a write would complete is not there."""
+        return False
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether the same request may succeed when it is sent again."""
+        raise NotImplementedError
+
+    @property
+    def in_doubt(self) -> bool:
+        """Whether a write may have been done. Only a final refusal, or no connection at all, rules that out."""
+        raise NotImplementedError
+
+
+def repeated(send: Callable[[], Result], deadline: Deadline) -> Result:
+    """The answer to a request that is safe to repeat. Raises the RequestFailed of the last try."""
+    last: RequestFailed | None = None
+    for number in tries(deadline):
+        try:
+            return send()
+        except RequestFailed as failed:
+            if failed.absent or not failed.may_pass or number >= HARMLESS_TRIES:
+                raise
+            last = failed
+    assert last is not None
+    raise last
+
+
+@dataclass(frozen=True, slots=True)
+class ConditionalWrite:
+    """A write of one object that must not overwrite.
+
+    `send` sends it once. `write_id_there` reads the id of the write that made the object under `key`. `error` is the
+    error for the caller after a definite failure, given what was wanted. `always_looks`: compare the ids whenever the
+    key is taken. Otherwise they are compared only if an earlier attempt got no answer.
+    """
+
+    key: str
+    write_id: str
+    endpoint: str
+    send: Callable[[Deadline], object]
+    write_id_there: Callable[[Deadline], str | None]
+    error: Callable[[RequestFailed, str], SparklogError]
+    always_looks: bool
+
+    def run(self, deadline: Deadline) -> None:
+        """Send the write until it gets a definite answer or the deadline passes.
+
+        The same bytes are sent each time. If an earlier attempt got no answer and the key is now taken, compare
+        `write_id` to learn whether the object is ours. Raises the errors of the port's `put_if_absent`.
+        """
+        wanted = f"put {self.key} if absent"
+        in_doubt = False
+        for number in tries(deadline):
+            try:
+                self.send(deadline)
+                return
+            except RequestFailed as failed:
+                last = failed
+            if last.exists or (last.upload_gone and in_doubt):
+                if (in_doubt or self.always_looks) and self._is_own(deadline, taken=last.exists):
+                    return
+                raise KeyExists(f"wanted to {wanted}, found an object there") from last
+            if last.upload_gone:
+                raise StoreUnavailable(f"wanted to {wanted}, found that its upload was removed as abandoned") from last
+            # A store never answers a write with "no such key". If that came back, something in between said it, and
+            # the write may have been done.
+            if not (last.may_pass or last.absent):
+                if in_doubt:
+                    break
+                raise self.error(last, wanted) from last
+            in_doubt = in_doubt or last.in_doubt or last.absent
+            if not in_doubt and number >= HARMLESS_TRIES:
+                break
+        if in_doubt:
+            raise OutcomeUnknown(
+                f"wanted to {wanted} at {self.endpoint}, no definite answer came in "
+                f"{duration(deadline.timeout_ms)}, the last was: {last.reason}"
+            ) from last
+        raise self.error(last, wanted) from last
+
+    def _is_own(self, deadline: Deadline, *, taken: bool) -> bool:
+        """Whether the object under the key comes from this write. False also if that can't be determined.
+
+        Raises StoreUnavailable if nothing is there and nothing can arrive any more (`taken` is False).
+        """
+        try:
+            return repeated(lambda: self.write_id_there(deadline), deadline) == self.write_id
+        except RequestFailed as failed:
+            if failed.absent and not taken:
+                raise StoreUnavailable(
+                    f"wanted to put {self.key} if absent, found neither it nor its upload"
+                ) from failed
+            return False
