@@ -9,14 +9,18 @@ from typing import Final, Literal
 
 from sparklog.core.errors import InvalidInput
 
-Extra = Literal["spark", "s3", "hdfs", "coordinator"]
+Extra = Literal["spark", "s3", "hdfs", "gcs", "azure", "coordinator"]
 
 MODULES: Final[dict[Extra, tuple[str, ...]]] = {
     "spark": ("pyspark",),
     "s3": ("s3fs",),
     "hdfs": ("hdfs_native",),
+    "gcs": ("gcsfs",),
+    "azure": ("adlfs",),
     "coordinator": ("httptools", "jinja2", "prometheus_client", "starlette", "uvicorn"),
 }
+
+_OF_SCHEME: Final[dict[str, Extra]] = {"s3": "s3", "hdfs": "hdfs", "gs": "gcs", "abfs": "azure", "abfss": "azure"}
 
 
 def install_line(extra: Extra) -> str:
@@ -38,5 +42,4 @@ def needed(extra: Extra, purpose: str) -> Iterator[None]:
 
 def extra_of(url: str) -> Extra | None:
     """The extra that a store at this absolute address needs; None if it needs none."""
-    scheme = url.partition("://")[0]
-    return "s3" if scheme == "s3" else "hdfs" if scheme == "hdfs" else None
+    return _OF_SCHEME.get(url.partition("://")[0])

@@ -25,7 +25,7 @@ FAKE_GCS = "github.com/fsouza/fake-gcs-server@v1.56.1"
 AZURITE = "azurite@3.35.0"
 ACCOUNT = "tests"
 ACCOUNT_KEY = base64.b64encode(b"test-secret-key-of-an-azure-account").decode()
-_FETCH_TIMEOUT_S = 900  # a build on a busy machine
+_IN_A_TEST_S = 200  # less than a test may take: it is skipped then
 
 
 @dataclass
@@ -87,7 +87,7 @@ CloudServer = GcsServer | AzureServer
 @contextmanager
 def fake_gcs() -> Iterator[GcsServer]:
     """fake-gcs-server: everything in memory. Raises CannotFetch."""
-    program = _fetched(FAKE_GCS, "go", lambda work: ["install", FAKE_GCS], "fake-gcs-server")
+    program = fake_gcs_program()
     with tempfile.TemporaryDirectory(prefix="sparklog-gcs-") as work:
         for _ in range(ATTEMPTS):
             port = free_port()
@@ -105,9 +105,7 @@ def fake_gcs() -> Iterator[GcsServer]:
 @contextmanager
 def azurite() -> Iterator[AzureServer]:
     """Azurite on files in a temporary directory. Raises CannotFetch."""
-    options = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"]
-    main = "node_modules/azurite/dist/src/blob/main.js"
-    program = _fetched(AZURITE, "npm", lambda work: ["install", *options, "--prefix", work, AZURITE], main)
+    program = azurite_program()
     with tempfile.TemporaryDirectory(prefix="sparklog-azurite-") as work:
         for _ in range(ATTEMPTS):
             port = free_port()
@@ -123,32 +121,42 @@ def azurite() -> Iterator[AzureServer]:
         raise RuntimeError("Azurite did not start")
 
 
-def _fetched(wanted: str, client: str, arguments: Callable[[str], Sequence[str]], file: str) -> Path:
-    """A file of what `client` fetches into a folder; fetched once, then found in `.cache/servers/`."""
+def fake_gcs_program(within_s: float = _IN_A_TEST_S) -> Path:
+    """The program, built if this is the first run here: two minutes of one core. Raises CannotFetch."""
+    return _fetched(FAKE_GCS, "go", lambda _: ["install", FAKE_GCS], within_s) / "fake-gcs-server"
+
+
+def azurite_program(within_s: float = _IN_A_TEST_S) -> Path:
+    """The main module, fetched if this is the first run here. Raises CannotFetch."""
+    options = ["--ignore-scripts", "--no-audit", "--no-fund", "--no-package-lock", "--loglevel=error"]
+    folder = _fetched(AZURITE, "npm", lambda to: ["install", *options, "--prefix", to, AZURITE], within_s)
+    return folder / "node_modules/azurite/dist/src/blob/main.js"
+
+
+def _fetched(wanted: str, client: str, arguments: Callable[[str], Sequence[str]], within_s: float) -> Path:
+    """The folder of what `client` fetches; fetched once, then found in `.cache/servers/`."""
     name = wanted.rpartition("/")[2].replace("@", "-")
     folder = CACHE / name
     if not folder.is_dir():
         CACHE.mkdir(parents=True, exist_ok=True)
-        with alone(CACHE / f".{name}.lock"), work_folder(CACHE, name) as work:
+        with alone(CACHE / f".{name}.lock", within_s), work_folder(CACHE, name) as work:
             if not folder.is_dir():
-                _fetch(wanted, [_command(client), *arguments(f"{work}/all")], f"{work}/all")
+                _fetch(wanted, [_command(client), *arguments(f"{work}/all")], Path(work), within_s)
                 Path(work, "all").rename(folder)
-    return folder / file
+    return folder
 
 
-def _fetch(wanted: str, command: Sequence[str], folder: str) -> None:
-    Path(folder).mkdir()
+def _fetch(wanted: str, command: Sequence[str], work: Path, within_s: float) -> None:
+    """Run a client that fetches into `work`/all. What it keeps for itself goes with `work`."""
+    Path(work, "all").mkdir()
+    places = {"GOBIN": "all", "GOCACHE": "go-build", "GOPATH": "go", "npm_config_cache": "npm"}
+    own = {name: str(work / place) for name, place in places.items()} | {"GOFLAGS": "-modcacherw"}
     try:
         done = subprocess.run(
-            command,
-            check=False,
-            env={**os.environ, "GOBIN": folder},
-            capture_output=True,
-            text=True,
-            timeout=_FETCH_TIMEOUT_S,
+            command, check=False, env=os.environ | own, capture_output=True, text=True, timeout=within_s
         )
     except subprocess.TimeoutExpired as error:
-        raise CannotFetch(f"wanted {wanted}, not here after {_FETCH_TIMEOUT_S} s") from error
+        raise CannotFetch(f"wanted {wanted}, not here after {within_s} s") from error
     if done.returncode != 0:
         raise CannotFetch(f"wanted {wanted}, {command[0]} said: {done.stderr.strip()[-400:]}")
 

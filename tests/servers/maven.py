@@ -13,10 +13,11 @@ import os
 import shutil
 import subprocess
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import IO, Final
 from xml.sax.saxutils import quoteattr
 
 CACHE = Path(__file__).parents[2] / ".cache" / "servers"
@@ -126,11 +127,23 @@ def _complaint(output: str) -> str:
 
 
 @contextmanager
-def alone(lock: Path) -> Iterator[None]:
-    """Between processes that name the same file one is inside at a time."""
+def alone(lock: Path, wait_s: float = float("inf")) -> Iterator[None]:
+    """Between processes that name the same file one is inside at a time. Raises CannotFetch after `wait_s`."""
+    until = time.monotonic() + wait_s
     with lock.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        while not _locked(file):
+            if time.monotonic() > until:
+                raise CannotFetch(f"another process still fetches what belongs to {lock.name}, after {wait_s} s")
+            time.sleep(0.1)
         yield
+
+
+def _locked(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 @contextmanager

@@ -20,6 +20,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from sparklog.core.errors import InvalidInput, KeyNotFound, SparklogError
+from sparklog.core.extras import Extra, needed
 from sparklog.host.deadline import Deadline
 from sparklog.host.dice import new_id
 from sparklog.storage.deletion import delete_each
@@ -84,7 +85,7 @@ class FsspecStore:
     read_ahead: int = 4
 
     def __init__(
-        self, bucket_url: str, prefix: str, timeout_ms: int, open_cloud: Callable[[float], Cloud], extra: str
+        self, bucket_url: str, prefix: str, timeout_ms: int, open_cloud: Callable[[float], Cloud], extra: Extra
     ) -> None:
         self.url = f"{bucket_url}/{prefix}".rstrip("/")
         self._prefix = prefix
@@ -191,12 +192,8 @@ class FsspecStore:
         """What reaches the bucket from this process, made at the first use."""
         if self._opened is None or self._opened[0] != os.getpid():
             try:
-                self._opened = os.getpid(), self._open_cloud(self._try_s)
-            except ImportError as error:
-                raise InvalidInput(
-                    f"a store at {self.url} needs the packages of sparklog's extra '{self._extra}' "
-                    f"(pip install 'sparklog[{self._extra}]'): {error}"
-                ) from error
+                with needed(self._extra, f"a store at {self.url}"):
+                    self._opened = os.getpid(), self._open_cloud(self._try_s)
             except ValueError as error:  # of adlfs and gcsfs, for settings that make no sense together
                 raise InvalidInput(f"a client for {self.url} could not be set up: {error}") from error
         return self._opened[1]
