@@ -12,7 +12,7 @@ from sparklog.core.errors import InvalidInput
 Extra = Literal["spark", "s3", "hdfs", "gcs", "azure", "coordinator"]
 
 MODULES: Final[dict[Extra, tuple[str, ...]]] = {
-    "spark": ("pyspark",),
+    "spark": ("pandas", "pyspark"),
     "s3": ("s3fs",),
     "hdfs": ("hdfs_native",),
     "gcs": ("gcsfs",),

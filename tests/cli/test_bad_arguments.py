@@ -176,7 +176,11 @@ def test_two_ids_for_one_address_make_no_cluster(nowhere: Cli) -> None:
     ("url", "code", "text"),
     [
         ("fiel:///tmp/x", 2, "not fiel:// in 'fiel:///tmp/x'; did you mean file?"),
-        ("s4://bucket/x", 2, "s3://bucket/prefix, hdfs://host/path or memory://name, not s4://"),
+        (
+            "s4://bucket/x",
+            2,
+            "s3://bucket/prefix, gs://bucket/prefix, abfs://container/prefix, hdfs://host/path or memory://name, not s4://",
+        ),
         ("hfds://host/x", 2, "did you mean hdfs?"),
         ("s3//bucket/x", 2, "a store is a path, or has '://' after its scheme"),
         ("://x", 2, "a store is a path, or has '://' after its scheme"),

@@ -105,7 +105,7 @@ def test_the_verbs_are_those_of_this_version() -> None:
         (("chain", "write", "0" * 32), 3, "did not land"),
         (("--format", "xml", "topic", "list"), 2, "wanted table or json"),
         (("--cluster", "localhost:9092", "topic", "list"), 2, "this is a Kafka address"),
-        (("--cluster", "gs://bucket/prefix", "topic", "list"), 2, "not gs://"),
+        (("--cluster", "oss://bucket/prefix", "topic", "list"), 2, "not oss://"),
         (
             ("--cluster", "http://127.0.0.1:1", "topic", "list"),
             1,

@@ -25,6 +25,8 @@ AT_HDFS = ["topic", "list", "--cluster", "hdfs://host:9000/log"]
         ("s3", "botocore", AT_S3),
         ("s3", "s3fs", AT_S3),
         ("hdfs", "hdfs_native", AT_HDFS),
+        ("gcs", "gcsfs", ["topic", "list", "--cluster", "gs://bucket/log"]),
+        ("azure", "adlfs", ["topic", "list", "--cluster", "abfs://container/log"]),
         *(("coordinator", module, ["coordinator", "--cluster", "CLUSTER"]) for module in MODULES["coordinator"]),
         ("spark", "pyspark", ["job", "compaction", "--cluster", "CLUSTER"]),
     ],
@@ -55,7 +57,8 @@ def test_modules_are_those_of_the_extras_of_the_package() -> None:
 
 
 def test_an_address_says_which_extra_it_needs() -> None:
-    assert [extra_of(f"{scheme}://a/b") for scheme in ("s3", "hdfs", "file", "http")] == ["s3", "hdfs", None, None]
+    extras = {"s3": "s3", "gs": "gcs", "abfs": "azure", "abfss": "azure", "hdfs": "hdfs", "file": None, "http": None}
+    assert {scheme: extra_of(f"{scheme}://a/b") for scheme in extras} == extras
 
 
 def test_no_other_file_writes_such_a_line() -> None:
