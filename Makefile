@@ -1,6 +1,6 @@
 # Every target works in a fresh clone: it brings the environment up to date first. Needs Python >= 3.11 and Java >= 17.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-cluster test test-sparks campaign guards sim soak lint bench docs site format lock dist test-clusters clean java
+.PHONY: help setup demo demo-full demo-cluster test test-sparks campaign guards sim soak lint bench docs site format lock dist test-clusters clean java
 
 # SPARK=4.0 (4.1, 4.3): the environment of another Spark. 4.2 is that of .venv.
 OTHER := $(filter-out 4.2,$(SPARK))
@@ -8,6 +8,8 @@ VENV := $(if $(OTHER),.cache/sparks/$(OTHER),.venv)
 LOCK := requirements/$(if $(OTHER),spark-$(OTHER),dev).lock
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# On disk the demos need a quarter of the packages. A .venv that once had them all keeps them.
+DEMO_READY := $(if $(STORE)$(OTHER)$(wildcard $(READY)),$(READY),.venv/.ready-demo)
 # Twice the cores of a small machine: many tests wait, for servers and for faults to pass.
 WORKERS ?= 4
 TESTS ?= $(if $(SPARK),$(shell grep -rl 'mark\.sparks' tests --include='test_*.py'),tests)
@@ -25,11 +27,16 @@ help: ## this list
 
 setup: java $(READY) ## the environment in .venv, from the lock files
 
-demo: setup ## real data through a log, on disk, or STORE=s3|gs|abfs|hdfs (a server is started), or STORE=s3://bucket/prefix
-	@STORE=$(STORE) $(if $(filter s3 gs abfs hdfs,$(STORE)),$(BIN)/python -m tests.servers.run_with $(STORE)) \
-		$(BIN)/python examples/demo.py $(ARGS)
+DEMO = STORE=$(STORE) $(if $(filter s3 gs abfs hdfs,$(STORE)),$(BIN)/python -m tests.servers.run_with $(STORE)) \
+	$(BIN)/python examples/demo.py
 
-demo-cluster: setup ## three coordinators, three agents and scheduled jobs on this machine; the leader is killed (ARGS=--stay)
+demo: java $(DEMO_READY) ## the first act: real data through a log, on disk, or STORE=s3|gs|abfs|hdfs (a server is started), or STORE=s3://bucket/prefix
+	@$(DEMO) $(ARGS)
+
+demo-full: java $(DEMO_READY) ## the same and its further acts: compaction, a Delta table, and three stores, one of which is lost
+	@$(DEMO) --full $(ARGS)
+
+demo-cluster: java $(DEMO_READY) ## three coordinators, three agents and scheduled jobs on this machine; the leader is killed (ARGS=--stay)
 	@$(BIN)/python examples/demo_cluster.py $(ARGS)
 
 test: setup ## all tests, or some: make test TESTS=tests/core ARGS="-k murmur2" WORKERS=1 (ARGS="--order-seed 7": in a random order; SPARK=4.0, 4.1, 4.2 or 4.3: what runs on each Spark)
@@ -98,4 +105,8 @@ java:
 
 $(READY): pyproject.toml requirements/build.lock $(LOCK) | java
 	@scripts/setup.sh $(OTHER)
+	@touch $@
+
+.venv/.ready-demo: pyproject.toml requirements/build.lock requirements/demo.lock | java
+	@scripts/setup.sh demo
 	@touch $@

@@ -2,9 +2,12 @@
 
     unpack -> cluster -> jobs/produce.py -> jobs/roll.py -> read by offset and by time -> Spark SQL
     -> list the store -> jobs/retention.py (planned, then done) -> a picture
+
+With --full, as make demo-full runs it, two further acts:
+
     -> compaction, and a Delta table (latest_flights.py) -> three stores (three_stores.py)
 
-python examples/demo.py [--keep DIR] [--flights N] [--without-delta]
+python examples/demo.py [--full] [--keep DIR] [--flights N] [--without-delta]
 
 The log is in the working folder, or in a new folder at the address in the environment variable STORE, for example
 s3://bucket/prefix (with AWS_ENDPOINT_URL, AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY) or hdfs://host:8020/path.
@@ -50,6 +53,11 @@ INDEPENDENCE_DAY = ("2013-07-04T04:00:00Z", "2013-07-05T04:00:00Z")  # midnight 
 NOW = "2014-02-01T05:00:00Z"  # one year after the end of January 2013 in New York
 FEBRUARY = "2013-02-01 05:00:00"
 YEAR_MS = 365 * 24 * 3_600_000
+FURTHER_ACTS = (
+    "make demo-full       this act, then compaction to the latest flight of each aircraft, and a Delta table of these;",
+    "                     then three stores, one of which is lost under a running job, and refilled",
+    "make demo-cluster    three coordinators, three agents, scheduled jobs; the leader is killed under a writer",
+)
 NOISE = ("WARNING: Using incubator modules", "Using Spark's default log4j profile")
 
 
@@ -64,16 +72,16 @@ class Demo(Steps):
 
     # ---- the steps ------------------------------------------------------------------------------
 
-    def run(self, at_most: int | None, *, with_delta: bool) -> None:
-        """Run all steps, with at most `at_most` flights, and with a Delta table or without."""
-        with delta_jars(wanted=with_delta) as delta:
+    def run(self, at_most: int | None, *, full: bool, with_delta: bool) -> None:
+        """Run the first act, or all of them, with at most `at_most` flights, and with a Delta table or without."""
+        with delta_jars(wanted=full and with_delta) as delta:
             flights = self.unpack(at_most)
             init_cluster(self.url)
             with sparklog.connect(self.url) as cluster:
                 self.say(f"new cluster at {self.url}")
-                self.acts(cluster, flights, delta)
+                self.acts(cluster, flights, delta, full=full)
 
-    def acts(self, cluster: Cluster, flights: Flights, delta: DeltaJars) -> None:
+    def acts(self, cluster: Cluster, flights: Flights, delta: DeltaJars, *, full: bool) -> None:
         self.produce(flights)
         produced = look_at(cluster, TOPIC)
         self.roll(cluster, flights)
@@ -85,8 +93,9 @@ class Demo(Steps):
             self.show_store(cluster, rolled)
             self.retention(spark, cluster, flights)
             self.picture(produced, rolled, look_at(cluster, TOPIC))
-            second_act(self, spark, cluster, TOPIC, delta)
-            third_act(self, spark, flights.path)
+            if full:
+                second_act(self, spark, cluster, TOPIC, delta)
+                third_act(self, spark, flights.path)
 
     def unpack(self, at_most: int | None) -> Flights:
         flights = unpack(self.folder, at_most)
@@ -320,6 +329,7 @@ def main() -> int:
     )
     parser.add_argument("--keep", metavar="DIR", type=Path, help="work in this new folder (default: a temporary one)")
     parser.add_argument("--flights", metavar="N", type=int, help="at most N flights, spread over the year")
+    parser.add_argument("--full", action="store_true", help="the further acts too")
     parser.add_argument("--without-delta", action="store_true", help="make no Delta table, fetch nothing for it")
     given = parser.parse_args()
     store = os.environ.get("STORE", "")
@@ -335,13 +345,17 @@ def main() -> int:
     url = f"{store.rstrip('/')}/{folder.name}" if "://" in store else f"file://{folder / 'cluster'}"
     demo = Demo(folder, url, time.monotonic())
     try:
-        demo.run(given.flights, with_delta=not given.without_delta)
+        demo.run(given.flights, full=given.full, with_delta=not given.without_delta)
     except (CheckFailed, SparklogError) as error:
         print(f"FAILED: {error}", file=sys.stderr)
         return 1
     kept = str(folder) if url.startswith("file:") else f"{folder} and {url}"
     demo.say(f"all checks passed; everything is kept in {kept}, look on with")
     demo.detail(f"{_command('sparklog')} segment list {TOPIC} --cluster {demo.url}")
+    if not given.full:
+        demo.say("further acts:")
+        for line in FURTHER_ACTS:
+            demo.detail(line)
     return 0
 
 

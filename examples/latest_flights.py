@@ -1,4 +1,4 @@
-"""The second act of make demo: the topic is compacted to the latest flight of each aircraft, then it is a Delta table.
+"""The second act of make demo-full: the topic is compacted to the latest flight of each aircraft, and is a Delta table.
 
     the latest record of each key by Spark SQL -> compaction -> the topic has just these, in less space
     -> materialize -> Delta Lake reads the same from the table

@@ -1,4 +1,4 @@
-"""The third act of make demo: a topic on three stores, one of which is lost under a running job and comes back empty.
+"""The third act of make demo-full: a topic on three stores, one of which is lost under a job and comes back empty.
 
     three agents -> acks=1 to the leaders alone, followers fetch -> jobs/produce.py, and store b goes -> it goes on
     -> all is read -> a write without b -> b is back, empty: its agent refills it -> it leads again

@@ -1,11 +1,15 @@
 #!/bin/sh
 # Create .venv from the lock files with nothing but Python's own venv and pip. Safe to run again at any time,
 # even after an interruption: complete parts are kept, and the rest is installed again.
+# `setup.sh demo` installs only what the demos need; the whole set is added to it later, and it takes nothing away.
 # With a version of Spark, as in `setup.sh 4.0`: an environment for the tests on that Spark, below .cache/sparks.
 set -eu
 cd "$(dirname "$0")/.."
-venv=${1:+.cache/sparks/$1} lock=${1:+requirements/spark-$1.lock}
-venv=${venv:-.venv} lock=${lock:-requirements/dev.lock}
+case ${1:-} in
+    "") venv=.venv lock=requirements/dev.lock ;;
+    demo) venv=.venv lock=requirements/demo.lock ;;
+    *) venv=.cache/sparks/$1 lock=requirements/spark-$1.lock ;;
+esac
 
 say() { echo "setup: $*"; }
 refuse() { echo "$*" >&2; exit 1; }
@@ -33,10 +37,11 @@ fi
 say "installing the build tools of requirements/build.lock"
 install --require-hashes --no-deps -r requirements/build.lock
 say "installing $(grep -c == "$lock") packages of $lock" \
-    "(the first time about 600 MB, most of it PySpark: a minute or more)"
+    "(the first time half a GB or more, most of it PySpark: a minute or more)"
 install --require-hashes --no-deps -r "$lock"
 say "installing sparklog itself, editable"
 install --no-deps -e .
-"$venv/bin/python" -m pip check --disable-pip-version-check >/dev/null ||
+# Not for a demo: an interrupted setup may have left other packages without what they need, which it does not use.
+[ "${1:-}" = demo ] || "$venv/bin/python" -m pip check --disable-pip-version-check >/dev/null ||
     { "$venv/bin/python" -m pip check --disable-pip-version-check >&2; exit 1; }
 say "ready: $venv/bin/sparklog"

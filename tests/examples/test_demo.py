@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -35,10 +36,11 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
 def test_the_demo_ends_with_every_check_passed(tmp_path: Path) -> None:
     """On one Spark. tests/cli/test_job_files.py has spark-submit."""
     folder = tmp_path / "demo"
-    done = run("--keep", str(folder), "--flights", str(FLIGHTS), "--without-delta", STORE="local")
+    done = run("--full", "--keep", str(folder), "--flights", str(FLIGHTS), "--without-delta", STORE="local")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "all checks passed" in done.stdout
     assert "no Delta table: --without-delta" in done.stdout
+    assert "further acts" not in done.stdout
     for picture in ("log.png", "replicas.png"):
         assert (folder / picture).read_bytes().startswith(PNG)
     removed = json.loads((folder / "retention.json").read_text())["done"]["records"]
@@ -54,11 +56,24 @@ def test_the_demo_ends_with_every_check_passed(tmp_path: Path) -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.slow
+def test_the_first_act_ends_with_the_commands_of_the_others(tmp_path: Path) -> None:
+    folder = tmp_path / "demo"
+    done = run("--keep", str(folder), "--flights", str(FLIGHTS), STORE="local")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {path.name for path in folder.glob("*.png")} == {"log.png"}
+    further = done.stdout.partition("further acts:")[2]
+    for command in set(re.findall(r"make [a-z-]+", further)):
+        assert f"\n{command.removeprefix('make ')}: " in (PROJECT / "Makefile").read_text(encoding="utf-8")
+    assert {"make demo-full", "make demo-cluster"} == set(re.findall(r"make [a-z-]+", further))
+
+
+@pytest.mark.spark
 @pytest.mark.campaign
 def test_the_demo_has_a_delta_table(tmp_path: Path) -> None:
     """As users run it, each job by spark-submit."""
     done = subprocess.run(
-        [sys.executable, str(DEMO), "--keep", str(tmp_path / "demo"), "--flights", "3000"],
+        [sys.executable, str(DEMO), "--full", "--keep", str(tmp_path / "demo"), "--flights", "3000"],
         env=os.environ | {"STORE": "local"},
         capture_output=True,
         text=True,
