@@ -6,7 +6,10 @@ from typing import ClassVar
 
 import pytest
 
-from sparklog.storage.fsspec.bodies import PIECE_BYTES
+from sparklog.host.dice import new_id
+from sparklog.storage.fsspec.bodies import PIECE_BYTES, Body
+from sparklog.storage.fsspec.store import FsspecStore
+from sparklog.storage.open_store import open_store
 from tests.contract.object_store_contract import KIB, ObjectStoreContract
 from tests.servers.cloud_servers import AzureServer, CloudServer, GcsServer
 
@@ -28,6 +31,16 @@ class FsspecContract(ObjectStoreContract):
         for name, value in server.variables.items():
             monkeypatch.setenv(name, value)
         return server.new_url()
+
+    def test_objects_by_which_consoles_show_folders_are_no_keys(self, store_url: str) -> None:
+        store = open_store(store_url)
+        assert isinstance(store, FsspecStore)
+        for folder in ("", "log/", "log/x/"):
+            store._cloud.put(f"cluster/{folder}", new_id(), Body.of(b""), 10)
+        store.put_if_absent("log/x/a", b"body")
+        assert [each.key for each in store.list_keys("")] == ["log/x/a"]
+        assert store.first_key_after("log/", "log/a") == "log/x/a"
+        assert store.first_key_after("log/x/", "log/x/a") is None
 
 
 class TestOnFakeGcs(FsspecContract):

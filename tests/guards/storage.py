@@ -201,6 +201,80 @@ GUARDS: Final = (
         "azurite",
     ),
     Guard(
+        "clouds-upload-fork",
+        "A process that is forked during an upload to a cloud writes nothing into its file.",
+        "sparklog/storage/fsspec/bodies.py",
+        "            self._file.flush()  #",
+        "            pass  #",
+        ("tests/storage/test_fsspec_bodies.py::test_a_process_forked_during_an_upload_adds_nothing_to_it",),
+    ),
+    Guard(
+        "clouds-length",
+        "In a cloud, an object that is shorter for one of several requests is not padded.",
+        "sparklog/storage/fsspec/reads.py",
+        "    return min(sizes)",
+        "    return max(sizes)",
+        (
+            "tests/storage/test_fsspec_reads.py::"
+            "test_an_object_that_is_shorter_for_one_of_the_requests_is_damaged_not_padded",
+        ),
+    ),
+    Guard(
+        "clouds-length-of-ranges",
+        "In a cloud, a range behind the end that any of several requests found is not given short.",
+        "sparklog/storage/fsspec/reads.py",
+        "    size_bytes = min(sizes) if",
+        "    size_bytes = max(sizes) if",
+        (
+            "tests/storage/test_fsspec_reads.py::"
+            "test_an_object_that_is_shorter_for_one_of_the_requests_is_damaged_not_padded",
+        ),
+    ),
+    Guard(
+        "clouds-folders",
+        "In a cloud, an object by which a console shows a folder is no key.",
+        "sparklog/storage/fsspec/store.py",
+        '[entry for entry in page.objects if not entry.name.endswith("/")]',
+        "page.objects",
+        (
+            "tests/contract/test_fsspec_stores.py::TestOnAzurite::"
+            "test_objects_by_which_consoles_show_folders_are_no_keys",
+        ),
+    ),
+    Guard(
+        "gcs-anonymous",
+        "A process that found no credentials at first does not stay without them.",
+        "sparklog/storage/fsspec/gcs.py",
+        '    if token is None and files.credentials.method == "anon":',
+        "    if False:",
+        ("tests/storage/test_fsspec_credentials.py::test_without_credentials_nothing_is_sent_anonymously",),
+    ),
+    Guard(
+        "gcs-credentials-file",
+        "The name of a missing file of credentials is not sent to Google as a token.",
+        "sparklog/storage/fsspec/gcs.py",
+        "        if not Path(settings.credentials_file).is_file():",
+        "        if False:",
+        ("tests/storage/test_fsspec_credentials.py::test_a_file_of_credentials_that_is_none_is_refused",),
+        "missing",
+    ),
+    Guard(
+        "gcs-no-token",
+        "Without an access token a write says that nothing landed.",
+        "sparklog/storage/fsspec/gcs.py",
+        "            raise _no_token(error) from error",
+        "            raise",
+        ("tests/storage/test_fsspec_credentials.py::test_without_an_access_token_nothing_landed",),
+    ),
+    Guard(
+        "azure-account",
+        "A store in Azure whose address names an account is not looked for in another one.",
+        "sparklog/storage/fsspec/azure.py",
+        "    if account is not None and settings.account_name not in (None, account):",
+        "    if False:",
+        ("tests/storage/test_fsspec_credentials.py::test_a_connection_string_of_another_account_is_refused",),
+    ),
+    Guard(
         "probe",
         "A store that lets two writers win is refused before it holds a cluster.",
         "sparklog/client/bootstrap.py",

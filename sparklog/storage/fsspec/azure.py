@@ -16,7 +16,7 @@ from typing import Any, Final
 import adlfs
 import aiohttp
 from azure.core import MatchConditions
-from azure.core.exceptions import AzureError, HttpResponseError
+from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpResponseError
 from azure.storage.blob import BlobBlock
 from azure.storage.blob.aio import BlobPrefix
 
@@ -152,6 +152,8 @@ class Azure:
 
 
 def _failed(error: BaseException) -> Failed:
+    if isinstance(error, ClientAuthenticationError) and error.status_code is None:  # nothing was sent
+        return Failed(Kind.NOT_DONE, f"the credentials can't be used: {error.message}")
     if not isinstance(error, HttpResponseError) or error.status_code is None:
         return connection_failure(error)
     status = error.status_code
@@ -182,6 +184,9 @@ def _new_files(settings: AzureSettings) -> adlfs.AzureBlobFileSystem:
         account_key=settings.account_key,
         sas_token=settings.sas_token,
     )
+    account = files.service_client.account_name
+    if account is not None and settings.account_name not in (None, account):
+        raise ValueError(f"connection_string: wanted one of the account {settings.account_name!r}, found {account!r}")
     run(files, _send_once, CONNECT_S, files.service_client)
     return files
 
