@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 import pytest
+from azure.storage.blob import BlobServiceClient
 
 from sparklog.host.dice import new_id
 from sparklog.storage.fsspec.bodies import PIECE_BYTES, Body
@@ -53,3 +54,11 @@ class TestOnAzurite(FsspecContract):
     @pytest.fixture
     def server(self, azurite: AzureServer) -> AzureServer:
         return azurite
+
+    def test_directories_of_an_account_that_has_them_are_no_keys(self, server: AzureServer, store_url: str) -> None:
+        store = open_store(store_url)
+        store.put_if_absent("log/a", b"body")
+        with BlobServiceClient.from_connection_string(server.connection_string) as client:
+            container = client.get_container_client(store_url.split("/")[2])
+            container.upload_blob("cluster/log", b"", metadata={"hdi_isfolder": "true"})
+        assert [each.key for each in store.list_keys("")] == ["log/a"]

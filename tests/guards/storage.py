@@ -181,6 +181,43 @@ GUARDS: Final = (
         "azurite and large",
     ),
     Guard(
+        "azure-sender",
+        "In Azure, a listing or a size that something in between makes up is not believed.",
+        "sparklog/storage/fsspec/azure.py",
+        '    if answer.status_code < 300 and "x-ms-request-id" not in answer.headers:',
+        "    if False:",
+        ("tests/faults/test_cloud_faults.py::test_a_read_whose_request_is_spoilt_once_gives_the_object",),
+        "azurite and 200",
+    ),
+    Guard(
+        "gcs-sender",
+        "In Google Cloud Storage, a body that something in between sends is not taken for an object.",
+        "sparklog/storage/fsspec/gcs.py",
+        '"X-Goog-Generation" not in headers or ',
+        "",
+        ("tests/faults/test_cloud_faults.py::test_a_read_whose_request_is_spoilt_once_gives_the_object",),
+        "fake_gcs and 200",
+    ),
+    Guard(
+        "azure-blocks-alone",
+        "In Azure, blocks whose answers were lost are no write in doubt.",
+        "sparklog/storage/fsspec/azure.py",
+        "raise Failed(Kind.NOT_DONE, failed.reason) if failed.in_doubt else failed from errors",
+        "raise failed from errors",
+        ("tests/faults/test_cloud_faults.py::test_a_write_whose_blocks_are_all_spoilt_certainly_did_not_land",),
+    ),
+    Guard(
+        "azure-directories",
+        "In Azure, a directory of an account that has them is no key.",
+        "sparklog/storage/fsspec/azure.py",
+        " and _IS_FOLDER not in (each.metadata or {})",
+        "",
+        (
+            "tests/contract/test_fsspec_stores.py::TestOnAzurite::"
+            "test_directories_of_an_account_that_has_them_are_no_keys",
+        ),
+    ),
+    Guard(
         "azure-send-once",
         "In Azure, no library repeats a put on its own.",
         "sparklog/storage/fsspec/azure.py",

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -104,3 +106,14 @@ def test_a_connection_string_of_another_account_is_refused(given: bool, monkeypa
     store = open_store("abfs://logs@mine.dfs.core.windows.net", {**settings, "timeout_ms": "300"})
     with pytest.raises(InvalidInput, match="'mine', found 'yours'"):
         store.size("a")
+
+
+def test_credentials_of_azure_that_are_missing_are_named_in_the_error_alone() -> None:
+    """The library would print ten lines for each try, in a process that configures no logging."""
+    code = """if True:
+        import logging
+        import sparklog.storage.fsspec.azure
+        logging.getLogger("azure.identity._credentials.chained").warning("failed")
+        """
+    ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    assert ran.stderr == b""
