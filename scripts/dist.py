@@ -5,8 +5,9 @@
     sparklog-jobs-0.1.0.zip                                 jobs/*.py, for spark-submit
 
 One commit and one lock file give the same bytes in every folder: files are sorted and have the time of the commit.
+Files that are not in the commit would be packed too, so they are refused.
 
-python scripts/dist.py [--to FOLDER]
+python scripts/dist.py [--to FOLDER] [--dirty]
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ EXTRAS: Final = ("spark", "s3", "hdfs", "gcs", "azure")  # in the environment: a
 # In an installed package: what depends on where it was installed, and what no program needs.
 _LEFT_OUT_FILES: Final = {"RECORD", "INSTALLER", "REQUESTED", "direct_url.json"}
 _LEFT_OUT_FOLDERS: Final = {"__pycache__", "tests", "include"}
+_OLDEST_IN_ZIP: Final = 315_532_800  # 1980
 _PYTHON: Final = f"python{sys.version_info.major}.{sys.version_info.minor}"
 # Python is not in the archive: it can't be moved, and Spark's machines have one.
 _START: Final = f"""#!/bin/sh
@@ -49,7 +51,11 @@ exec {_PYTHON} "$@"
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--to", type=Path, default=ROOT / "dist", metavar="FOLDER", help="default: dist")
-    target: Path = parser.parse_args().to.absolute()
+    parser.add_argument("--dirty", action="store_true", help="also pack changes that are not in a commit")
+    given = parser.parse_args()
+    if not given.dirty and (changes := uncommitted()):
+        parser.error(f"not in the commit (give --dirty to pack them all the same):\n{changes}")
+    target: Path = given.to.absolute()
     epoch = int(os.environ.get("SOURCE_DATE_EPOCH") or time_of_commit())
     wheel = build_packages(target, epoch)
     version = wheel.name.split("-")[1]
@@ -60,6 +66,14 @@ def main() -> None:
     write_tar(target / f"sparklog-environment-{version}-{platform}.tar.gz", environment(wheel), epoch)
     for file in sorted(target.glob(f"sparklog*-{version}*")):
         print(f"{file.stat().st_size / 1e6:8.1f} MB  {os.path.relpath(file)}")
+
+
+def uncommitted() -> str:
+    """Changed and new files, as git lists them. A tree that is no clone has no commit to differ from."""
+    if not (ROOT / ".git").exists():
+        return ""
+    status = ["git", "status", "--porcelain", "--untracked-files=all"]
+    return subprocess.run(status, cwd=ROOT, check=True, capture_output=True, text=True).stdout
 
 
 def time_of_commit() -> str:
@@ -121,9 +135,10 @@ def files_of(package: Distribution) -> Iterator[tuple[str, str]]:
 
 
 def write_zip(path: Path, files: dict[str, bytes], epoch: int) -> None:
+    made = time.gmtime(max(epoch, _OLDEST_IN_ZIP))[:6]
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in sorted(files):
-            entry = zipfile.ZipInfo(name, time.gmtime(epoch)[:6])
+            entry = zipfile.ZipInfo(name, made)
             entry.external_attr = 0o644 << 16
             archive.writestr(entry, files[name], zipfile.ZIP_DEFLATED)
 

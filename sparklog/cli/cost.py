@@ -35,7 +35,7 @@ def cost(
         0, min=0, metavar="N", help="Reads of one range of one object by all clients together, which leave no trace."
     ),
     gib_out_per_day: float = typer.Option(
-        0.0, min=0.0, metavar="GIB", help="GiB that clients read from outside the provider's region."
+        0.0, min=0.0, max=1e9, metavar="GIB", help="GiB that clients read from outside the provider's region."
     ),
 ) -> None:
     """Estimate what the cluster costs a day: requests, bytes and storage, with advice on what would make it cheaper.

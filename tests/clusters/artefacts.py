@@ -15,7 +15,8 @@ ROOT = Path(__file__).parents[2]
 def build(source: Path, target: Path) -> None:
     """Run scripts/dist.py of the tree at `source`. It gets no address of a package index, nor a proxy."""
     kept = {name: value for name, value in os.environ.items() if not name.lower().startswith(("pip", "http", "uv"))}
-    subprocess.run([sys.executable, "scripts/dist.py", "--to", str(target)], cwd=source, check=True, env=kept)
+    command = [sys.executable, "scripts/dist.py", "--dirty", "--to", str(target)]
+    subprocess.run(command, cwd=source, check=True, env=kept)
 
 
 @pytest.fixture(scope="session")

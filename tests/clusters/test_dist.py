@@ -40,6 +40,25 @@ def test_two_folders_give_the_same_bytes(dist: Path, tmp_path: Path, monkeypatch
     assert len(digests(dist)) == 4
 
 
+def test_files_that_are_not_in_the_commit_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "scripts").mkdir()
+    shutil.copy(ROOT / "scripts/dist.py", tmp_path / "scripts")
+    (tmp_path / "sparklog").mkdir()
+    (tmp_path / "sparklog/.env").write_text("KEY=secret")
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    command = [sys.executable, "scripts/dist.py", "--to", str(tmp_path / "dist")]
+    ran = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True)
+    assert ran.returncode == 2
+    assert "?? sparklog/.env" in ran.stderr
+    assert not (tmp_path / "dist").exists()
+
+
+def test_a_time_before_zip_files_begin_is_their_first(tmp_path: Path) -> None:
+    code = "import sys, pathlib, dist; dist.write_zip(pathlib.Path(sys.argv[1]), {'a': b''}, 0)"
+    subprocess.run([sys.executable, "-c", code, str(tmp_path / "a.zip")], cwd=ROOT / "scripts", check=True)
+    assert zipfile.ZipFile(tmp_path / "a.zip").getinfo("a").date_time[0] == 1980
+
+
 def test_the_packages_hold_what_they_should(dist: Path) -> None:
     (wheel,) = dist.glob("*.whl")
     names = zipfile.ZipFile(wheel).namelist()

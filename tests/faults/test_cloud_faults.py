@@ -56,6 +56,7 @@ NOT_APPLIED: list[Fault] = [
     HalfSentBody(),
     Hang(),
     *(Answer(status) for status in (500, 503, 409, 404, 429)),
+    *(Answer(status) for status in (200, 201)),  # of something in between
 ]
 APPLIED: list[Fault] = [
     ReplyLost(),
@@ -175,7 +176,9 @@ def test_writers_and_readers_without_the_right_are_told_so(behind: Behind) -> No
 
 
 @pytest.mark.parametrize(
-    "fault", [ResetBeforeBody(), ReplyLost(), TruncatedResponse(), Hang(), *map(Answer, (404, 429, 500, 503))], ids=str
+    "fault",
+    [ResetBeforeBody(), ReplyLost(), TruncatedResponse(), Hang(), *map(Answer, (200, 404, 429, 500, 503))],
+    ids=str,
 )
 def test_a_read_whose_request_is_spoilt_once_gives_the_object(behind: Behind, fault: Fault) -> None:
     behind.store().put_if_absent("a/b", LARGE)
@@ -201,6 +204,16 @@ def test_a_delete_whose_answer_is_lost_is_sent_again(behind: Behind) -> None:
     behind.proxy.plan(ReplyLost(), lambda request: request.method == "DELETE")
     store.delete("a")
     assert list(store.list_keys("")) == []
+
+
+def test_a_write_whose_blocks_are_all_spoilt_certainly_did_not_land(azurite: AzureServer) -> None:
+    with FaultProxy(azurite.endpoint_url) as proxy:
+        proxy.plan(ReplyLost(), _is_block, times=None)
+        store = open_store(azurite.new_url(), {**azurite.settings, "endpoint_url": proxy.url, "timeout_ms": "300"})
+        with pytest.raises(StoreUnavailable) as failed:
+            put(store, LARGE)
+    assert failed.value.landed is Landed.NO
+    forget_files()
 
 
 def test_a_server_that_answers_nothing_ends_each_call_at_its_deadline(behind: Behind) -> None:

@@ -197,4 +197,12 @@ GUARDS: Final = (
         "        if False:\n",
         ("tests/client/test_acks.py::test_a_write_never_passes_one_with_acks_0_that_was_begun_before",),
     ),
+    Guard(
+        "yarn-starts-spark",
+        "A job without work starts Spark in a driver that YARN runs: YARN would call it failed.",
+        "sparklog/spark/session.py",
+        '    if "SPARK_YARN_STAGING_DIR" in os.environ:',
+        "    if False:",
+        ("tests/spark/test_session.py::test_a_driver_that_yarn_runs_starts_spark_also_without_work",),
+    ),
 )

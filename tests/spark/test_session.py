@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from sparklog.client.cluster import Cluster
 from sparklog.spark import register
-from sparklog.spark.session import _interrupted, job_session
+from sparklog.spark.session import _interrupted, job_session, start_if_yarn_waits
 from tests.spark_classes import NO_FOLDER
 
 JSON_LOGGERS = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
@@ -167,3 +167,12 @@ def test_the_logging_of_a_process_is_its_own_before_and_after_spark_starts(clust
 def test_a_source_that_is_found_is_not_registered_again(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(spark.dataSource, "register", lambda _: pytest.fail("Spark warns that it was replaced"))
     register(spark)
+
+
+def test_a_driver_that_yarn_runs_starts_spark_also_without_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    started: list[str] = []
+    monkeypatch.delenv("SPARK_YARN_STAGING_DIR", raising=False)
+    start_if_yarn_waits(lambda: started.append("here"))  # type: ignore[arg-type, return-value]
+    monkeypatch.setenv("SPARK_YARN_STAGING_DIR", "hdfs://staging")
+    start_if_yarn_waits(lambda: started.append("in YARN"))  # type: ignore[arg-type, return-value]
+    assert started == ["in YARN"]

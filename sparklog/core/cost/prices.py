@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -13,17 +13,19 @@ from sparklog.core.errors import InvalidOption
 
 GIB = 1 << 30
 
+Usd = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]  # so neither nan nor inf
+
 
 class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """List prices of one provider in USD. `region` says where they apply, `as_of` when they were published."""
 
     region: str
     as_of: str
-    writes_per_1000: float
-    reads_per_1000: float
-    storage_gib_month: float
-    between_zones_gib: float
-    out_gib: float
+    writes_per_1000: Usd
+    reads_per_1000: Usd
+    storage_gib_month: Usd
+    between_zones_gib: Usd
+    out_gib: Usd
 
     def of_requests(self, requests: Requests) -> float:
         """The price of the requests."""
@@ -34,7 +36,7 @@ def prices_of(provider: str, tables: Mapping[str, Any], where: str) -> Prices:
     """The prices of `provider` among the tables of the file at `where`. Raises InvalidOption."""
     if provider not in tables:
         raise InvalidOption(
-            f"--provider: wanted one of {', '.join(tables)} (the tables of {where}), found {provider!r}"
+            f"--provider: wanted one of {', '.join(tables) or 'none'} (the tables of {where}), found {provider!r}"
             f"{did_you_mean(provider, tables)}"
         )
     try:

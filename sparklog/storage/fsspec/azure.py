@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import io
+import logging
 import os
 import re
 from typing import Any, Final
@@ -16,7 +17,7 @@ from typing import Any, Final
 import adlfs
 import aiohttp
 from azure.core import MatchConditions
-from azure.core.exceptions import AzureError, HttpResponseError
+from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpResponseError
 from azure.storage.blob import BlobBlock
 from azure.storage.blob.aio import BlobPrefix
 
@@ -26,6 +27,9 @@ from sparklog.storage.fsspec.cloud import CONNECT_S, Entry, Page
 from sparklog.storage.fsspec.connections import connection_failure
 from sparklog.storage.fsspec.failures import Failed, Kind
 from sparklog.storage.fsspec.settings import AzureSettings
+
+# It warns of credentials that can't be used, in ten lines for each try. An error says it here. Other handlers stay.
+logging.getLogger("azure.identity").addHandler(logging.NullHandler())
 
 _WRITE_ID: Final = "sparklog_write"
 _IS_FOLDER: Final = "hdi_isfolder"  # in the metadata of a directory, in accounts with a hierarchical namespace
@@ -54,23 +58,22 @@ class Azure:
     def __init__(self, container: str, settings: AzureSettings, try_s: float) -> None:
         self._files = files_of(settings, lambda: _new_files(settings))
         self._container = self._files.service_client.get_container_client(container)
-        self._once = {"retry_total": 0, "connection_timeout": CONNECT_S, "read_timeout": try_s}
+        self._once: dict[str, Any] = {"retry_total": 0, "connection_timeout": CONNECT_S, "read_timeout": try_s}
+        self._once["raw_response_hook"] = _check_sender
         self.place = f"the container {container!r}"
         self.endpoint = str(self._files.service_client.primary_endpoint)
 
     def put(self, name: str, write_id: str, body: Body, timeout_s: float) -> None:
         """Write an object if the name is free: in one request, or in blocks that are then made an object."""
-        answer = self._run(self._put, timeout_s, name, write_id, body)
-        if not answer.get("etag"):
-            raise Failed(Kind.NOT_THE_STORE, "an answer without the ETag of what was written")
+        self._run(self._put, timeout_s, name, write_id, body)
 
-    async def _put(self, name: str, write_id: str, body: Body) -> dict[str, Any]:
+    async def _put(self, name: str, write_id: str, body: Body) -> None:
         blob = self._container.get_blob_client(name)
         absent = {"metadata": {_WRITE_ID: write_id}, **self._once}
         if body.size_bytes <= WHOLE_BYTES:
             whole = body.read(0, body.size_bytes)
-            put: dict[str, Any] = await blob.upload_blob(whole, overwrite=False, **absent)
-            return put
+            await blob.upload_blob(whole, overwrite=False, **absent)
+            return
         numbers = range(-(-body.size_bytes // PIECE_BYTES))
         ids = [base64.b64encode(f"{write_id}-{number:05}".encode()).decode() for number in numbers]
         pieces = zip(ids, body.pieces(PIECE_BYTES), strict=True)
@@ -88,10 +91,7 @@ class Azure:
             # Blocks alone are no object.
             raise Failed(Kind.NOT_DONE, failed.reason) if failed.in_doubt else failed from errors
         blocks = [BlobBlock(block_id) for block_id in ids]
-        committed: dict[str, Any] = await blob.commit_block_list(
-            blocks, match_condition=MatchConditions.IfMissing, **absent
-        )
-        return committed
+        await blob.commit_block_list(blocks, match_condition=MatchConditions.IfMissing, **absent)
 
     def write_id_of(self, name: str, timeout_s: float) -> str | None:
         """The id of the write that made an object."""
@@ -151,7 +151,17 @@ class Azure:
             raise _failed(error) from error
 
 
+def _check_sender(response: Any) -> None:
+    """Refuse a success that something in between reports: the client would take it for no keys, or another size."""
+    answer = response.http_response
+    if answer.status_code < 300 and "x-ms-request-id" not in answer.headers:
+        raise Failed(Kind.NOT_THE_STORE, f"HTTP {answer.status_code} without the id of the request")
+
+
 def _failed(error: BaseException) -> Failed:
+    if isinstance(error, ClientAuthenticationError) and error.status_code is None:  # nothing was sent
+        reason = error.message.partition("\n")[0]
+        return Failed(Kind.NOT_DONE, f"the credentials can't be used: {reason}")
     if not isinstance(error, HttpResponseError) or error.status_code is None:
         return connection_failure(error)
     status = error.status_code
@@ -182,6 +192,9 @@ def _new_files(settings: AzureSettings) -> adlfs.AzureBlobFileSystem:
         account_key=settings.account_key,
         sas_token=settings.sas_token,
     )
+    account = files.service_client.account_name
+    if account is not None and settings.account_name not in (None, account):
+        raise ValueError(f"connection_string: wanted one of the account {settings.account_name!r}, found {account!r}")
     run(files, _send_once, CONNECT_S, files.service_client)
     return files
 

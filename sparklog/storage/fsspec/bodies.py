@@ -56,6 +56,7 @@ class BufferedUpload:
         view = memoryview(body).cast("B")
         try:
             self._file.write(view)
+            self._file.flush()  # a forked process would write what is left in the buffer too, over what follows
         except OSError as error:
             self.abort()
             raise StoreUnavailable(

@@ -11,12 +11,14 @@ import json
 import re
 from collections.abc import AsyncIterator
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
 import gcsfs.core
-import google.auth.exceptions
+from google.auth.exceptions import RefreshError
 
+from sparklog.core.errors import StoreUnavailable
 from sparklog.storage.fsspec.bodies import WHOLE_BYTES, Body
 from sparklog.storage.fsspec.clients import files_of
 from sparklog.storage.fsspec.cloud import CONNECT_S, Entry, Page
@@ -155,10 +157,6 @@ class Gcs:
             headers, body = self._files.call(method, path, *names, timeout=max(0.001, timeout_s), **named)
         except Failed:
             raise
-        except google.auth.exceptions.DefaultCredentialsError as error:
-            raise Failed(Kind.REFUSED, str(error)) from error
-        except google.auth.exceptions.GoogleAuthError as error:
-            raise Failed(Kind.NOT_DONE, f"no access token: {error}") from error
         except (OSError, aiohttp.ClientError, ValueError) as error:
             raise connection_failure(error) from error
         return headers, body
@@ -192,6 +190,20 @@ class _SendOnceFiles(gcsfs.core.GCSFileSystem):  # type: ignore[misc]
                 raise _failure(answer.status, body)
             return answer.status, answer.headers, answer.request_info, body
 
+    def _get_headers(self, *given: Any, **named: Any) -> dict[str, str]:
+        try:
+            headers: dict[str, str] = super()._get_headers(*given, **named)
+        except Exception as error:  # of Google's libraries, in many kinds
+            raise _no_token(error) from error
+        return headers
+
+
+def _no_token(error: Exception) -> Failed:
+    """The request was not sent. gcsfs raises an error of its own, without the reason, from a refusal."""
+    reason = error.__cause__ if isinstance(error.__cause__, RefreshError) else error
+    refused = isinstance(reason, RefreshError) and not reason.retryable
+    return Failed(Kind.DENIED if refused else Kind.NOT_DONE, f"no access token: {next(iter(reason.args), reason)}")
+
 
 def _failure(status: int, body: bytes) -> Failed:
     try:
@@ -217,16 +229,31 @@ def _failure(status: int, body: bytes) -> Failed:
 
 
 def _new_files(settings: GcsSettings, try_s: float) -> _SendOnceFiles:
-    return _SendOnceFiles(
-        skip_instance_cache=True,
-        use_listings_cache=False,
-        endpoint_url=settings.endpoint_url,
-        token=settings.credentials_file or _token(settings),
-        requests_timeout=try_s,
-    )
+    token = _token(settings)
+    try:
+        files = _SendOnceFiles(
+            skip_instance_cache=True,
+            use_listings_cache=False,
+            endpoint_url=settings.endpoint_url,
+            token=token,
+            requests_timeout=try_s,
+        )
+    except (OSError, LookupError, TypeError, AttributeError) as error:  # a file without what belongs there
+        raise ValueError(f"the credentials can't be read: {error!r}") from error
+    if token is None and files.credentials.method == "anon":
+        # A metadata server may begin to answer later, so this is not for good.
+        raise StoreUnavailable(
+            "wanted credentials for Google Cloud Storage, found none: set credentials_file or "
+            "GOOGLE_APPLICATION_CREDENTIALS, or run gcloud auth application-default login"
+        )
+    return files
 
 
 def _token(settings: GcsSettings) -> str | None:
     """How gcsfs gets an access token: not at all for a server that is reached without TLS."""
+    if settings.credentials_file is not None:
+        if not Path(settings.credentials_file).is_file():  # gcsfs would send the name to Google, as a token
+            raise ValueError(f"there is no file {settings.credentials_file}, which credentials_file names")
+        return settings.credentials_file
     location = settings.endpoint_url or gcsfs.core._location()
     return "anon" if location.startswith("http://") else None

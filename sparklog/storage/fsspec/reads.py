@@ -46,7 +46,7 @@ def read_ranges(read: Read, shown: str, ranges: Sequence[tuple[int, int]], size:
         sizes.append(size_bytes)
 
     in_parallel(read_span, range(len(spans)))
-    size_bytes = max(sizes) if spans else size()
+    size_bytes = min(sizes) if spans else size()
     for start, end in ranges:
         if end > size_bytes:
             raise Damaged(f"wanted bytes [{start}, {end}) of {shown}, found that it ends at byte {size_bytes}")
@@ -71,4 +71,4 @@ def _fill(read: Read, start: int, into: memoryview) -> int:
         sizes.append(size_bytes)
 
     in_parallel(read_piece, range(0, len(into), _PIECE_BYTES))
-    return max(sizes)
+    return min(sizes)

@@ -16,6 +16,7 @@ import threading
 import weakref
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -273,7 +274,8 @@ class FsspecStore:
                 page = self._harmless(wanted, ask)
             except Failed as failed:  # a store never answers a listing with "no such key"
                 raise self._error(failed, wanted, writing=False) from failed
-            yield page
+            # Consoles make objects whose names end with '/', to show a folder. No key does.
+            yield replace(page, objects=[entry for entry in page.objects if not entry.name.endswith("/")])
             if not page.token:
                 return
             token = page.token

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 import pytest
 
@@ -141,3 +143,9 @@ def test_an_unknown_provider_and_a_wrong_table_are_named() -> None:
         prices_of("aws", {"aws-s3": table}, "p.toml")
     with pytest.raises(InvalidOption, match=r"\[here\] is not a table of prices: .*out_gib"):
         prices_of("here", {"here": {**table, "out_gib": "much"}}, "p.toml")
+
+
+@pytest.mark.parametrize("price", [-0.01, math.nan, math.inf])
+def test_a_price_is_a_number_from_0_on(price: float) -> None:
+    with pytest.raises(InvalidOption, match="writes_per_1000"):
+        prices_of("here", {"here": {**msgspec.to_builtins(PRICES), "writes_per_1000": price}}, "p.toml")

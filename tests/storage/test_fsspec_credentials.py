@@ -1,0 +1,119 @@
+"""Credentials that are missing, wrong or of another account: an error says so, before anything is sent."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+from sparklog.core.errors import InvalidInput, Landed, StoreAccessDenied, StoreReadOnly, StoreUnavailable
+from sparklog.storage.open_store import open_store
+
+KEY = "a2VwdC1zZWNyZXQ="
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [(None, "there is no file"), ("{}", "the credentials can't be read: KeyError"), ("key", "Expecting value")],
+    ids=["missing", "without fields", "no JSON"],
+)
+def test_a_file_of_credentials_that_is_none_is_refused(text: str | None, said: str, tmp_path: Path) -> None:
+    file = tmp_path / "key.json"
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(InvalidInput, match=said):
+        open_store("gs://bucket", {"credentials_file": str(file)}).size("a")
+
+
+def test_without_credentials_nothing_is_sent_anonymously(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_GCE_CHECK", "true")
+    monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))
+    monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
+    store = open_store("gs://bucket")
+    for _ in range(2):  # credentials may come later, so the first look is not kept
+        with pytest.raises(StoreUnavailable, match="wanted credentials for Google Cloud Storage, found none"):
+            store.put_if_absent("a", b"body")
+
+
+@contextmanager
+def tokens(status: int, body: bytes) -> Iterator[str]:
+    """A server of access tokens that answers this."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}/token"
+        server.shutdown()
+
+
+def service_account(file: Path, token_uri: str) -> dict[str, str]:
+    key = rsa.generate_private_key(65_537, 2_048)
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+    about = {"type": "service_account", "client_email": "a@b", "private_key": pem, "token_uri": token_uri}
+    file.write_text(json.dumps(about))
+    return {"credentials_file": str(file), "timeout_ms": "1000"}
+
+
+def test_a_refused_key_of_google_is_final_and_says_why(tmp_path: Path) -> None:
+    refusal = b'{"error": "invalid_grant", "error_description": "Invalid JWT Signature."}'
+    with tokens(400, refusal) as uri:
+        store = open_store("gs://bucket", service_account(tmp_path / "key.json", uri))
+        with pytest.raises(StoreAccessDenied, match="no access token: invalid_grant: Invalid JWT Signature"):
+            store.size("a")
+        with pytest.raises(StoreReadOnly, match="Invalid JWT Signature"):
+            store.put_if_absent("a", b"body")
+
+
+def test_without_an_access_token_nothing_landed(tmp_path: Path) -> None:
+    with tokens(200, b"no JSON") as uri:
+        store = open_store("gs://bucket", service_account(tmp_path / "key.json", uri))
+        with pytest.raises(StoreUnavailable, match="no access token") as failed:
+            store.put_if_absent("a", b"body")
+    assert failed.value.landed is Landed.NO
+
+
+def test_a_key_of_azure_that_is_none_is_named_and_nothing_landed() -> None:
+    store = open_store("abfs://logs", {"account_name": "mine", "account_key": "x", "timeout_ms": "300"})
+    with pytest.raises(StoreUnavailable, match="the credentials can't be used") as failed:
+        store.put_if_absent("a", b"body")
+    assert failed.value.landed is Landed.NO
+
+
+@pytest.mark.parametrize("given", [True, False], ids=["in the settings", "in the environment"])
+def test_a_connection_string_of_another_account_is_refused(given: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = f"AccountName=yours;AccountKey={KEY};BlobEndpoint=http://127.0.0.1:9/yours"
+    settings = {"connection_string": text} if given else {"account_key": KEY}
+    monkeypatch.setenv("AZURE_STORAGE_CONNECTION_STRING", text)
+    store = open_store("abfs://logs@mine.dfs.core.windows.net", {**settings, "timeout_ms": "300"})
+    with pytest.raises(InvalidInput, match="'mine', found 'yours'"):
+        store.size("a")
+
+
+def test_credentials_of_azure_that_are_missing_are_named_in_the_error_alone() -> None:
+    """The library would print ten lines for each try, in a process that configures no logging."""
+    code = """if True:
+        import logging
+        import sparklog.storage.fsspec.azure
+        logging.getLogger("azure.identity._credentials.chained").warning("failed")
+        """
+    ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True)
+    assert ran.stderr == b""
