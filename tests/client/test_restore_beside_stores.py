@@ -232,9 +232,12 @@ def test_a_marked_store_is_told_of_no_store_of_the_lost_chain(once_copied: LostC
 
 
 def test_a_store_in_another_life_has_no_copies_that_count(once_copied: LostCluster) -> None:
-    """It was wiped, and nobody has noticed yet."""
+    """It was wiped and begun anew, as by an agent, and its registration has not come yet."""
     once_copied.append("1")
+    life = once_copied.path("b", "INCARNATION").read_text()
     shutil.rmtree(once_copied.stores["b"])
+    once_copied.path("b").mkdir()
+    once_copied.path("b", "INCARNATION").write_text(life[::-1])
     once_copied.append("2")
     shutil.rmtree(once_copied.url)
     restored = once_copied.restore("c", without=["b"])
