@@ -11,6 +11,8 @@ import importlib.util
 import os
 import re
 import shlex
+import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -186,6 +188,14 @@ def test_the_makefile_and_its_help_name_what_there_is() -> None:
         assert (ROOT / name).exists() or name == "requirements/spark-", name
     for module in re.findall(r"python -m ([\w.]+)", MAKEFILE):
         assert importlib.util.find_spec(module), module
+
+
+def test_a_make_for_another_spark_has_its_python_workers() -> None:
+    """As `make test-sparks` starts it: the environment is that of the outer make."""
+    command = ["make", "-s", "--eval=show: ; @echo $$PYSPARK_PYTHON", "show", "SPARK=4.0"]
+    outer = os.environ | {"PYSPARK_PYTHON": sys.executable}
+    ran = subprocess.run(command, cwd=ROOT, env=outer, check=True, capture_output=True, text=True)
+    assert ran.stdout == f"{ROOT}/.cache/sparks/4.0/bin/python\n"
 
 
 def test_the_commands_of_conf_are_taken(nowhere: Path, capsys: pytest.CaptureFixture[str]) -> None:
