@@ -16,7 +16,8 @@ TESTS ?= $(if $(SPARK),$(shell grep -rl 'mark\.sparks' tests --include='test_*.p
 ARGS ?=
 
 # Python workers run in the same environment as the driver, whatever `python3` is; a Spark installed elsewhere stays out.
-PYSPARK_PYTHON ?= $(abspath $(BIN)/python)
+# Not ?=: a make that another one starts for its own Spark would take the environment of the outer one.
+PYSPARK_PYTHON := $(abspath $(BIN)/python)
 export PYSPARK_PYTHON
 unexport SPARK_HOME PYSPARK_DRIVER_PYTHON PYSPARK_DRIVER_PYTHON_OPTS
 # Without byte code every process of a test would compile the package anew.
@@ -47,7 +48,7 @@ test-sparks: ## what runs on each Spark, on all four: every read, write, stream 
 		echo "Spark $$spark"; $(MAKE) --no-print-directory test SPARK=$$spark || failed="$$failed $$spark"; \
 	done; test -z "$$failed" || { echo "failed on Spark$$failed"; exit 1; }
 
-test-clusters: setup ## what `make dist` makes on a standalone cluster, on YARN and on Spark Connect, all real (ten minutes)
+test-clusters: setup ## what `make dist` makes on a standalone cluster, on YARN and on Spark Connect, all real, and the README on its wheel beside each Spark (half an hour)
 	@$(BIN)/python -m pytest -n 1 --campaign $(ARGS) tests/clusters
 
 campaign: setup ## the long tests: hundreds of races on every store, each request to S3 spoilt (an hour or more)

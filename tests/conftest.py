@@ -46,7 +46,7 @@ settings.load_profile("normal")
 # A cluster, a token or a Spark of the developer's shell must not reach a test.
 for _name in [name for name in os.environ if name.startswith(("SPARKLOG_", "HADOOP_", "AWS_")) or name == "SPARK_HOME"]:
     del os.environ[_name]
-os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+os.environ["PYSPARK_PYTHON"] = sys.executable
 os.environ["SPARK_HOME"] = str(spark_home())
 _OWN_JVM_OPTIONS = "SPARK_SUBMIT_OPTS" in os.environ
 # A shell lets what it runs in the background ignore Ctrl-C, and so would every command line that a test starts.

@@ -14,7 +14,6 @@ from tests.sparks import FEATURES, VERSIONS, is_about, numbers
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "spark_versions.md"
-_MORE = {"4.2": "requirements/dev.lock"}  # the lock files of the others have their version in their name
 
 
 @dataclass(frozen=True)
@@ -44,6 +43,11 @@ def proofs() -> list[Proof]:
     return found
 
 
+def lock_of(spark: str) -> Path:
+    """The lock file of the tests on this Spark."""
+    return ROOT / "requirements" / ("dev.lock" if spark == "4.2" else f"spark-{spark}.lock")
+
+
 def page() -> str:
     """The whole page. Raises ValueError if a cell would be empty."""
     found = proofs()
@@ -56,6 +60,7 @@ def page() -> str:
         "`pip install 'sparklog[spark]'` takes Spark 4.0 or newer. Spark 3.5 and older have no data sources in Python, and are",
         "refused by name. A platform that brings its own Spark needs `pip install sparklog` alone.",
         "`make test SPARK=4.0` runs the tests below on that Spark, `make test-sparks` on all of them.",
+        "`make test-clusters` installs the wheel by pip into an empty environment for each, and runs the README there.",
         "",
         f"| | {' | '.join(f'Spark {spark}' for spark in VERSIONS)} |",
         f"|---|{'---|' * len(VERSIONS)}",
@@ -95,8 +100,7 @@ def _row(feature: str, found: list[Proof], nodes: list[str]) -> str:
 
 def _tested(spark: str) -> str:
     """The versions that are locked for the tests."""
-    lock = (ROOT / _MORE.get(spark, f"requirements/spark-{spark}.lock")).read_text(encoding="utf-8")
-    pins = dict(re.findall(r"^(pyspark|pyarrow)==([\w.]+)", lock, re.MULTILINE))
+    pins = dict(re.findall(r"^(pyspark|pyarrow)==([\w.]+)", lock_of(spark).read_text(encoding="utf-8"), re.MULTILINE))
     return f"{pins['pyspark']}, pyarrow {pins['pyarrow']}"
 
 

@@ -83,11 +83,17 @@ def columns_read(frame: DataFrame, text: str) -> set[str]:
 
 
 def condition(frame: DataFrame, option: str, text: str) -> Column:
-    """A SQL condition over the rows. Raises InvalidOption."""
+    """A SQL condition over the rows. Raises InvalidOption, also for what Spark allows in other clauses only."""
+    from pyspark.errors import PySparkException
+
     column = expression(frame, option, text)
     kind = frame.select(column).schema.fields[0].dataType.simpleString()
     if kind != "boolean":
         raise InvalidOption(f"{option}: wanted a condition, found {text!r} of type {kind}")
+    try:
+        frame.where(column)
+    except PySparkException as error:
+        raise InvalidOption(f"{option}: {text!r} can't be used: {brief(error)}") from error
     return column
 
 

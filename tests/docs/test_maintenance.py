@@ -14,8 +14,6 @@ import sparklog
 from sparklog.chain import old_entries
 from sparklog.chain.old_snapshots import KEPT
 from sparklog.chain.snapshot_writer import SNAPSHOT_EVERY
-from sparklog.cli.main import run_job
-from sparklog.cli.produce_files import main as produce
 from sparklog.core.checkpoints import CHECKPOINTS
 from sparklog.core.maintenance.differences import DifferenceKind
 from sparklog.maintenance.jobs import JOBS
@@ -28,8 +26,6 @@ from tests.maintenance.damaged_log import damaged_log
 
 PAGE = (Path(__file__).parents[2] / "docs" / "maintenance.md").read_text(encoding="utf-8")
 SNIPPETS = re.findall(r"```(bash|python)\n(.*?)```", PAGE, re.DOTALL)
-ON_SPARK = "\n".join(text for kind, text in SNIPPETS if kind == "bash" and "spark-submit" in text)
-DELTA_COMMANDS = re.findall(r"jobs/(\w+)\.py (.*)", ON_SPARK.replace("\\\n", " "))
 
 
 @pytest.fixture
@@ -59,7 +55,7 @@ def test_the_snippets_for_the_shell_run_one_after_the_other(here: Cli, tmp_path:
         if kind == "python" and "sparklog.connect" in snippet:
             exec(snippet, {})
             printed += here.capsys.readouterr().out
-        elif kind == "bash" and "spark-submit" not in snippet:
+        elif kind == "bash":
             printed += "".join(performed(here, line) for line in snippet.splitlines())
     assert re.search(r"^retention +done", printed, re.MULTILINE), "run-all"
     assert re.search(r"^retention +2", printed, re.MULTILINE), "job status has a time"
@@ -104,19 +100,6 @@ def test_the_commands_of_vacuum_and_of_the_chain_run(here: Cli) -> None:
     assert (len(commands), len(inline)) == (2, 3)
     for command in (*commands, *inline):
         performed(here, command)
-
-
-def test_the_page_has_the_commands_for_delta() -> None:
-    assert [job for job, _ in DELTA_COMMANDS] == ["materialize", "materialize", "materialize", "produce"]
-
-
-@pytest.mark.parametrize(("job", "arguments"), DELTA_COMMANDS)
-def test_a_command_for_delta_is_taken_and_only_its_cluster_is_missing(
-    job: str, arguments: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    words = shlex.split(arguments.replace("/tmp/demo", f"{tmp_path}/none"))
-    assert (produce(words) if job == "produce" else run_job(job, words)) == 3
-    assert "CLUSTER_NOT_FOUND" in capsys.readouterr().err
 
 
 def test_its_numbers_are_those_of_the_code() -> None:

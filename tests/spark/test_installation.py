@@ -124,7 +124,8 @@ def test_spark_connect_reads_and_writes(cluster: Cluster, tmp_path: Path) -> Non
     ran = subprocess.run(
         [sys.executable, str(script), cluster.connection.url, *(f"{name}={value}" for name, value in QUIET.items())],
         cwd=tmp_path,
-        env=surroundings(tmp_path, PYSPARK_PYTHON=sys.executable),
+        # Otherwise a local server always takes port 15002, and two of them at once collide.
+        env=surroundings(tmp_path, PYSPARK_PYTHON=sys.executable, SPARK_TESTING="1"),
         capture_output=True,
         text=True,
         check=False,

@@ -156,10 +156,7 @@ def open_source(source: Source, session: SparkSession, *, stop_at_bad: bool = Tr
     if source.where is not None:
         wanted = condition(visible(frame), "--where", source.where)
         check_no_star(frame, "--where", source.where)
-        try:
-            frame = frame.where(is_bad() | wanted if has_bad_rows(frame) else wanted)
-        except Exception as error:
-            raise explained(error, f"{source.name}, --where {source.where}") from error
+        frame = frame.where(is_bad() | wanted if has_bad_rows(frame) else wanted)
     if source.order_by:
         frame = frame.orderBy(*map(quoted, columns_named(visible(frame), "--order-by", source.order_by)))
     return frame

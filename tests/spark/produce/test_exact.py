@@ -248,10 +248,11 @@ def test_an_expression_makes_one_record_of_each_row(produce: Runs, tmp_path: Pat
         produce(path, RowMapping(value_expr=text), create=ONE)
 
 
+@pytest.mark.sparks("produce")
 def test_an_expression_that_spark_allows_elsewhere_only_is_bad_input(produce: Runs, tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("id\n1\n2\n")
-    with pytest.raises(InvalidInput, match=r"--where row_number.*WINDOW_FUNCTION_NOT_ALLOWED"):
+    with pytest.raises(InvalidOption, match=r"--where: 'row_number\(\) .*' can't be used: .*window functions"):
         produce(Source(str(path), where="row_number() over (order by id) = 1"), create=ONE)
     assert produce.cluster.topics() == []
 
