@@ -118,10 +118,22 @@ def pytest_runtest_setup() -> Iterator[None]:
     return (yield)
 
 
+def gateway_of_spark() -> object | None:
+    """The JVM of this process, if it has one."""
+    pyspark = sys.modules.get("pyspark")
+    return pyspark.SparkContext._gateway if pyspark is not None else None
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_call() -> Iterator[None]:
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     forget_loggers_of_spark()
-    return (yield)
+    before = gateway_of_spark()
+    result = yield
+    if before is None and gateway_of_spark() is not None and "one_spark" not in getattr(item, "fixturenames", ()):
+        pytest.fail(
+            "in this process Spark starts by the fixture one_spark, which ends it"
+        )
+    return result
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

@@ -14,8 +14,8 @@ from sparklog.spark.tasks import SparkTasks
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PACKAGES: Final = ("sparklog", "pyspark", "pyarrow", "numpy", "s3fs", "hdfs-native")
-_OPTIONAL: Final = frozenset({"s3fs", "hdfs-native"})  # needed only for some stores
+_OPTIONAL: Final = ("s3fs", "gcsfs", "adlfs", "hdfs-native")  # needed only for some stores
+PACKAGES: Final = ("sparklog", "pyspark", "pyarrow", "numpy", *_OPTIONAL)
 
 
 class Installation(msgspec.Struct, frozen=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -40,6 +42,7 @@ def test_bytes_stored_are_those_of_the_stores(replicated: Cli) -> None:
     assert "zone of the leader's store" in " ".join(found["advice"])
 
 
+@pytest.mark.spark
 def test_a_large_append_and_a_roll_are_counted(sparklog: Cli) -> None:
     with library.connect(sparklog.url) as cluster:
         cluster.create_topic("wide", partitions=1_200)
@@ -47,7 +50,8 @@ def test_a_large_append_and_a_roll_are_counted(sparklog: Cli) -> None:
         cluster.append("wide", pa.table({"value": ["x"] * 1_200, "partition": partitions}))  # slices by reference
         cluster.create_topic("t")
         cluster.append("t", pa.table({"value": ["x"]}))
-    assert sparklog("job", "roll", "--topic", "t", "--all").code == 0
+    roll = [sys.executable, "-m", "sparklog", "job", "roll", "--topic", "t", "--all", "--cluster", sparklog.url]
+    subprocess.run(roll, check=True, capture_output=True)
     lines = {line["what"]: line["requests"] for line in sparklog.json("cluster", "cost")["lines"]}
     assert lines["objects of appends"]["puts"] == 2 + 2 + 2, "two appends and the body of the large one"
     assert lines["roll and compaction"]["puts"] == 2
