@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from sparklog.core.errors import Damaged
-from sparklog.storage.deletion import in_parallel
+from sparklog.storage.parallel import in_parallel
 from sparklog.storage.ranges import new_memory, united
 
 _FIRST_BYTES: Final = 8 * 1024 * 1024  # the first read of an object of unknown size

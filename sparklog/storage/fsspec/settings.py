@@ -5,15 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Final, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
-from sparklog.core.config.key import ConfigKey, ValueType, did_you_mean
 from sparklog.core.errors import InvalidInput
-from sparklog.storage.keys import check_key
+from sparklog.storage.settings import DEFAULT_TIMEOUT_MS, TIMEOUT, check_names, read_prefix, read_values
 
-DEFAULT_TIMEOUT_MS: Final = 30_000
-
-_TIMEOUT: Final = ConfigKey("timeout_ms", ValueType.INT, DEFAULT_TIMEOUT_MS, "", minimum=100, maximum=3_600_000)
 _GS_URL: Final = re.compile(r"(?i:gs|gcs)://([a-z0-9][a-z0-9._-]{1,220}[a-z0-9])(?:/([^@]*))?", re.DOTALL)
 _ABFS_URL: Final = re.compile(
     r"(?i:abfss?)://(?=[^@/]{3,63}(?:[@/]|$))([a-z0-9](?:-?[a-z0-9])+)"
@@ -28,6 +24,8 @@ ABFS_ADDRESS: Final = "abfs://container@account.dfs.core.windows.net/prefix or a
 class GcsSettings:
     """Settings of one store. For None, Google's libraries look in their own places (application default)."""
 
+    of: ClassVar[str] = "a store in Google Cloud Storage"
+
     endpoint_url: str | None = None
     credentials_file: str | None = None
     timeout_ms: int = DEFAULT_TIMEOUT_MS
@@ -40,6 +38,8 @@ class AzureSettings:
     `account_host` comes from the address, if that names the account. `endpoint_url` is for other servers, such as an
     emulator, and goes with an account's name and key.
     """
+
+    of: ClassVar[str] = "a store in Azure"
 
     endpoint_url: str | None = None
     account_name: str | None = None
@@ -55,17 +55,9 @@ Settings = TypeVar("Settings", GcsSettings, AzureSettings)
 
 def read_settings(kind: type[Settings], given: Mapping[str, str], of_address: Mapping[str, str]) -> Settings:
     """Parse settings from text. Raises InvalidInput, which never shows the value of a secret."""
-    names = [each.name for each in fields(kind) if each.name != "account_host"]
-    for name in given:
-        if name not in names:
-            raise InvalidInput(
-                f"this kind of store has the settings {', '.join(names)}, not {name!r}{did_you_mean(name, names)}"
-            )
-    values: dict[str, Any] = {**given, **of_address}
-    if "timeout_ms" in given:
-        values["timeout_ms"] = _TIMEOUT.read(given["timeout_ms"])
-        if values["timeout_ms"] is None:
-            raise InvalidInput(f"timeout_ms: wanted {_TIMEOUT.legal()}, found {given['timeout_ms']!r}")
+    names = [setting.name for setting in fields(kind) if setting.name != "account_host"]
+    check_names(kind.of, given, names)
+    values: dict[str, Any] = {**given, **of_address, **read_values(given, TIMEOUT)}
     endpoint = given.get("endpoint_url")
     if endpoint is not None and not re.fullmatch(r"https?://[^/@?#]+/?", endpoint):
         raise InvalidInput("endpoint_url: wanted http://host:port or https://host:port, found something else")
@@ -81,7 +73,7 @@ def parse_gs_url(url: str) -> tuple[str, str]:
     match = _GS_URL.fullmatch(url)
     if match is None:
         raise InvalidInput(f"a store in Google Cloud Storage is {GS_ADDRESS}, not {url!r}")
-    return match[1], _prefix(match[2], url, GS_ADDRESS)
+    return match[1], read_prefix(match[2], url, GS_ADDRESS)
 
 
 def parse_abfs_url(url: str) -> tuple[str, str, dict[str, str]]:
@@ -92,14 +84,4 @@ def parse_abfs_url(url: str) -> tuple[str, str, dict[str, str]]:
         raise InvalidInput(f"a store in Azure is {ABFS_ADDRESS}, not {shown}")
     account, suffix = match[2], match[3]
     of_address = {"account_name": account, "account_host": f"{account}.blob.{suffix}"} if account else {}
-    return match[1], _prefix(match[4], url, ABFS_ADDRESS), of_address
-
-
-def _prefix(path: str | None, url: str, wanted: str) -> str:
-    path = (path or "").rstrip("/")
-    if not path:
-        return ""
-    try:
-        return f"{check_key(path)}/"
-    except InvalidInput as error:
-        raise InvalidInput(f"in a store {wanted} the prefix is a legal key: {error.message} in {url!r}") from error
+    return match[1], read_prefix(match[4], url, ABFS_ADDRESS), of_address

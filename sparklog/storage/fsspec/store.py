@@ -24,7 +24,6 @@ from sparklog.core.errors import InvalidInput, KeyNotFound, SparklogError
 from sparklog.core.extras import Extra, needed
 from sparklog.host.deadline import Deadline
 from sparklog.host.dice import new_id
-from sparklog.storage.deletion import delete_each
 from sparklog.storage.folders import first_after
 from sparklog.storage.fsspec.bodies import Body, BufferedUpload
 from sparklog.storage.fsspec.cloud import Cloud, Page
@@ -39,6 +38,7 @@ from sparklog.storage.fsspec.settings import (
 )
 from sparklog.storage.keys import check_key, check_prefix
 from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey
+from sparklog.storage.parallel import delete_each
 from sparklog.storage.repeats import ConditionalWrite, RequestFailed, repeated
 
 _KEY_BYTES: Final = 1024  # the longest name of an object, with the prefix, in both clouds

@@ -24,23 +24,22 @@ from functools import partial
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
-from sparklog.core.config.key import ConfigKey, ValueType, did_you_mean
+from sparklog.core.config.key import did_you_mean
 from sparklog.core.errors import InvalidInput
 from sparklog.core.extras import needed
 from sparklog.core.readable import duration
 from sparklog.host.clock import monotonic_s, sleep_s
 from sparklog.host.deadline import Deadline
 from sparklog.host.fork import after_fork_in_child
+from sparklog.storage.settings import DEFAULT_TIMEOUT_MS, TIMEOUT, read_values
 
 if TYPE_CHECKING:
     from hdfs_native import Client
 
 T = TypeVar("T")
 
-DEFAULT_TIMEOUT_MS: Final = 30_000
 SETTINGS: Final = ("timeout_ms", "user")
 
-_TIMEOUT: Final = ConfigKey("timeout_ms", ValueType.INT, DEFAULT_TIMEOUT_MS, "", minimum=100, maximum=3_600_000)
 _HADOOP_PREFIXES: Final = ("dfs.", "fs.", "hadoop.")
 _SLOWEST_BYTES_PER_MS: Final = 1024  # the deadline of a call grows by 1 ms for every so many bytes it moves
 _LANES: Final = 4  # reads of one call that run at the same time
@@ -122,10 +121,7 @@ class HdfsAddress:
                 f"a store on HDFS has the settings {', '.join(SETTINGS)} and Hadoop's own ({own}), "
                 f"not {name!r}{did_you_mean(name, SETTINGS)}"
             )
-        given = settings.get("timeout_ms", DEFAULT_TIMEOUT_MS)
-        timeout_ms = _TIMEOUT.read(given)
-        if not isinstance(timeout_ms, int):
-            raise InvalidInput(f"timeout_ms: wanted {_TIMEOUT.legal()}, found {given!r}")
+        timeout_ms: int = read_values(settings, TIMEOUT).get("timeout_ms", DEFAULT_TIMEOUT_MS)
         return cls(authority, timeout_ms, settings.get("user"), tuple(sorted(hadoop.items())))
 
     def deadline(self, moved_bytes: int = 0) -> Deadline:

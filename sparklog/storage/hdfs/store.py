@@ -26,12 +26,12 @@ from typing import TYPE_CHECKING, Final
 
 from sparklog.core.errors import Damaged, InvalidInput, KeyNotFound, SparklogError, StoreAccessDenied, StoreUnavailable
 from sparklog.host.deadline import Deadline
-from sparklog.storage.deletion import delete_each
 from sparklog.storage.folders import first_after
 from sparklog.storage.hdfs.client import CallFailed, HdfsAddress, HdfsCalls, Kind
 from sparklog.storage.hdfs.upload import HdfsUpload, write_error
 from sparklog.storage.keys import check_key, check_prefix, is_key_part
 from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey
+from sparklog.storage.parallel import delete_each
 
 if TYPE_CHECKING:
     from hdfs_native import FileReader, FileStatus

@@ -5,18 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlsplit
 
-from sparklog.core.config.key import ConfigKey, ValueType, did_you_mean
+from sparklog.core.config.key import ConfigKey, ValueType
 from sparklog.core.errors import InvalidInput
-from sparklog.storage.keys import check_key
-
-DEFAULT_TIMEOUT_MS: Final = 30_000
+from sparklog.storage.settings import DEFAULT_TIMEOUT_MS, TIMEOUT, check_names, read_prefix, read_values
 
 _URL: Final = re.compile(r"s3[an]?://([^/]*)(?:/(.*))?", re.IGNORECASE | re.DOTALL)
 _BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,253}[A-Za-z0-9]")
-_TIMEOUT: Final = ConfigKey("timeout_ms", ValueType.INT, DEFAULT_TIMEOUT_MS, "", minimum=100, maximum=3_600_000)
 _PATH_STYLE: Final = ConfigKey("path_style", ValueType.BOOL, None, "")
 _CHOICES: Final = {
     "encryption": ("AES256", "aws:kms", "aws:kms:dsse"),
@@ -46,23 +43,13 @@ SETTINGS: Final = tuple(S3Settings.__dataclass_fields__)
 
 def read_s3_settings(given: Mapping[str, str]) -> S3Settings:
     """Parse settings from text. Raises InvalidInput, which never shows the value of a secret."""
-    for name in given:
-        if name not in SETTINGS:
-            raise InvalidInput(
-                f"an S3 store has the settings {', '.join(SETTINGS)}, not {name!r}{did_you_mean(name, SETTINGS)}"
-            )
-    values: dict[str, str | bool | int] = dict(given)
-    for key in (_TIMEOUT, _PATH_STYLE):
-        if key.name in given:
-            value = key.read(given[key.name])
-            if value is None:
-                raise InvalidInput(f"{key.name}: wanted {key.legal()}, found {given[key.name]!r}")
-            values[key.name] = value  # type: ignore[assignment]
+    check_names("an S3 store", given, SETTINGS)
+    values: dict[str, Any] = {**given, **read_values(given, TIMEOUT, _PATH_STYLE)}
     for name, choices in _CHOICES.items():
         if name in given and given[name] not in choices:
             raise InvalidInput(f"{name}: wanted one of {', '.join(choices)}, found {given[name]!r}")
     _check_together(given)
-    return S3Settings(**values)  # type: ignore[arg-type]
+    return S3Settings(**values)
 
 
 def _check_together(given: Mapping[str, str]) -> None:
@@ -94,12 +81,7 @@ def parse_s3_url(url: str) -> tuple[str, str]:
     match = _URL.fullmatch(url)
     if match is None:
         raise InvalidInput(f"an S3 store is s3://bucket/prefix, not {url!r}")
-    bucket, path = match[1], (match[2] or "").rstrip("/")
+    bucket = match[1]
     if _BUCKET.fullmatch(bucket) is None:
         raise InvalidInput(f"an S3 store is s3://bucket/prefix, found the bucket {bucket!r} in {url!r}")
-    if not path:
-        return bucket, ""
-    try:
-        return bucket, f"{check_key(path)}/"
-    except InvalidInput as error:
-        raise InvalidInput(f"in an S3 store s3://bucket/prefix the prefix is a legal key: {error.message}") from error
+    return bucket, read_prefix(match[2], url, "s3://bucket/prefix")

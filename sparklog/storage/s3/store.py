@@ -21,9 +21,9 @@ from typing import Any
 from sparklog.core.cost.requests import PART_BYTES
 from sparklog.core.errors import InvalidInput, SparklogError
 from sparklog.core.readable import counted
-from sparklog.storage.deletion import delete_each, in_parallel
 from sparklog.storage.keys import check_key, check_prefix
 from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey
+from sparklog.storage.parallel import delete_each, in_parallel
 from sparklog.storage.s3.answers import Failed
 from sparklog.storage.s3.bucket import Bucket
 from sparklog.storage.s3.reads import read_ranges, read_size, read_whole

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 PATIENT_MS = 4_000  # for a command that must be given up some time
 _running: list[World] = []
-_PACKAGES = ("sparklog.chain.", "sparklog.client.", "sparklog.log.", "sparklog.storage.deletion")
+_PACKAGES = ("sparklog.chain.", "sparklog.client.", "sparklog.log.", "sparklog.storage.parallel")
 _USED = (copies, old_entries, old_snapshots, snapshot_writer, store_copy)
 
 

@@ -1,4 +1,4 @@
-"""Deleting many objects of a store that has no request for it: several at the same time."""
+"""Work on many objects of a store, several at the same time."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ T = TypeVar("T")
 
 
 def delete_each(store: ObjectStore, keys: Sequence[str]) -> None:
-    """Delete every one of `keys`. After an error the others are tried all the same; then the first error is raised."""
+    """Delete `keys` one by one, for a store that has no request for many. After an error the others are still tried.
+
+    Then the first error is raised.
+    """
     in_parallel(store.delete, keys)
 
 
 def in_parallel(work: Callable[[T], None], items: Sequence[T]) -> None:
-    """Do `work` on all items, AT_ONCE at a time. Raises the first error once all have ended."""
+    """Call `work` with each item, `AT_ONCE` at a time. Raises the first error once all calls have ended."""
     if len(items) < 2:
         for item in items:
             work(item)
