@@ -130,9 +130,7 @@ def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
     before = gateway_of_spark()
     result = yield
     if before is None and gateway_of_spark() is not None and "one_spark" not in getattr(item, "fixturenames", ()):
-        pytest.fail(
-            "in this process Spark starts by the fixture one_spark, which ends it"
-        )
+        pytest.fail("in this process Spark starts by the fixture one_spark, which ends it")
     return result
 
 

@@ -37,6 +37,7 @@ _DELETES = ("delete", "remove_abandoned")
 _OF_AN_UPLOAD = ("write", "publish", "abort")
 _PORTS = {LocalStore: LocalUpload, HdfsStore: HdfsUpload, MemoryStore: MemoryUpload}
 _REQUESTS: Calls = ((Bucket, "control"), (Bucket, "put"), (Bucket, "read"), (Bucket, "send_part"))
+_counting = threading.Lock()  # else one thread could die between another's step and its count
 _READING_REQUESTS = ("head_object", "list_objects_v2", "list_multipart_uploads")
 
 
@@ -166,10 +167,11 @@ def _deadly(
     """`call`, except that the last one ends with a death before or after it."""
 
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        last = is_last()
-        if last and moment == "before":
-            die()
-        counted()
+        with _counting:
+            last = is_last()
+            if last and moment == "before":
+                die()
+            counted()
         try:
             return call(*args, **kwargs)
         finally:
