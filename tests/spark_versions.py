@@ -53,7 +53,8 @@ def page() -> str:
         "# Spark versions",
         "",
         "Written by `make docs` from the marks `sparks` of the tests. The same wheel runs on all of these:",
-        "`pip install 'sparklog[spark]'` takes Spark 4.0 or newer. Spark 3.5 and older have no data sources in Python, and are",
+        "`pip install 'sparklog[spark]'` takes Spark 4.0 or newer. "
+        "Spark 3.5 and older have no data sources in Python, and are",
         "refused by name. A platform that brings its own Spark needs `pip install sparklog` alone.",
         "`make test SPARK=4.0` runs the tests below on that Spark, `make test-sparks` on all of them.",
         "",

@@ -216,6 +216,14 @@ def test_a_write_whose_blocks_are_all_spoilt_certainly_did_not_land(azurite: Azu
     forget_files()
 
 
+def test_an_entry_of_the_chain_leaves_no_blocks_behind(azurite: AzureServer) -> None:
+    with FaultProxy(azurite.endpoint_url) as proxy:
+        store = open_store(azurite.new_url(), {**azurite.settings, "endpoint_url": proxy.url})
+        put(store, LARGE[: 5 << 20])  # more than the largest commit of offsets
+        assert not any(map(_is_block, proxy.requests))
+    forget_files()
+
+
 def test_a_server_that_answers_nothing_ends_each_call_at_its_deadline(behind: Behind) -> None:
     behind.proxy.plan(Hang(), times=None)
     store = behind.store(timeout_ms="600")

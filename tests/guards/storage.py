@@ -304,6 +304,14 @@ GUARDS: Final = (
         ("tests/storage/test_fsspec_credentials.py::test_without_an_access_token_nothing_landed",),
     ),
     Guard(
+        "azure-entry-in-one",
+        "On Azure, a writer that dies leaves no blocks under the name of an entry.",
+        "sparklog/storage/fsspec/azure.py",
+        "        if body.size_bytes <= PIECE_BYTES:",
+        "        if body.size_bytes <= 512 * 1024:",
+        ("tests/faults/test_cloud_faults.py::test_an_entry_of_the_chain_leaves_no_blocks_behind",),
+    ),
+    Guard(
         "azure-account",
         "A store in Azure whose address names an account is not looked for in another one.",
         "sparklog/storage/fsspec/azure.py",

@@ -21,7 +21,7 @@ from azure.core.exceptions import AzureError, ClientAuthenticationError, HttpRes
 from azure.storage.blob import BlobBlock
 from azure.storage.blob.aio import BlobPrefix
 
-from sparklog.storage.fsspec.bodies import PIECE_BYTES, WHOLE_BYTES, Body
+from sparklog.storage.fsspec.bodies import PIECE_BYTES, Body
 from sparklog.storage.fsspec.clients import files_of, run
 from sparklog.storage.fsspec.cloud import CONNECT_S, Entry, Page
 from sparklog.storage.fsspec.connections import connection_failure
@@ -70,9 +70,10 @@ class Azure:
     async def _put(self, name: str, write_id: str, body: Body) -> None:
         blob = self._container.get_blob_client(name)
         absent = {"metadata": {_WRITE_ID: write_id}, **self._once}
-        if body.size_bytes <= WHOLE_BYTES:
+        # As each entry of the chain is: Azurite refuses a small object where a dead writer has left blocks.
+        if body.size_bytes <= PIECE_BYTES:
             whole = body.read(0, body.size_bytes)
-            await blob.upload_blob(whole, overwrite=False, **absent)
+            await blob.upload_blob(whole, overwrite=False, raw_request_hook=_send_bit_by_bit, **absent)
             return
         numbers = range(-(-body.size_bytes // PIECE_BYTES))
         ids = [base64.b64encode(f"{write_id}-{number:05}".encode()).decode() for number in numbers]
@@ -149,6 +150,11 @@ class Azure:
             return run(self._files, function, timeout_s, *given, **named)
         except (AzureError, OSError, aiohttp.ClientError, ValueError) as error:
             raise _failed(error) from error
+
+
+def _send_bit_by_bit(request: Any) -> None:
+    """Make a stream of a body, so that other requests are served meanwhile. The client itself wants bytes."""
+    request.http_request.data = io.BytesIO(request.http_request.data)
 
 
 def _check_sender(response: Any) -> None:
