@@ -281,10 +281,10 @@ GUARDS: Final = (
     Guard(
         "gcs-anonymous",
         "A process that found no credentials at first does not stay without them.",
-        "sparklog/storage/fsspec/gcs.py",
-        '    if token is None and files.credentials.method == "anon":',
-        "    if False:",
-        ("tests/storage/test_fsspec_credentials.py::test_without_credentials_nothing_is_sent_anonymously",),
+        "sparklog/storage/fsspec/access_tokens.py",
+        "if self._refresh is None or self._refresh.done():",
+        "if self._refresh is None:",
+        ("tests/storage/test_fsspec_credentials.py::test_credentials_may_come_later",),
     ),
     Guard(
         "gcs-credentials-file",
@@ -298,10 +298,37 @@ GUARDS: Final = (
     Guard(
         "gcs-no-token",
         "Without an access token a write says that nothing landed.",
-        "sparklog/storage/fsspec/gcs.py",
-        "            raise _no_token(error) from error",
-        "            raise",
+        "sparklog/storage/fsspec/access_tokens.py",
+        "                raise _no_token(error) from error",
+        "                raise error",
         ("tests/storage/test_fsspec_credentials.py::test_without_an_access_token_nothing_landed",),
+    ),
+    Guard(
+        "gcs-token-in-time",
+        "While Google's access tokens hang, a call ends by its deadline.",
+        "sparklog/storage/fsspec/access_tokens.py",
+        "            wait((refresh,), timeout_s)",
+        "            wait((refresh,))",
+        (
+            "tests/storage/test_fsspec_credentials.py::"
+            "test_while_googles_tokens_hang_calls_end_in_time_and_others_do_not_wait",
+        ),
+    ),
+    Guard(
+        "gcs-metadata-server",
+        "A metadata server that fails is no refusal of the credentials.",
+        "sparklog/storage/fsspec/access_tokens.py",
+        " and not isinstance(reason, TransportError)",
+        "",
+        ("tests/storage/test_fsspec_credentials.py::test_a_metadata_server_that_fails_may_answer_later",),
+    ),
+    Guard(
+        "gcs-token-by-tls",
+        "An access token is not sent without TLS.",
+        "sparklog/storage/fsspec/gcs.py",
+        '    if files.base.startswith("https://"):',
+        "    if True:",
+        ("tests/storage/test_fsspec_credentials.py::test_a_token_is_not_sent_without_tls",),
     ),
     Guard(
         "azure-entry-in-one",
