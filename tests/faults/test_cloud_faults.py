@@ -6,6 +6,7 @@ spoils requests.
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 import uuid
@@ -27,6 +28,7 @@ from sparklog.core.errors import (
 )
 from sparklog.storage.fsspec.bodies import PIECE_BYTES
 from sparklog.storage.fsspec.clients import forget_files
+from sparklog.storage.fsspec.cloud import ObjectPart
 from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import open_store
 from tests.servers.cloud_servers import AzureServer, CloudServer
@@ -196,6 +198,24 @@ def test_a_read_whose_request_is_spoilt_once_gives_the_object(behind: Behind, fa
     for read in reads:
         behind.proxy.plan(fault, lambda request: request.method in ("GET", "HEAD"))
         assert read()
+
+
+def test_an_object_that_is_replaced_during_a_read_is_not_mixed_with_the_new_one(
+    behind: Behind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = behind.store()
+    put(store, LARGE)
+    read, reads = store._read, itertools.count()
+
+    def replaced(key: str, start: int, end: int) -> ObjectPart:
+        if next(reads) == 1:
+            store.delete("a")
+            put(store, LARGE[::-1])
+        return read(key, start, end)
+
+    monkeypatch.setattr(store, "_read", replaced)
+    with pytest.raises(StoreUnavailable, match="another object took its place"):
+        store.get("a")
 
 
 def test_a_delete_whose_answer_is_lost_is_sent_again(behind: Behind) -> None:

@@ -249,23 +249,46 @@ GUARDS: Final = (
         "clouds-length",
         "In a cloud, an object that is shorter for one of several requests is not padded.",
         "sparklog/storage/fsspec/reads.py",
-        "    return min(sizes)",
-        "    return max(sizes)",
+        "    return min(size_bytes for size_bytes, _ in seen)",
+        "    return max(size_bytes for size_bytes, _ in seen)",
         (
             "tests/storage/test_fsspec_reads.py::"
             "test_an_object_that_is_shorter_for_one_of_the_requests_is_damaged_not_padded",
         ),
     ),
     Guard(
-        "clouds-length-of-ranges",
-        "In a cloud, a range behind the end that any of several requests found is not given short.",
+        "clouds-replaced",
+        "In a cloud, an object that is replaced while it is read is not mixed with the new one.",
         "sparklog/storage/fsspec/reads.py",
-        "    size_bytes = min(sizes) if",
-        "    size_bytes = max(sizes) if",
+        "    if len({version for _, version in seen if version is not None}) > 1:",
+        "    if False:",
         (
-            "tests/storage/test_fsspec_reads.py::"
-            "test_an_object_that_is_shorter_for_one_of_the_requests_is_damaged_not_padded",
+            "tests/storage/test_fsspec_reads.py::test_an_object_that_is_replaced_by_one_of_its_size_is_not_mixed_with_it",
         ),
+    ),
+    Guard(
+        "gcs-version",
+        "In Google Cloud Storage, a read tells which object it is of.",
+        "sparklog/storage/fsspec/gcs.py",
+        'headers["X-Goog-Generation"])',
+        "None)",
+        (
+            "tests/faults/test_cloud_faults.py::"
+            "test_an_object_that_is_replaced_during_a_read_is_not_mixed_with_the_new_one",
+        ),
+        "fake_gcs",
+    ),
+    Guard(
+        "azure-version",
+        "In Azure, a read tells which object it is of.",
+        "sparklog/storage/fsspec/azure.py",
+        "ObjectPart(body, int(found[1]), version)",
+        "ObjectPart(body, int(found[1]), None)",
+        (
+            "tests/faults/test_cloud_faults.py::"
+            "test_an_object_that_is_replaced_during_a_read_is_not_mixed_with_the_new_one",
+        ),
+        "azurite",
     ),
     Guard(
         "clouds-folders",

@@ -21,7 +21,7 @@ from sparklog.host.deadline import Deadline
 from sparklog.storage.fsspec.access_tokens import AccessTokens
 from sparklog.storage.fsspec.bodies import WHOLE_BYTES, Body
 from sparklog.storage.fsspec.clients import files_of
-from sparklog.storage.fsspec.cloud import CONNECT_S, Entry, Page
+from sparklog.storage.fsspec.cloud import CONNECT_S, Entry, ObjectPart, Page
 from sparklog.storage.fsspec.connections import connection_failure
 from sparklog.storage.fsspec.failures import Failed, Kind
 from sparklog.storage.fsspec.settings import GcsSettings
@@ -81,8 +81,8 @@ class Gcs:
         """Length of an object in bytes."""
         return int(self._object(name, timeout_s)["size"])
 
-    def read(self, name: str, start: int, end: int, timeout_s: float) -> tuple[bytes, int]:
-        """The bytes [start, end) of an object, as far as it goes, and its size."""
+    def read(self, name: str, start: int, end: int, timeout_s: float) -> ObjectPart:
+        """The bytes [start, end) of an object, as far as it goes."""
         deadline = Deadline(round(timeout_s * 1000))
         try:
             headers, body = self._sent(
@@ -104,7 +104,8 @@ class Gcs:
         if found and (int(found[1]) != start or len(body) != min(end, int(found[2])) - start):
             raise Failed(Kind.NOT_THE_STORE, f"bytes from {found[1]} on, {len(body)} of them, instead of {start}-{end}")
         # Without a range it is the whole object: it is empty, or something ignored the range.
-        return (body, int(found[2])) if found else (body[:end], len(body))
+        size_bytes = int(found[2]) if found else len(body)
+        return ObjectPart(body if found else body[:end], size_bytes, headers["X-Goog-Generation"])
 
     def list_page(
         self, prefix: str, timeout_s: float, *, token: str | None, start: str | None = None, by_folder: bool = False
