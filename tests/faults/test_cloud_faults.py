@@ -6,6 +6,7 @@ spoils requests.
 
 from __future__ import annotations
 
+import itertools
 import subprocess
 import sys
 import uuid
@@ -27,6 +28,7 @@ from sparklog.core.errors import (
 )
 from sparklog.storage.fsspec.bodies import PIECE_BYTES
 from sparklog.storage.fsspec.clients import forget_files
+from sparklog.storage.fsspec.cloud import ObjectPart
 from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import open_store
 from tests.servers.cloud_servers import AzureServer, CloudServer
@@ -198,6 +200,24 @@ def test_a_read_whose_request_is_spoilt_once_gives_the_object(behind: Behind, fa
         assert read()
 
 
+def test_an_object_that_is_replaced_during_a_read_is_not_mixed_with_the_new_one(
+    behind: Behind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = behind.store()
+    put(store, LARGE)
+    read, reads = store._read, itertools.count()
+
+    def replaced(key: str, start: int, end: int) -> ObjectPart:
+        if next(reads) == 1:
+            store.delete("a")
+            put(store, LARGE[::-1])
+        return read(key, start, end)
+
+    monkeypatch.setattr(store, "_read", replaced)
+    with pytest.raises(StoreUnavailable, match="another object took its place"):
+        store.get("a")
+
+
 def test_a_delete_whose_answer_is_lost_is_sent_again(behind: Behind) -> None:
     store = behind.store()
     store.put_if_absent("a", b"body")
@@ -213,6 +233,14 @@ def test_a_write_whose_blocks_are_all_spoilt_certainly_did_not_land(azurite: Azu
         with pytest.raises(StoreUnavailable) as failed:
             put(store, LARGE)
     assert failed.value.landed is Landed.NO
+    forget_files()
+
+
+def test_an_entry_of_the_chain_leaves_no_blocks_behind(azurite: AzureServer) -> None:
+    with FaultProxy(azurite.endpoint_url) as proxy:
+        store = open_store(azurite.new_url(), {**azurite.settings, "endpoint_url": proxy.url})
+        put(store, LARGE[: 5 << 20])  # more than the largest commit of offsets
+        assert not any(map(_is_block, proxy.requests))
     forget_files()
 
 

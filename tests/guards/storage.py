@@ -249,23 +249,46 @@ GUARDS: Final = (
         "clouds-length",
         "In a cloud, an object that is shorter for one of several requests is not padded.",
         "sparklog/storage/fsspec/reads.py",
-        "    return min(sizes)",
-        "    return max(sizes)",
+        "    return min(size_bytes for size_bytes, _ in seen)",
+        "    return max(size_bytes for size_bytes, _ in seen)",
         (
             "tests/storage/test_fsspec_reads.py::"
             "test_an_object_that_is_shorter_for_one_of_the_requests_is_damaged_not_padded",
         ),
     ),
     Guard(
-        "clouds-length-of-ranges",
-        "In a cloud, a range behind the end that any of several requests found is not given short.",
+        "clouds-replaced",
+        "In a cloud, an object that is replaced while it is read is not mixed with the new one.",
         "sparklog/storage/fsspec/reads.py",
-        "    size_bytes = min(sizes) if",
-        "    size_bytes = max(sizes) if",
+        "    if len({version for _, version in seen if version is not None}) > 1:",
+        "    if False:",
         (
-            "tests/storage/test_fsspec_reads.py::"
-            "test_an_object_that_is_shorter_for_one_of_the_requests_is_damaged_not_padded",
+            "tests/storage/test_fsspec_reads.py::test_an_object_that_is_replaced_by_one_of_its_size_is_not_mixed_with_it",
         ),
+    ),
+    Guard(
+        "gcs-version",
+        "In Google Cloud Storage, a read tells which object it is of.",
+        "sparklog/storage/fsspec/gcs.py",
+        'headers["X-Goog-Generation"])',
+        "None)",
+        (
+            "tests/faults/test_cloud_faults.py::"
+            "test_an_object_that_is_replaced_during_a_read_is_not_mixed_with_the_new_one",
+        ),
+        "fake_gcs",
+    ),
+    Guard(
+        "azure-version",
+        "In Azure, a read tells which object it is of.",
+        "sparklog/storage/fsspec/azure.py",
+        "ObjectPart(body, int(found[1]), version)",
+        "ObjectPart(body, int(found[1]), None)",
+        (
+            "tests/faults/test_cloud_faults.py::"
+            "test_an_object_that_is_replaced_during_a_read_is_not_mixed_with_the_new_one",
+        ),
+        "azurite",
     ),
     Guard(
         "clouds-folders",
@@ -281,10 +304,10 @@ GUARDS: Final = (
     Guard(
         "gcs-anonymous",
         "A process that found no credentials at first does not stay without them.",
-        "sparklog/storage/fsspec/gcs.py",
-        '    if token is None and files.credentials.method == "anon":',
-        "    if False:",
-        ("tests/storage/test_fsspec_credentials.py::test_without_credentials_nothing_is_sent_anonymously",),
+        "sparklog/storage/fsspec/access_tokens.py",
+        "if self._refresh is None or self._refresh.done():",
+        "if self._refresh is None:",
+        ("tests/storage/test_fsspec_credentials.py::test_credentials_may_come_later",),
     ),
     Guard(
         "gcs-credentials-file",
@@ -298,10 +321,45 @@ GUARDS: Final = (
     Guard(
         "gcs-no-token",
         "Without an access token a write says that nothing landed.",
-        "sparklog/storage/fsspec/gcs.py",
-        "            raise _no_token(error) from error",
-        "            raise",
+        "sparklog/storage/fsspec/access_tokens.py",
+        "                raise _no_token(error) from error",
+        "                raise error",
         ("tests/storage/test_fsspec_credentials.py::test_without_an_access_token_nothing_landed",),
+    ),
+    Guard(
+        "gcs-token-in-time",
+        "While Google's access tokens hang, a call ends by its deadline.",
+        "sparklog/storage/fsspec/access_tokens.py",
+        "            wait((refresh,), timeout_s)",
+        "            wait((refresh,))",
+        (
+            "tests/storage/test_fsspec_credentials.py::"
+            "test_while_googles_tokens_hang_calls_end_in_time_and_others_do_not_wait",
+        ),
+    ),
+    Guard(
+        "gcs-metadata-server",
+        "A metadata server that fails is no refusal of the credentials.",
+        "sparklog/storage/fsspec/access_tokens.py",
+        " and not isinstance(reason, TransportError)",
+        "",
+        ("tests/storage/test_fsspec_credentials.py::test_a_metadata_server_that_fails_may_answer_later",),
+    ),
+    Guard(
+        "gcs-token-by-tls",
+        "An access token is not sent without TLS.",
+        "sparklog/storage/fsspec/gcs.py",
+        '    if files.base.startswith("https://"):',
+        "    if True:",
+        ("tests/storage/test_fsspec_credentials.py::test_a_token_is_not_sent_without_tls",),
+    ),
+    Guard(
+        "azure-entry-in-one",
+        "On Azure, a writer that dies leaves no blocks under the name of an entry.",
+        "sparklog/storage/fsspec/azure.py",
+        "        if body.size_bytes <= PIECE_BYTES:",
+        "        if body.size_bytes <= 512 * 1024:",
+        ("tests/faults/test_cloud_faults.py::test_an_entry_of_the_chain_leaves_no_blocks_behind",),
     ),
     Guard(
         "azure-account",

@@ -6,7 +6,9 @@ import json
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -14,9 +16,14 @@ from pathlib import Path
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from google.auth.credentials import AnonymousCredentials
+from google.auth.exceptions import DefaultCredentialsError, RefreshError, TransportError
 
 from sparklog.core.errors import InvalidInput, Landed, StoreAccessDenied, StoreReadOnly, StoreUnavailable
+from sparklog.storage.fsspec.access_tokens import AccessTokens
+from sparklog.storage.fsspec.failures import Failed
 from sparklog.storage.open_store import open_store
+from tests.servers.local_server import free_port
 
 KEY = "a2VwdC1zZWNyZXQ="
 
@@ -38,18 +45,30 @@ def test_without_credentials_nothing_is_sent_anonymously(tmp_path: Path, monkeyp
     monkeypatch.setenv("NO_GCE_CHECK", "true")
     monkeypatch.setenv("CLOUDSDK_CONFIG", str(tmp_path))
     monkeypatch.delenv("GOOGLE_APPLICATION_CREDENTIALS", raising=False)
-    store = open_store("gs://bucket")
-    for _ in range(2):  # credentials may come later, so the first look is not kept
-        with pytest.raises(StoreUnavailable, match="wanted credentials for Google Cloud Storage, found none"):
-            store.put_if_absent("a", b"body")
+    with pytest.raises(StoreUnavailable, match="wanted credentials for Google Cloud Storage, found none"):
+        open_store("gs://bucket").put_if_absent("a", b"body")
+
+
+def test_credentials_may_come_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    def search(**_: object) -> None:
+        raise DefaultCredentialsError("none")
+
+    monkeypatch.setattr("google.auth.default", search)
+    tokens = AccessTokens()
+    with pytest.raises(StoreUnavailable):
+        tokens.headers(20)
+    monkeypatch.setattr("google.auth.default", lambda **_: (AnonymousCredentials(), None))
+    assert tokens.headers(20) == {}
 
 
 @contextmanager
-def tokens(status: int, body: bytes) -> Iterator[str]:
-    """A server of access tokens that answers this."""
+def tokens(status: int, body: bytes, after: threading.Event | None = None) -> Iterator[str]:
+    """A server of access tokens that answers this, once `after` is set."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
+            if after is not None:
+                after.wait(20)
             self.rfile.read(int(self.headers["Content-Length"]))
             self.send_response(status)
             self.send_header("Content-Length", str(len(body)))
@@ -89,6 +108,63 @@ def test_without_an_access_token_nothing_landed(tmp_path: Path) -> None:
         with pytest.raises(StoreUnavailable, match="no access token") as failed:
             store.put_if_absent("a", b"body")
     assert failed.value.landed is Landed.NO
+
+
+def test_while_googles_tokens_hang_calls_end_in_time_and_others_do_not_wait(tmp_path: Path) -> None:
+    answered = threading.Event()
+    with tokens(200, b'{"access_token": "t", "expires_in": 3600}', answered) as uri:
+        store = open_store("gs://bucket", service_account(tmp_path / "key.json", uri))
+        began_s = time.monotonic()
+        with ThreadPoolExecutor() as pool:
+            hanging = pool.submit(store.put_if_absent, "a", b"body")
+            other = open_store("gs://bucket", {"endpoint_url": f"http://127.0.0.1:{free_port()}", "timeout_ms": "100"})
+            with pytest.raises(StoreUnavailable, match="Connection refused"):
+                other.size("a")
+            assert not hanging.done()
+            with pytest.raises(StoreUnavailable, match="no access token in time") as failed:
+                hanging.result()
+        assert time.monotonic() - began_s < 5
+        assert failed.value.landed is Landed.NO
+        answered.set()
+
+
+def test_a_search_for_credentials_that_hangs_ends_in_time_is_not_repeated_and_may_succeed_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found, searches = threading.Event(), []
+
+    def search(**_: object) -> tuple[AnonymousCredentials, None]:
+        searches.append(1)
+        found.wait(20)
+        return AnonymousCredentials(), None
+
+    monkeypatch.setattr("google.auth.default", search)
+    tokens = AccessTokens()
+    for _ in range(2):
+        with pytest.raises(Failed, match="NOT_DONE: no access token in time"):
+            tokens.headers(0.1)
+    found.set()
+    assert tokens.headers(20) == {}
+    assert searches == [1]
+
+
+def test_a_metadata_server_that_fails_may_answer_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    class OnAMachineOfGoogle(AnonymousCredentials):
+        valid = False
+
+        def refresh(self, request: object) -> None:
+            raise RefreshError(TransportError("HTTP 503"))
+
+    with pytest.raises(Failed, match="NOT_DONE: no access token: HTTP 503"):
+        AccessTokens(OnAMachineOfGoogle()).headers(20)
+
+
+def test_a_token_is_not_sent_without_tls(tmp_path: Path) -> None:
+    settings = service_account(tmp_path / "key.json", "http://127.0.0.1:9/token")
+    store = open_store("gs://bucket", {**settings, "endpoint_url": f"http://127.0.0.1:{free_port()}"})
+    with pytest.raises(StoreUnavailable, match="Connection refused") as failed:  # by the store, not for a token
+        store.size("a")
+    assert "no access token" not in str(failed.value)
 
 
 def test_a_key_of_azure_that_is_none_is_named_and_nothing_landed() -> None:

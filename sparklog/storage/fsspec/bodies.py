@@ -11,7 +11,7 @@ from sparklog.core.errors import InvalidInput, StoreUnavailable
 from sparklog.host.clock import now_ms
 from sparklog.storage.object_store import Bytes
 
-WHOLE_BYTES: Final = 512 * 1024  # larger bodies are sent bit by bit, so that other requests are served meanwhile
+WHOLE_BYTES: Final = 512 * 1024  # larger ones go to Google bit by bit, so that other requests are served meanwhile
 PIECE_BYTES: Final = 8 * 1024 * 1024  # the most of a body that is in memory
 _READ_BYTES: Final = 1024 * 1024
 

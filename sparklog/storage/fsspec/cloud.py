@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from sparklog.storage.fsspec.bodies import Body
 
@@ -18,6 +18,17 @@ class Entry:
     name: str
     size_bytes: int
     modified_ms: int
+
+
+class ObjectPart(NamedTuple):
+    """Bytes of an object, the size of the whole, and its version: another object under its name has another one.
+
+    `version` is None if the object ends before the bytes that were asked for.
+    """
+
+    body: bytes
+    size_bytes: int
+    version: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +62,8 @@ class Cloud(Protocol):
         """Length of an object in bytes."""
         ...
 
-    def read(self, name: str, start: int, end: int, timeout_s: float) -> tuple[bytes, int]:
-        """The bytes [start, end) of an object, as far as it goes, and its size. Failed says if it ends before."""
+    def read(self, name: str, start: int, end: int, timeout_s: float) -> ObjectPart:
+        """The bytes [start, end) of an object, as far as it goes. Failed says if it ends before."""
         ...
 
     def list_page(

@@ -1,8 +1,8 @@
 """Requests to Google Cloud Storage, by gcsfs's public `call` of the JSON API.
 
-gcsfs has the endpoint, the credentials and the connections. Its own `pipe_file(mode="create")` is not used: it repeats
-a request whose answer was lost, its error for a taken key hides the status, and it separates the body by a fixed line,
-so that a body with that line in it is cut there.
+gcsfs has the endpoint and the connections. Its own `pipe_file(mode="create")` is not used: it repeats a request whose
+answer was lost, its error for a taken key hides the status, and it separates the body by a fixed line, so that a body
+with that line in it is cut there.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from typing import Any, Final
 
 import aiohttp
 import gcsfs.core
-from google.auth.exceptions import RefreshError
 
-from sparklog.core.errors import StoreUnavailable
+from sparklog.host.deadline import Deadline
+from sparklog.storage.fsspec.access_tokens import AccessTokens
 from sparklog.storage.fsspec.bodies import WHOLE_BYTES, Body
 from sparklog.storage.fsspec.clients import files_of
-from sparklog.storage.fsspec.cloud import CONNECT_S, Entry, Page
+from sparklog.storage.fsspec.cloud import CONNECT_S, Entry, ObjectPart, Page
 from sparklog.storage.fsspec.connections import connection_failure
 from sparklog.storage.fsspec.failures import Failed, Kind
 from sparklog.storage.fsspec.settings import GcsSettings
@@ -81,8 +81,9 @@ class Gcs:
         """Length of an object in bytes."""
         return int(self._object(name, timeout_s)["size"])
 
-    def read(self, name: str, start: int, end: int, timeout_s: float) -> tuple[bytes, int]:
-        """The bytes [start, end) of an object, as far as it goes, and its size."""
+    def read(self, name: str, start: int, end: int, timeout_s: float) -> ObjectPart:
+        """The bytes [start, end) of an object, as far as it goes."""
+        deadline = Deadline(round(timeout_s * 1000))
         try:
             headers, body = self._sent(
                 timeout_s,
@@ -95,7 +96,7 @@ class Gcs:
             )
         except Failed as failed:
             if failed.kind is Kind.NOT_THE_STORE:
-                self._object(name, timeout_s)  # a 404 of a body says nothing sure; this one does
+                self._object(name, deadline.left_s())  # a 404 of a body says nothing sure; this one does
             raise
         found = _CONTENT_RANGE.fullmatch(headers.get("Content-Range", ""))
         if "X-Goog-Generation" not in headers or not (found or start == 0):
@@ -103,7 +104,8 @@ class Gcs:
         if found and (int(found[1]) != start or len(body) != min(end, int(found[2])) - start):
             raise Failed(Kind.NOT_THE_STORE, f"bytes from {found[1]} on, {len(body)} of them, instead of {start}-{end}")
         # Without a range it is the whole object: it is empty, or something ignored the range.
-        return (body, int(found[2])) if found else (body[:end], len(body))
+        size_bytes = int(found[2]) if found else len(body)
+        return ObjectPart(body if found else body[:end], size_bytes, headers["X-Goog-Generation"])
 
     def list_page(
         self, prefix: str, timeout_s: float, *, token: str | None, start: str | None = None, by_folder: bool = False
@@ -153,8 +155,11 @@ class Gcs:
 
     def _sent(self, timeout_s: float, method: str, path: str, *names: str, **named: Any) -> tuple[Any, bytes]:
         """Headers and body of the answer to one request."""
+        deadline = Deadline(round(timeout_s * 1000))
+        if self._files.tokens:
+            named["headers"] = {**named.get("headers", {}), **self._files.tokens.headers(timeout_s)}
         try:
-            headers, body = self._files.call(method, path, *names, timeout=max(0.001, timeout_s), **named)
+            headers, body = self._files.call(method, path, *names, timeout=max(0.001, deadline.left_s()), **named)
         except Failed:
             raise
         except (OSError, aiohttp.ClientError, ValueError) as error:
@@ -170,7 +175,9 @@ async def _streamed(begin: bytes, body: Body, end: bytes) -> AsyncIterator[bytes
 
 
 class _SendOnceFiles(gcsfs.core.GCSFileSystem):  # type: ignore[misc]
-    """gcsfs without repeats, whose errors keep the status."""
+    """gcsfs without repeats, whose errors keep the status. `tokens`: None if nothing is to be authorized."""
+
+    tokens: AccessTokens | None = None
 
     async def _request(
         self, method: str, path: str, *args: str, headers: Any = None, json: Any = None, data: Any = None, **named: Any
@@ -189,20 +196,6 @@ class _SendOnceFiles(gcsfs.core.GCSFileSystem):  # type: ignore[misc]
             if answer.status >= 300:
                 raise _failure(answer.status, body)
             return answer.status, answer.headers, answer.request_info, body
-
-    def _get_headers(self, *given: Any, **named: Any) -> dict[str, str]:
-        try:
-            headers: dict[str, str] = super()._get_headers(*given, **named)
-        except Exception as error:  # of Google's libraries, in many kinds
-            raise _no_token(error) from error
-        return headers
-
-
-def _no_token(error: Exception) -> Failed:
-    """The request was not sent. gcsfs raises an error of its own, without the reason, from a refusal."""
-    reason = error.__cause__ if isinstance(error.__cause__, RefreshError) else error
-    refused = isinstance(reason, RefreshError) and not reason.retryable
-    return Failed(Kind.DENIED if refused else Kind.NOT_DONE, f"no access token: {next(iter(reason.args), reason)}")
 
 
 def _failure(status: int, body: bytes) -> Failed:
@@ -229,31 +222,24 @@ def _failure(status: int, body: bytes) -> Failed:
 
 
 def _new_files(settings: GcsSettings, try_s: float) -> _SendOnceFiles:
-    token = _token(settings)
-    try:
-        files = _SendOnceFiles(
-            skip_instance_cache=True,
-            use_listings_cache=False,
-            endpoint_url=settings.endpoint_url,
-            token=token,
-            requests_timeout=try_s,
-        )
-    except (OSError, LookupError, TypeError, AttributeError) as error:  # a file without what belongs there
-        raise ValueError(f"the credentials can't be read: {error!r}") from error
-    if token is None and files.credentials.method == "anon":
-        # A metadata server may begin to answer later, so this is not for good.
-        raise StoreUnavailable(
-            "wanted credentials for Google Cloud Storage, found none: set credentials_file or "
-            "GOOGLE_APPLICATION_CREDENTIALS, or run gcloud auth application-default login"
-        )
+    files = _SendOnceFiles(
+        skip_instance_cache=True,
+        use_listings_cache=False,
+        endpoint_url=settings.endpoint_url,
+        token="anon",  # gcsfs itself refreshes tokens on the loop
+        requests_timeout=try_s,
+    )
+    if files.base.startswith("https://"):
+        files.tokens = _tokens(settings.credentials_file)
     return files
 
 
-def _token(settings: GcsSettings) -> str | None:
-    """How gcsfs gets an access token: not at all for a server that is reached without TLS."""
-    if settings.credentials_file is not None:
-        if not Path(settings.credentials_file).is_file():  # gcsfs would send the name to Google, as a token
-            raise ValueError(f"there is no file {settings.credentials_file}, which credentials_file names")
-        return settings.credentials_file
-    location = settings.endpoint_url or gcsfs.core._location()
-    return "anon" if location.startswith("http://") else None
+def _tokens(file: str | None) -> AccessTokens:
+    if file is None:
+        return AccessTokens()
+    if not Path(file).is_file():  # gcsfs would send the name to Google, as a token
+        raise ValueError(f"there is no file {file}, which credentials_file names")
+    try:
+        return AccessTokens(gcsfs.core.GoogleCredentials(None, "full_control", file).credentials)
+    except (OSError, LookupError, TypeError, AttributeError) as error:  # a file without what belongs there
+        raise ValueError(f"the credentials can't be read: {error!r}") from error

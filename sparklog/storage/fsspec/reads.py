@@ -5,24 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from sparklog.core.errors import Damaged
+from sparklog.core.errors import Damaged, StoreUnavailable
+from sparklog.storage.fsspec.cloud import ObjectPart
 from sparklog.storage.parallel import in_parallel
 from sparklog.storage.ranges import new_memory, united
 
 _FIRST_BYTES: Final = 8 * 1024 * 1024  # the first read of an object of unknown size
 _PIECE_BYTES: Final = 8 * 1024 * 1024  # eight of them are read at once, and copied into their place
 
-Read = Callable[[int, int], tuple[bytes, int]]  # bytes [start, end) of one object as far as it goes, and its size
+Read = Callable[[int, int], ObjectPart]  # bytes [start, end) of one object as far as it goes
+_Seen = tuple[int, str | None]  # the size and the version of the whole in an answer
 
 
 def read_whole(read: Read, shown: str) -> memoryview:
     """The whole object: the first answer gives its size, and the rest is read in parallel. `shown`: for errors."""
-    first, size_bytes = read(0, _FIRST_BYTES)
+    first, size_bytes, version = read(0, _FIRST_BYTES)
     if size_bytes <= len(first):
         return memoryview(first)
     whole = new_memory(size_bytes)
     whole[: len(first)] = first
-    found = _fill(read, len(first), whole[len(first) :])
+    found = _size([(size_bytes, version), *_fill(read, len(first), whole[len(first) :])], shown)
     if found != size_bytes:
         raise Damaged(f"wanted {size_bytes} bytes of {shown}, found {found}")
     return whole.toreadonly()
@@ -32,25 +34,32 @@ def read_ranges(read: Read, shown: str, ranges: Sequence[tuple[int, int]], size:
     """The bytes of each range [start, end), at full length. `size` is asked if none of them has a byte."""
     spans = united([(start, end) for start, end in ranges if start < end])
     bodies: list[memoryview] = [memoryview(b"")] * len(spans)
-    sizes: list[int] = []
+    seen: list[_Seen] = []
 
     def read_span(number: int) -> None:
         start, end = spans[number]
         if end - start <= _PIECE_BYTES:
-            body, size_bytes = read(start, end)
-            bodies[number] = memoryview(body)
+            part = read(start, end)
+            bodies[number] = memoryview(part.body)
+            seen.append((part.size_bytes, part.version))
         else:
             into = new_memory(end - start)
-            size_bytes = _fill(read, start, into)
+            seen.extend(_fill(read, start, into))
             bodies[number] = into.toreadonly()
-        sizes.append(size_bytes)
 
     in_parallel(read_span, range(len(spans)))
-    size_bytes = min(sizes) if spans else size()
+    size_bytes = _size(seen, shown) if spans else size()
     for start, end in ranges:
         if end > size_bytes:
             raise Damaged(f"wanted bytes [{start}, {end}) of {shown}, found that it ends at byte {size_bytes}")
     return [_part(spans, bodies, start, end) for start, end in ranges]
+
+
+def _size(seen: Sequence[_Seen], shown: str) -> int:
+    """The size of an object, given that of each answer. Raises StoreUnavailable if the answers are of two objects."""
+    if len({version for _, version in seen if version is not None}) > 1:
+        raise StoreUnavailable(f"wanted {shown}, found that another object took its place while it was read")
+    return min(size_bytes for size_bytes, _ in seen)
 
 
 def _part(spans: Sequence[tuple[int, int]], bodies: Sequence[memoryview], start: int, end: int) -> memoryview:
@@ -60,15 +69,15 @@ def _part(spans: Sequence[tuple[int, int]], bodies: Sequence[memoryview], start:
     return memoryview(b"")
 
 
-def _fill(read: Read, start: int, into: memoryview) -> int:
-    """Fill memory with bytes from `start` on, as far as the object goes. Returns the object's size."""
-    sizes: list[int] = []
+def _fill(read: Read, start: int, into: memoryview) -> list[_Seen]:
+    """Fill memory with bytes from `start` on, as far as the object goes. Returns what each request saw."""
+    seen: list[_Seen] = []
 
     def read_piece(at: int) -> None:
         piece = into[at : at + _PIECE_BYTES]
-        body, size_bytes = read(start + at, start + at + len(piece))
-        piece[: len(body)] = body
-        sizes.append(size_bytes)
+        part = read(start + at, start + at + len(piece))
+        piece[: len(part.body)] = part.body
+        seen.append((part.size_bytes, part.version))
 
     in_parallel(read_piece, range(0, len(into), _PIECE_BYTES))
-    return min(sizes)
+    return seen

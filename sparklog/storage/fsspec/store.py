@@ -26,7 +26,7 @@ from sparklog.host.deadline import Deadline
 from sparklog.host.dice import new_id
 from sparklog.storage.folders import first_after
 from sparklog.storage.fsspec.bodies import Body, BufferedUpload
-from sparklog.storage.fsspec.cloud import Cloud, Page
+from sparklog.storage.fsspec.cloud import Cloud, ObjectPart, Page
 from sparklog.storage.fsspec.failures import Failed, Kind
 from sparklog.storage.fsspec.reads import read_ranges, read_whole
 from sparklog.storage.fsspec.settings import (
@@ -213,8 +213,8 @@ class FsspecStore:
         )
         write.run(Deadline(self._timeout_ms + more_ms))
 
-    def _read(self, key: str, start: int, end: int) -> tuple[bytes, int]:
-        """The bytes [start, end) as far as the object goes, and its size. Raises the caller's errors."""
+    def _read(self, key: str, start: int, end: int) -> ObjectPart:
+        """The bytes [start, end) as far as the object goes. Raises the caller's errors."""
         name = self._full(key)
         try:
             return self._harmless(
@@ -224,7 +224,7 @@ class FsspecStore:
             )
         except Failed as failed:
             if failed.kind is Kind.PAST_END:
-                return b"", self.size(key)
+                return ObjectPart(b"", self.size(key), None)
             raise self._absent(key) from failed
 
     def _harmless(

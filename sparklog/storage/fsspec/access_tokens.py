@@ -1,0 +1,80 @@
+"""Google's access tokens, got in a thread of their own: its libraries may wait for a minute, and would stop a loop."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import Future, wait
+from functools import partial
+from typing import Any, Final
+
+import google.auth
+from google.auth.exceptions import DefaultCredentialsError, RefreshError, TransportError
+from google.auth.transport.requests import Request
+
+from sparklog.core.errors import StoreUnavailable
+from sparklog.storage.fsspec.failures import Failed, Kind
+
+_SCOPE: Final = "https://www.googleapis.com/auth/devstorage.full_control"
+_REQUEST_S: Final = 10.0  # Google's libraries would wait for two minutes
+
+
+class AccessTokens:
+    """The access tokens of one set of credentials. Thread-safe.
+
+    `credentials`: None for those that Google's libraries find in their own places (application default).
+    """
+
+    def __init__(self, credentials: Any = None) -> None:
+        self._credentials = credentials
+        self._lock = threading.Lock()
+        self._refresh: Future[None] | None = None
+
+    def headers(self, timeout_s: float) -> dict[str, str]:
+        """The headers that authorize a request. Raises Failed, at the latest after `timeout_s`, and StoreUnavailable.
+
+        A refresh that takes longer continues for the next call.
+        """
+        with self._lock:
+            refresh = None if self._credentials and self._credentials.valid else self._begun()
+        if refresh is not None:
+            wait((refresh,), timeout_s)
+            if not refresh.done():
+                raise Failed(Kind.NOT_DONE, "no access token in time")
+            if error := refresh.exception():
+                raise _no_token(error) from error
+        headers: dict[str, str] = {}
+        self._credentials.apply(headers)
+        return headers
+
+    def _begun(self) -> Future[None]:
+        """The refresh that is under way; a new one if there is none."""
+        if self._refresh is None or self._refresh.done():
+            self._refresh = Future()
+            # The end of the process does not wait for it, as it would for a thread of a pool.
+            threading.Thread(target=self._run, args=(self._refresh,), daemon=True).start()
+        return self._refresh
+
+    def _run(self, refresh: Future[None]) -> None:
+        request: Any = partial(Request(), timeout=_REQUEST_S)
+        try:
+            credentials = self._credentials or google.auth.default(scopes=[_SCOPE], request=request)[0]
+            if not credentials.valid:
+                credentials.refresh(request)
+        except Exception as error:  # of Google's libraries, in many kinds
+            refresh.set_exception(error)
+        else:
+            self._credentials = credentials
+            refresh.set_result(None)
+
+
+def _no_token(error: BaseException) -> Failed | StoreUnavailable:
+    """The error for a request that was not sent."""
+    reason = next(iter(error.args), error)
+    if isinstance(error, DefaultCredentialsError):
+        # A metadata server may begin to answer later, so this is not for good.
+        return StoreUnavailable(
+            "wanted credentials for Google Cloud Storage, found none: set credentials_file or "
+            f"GOOGLE_APPLICATION_CREDENTIALS, or run gcloud auth application-default login ({reason})"
+        )
+    refused = isinstance(error, RefreshError) and not error.retryable and not isinstance(reason, TransportError)
+    return Failed(Kind.DENIED if refused else Kind.NOT_DONE, f"no access token: {reason}")
