@@ -56,7 +56,10 @@ def main() -> None:
     if not given.dirty and (changes := uncommitted()):
         parser.error(f"not in the commit (give --dirty to pack them all the same):\n{changes}")
     target: Path = given.to.absolute()
-    epoch = int(os.environ.get("SOURCE_DATE_EPOCH") or time_of_commit())
+    wanted = (os.environ.get("SOURCE_DATE_EPOCH") or time_of_commit()).strip()
+    if not wanted.isdecimal():
+        parser.error(f"SOURCE_DATE_EPOCH: wanted seconds since 1970, found {wanted!r}")
+    epoch = int(wanted)
     wheel = build_packages(target, epoch)
     version = wheel.name.split("-")[1]
     jobs = {f"jobs/{job.name}": job.read_bytes() for job in (ROOT / "jobs").glob("*.py")}

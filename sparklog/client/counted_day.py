@@ -41,17 +41,20 @@ def counted_day(connection: Connection, state: ClusterState, now_ms: int) -> Usa
     for entry in found:
         sampled += _work(follower.store, entry, zones)
     work = sampled.times(entries / len(found)) if found else sampled
-    config = effective_cluster(state.config)
     kept = state.n + 1 - max(state.floor, state.first_entry)
+    sizes = [each.size_bytes for each in found or (_entry(follower.store, state.n),) if each is not None]
+    kept_bytes = kept * sum(sizes) // max(1, len(sizes))
+    is_first = first == state.first_entry or _entry(follower.store, first - 1) is None  # no older one is there
+    config = effective_cluster(state.config)
     copies = 0 if follower.copies is None else follower.copies.wanted(state)
     agents = [store for store in state.stores.values() if store.agent_up]
     return Usage(
-        from_ms=found[0].entry.time_ms if found and first == state.first_entry else now_ms - DAY_MS,
+        from_ms=found[0].entry.time_ms if found and is_first else now_ms - DAY_MS,
         to_ms=now_ms,
         work=work,
         sampled=len(found),
         stored_bytes=_stored_bytes(state),
-        metadata_bytes=kept * work.size_bytes // max(1, work.entries) * (1 + copies),
+        metadata_bytes=kept_bytes * (1 + copies),
         copies=copies,
         agents=len(agents),
         coordinator_in_force=state.coordinator.in_force,

@@ -10,8 +10,10 @@ import pyarrow as pa
 import pytest
 
 import sparklog as library
+from sparklog.chain.stored_entries import StoredEntry, stored_entry
 from sparklog.client import counted_day
 from sparklog.core.cost.requests import ENTRY, PLAN, stored
+from sparklog.storage.object_store import ObjectStore
 from tests.cli.conftest import Cli
 from tests.cost_table import PRICES, list_prices
 
@@ -72,9 +74,25 @@ def test_of_many_entries_a_sample_is_read(orders: Cli, monkeypatch: pytest.Monke
 
 
 def test_entries_of_the_days_before_are_not_counted(orders: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored_bytes = orders.json("cluster", "cost")["stored_bytes"]
     monkeypatch.setattr(counted_day, "DAY_MS", -1_000)  # the day begins after the newest entry
     found = orders.json("cluster", "cost")
     assert (found["entries"], found["lines"]) == (0, [])
+    assert found["stored_bytes"] == pytest.approx(stored_bytes, rel=0.1), "the chain is still there"
+
+
+def test_what_was_deleted_within_a_day_is_no_part_of_the_time_that_was_counted(
+    orders: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stored_since_2(store: ObjectStore, n: int) -> StoredEntry | None:
+        return stored_entry(store, n) if n >= 2 else None
+
+    monkeypatch.setattr(counted_day, "stored_entry", stored_since_2)
+    found = orders.json("cluster", "cost")
+    with library.connect(orders.url) as cluster:
+        second = stored_entry(cluster.connection.follower.store, 2)
+        assert second is not None
+        assert found["from_ms"] == second.entry.time_ms
 
 
 def test_the_table_shows_prices_advice_and_what_is_not_counted(orders: Cli) -> None:

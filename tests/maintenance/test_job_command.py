@@ -130,7 +130,7 @@ def test_a_job_is_stopped_with_all_that_it_started(monkeypatch: pytest.MonkeyPat
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
-            held.settimeout(60)
+            held.settimeout(30)
             assert held.recv(1) == b"", "something that it started is still there"
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
