@@ -13,6 +13,7 @@ from sparklog.core.readable import amount, counted, point_in_time
 
 if TYPE_CHECKING:
     from sparklog.client.cluster import Cluster
+    from sparklog.client.coordinator_health import CoordinatorHealth
     from sparklog.client.store_health import ClusterHealth, StoreHealth
     from sparklog.core.state import ClusterState
 
@@ -30,9 +31,10 @@ def health() -> None:
     and last bytes. On a disk it also checks directory permissions. "not checked" lists what was left out: only segment
     dump compares the bytes of records. A store that does not answer is reported after 20 seconds.
 
-    Exit 5 if something is wrong: the metadata can't be read; a store does not answer, can't be written, or is not the
-    one that was registered; a partition has no leader, or fewer replicas in sync than min.insync.replicas; an object is
-    missing, can't be read or has another size; the last run of a job failed; no snapshot was written for a long time.
+    Exit 5 if something is wrong: the metadata can't be read; the coordinator in force does not answer or lead; a store
+    does not answer, can't be written, or is not the one that was registered; a partition has no leader, or fewer
+    replicas in sync than min.insync.replicas; an object is missing, can't be read or has another size; the last run of
+    a job failed; no snapshot was written for a long time.
     Remarks: replicas that are not in sync; a store that is fenced or whose agent is down, and whatever is wrong with a
     fenced one; a lost index, which readers rebuild from its object, and no command puts back yet.
     """
@@ -61,11 +63,14 @@ def health() -> None:
 
 
 def _checked(url: str) -> tuple[dict[str, Any], dict[str, list[Any] | dict[str, Any] | None]]:
+    from sparklog.client.coordinator_health import check_coordinator
     from sparklog.client.store_health import check_stores
 
-    with _connected(url) as cluster, cluster.connection.follower.current() as state:
-        status("asking the stores")
-        return _found(cluster, state, check_stores(cluster.connection, state))
+    with _connected(url) as cluster:
+        status("asking the coordinator and the stores")
+        coordinator = check_coordinator(cluster.connection)
+        with cluster.connection.follower.current() as state:
+            return _found(cluster, state, coordinator, check_stores(cluster.connection, state))
 
 
 def _connected(url: str) -> Cluster:
@@ -88,7 +93,7 @@ def _show_unreadable(problem: str) -> None:
 
 
 def _found(
-    cluster: Cluster, state: ClusterState, checked: ClusterHealth
+    cluster: Cluster, state: ClusterState, coordinator: CoordinatorHealth, checked: ClusterHealth
 ) -> tuple[dict[str, Any], dict[str, list[Any] | dict[str, Any] | None]]:
     """The scalar values, and the lists of stores, jobs and orphans."""
     from sparklog.core.cluster_findings import failed_jobs, stale_snapshot
@@ -96,7 +101,7 @@ def _found(
 
     numbers = position(cluster, state)
     jobs = [{"job": run.job, "ended_ms": run.ended_ms, "failed": run.failed_partitions} for run in state.jobs.values()]
-    wrong: list[str] = []
+    wrong = [coordinator.problem] if coordinator.problem else []
     remarks: list[str] = []
     fenced = [store.store for store in state.stores.values() if store.fenced]  # nobody counts on them
     for store in checked.stores:
@@ -112,6 +117,7 @@ def _found(
         "healthy": not wrong,
         "wrong": wrong,
         "remarks": remarks,
+        "coordinator": coordinator.committer,
         **numbers,
         **size(state),
         "partitions_offline": replication.offline,

@@ -31,7 +31,11 @@ from sparklog.wire.jobs import JOBS, JobsReply
 from sparklog.wire.messages import (
     CLUSTER,
     HEARTBEAT,
+    LEADS,
     MEMBER_HEARTBEAT,
+    NOBODY_LEADS,
+    READYZ,
+    STANDS_BY,
     SUBMIT,
     ClusterReply,
     Heartbeat,
@@ -137,8 +141,8 @@ def _liveness(service: Service) -> list[GatedRoute]:
     async def readyz(request: Request) -> Response:
         known = service.follower.state.coordinator
         if service.leads or known.in_force:
-            return PlainTextResponse(f"{'leads' if service.leads else 'stands by'}, epoch {known.epoch}\n")
-        return PlainTextResponse("nobody coordinates the cluster yet\n", 503)
+            return PlainTextResponse(f"{LEADS if service.leads else STANDS_BY}, epoch {known.epoch}\n")
+        return PlainTextResponse(f"{NOBODY_LEADS}\n", 503)
 
-    probes = (("/healthz", healthz), ("/readyz", readyz))
+    probes = (("/healthz", healthz), (READYZ, readyz))
     return [GatedRoute("GET", path, probe, Openness.EVERYBODY) for path, probe in probes]

@@ -5,6 +5,7 @@ POST /v1/heartbeat         Heartbeat -> ClusterReply
 POST /v1/member-heartbeat  MemberHeartbeat -> ClusterReply
 POST /v1/wait              WaitRequest -> WaitReply, once it is done, or after its time
 GET  /v1/cluster           -> ClusterReply
+GET  /readyz               -> a line of text: "leads, epoch N" or "stands by, epoch N"; with 503, that nobody leads
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ HEARTBEAT = "/v1/heartbeat"
 MEMBER_HEARTBEAT = "/v1/member-heartbeat"
 WAIT = "/v1/wait"
 CLUSTER = "/v1/cluster"
+READYZ = "/readyz"
+LEADS, STANDS_BY, NOBODY_LEADS = "leads", "stands by", "nobody coordinates the cluster yet"  # answers of READYZ
 CONTENT_TYPE = "application/msgpack"
 JSON = "application/json"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import threading
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 import sparklog as library
 from sparklog.client import store_health
 from sparklog.core import cluster_findings
-from sparklog.core.commands import ReportJob
+from sparklog.core.commands import ClaimCoordination, ReportJob
 from sparklog.core.errors import StoreAccessDenied, StoreFull, StoreReadOnly, StoreUnavailable, UnsupportedVersion
 from sparklog.storage.keys import INCARNATION, index_key, parse_data_key
 from sparklog.storage.local.store import LocalStore
@@ -353,3 +354,20 @@ def test_objects_that_were_deleted_since_the_sample_was_drawn_are_not_reported(
     monkeypatch.setattr(LocalStore, "size", late)
     found = orders.json("cluster", "health")
     assert (found["healthy"], found["wrong"], found["remarks"], first.exists()) == (True, [], [], False)
+
+
+def test_a_coordinator_that_is_gone_is_unhealthy_until_it_is_made_to_resign(sparklog: Cli) -> None:
+    with socket.socket() as unused, library.connect(sparklog.url) as cluster:
+        unused.bind(("127.0.0.1", 0))  # and never listens
+        committer = cluster.connection.committer
+        address = f"http://127.0.0.1:{unused.getsockname()[1]}"
+        committer.commit_here(committer.begin(ClaimCoordination(1, "gone", address)))
+        said = sparklog("cluster", "health", "--format", "json")
+        assert said.code == 5
+        (wrong,) = said.json["wrong"]
+        assert wrong.startswith(
+            f"nobody can write: gone coordinates the cluster, epoch 1, but no coordinator answers at {address}"
+        )
+        assert wrong.endswith("sparklog coordinator resign --force")
+        sparklog("coordinator", "resign", "--force")
+    assert sparklog.json("cluster", "health")["coordinator"] == "no coordinator: each process commits by itself"

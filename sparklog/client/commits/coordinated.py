@@ -8,8 +8,9 @@ submit.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -22,6 +23,7 @@ from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.coordinators import Author, Coordinator
 from sparklog.core.errors import InconsistentClusterId, InvalidInput, Landed, NotController, SparklogError, TlsFailed
 from sparklog.core.purgatory import Wanted
+from sparklog.core.readable import duration
 from sparklog.core.records import CommandResult
 from sparklog.core.types import EntryNumber, StoreId
 from sparklog.host.dice import jittered
@@ -32,7 +34,11 @@ from sparklog.wire.jobs import JOBS, JobsReply, JobStanding
 from sparklog.wire.messages import (
     CONTENT_TYPE,
     HEARTBEAT,
+    LEADS,
     MEMBER_HEARTBEAT,
+    NOBODY_LEADS,
+    READYZ,
+    STANDS_BY,
     SUBMIT,
     WAIT,
     Heartbeat,
@@ -45,7 +51,11 @@ from sparklog.wire.messages import (
 
 T = TypeVar("T")
 
+FIRST_WARNING_MS: Final = 5_000  # a command that waits for so long is worth a warning
+WARNINGS_APART_MS: Final = 30_000
+
 _encoder = msgspec.msgpack.Encoder()
+_log = logging.getLogger("sparklog")
 
 
 class _EncodedRequest(msgspec.Struct, frozen=True):
@@ -65,6 +75,7 @@ class Coordinated(Committer):
         self._calls = calls
         self._given = given
         self._requests = SharedRequests(self._send)
+        self._warned_ms: int | None = None
 
     def submit(self, submission: Submission, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> CommandResult:
         """As `Committer.submit`. One that is silent, too busy or leads no more is asked again, or the next one.
@@ -84,7 +95,9 @@ class Coordinated(Committer):
                 patience_ms = delivery.patience_ms(known, session_ms, now_ms)
                 return self._requests.submit(known, delivery.submission, attempt_ms, patience_ms)
             except SparklogError as error:
-                self._follow_on(delivery, known, delivery.failed(error, known, clock.monotonic_ms()))
+                pause_ms = delivery.failed(error, known, clock.monotonic_ms())
+                self._warn_if_it_takes_long(delivery, known, error)
+                self._follow_on(delivery, known, pause_ms)
 
     def commit_here(self, submission: Submission, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> CommandResult:
         """As `Committer.submit`, whoever coordinates the cluster: the chain takes it from anybody.
@@ -131,6 +144,19 @@ class Coordinated(Committer):
         known = self.follower.state.coordinator
         return _reply(self._ask(known.address, "GET", JOBS, GRACE_MS), JobsReply, known.address).jobs
 
+    def answers_as_leader(self, known: Coordinator, patience_ms: int) -> bool:
+        """Return whether the process at this coordinator's address leads with its epoch. That question needs no token.
+
+        Raises NoCoordinatorAnswers, NoCoordinator, TlsFailed.
+        """
+        reply = self._calls.request("GET", known.address, READYZ, read_s=patience_ms / 1000)
+        said = reply.data.decode("utf-8", "replace")
+        if reply.status not in (200, 503) or not said.startswith((LEADS, STANDS_BY, NOBODY_LEADS)):
+            raise NoCoordinator(
+                f"wanted a coordinator at {known.address}, found a server that answers {reply.status} to {READYZ}"
+            )
+        return said == f"{LEADS}, epoch {known.epoch}\n"
+
     def _follow_on(self, delivery: Delivery, known: Coordinator, pause_ms: float) -> None:
         """Wait, and read in the chain who leads by then. Raises what `Delivery.not_followed` raises."""
         while True:
@@ -140,6 +166,22 @@ class Coordinated(Committer):
                 return
             except SparklogError as error:
                 pause_ms = delivery.not_followed(error, known, self.clock.monotonic_ms())
+                self._warn_if_it_takes_long(delivery, known, error)
+
+    def _warn_if_it_takes_long(self, delivery: Delivery, known: Coordinator, error: SparklogError) -> None:
+        """Log why a command still waits, after 5 s and then every 30 s: one warning for all threads of the process."""
+        now_ms = self.clock.monotonic_ms()
+        is_new = self._warned_ms is None or now_ms - self._warned_ms >= WARNINGS_APART_MS
+        if delivery.waited_ms(now_ms) < FIRST_WARNING_MS or not is_new:
+            return
+        self._warned_ms = now_ms
+        _log.warning(
+            "not committed after %s, trying for %s more: %s; %s",
+            duration(delivery.waited_ms(now_ms) // 1000 * 1000),
+            duration(delivery.left_ms(now_ms) // 1000 * 1000),
+            error.message,
+            delivery.advice(known),
+        )
 
     def _send(self, known: Coordinator, commands: Sequence[msgspec.Raw], patience_ms: int) -> Sequence[CommandOutcome]:
         """One request; returns the outcomes of its commands. Raises as `_post`."""

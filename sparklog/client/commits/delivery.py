@@ -29,6 +29,7 @@ class Delivery:
         self.submission = submission
         self._may_commit_here = may_commit_here
         self._timeout_ms = timeout_ms
+        self._begun_ms = now_ms
         self._deadline_ms = now_ms + timeout_ms
         self._pause_ms = FIRST_PAUSE_MS
         self._silent: str | None = None  # the coordinator that did not answer the last attempt
@@ -36,6 +37,10 @@ class Delivery:
     def left_ms(self, now_ms: int) -> int:
         """How long the command may still take."""
         return max(1, self._deadline_ms - now_ms)
+
+    def waited_ms(self, now_ms: int) -> int:
+        """How long the command has been waiting."""
+        return now_ms - self._begun_ms
 
     def attempt_ms(self, session_ms: int, now_ms: int) -> int:
         """How long the coordinator may try in one attempt: at most a session of `session_ms`."""
@@ -74,6 +79,13 @@ class Delivery:
             raise error
         raise self._given_up(known, error) from error
 
+    def advice(self, known: Coordinator) -> str:
+        """What to do if `known` does not come back."""
+        if not known.in_force:
+            return "start 'sparklog coordinator', or give --cluster the place of the metadata, to commit without one"
+        place = "" if self._may_commit_here else " at the place of its metadata"
+        return f"if no coordinator of this cluster will come back, run 'sparklog coordinator resign --force'{place}"
+
     def _next_pause_ms(self) -> float:
         pause_ms, self._pause_ms = self._pause_ms, min(2 * self._pause_ms, LONGEST_PAUSE_MS)
         return pause_ms
@@ -82,12 +94,9 @@ class Delivery:
         command = self.submission.command_id
         if known.in_force:
             what = f"the coordinator {known.name} at {known.address} did not commit command {command}"
-            advice = "if no coordinator of this cluster will come back, run 'sparklog coordinator resign --force'"
-            advice += "" if self._may_commit_here else " at the place of its metadata"
         else:
             what = f"nobody coordinates the cluster, so command {command} was not committed"
-            advice = "start 'sparklog coordinator', or give --cluster the place of the metadata, to commit without one"
-        text = f"{what} within {duration(self._timeout_ms)}: {error.message}; {advice}"
+        text = f"{what} within {duration(self._timeout_ms)}: {error.message}; {self.advice(known)}"
         if self.submission.in_doubt:
             return OutcomeUnknown(f"{text}; the command may have landed", landed=Landed.UNKNOWN)
         return TryAgain(text)

@@ -12,6 +12,7 @@ import pytest
 
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster, connect
+from sparklog.client.commits.coordinated import WARNINGS_APART_MS
 from sparklog.core.commands import ResignCoordination
 from sparklog.core.errors import (
     InconsistentClusterId,
@@ -24,6 +25,7 @@ from sparklog.core.errors import (
 from sparklog.core.types import EntryNumber
 from sparklog.wire.messages import ClusterReply
 from tests.client.scripted_coordinator import ScriptedCoordinator, scripted_coordinator
+from tests.faults.faulty_store import VirtualClock
 
 ROW = pa.table({"value": ["x"]})
 
@@ -176,3 +178,26 @@ def test_a_coordinator_that_serves_the_chain_of_another_cluster_is_not_believed(
     monkeypatch.setattr(coordinator, "described", lambda: msgspec.msgpack.encode(other))
     with pytest.raises(InconsistentClusterId, match=f"wanted cluster {'e' * 32}"):
         connect(coordinator.address)
+
+
+def test_a_command_that_waits_says_why_once_for_all_threads(
+    cluster: Cluster,
+    coordinator: ScriptedCoordinator,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = VirtualClock()
+    monkeypatch.setattr(cluster.connection.committer, "clock", clock)
+    coordinator.script += ["busy"] * 150  # with pauses of up to 0.4 s
+
+    def work(number: int) -> None:
+        cluster.append("t", ROW)
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+    assert records(cluster) == 4
+    warnings = [each.getMessage() for each in caplog.records]
+    assert 1 <= len(warnings) <= 1 + clock.monotonic_ms() // WARNINGS_APART_MS
+    assert all(
+        "500 commands wait already; if no coordinator of this cluster will come back" in each for each in warnings
+    )

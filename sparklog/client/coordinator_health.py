@@ -1,0 +1,64 @@
+"""Checks that commands are committed: the coordinator in force leads, and answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from sparklog.client.connection import Connection
+from sparklog.core.config.cluster import effective_cluster
+from sparklog.core.coordinators import Coordinator
+from sparklog.core.errors import SparklogError
+from sparklog.core.readable import duration
+
+PATIENCE_MS: Final = 5_000  # for an answer; one that is paused, or hangs, gives none
+_LOOKS: Final = 3  # a coordinator may take over between two of them
+
+RESIGN: Final = "sparklog coordinator resign --force"
+
+
+@dataclass(frozen=True, slots=True)
+class CoordinatorHealth:
+    """Who commits, in words, and the reason why nobody can write now; "" if somebody can."""
+
+    committer: str
+    problem: str = ""
+
+
+def check_coordinator(connection: Connection) -> CoordinatorHealth:
+    """Ask the coordinator in force whether it leads. Waits for `PATIENCE_MS` at most, and for `CONNECT_S` before."""
+    known = connection.follower.catch_up().state.coordinator
+    for _ in range(_LOOKS):
+        if not known.in_force:
+            return _without(connection)
+        problem = _problem(connection, known)
+        asked, known = known, connection.follower.catch_up().state.coordinator
+        if not problem:
+            return CoordinatorHealth(f"{asked.name} at {asked.address} leads, epoch {asked.epoch}")
+        if known.epoch == asked.epoch and known.in_force:
+            break
+    return CoordinatorHealth(f"{asked.name} at {asked.address} should lead, epoch {asked.epoch}", problem)
+
+
+def _without(connection: Connection) -> CoordinatorHealth:
+    if connection.coordinators is None:
+        return CoordinatorHealth("no coordinator: each process commits by itself")
+    return CoordinatorHealth(
+        "nobody",
+        "nobody can write through a coordinator, because none leads: start 'sparklog coordinator', or give --cluster "
+        "the place of the metadata, to commit without one",
+    )
+
+
+def _problem(connection: Connection, known: Coordinator) -> str:
+    nobody = f"nobody can write: {known.name} coordinates the cluster, epoch {known.epoch}, but"
+    advice = f"if no coordinator will come back: {RESIGN}"
+    try:
+        if connection.committer.answers_as_leader(known, PATIENCE_MS):
+            return ""
+    except SparklogError as error:
+        return f"{nobody} {error.message}; {advice}"
+    session = duration(effective_cluster(connection.follower.state.config).broker_session_timeout_ms)
+    return (
+        f"{nobody} the process at {known.address} stands by; one that stands by takes over within {session}; {advice}"
+    )
