@@ -142,14 +142,14 @@ def _probed(name: str, store: ObjectStore, url: str) -> Iterator[Finding]:
 def _failed(what: str, check: str, error: SparklogError) -> Finding:
     """The finding of an error that is being handled."""
     from sparklog.client.failures import print_traceback_if_wanted
-    from sparklog.core.errors import StoreAccessDenied, StoreFull, StoreReadOnly, StoreUnavailable
+    from sparklog.core.errors import MAKE_ROOM, StoreAccessDenied, StoreFull, StoreReadOnly, StoreUnavailable
 
     print_traceback_if_wanted()
     match error:
         case StoreAccessDenied() | StoreReadOnly():
             mend = f"give the user or the keys of this process the rights to read and write there: {STORES_PAGE}"
         case StoreFull():
-            mend = "make room there: sparklog job retention, then sparklog job vacuum; or raise its quota"
+            mend = MAKE_ROOM
         case StoreUnavailable():
             mend = f"check that its address is right and can be reached from here: {STORES_PAGE}"
         case _:

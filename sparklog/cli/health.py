@@ -96,9 +96,11 @@ def _found(
     cluster: Cluster, state: ClusterState, coordinator: CoordinatorHealth, checked: ClusterHealth
 ) -> tuple[dict[str, Any], dict[str, list[Any] | dict[str, Any] | None]]:
     """The scalar values, and the lists of stores, jobs and orphans."""
-    from sparklog.core.cluster_findings import failed_jobs, stale_snapshot
+    from sparklog.core.cluster_findings import failed_jobs, is_wrong_space, little_space, stale_snapshot
+    from sparklog.core.config.cluster import effective_cluster
     from sparklog.core.replicas.health import replication_health
 
+    config = effective_cluster(state.config)
     numbers = position(cluster, state)
     jobs = [{"job": run.job, "ended_ms": run.ended_ms, "failed": run.failed_partitions} for run in state.jobs.values()]
     wrong = [coordinator.problem] if coordinator.problem else []
@@ -108,6 +110,8 @@ def _found(
         problems = remarks if store.store in fenced else wrong
         problems += [f"store {store.store}: {problem}" for problem in store.problems]
         problems += _some(store.store, store.bad_objects, "more problem")
+        if store.free_bytes is not None and (space := little_space(store.free_bytes, config)):
+            (problems if is_wrong_space(store.free_bytes, config) else remarks).append(f"store {store.store}: {space}")
         remarks += _some(store.store, store.remarks, "more remark")
     replication = replication_health(state)
     wrong += replication.wrong

@@ -18,7 +18,7 @@ The message says what was wanted, what was found, and where. Errors are pickled:
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 
 class Landed(StrEnum):
@@ -463,6 +463,11 @@ class StoreAccessDenied(SparklogError):
     """The store does not let this process read: fix the permissions of its user or role, or its access keys."""
 
     code = "STORE_ACCESS_DENIED"
+
+
+MAKE_ROOM: Final = (
+    "make room there (shorten retention, then sparklog job retention and sparklog job vacuum), or give it more"
+)
 
 
 class StoreFull(SparklogError):

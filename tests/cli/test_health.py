@@ -15,7 +15,14 @@ import sparklog as library
 from sparklog.client import store_health
 from sparklog.core import cluster_findings
 from sparklog.core.commands import ClaimCoordination, ReportJob
-from sparklog.core.errors import StoreAccessDenied, StoreFull, StoreReadOnly, StoreUnavailable, UnsupportedVersion
+from sparklog.core.errors import (
+    MAKE_ROOM,
+    StoreAccessDenied,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+    UnsupportedVersion,
+)
 from sparklog.storage.keys import INCARNATION, index_key, parse_data_key
 from sparklog.storage.local.store import LocalStore
 from sparklog.storage.object_store import Bytes
@@ -371,3 +378,18 @@ def test_a_coordinator_that_is_gone_is_unhealthy_until_it_is_made_to_resign(spar
         assert wrong.endswith("sparklog coordinator resign --force")
         sparklog("coordinator", "resign", "--force")
     assert sparklog.json("cluster", "health")["coordinator"] == "no coordinator: each process commits by itself"
+
+
+@pytest.mark.parametrize(
+    ("low", "least", "remarks", "wrong"), [(4, 1, 0, 0), (5, 4, 1, 0), (5, 5, 0, 1), (1, 5, 0, 1), (0, 0, 0, 0)]
+)
+def test_little_free_space_is_a_remark_and_very_little_is_wrong(
+    nowhere: Cli, monkeypatch: pytest.MonkeyPatch, low: int, least: int, remarks: int, wrong: int
+) -> None:
+    monkeypatch.setattr(LocalStore, "free_bytes", lambda self: 4 << 30)
+    limits = (f"store.free.low.bytes={low << 30}", "-c", f"store.free.min.bytes={least << 30}")
+    nowhere("cluster", "init", "-c", *limits)
+    said = nowhere("cluster", "health", "--format", "json")
+    finding = f"store local: only 4.0 GiB are free: {MAKE_ROOM}"
+    assert (said.json["remarks"], said.json["wrong"]) == ([finding] * remarks, [finding] * wrong)
+    assert said.code == (5 if wrong else 0)

@@ -17,6 +17,7 @@ from sparklog.core.config.topic_keys import TOPIC_KEYS
 from sparklog.core.errors import InvalidConfig
 
 _DAY_MS: Final = 86_400_000
+_GIB: Final = 1 << 30
 _INT, _LONG = ValueType.INT, ValueType.LONG
 _IN_THE_CHAIN: Final = (
     "Without effect: every entry of the chain says it, and `log.flush.offset.checkpoint.interval.ms` is for all "
@@ -209,6 +210,21 @@ _OWN: Final = (
         minimum=1,
     ),
     ConfigKey(
+        "store.free.low.bytes",
+        _LONG,
+        5 * _GIB,
+        "A store with less free space is worth a remark of `sparklog cluster health` (sparklog's own key). Object "
+        "stores do not say how much is free.",
+        minimum=0,
+    ),
+    ConfigKey(
+        "store.free.min.bytes",
+        _LONG,
+        _GIB // 2,
+        "A store with less free space is unhealthy: `sparklog cluster health` ends with 5 (sparklog's own key).",
+        minimum=0,
+    ),
+    ConfigKey(
         "vacuum.interval.ms",
         _LONG,
         _DAY_MS,
@@ -257,6 +273,8 @@ class ClusterConfig(msgspec.Struct, frozen=True):
     replica_fetch_backoff_ms: int
     replica_fetch_wait_max_ms: int
     replica_lag_time_max_ms: int
+    store_free_low_bytes: int
+    store_free_min_bytes: int
     vacuum_interval_ms: int
     topic_defaults: Mapping[str, str]
 
@@ -318,6 +336,8 @@ def _effective(config: tuple[tuple[str, str], ...]) -> ClusterConfig:
         replica_fetch_backoff_ms=_integer(values, "replica.fetch.backoff.ms"),
         replica_fetch_wait_max_ms=_integer(values, "replica.fetch.wait.max.ms"),
         replica_lag_time_max_ms=_integer(values, "replica.lag.time.max.ms"),
+        store_free_low_bytes=_integer(values, "store.free.low.bytes"),
+        store_free_min_bytes=_integer(values, "store.free.min.bytes"),
         vacuum_interval_ms=_integer(values, "vacuum.interval.ms"),
         topic_defaults=topic_defaults(dict(config)),
     )

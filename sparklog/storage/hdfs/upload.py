@@ -6,6 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from sparklog.core.errors import (
+    MAKE_ROOM,
     InvalidInput,
     KeyExists,
     OutcomeUnknown,
@@ -284,7 +285,7 @@ def write_error(wanted: str, failed: CallFailed) -> SparklogError:
     message = f"wanted to {wanted}, found: {failed.reason}"
     match failed.kind:
         case Kind.QUOTA:
-            return StoreFull(message)
+            return StoreFull(f"{message}; {MAKE_ROOM}")
         case Kind.DENIED:
             return StoreReadOnly(message)
         case Kind.NOT_A_FOLDER:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 
 from sparklog.core.errors import (
+    MAKE_ROOM,
     InvalidInput,
     SparklogError,
     StoreAccessDenied,
@@ -43,7 +44,7 @@ def write_error(wanted: str, error: OSError) -> SparklogError:
     """The error for a change that has certainly not landed."""
     message = f"wanted to {wanted}, found: {reason(error)}"
     if error.errno in _FULL:
-        return StoreFull(message)
+        return StoreFull(f"{message}; {MAKE_ROOM}")
     if error.errno in _READ_ONLY:
         return StoreReadOnly(message)
     if error.errno in _BAD_PATH or error.errno == errno.EEXIST:

@@ -9,6 +9,7 @@ import ssl
 from typing import Any, Final
 
 from sparklog.core.errors import (
+    MAKE_ROOM,
     InvalidInput,
     SparklogError,
     StoreAccessDenied,
@@ -95,7 +96,7 @@ class Failed(RequestFailed):
         if self.code in _KEYS_WRONG:
             return InvalidInput(f"{where}, found that its access keys are not accepted ({self.code})")
         if self.status == 507 or self.code in _FULL:
-            return StoreFull(f"{where}, found no room there ({self.reason})")
+            return StoreFull(f"{where}, found no room there ({self.reason}); {MAKE_ROOM}")
         if self.not_s3 or (self.status == 404 and not self.absent):
             return StoreUnavailable(f"{where}, found that it does not answer as S3 does: {self.reason}")
         if self.status in (401, 403):
