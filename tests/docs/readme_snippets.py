@@ -45,5 +45,5 @@ def _pasted(folder: Path, first: str, program: str, snippet: str) -> str:
         "pyspark": "PYSPARK_DRIVER_PYTHON_OPTS=-i pyspark",
     }
     output = in_clean_shell(folder, f"{first}\n{run[program]} <<'PASTED'\n{snippet}\nPASTED\n")
-    assert "Error" not in output
+    assert "Error" not in output, output
     return output
