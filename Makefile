@@ -83,6 +83,7 @@ docs: setup ## regenerate the pages under docs/ that are made from the code, and
 	@$(BIN)/python -m tests.spark_versions
 	@$(BIN)/python -m tests.readme_figures
 	@$(BIN)/python -m tests.differences
+	@$(BIN)/python -m tests.terraform_readmes
 
 site: setup ## the documentation as web pages with search, in build/site (to look at it: python3 -m http.server -d build/site)
 	@scripts/site.sh

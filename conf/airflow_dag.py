@@ -15,12 +15,15 @@ from airflow.sdk import DAG
 
 CLUSTER = os.environ.get("SPARKLOG_CLUSTER", "s3://my-bucket/log")
 COMMAND = "sparklog job {job}"  # on a Spark cluster: "spark-submit --master yarn /opt/sparklog/jobs/{job}.py"
+ARGUMENTS = {"verify": "--share 7"}  # a seventh of the log each day
 
 SCHEDULES = {
     "roll": "*/5 * * * *",
     "compaction": "*/15 * * * *",
     "retention": "*/5 * * * *",
     "vacuum": "30 3 * * *",
+    "verify": "30 4 * * *",
+    "recovery": "30 5 * * 0",
 }
 
 for job, schedule in SCHEDULES.items():
@@ -35,7 +38,7 @@ for job, schedule in SCHEDULES.items():
     ):
         BashOperator(
             task_id=job,
-            bash_command=COMMAND.format(job=job),
+            bash_command=" ".join([COMMAND.format(job=job), *ARGUMENTS.get(job, "").split()]),
             env={"SPARKLOG_CLUSTER": CLUSTER},
             append_env=True,
         )

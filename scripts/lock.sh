@@ -14,3 +14,4 @@ compile pyproject.toml --extra demo -c requirements/build.lock -c requirements/d
 for spark in 4.0 4.1 4.3; do
     compile pyproject.toml "requirements/spark-$spark.in" -c requirements/build.lock -o "requirements/spark-$spark.lock" "$@"
 done
+compile requirements/terraform.in -o requirements/terraform.lock "$@"

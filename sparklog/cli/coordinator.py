@@ -69,6 +69,13 @@ def run(
         envvar="SPARKLOG_AUDIT",
         help="Where a line of JSON for each command goes; - is stderr, the default with --access.",
     ),
+    emf_namespace: str = typer.Option(
+        None,
+        "--emf-namespace",
+        metavar="NAME",
+        envvar="SPARKLOG_EMF_NAMESPACE",
+        help="Print metrics once a minute in CloudWatch's embedded metric format (docs/metrics.md), in this namespace.",
+    ),
     job_command: str | None = JOB_COMMAND,
 ) -> None:
     """Coordinate the cluster: commit for everybody who uses it, or stand by until the process that does is silent.
@@ -81,6 +88,7 @@ def run(
         return
     with needed("coordinator", "a coordinator"):
         from sparklog.coordinator.audit import audit_to
+        from sparklog.coordinator.emf import MetricLines
         from sparklog.coordinator.renewed_files import Certificate, access_in
         from sparklog.coordinator.run import Protection, advertised_address, check_exposure, listening, serve
         from sparklog.coordinator.service import Service
@@ -95,6 +103,7 @@ def run(
         Certificate(tls_certificate, tls_key, _show) if tls_certificate else None,
         access_in(access, _show) if access else None,
     )
+    metric_lines = MetricLines(emf_namespace, _print_line) if emf_namespace else None
     if audit or access:
         audit_to(audit or "-")
     with connect() as cluster, listening(host, port) as listener:
@@ -116,7 +125,7 @@ def run(
             jobs=None if runner is None else runner(connection.url),
             stores=connection.stores,
         )
-        serve(service, listener, protection, lambda: _show("serving", address))
+        serve(service, listener, protection, lambda: _show("serving", address), metric_lines)
 
 
 @app.command(epilog=ending("sparklog coordinator resign", "sparklog coordinator resign --force"))
@@ -186,6 +195,11 @@ def _show(event: str, text: str) -> None:
         print_json({"time_ms": now_ms(), "event": event, "text": text})
     else:
         print_to(sys.stdout, f"{point_in_time(now_ms())}  {event}: {text}")
+    flush(sys.stdout)
+
+
+def _print_line(text: str) -> None:
+    print_to(sys.stdout, text)
     flush(sys.stdout)
 
 

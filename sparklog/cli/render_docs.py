@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from sparklog.coordinator.emf import EXPORTED
 from sparklog.coordinator.metric_names import METRICS
 from sparklog.core.config.cluster import CLUSTER_KEYS, REFUSED_KEYS, TOPIC_DEFAULT_KEYS
 from sparklog.core.config.key import ConfigKey, text_of
@@ -153,6 +154,17 @@ def render_metrics() -> str:
         "[conf/prometheus-alerts.yml](../conf/prometheus-alerts.yml) has alert rules to begin with.",
         "",
         *_table(("metric", "kind", "labels", "what", "Kafka's MBean"), _metric_rows()),
+        "",
+        "## CloudWatch",
+        "",
+        "`sparklog coordinator --emf-namespace NAME` (or `SPARKLOG_EMF_NAMESPACE`) prints these metrics once a minute "
+        "on stdout, in CloudWatch's embedded metric format. Where CloudWatch Logs keeps what the process prints, it "
+        "makes metrics of the lines. A counter is what it grew by since the line before: take the `Sum`. A gauge is as "
+        "it is: take the `Maximum`. The dimension `Cluster` is the address of the metadata. A metric with a further "
+        "dimension is there for each of its values and, but for `state`, over all of them; `status` is `2xx`, `4xx` or "
+        "`5xx`.",
+        "",
+        *_table(("metric", "dimensions"), _exported_rows()),
     ]
     return _page(lines)
 
@@ -161,6 +173,11 @@ def _metric_rows() -> Iterable[tuple[str, ...]]:
     for metric in METRICS:
         labels = ", ".join(f"`{label}`" for label in metric.labels)
         yield f"`{metric.name}`", metric.kind, labels, metric.help, f"`{metric.kafka}`" if metric.kafka else ""
+
+
+def _exported_rows() -> Iterable[tuple[str, ...]]:
+    for name, export in EXPORTED.items():
+        yield f"`{name}`", f"`Cluster`, `{export.label}`" if export.label else "`Cluster`"
 
 
 def _option_rows(options: Iterable[Option], side: Side) -> Iterable[tuple[str, ...]]:

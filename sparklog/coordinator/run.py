@@ -15,6 +15,7 @@ import uvicorn
 
 from sparklog.coordinator.app import app_of
 from sparklog.coordinator.connections import Connections, limits_here
+from sparklog.coordinator.emf import MetricLines, printing
 from sparklog.coordinator.renewed_files import Certificate, RenewedFiles, look_again
 from sparklog.coordinator.sampling import sampling
 from sparklog.coordinator.service import Service
@@ -83,13 +84,19 @@ def listening(host: str, port: int) -> socket.socket:
     return listener
 
 
-def serve(service: Service, listener: socket.socket, protection: Protection, ready: Callable[[], None]) -> None:
-    """Serve until SIGTERM or SIGINT. `ready` is called once it answers."""
+def serve(
+    service: Service,
+    listener: socket.socket,
+    protection: Protection,
+    ready: Callable[[], None],
+    metric_lines: MetricLines | None = None,
+) -> None:
+    """Serve until SIGTERM or SIGINT. `ready` is called once it answers; `metric_lines` says where metrics go."""
     server = server_of(service, Connections(limits_here()), protection)
     gc.freeze()  # modules and the state: they stay
     gc.set_threshold(*GC_THRESHOLDS)
     with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:  # uvloop, where there is one
-        runner.run(_serve(service, server, listener, protection, ready))
+        runner.run(_serve(service, server, listener, protection, ready, metric_lines))
 
 
 def server_of(service: Service, connections: Connections, protection: Protection = OPEN) -> uvicorn.Server:
@@ -119,13 +126,16 @@ async def _serve(
     listener: socket.socket,
     protection: Protection,
     ready: Callable[[], None],
+    metric_lines: MetricLines | None,
 ) -> None:
     access, certificate = protection.access, protection.certificate
     loop = asyncio.get_running_loop()
     leading = asyncio.create_task(service.run())
     looks = [*([access.look] if access else []), *([certificate.files.look] if certificate else [])]
     looking = asyncio.create_task(look_again(looks))
-    samples = asyncio.create_task(sampling(service))
+    beside = [asyncio.create_task(sampling(service))]
+    if metric_lines is not None:
+        beside.append(asyncio.create_task(printing(service, metric_lines)))
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, service.stop)
@@ -135,7 +145,8 @@ async def _serve(
     server.should_exit = True
     looking.cancel()
     await serving
-    samples.cancel()
+    for task in beside:
+        task.cancel()
 
 
 class _Server(uvicorn.Server):

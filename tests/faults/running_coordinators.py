@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -52,10 +52,13 @@ class RunningCoordinators:
     url: str
     started: list[RunningCoordinator] = field(default_factory=list)
 
-    def start(self, *options: str) -> RunningCoordinator:
-        """A further one, once it serves."""
+    def start(self, *options: str, variables: Mapping[str, str] | None = None) -> RunningCoordinator:
+        """A further one, once it serves. It has these variables beside those of this process."""
         command = [sys.executable, "-m", "sparklog", "--cluster", self.url, "--format", "json", "coordinator", *options]
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        environment = os.environ | dict(variables or {})
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, env=environment
+        )
         running = RunningCoordinator(process)
         self.started.append(running)
         running.address = running.wait_for("serving")

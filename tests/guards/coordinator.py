@@ -215,6 +215,14 @@ GUARDS: Final[tuple[Guard, ...]] = (
         ("tests/client/commits/test_coordinated.py::test_a_command_is_applied_once_whatever_becomes_of_replies",),
     ),
     Guard(
+        "coordinated-moved-on",
+        "A client whose coordinator leads no more, or does not answer, sends its command to the next one.",
+        "sparklog/client/commits/delivery.py",
+        "    kinds = NotController | NoCoordinatorAnswers | NoCoordinator | OutcomeUnknown\n",
+        "    kinds = NoCoordinator | OutcomeUnknown\n",
+        ("tests/faults/test_rolling_upgrade.py::test_an_upgrade_loses_nothing",),
+    ),
+    Guard(
         "ended-never-handed-in",
         "A command whose caller has heard that nothing was done does not land later.",
         "sparklog/coordinator/commit_loop.py",

@@ -37,13 +37,19 @@ print(json.dumps({"errors": {str(file): str(error) for file, error in bag.import
 """
 
 
-def schedules_of_the_dag_file() -> dict[str, str]:
-    """What it says, without Airflow."""
+def in_the_dag_file(name: str) -> dict[str, str]:
+    """What it says, without Airflow: SCHEDULES or ARGUMENTS, by job."""
     for node in ast.parse(DAG_FILE.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "SCHEDULES":
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == name:
             found: dict[str, str] = ast.literal_eval(node.value)
             return found
-    raise AssertionError("there are no SCHEDULES in the file")
+    raise AssertionError(f"there are no {name} in the file")
+
+
+def commands_of_the_dag_file() -> dict[str, str]:
+    """What each job of the file runs."""
+    given = in_the_dag_file("ARGUMENTS")
+    return {job: f"sparklog job {job} {given.get(job, '')}".rstrip() for job in in_the_dag_file("SCHEDULES")}
 
 
 def cron_lines() -> list[tuple[list[str], str]]:
@@ -61,8 +67,10 @@ def check_fields(fields: list[str]) -> None:
 
 # M: R-06
 def test_the_dag_file_schedules_jobs_that_there_are_and_all_that_must_come_again() -> None:
-    schedules = schedules_of_the_dag_file()
+    schedules = in_the_dag_file("SCHEDULES")
     assert set(SCHEDULED) <= set(schedules) <= set(JOBS), "a new job is also a line in conf/airflow_dag.py"
+    assert {"verify", "recovery"} <= set(schedules), "without a coordinator nobody else runs these"
+    assert set(in_the_dag_file("ARGUMENTS")) <= set(schedules)
     for schedule in schedules.values():
         check_fields(schedule.split())
 
@@ -72,6 +80,7 @@ def test_the_crontab_runs_verbs_that_there_are_and_all_jobs_that_must_come_again
     verbs = [verb for _, command in cron_lines() for verb in re.findall(r"sparklog job (\S+?)(?=[;)\s]|$)", command)]
     assert set(verbs) <= set(_commands().commands["job"].commands)
     assert set(SCHEDULED) <= set(verbs), "a new job is also a line in conf/crontab"
+    assert {"verify", "recovery"} <= set(verbs)
     assert verbs.index("roll") < verbs.index("retention")
     for fields, command in cron_lines():
         check_fields(fields)
@@ -86,7 +95,8 @@ def test_the_commands_of_the_crontab_run(tmp_path: Path) -> None:
     for _, command in cron_lines():
         subprocess.run(["/bin/sh", "-c", command], env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, check=True)
     calls = (tmp_path / "calls").read_text().splitlines()
-    assert calls == [*(f"job {name}" for name in ("roll", "retention", "compaction", "vacuum")), "job status"]
+    jobs = ("roll", "retention", "compaction", "vacuum", "verify --share 7", "recovery")
+    assert calls == [*(f"job {job}" for job in jobs), "job status"]
 
 
 @pytest.fixture(scope="module")
@@ -114,7 +124,7 @@ def test_airflow_itself_imports_the_dag_file(airflow: Path, tmp_path: Path) -> N
             "schedule": schedule,
             "catchup": False,
             "at_once": 1,
-            "tasks": [[job, f"sparklog job {job}", {"SPARKLOG_CLUSTER": "/x"}]],
+            "tasks": [[job, commands_of_the_dag_file()[job], {"SPARKLOG_CLUSTER": "/x"}]],
         }
-        for job, schedule in schedules_of_the_dag_file().items()
+        for job, schedule in in_the_dag_file("SCHEDULES").items()
     }

@@ -1,48 +1,18 @@
-"""Airflow for tests, in an environment of its own: from the package index by pip, as `airflow.lock` pins it.
+"""Airflow for tests, in an environment of its own, as `airflow.lock` pins it: 200 MB.
 
-It is kept in the project's ignored cache, one folder for each lock and version of Python: 200 MB. To make it takes 15 s
-of processor time and about a minute.
+To make it takes 15 s of processor time and about a minute.
 """
 
 from __future__ import annotations
 
-import hashlib
-import subprocess
-import sys
 from pathlib import Path
 from typing import Final
 
-from tests.servers.maven import CACHE, CannotFetch, alone, work_folder
+from tests.servers.locked_environment import locked_python
 
 _LOCK: Final = Path(__file__).with_name("airflow.lock")
-_FETCH_TIMEOUT_S = 240
 
 
 def airflow_python() -> Path:
-    """The Python of the environment; made once. Several processes may ask at once. Raises CannotFetch."""
-    version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    digest = hashlib.sha256(f"{version}\n{_LOCK.read_text()}".encode()).hexdigest()[:12]
-    folder = CACHE / f"airflow-{digest}"
-    if not folder.is_dir():
-        CACHE.mkdir(parents=True, exist_ok=True)
-        with alone(CACHE / ".airflow.lock"):
-            if not folder.is_dir():
-                _make(folder)
-    return folder / "bin" / "python"
-
-
-def _make(folder: Path) -> None:
-    """An environment can be moved as long as only its Python is called, not the scripts beside it."""
-    with work_folder(folder.parent, folder.name) as work:
-        made = Path(work, "environment")
-        pip = [sys.executable, "-m", "pip", "--python", str(made / "bin" / "python"), "install", "--quiet"]
-        flags = ["--disable-pip-version-check", "--no-input", "--no-deps", "--no-compile", "--only-binary", ":all:"]
-        commands = [sys.executable, "-m", "venv", "--without-pip", str(made)], [*pip, *flags, "-r", str(_LOCK)]
-        try:
-            for command in commands:
-                subprocess.run(command, check=True, capture_output=True, text=True, timeout=_FETCH_TIMEOUT_S)
-        except subprocess.TimeoutExpired as error:
-            raise CannotFetch(f"wanted Airflow, not here after {_FETCH_TIMEOUT_S} s") from error
-        except subprocess.CalledProcessError as error:
-            raise CannotFetch(f"wanted Airflow, pip said: {(error.stderr or error.stdout).strip()[-600:]}") from error
-        made.rename(folder)
+    """The Python of the environment. Raises CannotFetch."""
+    return locked_python("airflow", _LOCK)

@@ -1,0 +1,73 @@
+output "sparklog_cluster" {
+  description = "SPARKLOG_CLUSTER for producers, consumers and jobs, with SPARKLOG_TOKEN."
+  value       = module.coordinator.url
+}
+
+output "metadata_url" {
+  description = "Address of the metadata chain: SPARKLOG_CLUSTER of operators."
+  value       = local.metadata_url
+}
+
+output "sparklog_conf" {
+  description = "A config file: terraform output -raw sparklog_conf > sparklog.toml, then export SPARKLOG_CONFIG=$PWD/sparklog.toml."
+  value       = <<-TOML
+    cluster = "${module.coordinator.url}"
+
+    [storage.metadata]
+    region = "${var.region}"
+    %{for id, store in module.storage.stores~}
+
+    [storage.${id}]
+    region = "${store.region}"
+    %{endfor~}
+  TOML
+}
+
+output "init_command" {
+  description = "Sets the cluster up, once, by somebody who may take the role operator."
+  value       = "sparklog cluster init --cluster ${local.metadata_url} ${module.storage.init_stores}"
+}
+
+output "image" {
+  description = "The image that coordinators and agents run: build and push it under this name."
+  value       = local.image
+}
+
+output "secret_arns" {
+  description = "ARNs of the secrets that need values: tls, access, agent-token, job-token."
+  value       = { for name, secret in aws_secretsmanager_secret.this : name => secret.arn }
+}
+
+output "job_runs" {
+  description = "The input of StartJobRun for each job."
+  value       = module.spark.job_runs
+}
+
+output "start_commands" {
+  description = "The command of the AWS CLI that starts each job now."
+  value       = module.spark.start_commands
+}
+
+output "coordinator_task_definitions" {
+  description = "The container definition of each coordinator by its number."
+  value       = module.coordinator.task_definitions
+}
+
+output "agent_task_definitions" {
+  description = "The container definition of each agent by store id."
+  value       = module.agents.task_definitions
+}
+
+output "role_arns" {
+  description = "ARNs of the roles."
+  value       = module.iam.role_arns
+}
+
+output "network" {
+  description = "Where further clients go: the VPC, its subnets, and the security group of clients."
+  value = {
+    vpc_id                   = module.network.vpc_id
+    subnet_ids               = module.network.subnet_ids
+    client_security_group_id = module.network.client_security_group_id
+  }
+}

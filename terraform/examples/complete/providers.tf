@@ -1,0 +1,7 @@
+provider "aws" {
+  region = var.region
+
+  default_tags {
+    tags = { project = "sparklog", cluster = var.name }
+  }
+}

@@ -1,0 +1,16 @@
+provider "aws" {
+  region = var.region
+
+  default_tags {
+    tags = { project = "sparklog", cluster = var.name }
+  }
+}
+
+provider "aws" {
+  alias  = "second"
+  region = var.second_region
+
+  default_tags {
+    tags = { project = "sparklog", cluster = var.name }
+  }
+}

@@ -1,0 +1,105 @@
+locals {
+  log_groups = { for group in var.log_groups : group => "/sparklog/${var.name}/${group}" }
+  log_arn    = "arn:${var.partition}:logs:${var.region}:${var.account_id}:log-group"
+}
+
+resource "aws_kms_key" "this" {
+  description             = "Logs and alarms of ${var.name}"
+  enable_key_rotation     = true
+  deletion_window_in_days = var.key_deletion_days
+  tags                    = var.tags
+
+  policy = jsonencode({
+    Version = "2012-10-17"
+    Statement = [
+      {
+        Sid       = "IamDecides"
+        Effect    = "Allow"
+        Principal = { AWS = "arn:${var.partition}:iam::${var.account_id}:root" }
+        Action    = "kms:*"
+        Resource  = "*" # of a key's policy: the key itself
+      },
+      {
+        Sid       = "Logs"
+        Effect    = "Allow"
+        Principal = { Service = "logs.${var.region}.amazonaws.com" }
+        Action    = ["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*"]
+        Resource  = "*"
+        Condition = { ArnLike = { "kms:EncryptionContext:aws:logs:arn" = "${local.log_arn}:/sparklog/${var.name}/*" } }
+      },
+      {
+        Sid       = "Alarms"
+        Effect    = "Allow"
+        Principal = { Service = ["cloudwatch.amazonaws.com", "events.amazonaws.com"] }
+        Action    = ["kms:Decrypt", "kms:GenerateDataKey"]
+        Resource  = "*"
+        Condition = { StringEquals = { "aws:SourceAccount" = var.account_id } }
+      },
+    ]
+  })
+}
+
+resource "aws_cloudwatch_log_group" "this" {
+  #checkov:skip=CKV_AWS_338:retention_days is a year unless it is set otherwise
+  for_each = local.log_groups
+
+  name              = each.value
+  retention_in_days = var.retention_days
+  kms_key_id        = aws_kms_key.this.arn
+  tags              = var.tags
+}
+
+resource "aws_sns_topic" "alarms" {
+  name              = "${var.name}-alarms"
+  kms_master_key_id = aws_kms_key.this.arn
+  tags              = var.tags
+}
+
+resource "aws_sns_topic_policy" "alarms" {
+  arn = aws_sns_topic.alarms.arn
+
+  policy = jsonencode({
+    Version = "2012-10-17"
+    Statement = [{
+      Sid       = "Alarms"
+      Effect    = "Allow"
+      Principal = { Service = ["cloudwatch.amazonaws.com", "events.amazonaws.com"] }
+      Action    = ["sns:Publish"]
+      Resource  = aws_sns_topic.alarms.arn
+      Condition = { StringEquals = { "aws:SourceAccount" = var.account_id } }
+    }]
+  })
+}
+
+resource "aws_sns_topic_subscription" "emails" {
+  for_each = var.emails
+
+  topic_arn = aws_sns_topic.alarms.arn
+  protocol  = "email"
+  endpoint  = each.value
+}
+
+# A job that breaks off before it could write its report into the chain is seen here only.
+resource "aws_cloudwatch_event_rule" "failed_runs" {
+  count = var.application == null ? 0 : 1
+
+  name        = "${var.name}-failed-runs"
+  description = "sparklog: a run of a job on EMR Serverless failed"
+  tags        = var.tags
+
+  event_pattern = jsonencode({
+    source      = ["aws.emr-serverless"]
+    detail-type = ["EMR Serverless Job Run State Change"]
+    detail = {
+      applicationId = [var.application.id]
+      state         = ["FAILED"]
+    }
+  })
+}
+
+resource "aws_cloudwatch_event_target" "failed_runs" {
+  count = var.application == null ? 0 : 1
+
+  rule = aws_cloudwatch_event_rule.failed_runs[0].name
+  arn  = aws_sns_topic.alarms.arn
+}

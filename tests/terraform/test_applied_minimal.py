@@ -1,0 +1,113 @@
+"""`minimal`, applied to the emulators, works: its bucket holds a cluster, its schedules' jobs run, and it all goes."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import airportsdata
+import pytest
+
+import sparklog
+from tests.clusters.artefacts import ROOT
+from tests.clusters.artefacts import dist as dist
+from tests.terraform.applied import REGION, Applied, applied_example
+from tests.terraform.as_emr import run_start
+from tests.terraform.rules.jobs import SCHEDULED
+from tests.terraform.rules.rules import RULES
+from tests.terraform.running_tasks import run
+
+pytestmark = [
+    pytest.mark.campaign,
+    pytest.mark.slow,
+    pytest.mark.timeout(1200),
+    pytest.mark.usefixtures("has_provider"),
+]
+
+_AIRPORTS: Final = Path(airportsdata.__file__).parent / "airports.csv"
+_NOT_MADE: Final = {  # by minimal, which has no coordinators
+    *("VPCs", "subnets", "security groups", "route tables", "endpoints", "ECS clusters", "ECS services", "zones"),
+    *("task definitions", "load balancers", "target groups", "repositories", "secrets", "policies"),
+}
+
+
+@pytest.fixture(scope="module")
+def minimal(has_provider: None, dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Applied]:
+    with applied_example("minimal", tmp_path_factory.mktemp("minimal"), dist) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where its jobs run, and the config file of its output lies."""
+    return tmp_path_factory.mktemp("jobs")
+
+
+@pytest.fixture(scope="module")
+def cluster(minimal: Applied, folder: Path) -> dict[str, str]:
+    """The cluster, set up by the command of the example's output. Gives the variables of whoever uses it."""
+    config = folder / "sparklog.toml"
+    config.write_text(minimal.outputs["sparklog_conf"])
+    variables = {**minimal.account.variables(REGION), "SPARKLOG_CONFIG": str(config)}
+    print(run(minimal.outputs["init_command"], variables))
+    return variables
+
+
+def test_what_was_applied_keeps_every_rule(minimal: Applied) -> None:
+    assert {name: wrong for name, rule in RULES.items() if (wrong := rule(minimal.deployment))} == {}
+
+
+def test_a_second_plan_changes_nothing(minimal: Applied) -> None:
+    assert minimal.differences() == []
+
+
+def test_rows_that_spark_writes_are_read_back(minimal: Applied, cluster: dict[str, str], folder: Path) -> None:
+    url = minimal.outputs["sparklog_cluster"]
+    for _ in range(2):  # so that roll has something to do
+        arguments = ["--cluster", url, "--topic", "airports", "--create", "--partitions", "2", str(_AIRPORTS)]
+        start = minimal.target_input("roll")
+        done = run_start(minimal, start, folder, instead=(ROOT / "jobs" / "produce.py", arguments))
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert sorted(_read(url, cluster)) == sorted(_rows() * 2)
+
+
+@pytest.mark.parametrize("job", ["roll", *sorted(SCHEDULED - {"roll"})])
+def test_the_arguments_of_each_schedulerun(job: str, minimal: Applied, cluster: dict[str, str], folder: Path) -> None:
+    start = minimal.target_input(job)
+    assert minimal.schedules()[job].values["state"] == "ENABLED"
+    done = run_start(minimal, start, folder)
+    print(f"{job} {' '.join(start['JobDriver']['SparkSubmit']['EntryPointArguments'])}\n{done.stdout}")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert sorted(_read(minimal.outputs["sparklog_cluster"], cluster)) == sorted(_rows() * 2)
+    report = json.loads(run("sparklog --format json job status", cluster))
+    assert job in json.dumps(report)
+
+
+def test_destroy_leaves_nothing(minimal: Applied) -> None:
+    made = minimal.inventory()
+    missing = {kind for kind, found in made.items() if not found - minimal.before[kind]}
+    assert missing == _NOT_MADE
+    minimal.destroy()
+    left = {kind: found - minimal.before[kind] for kind, found in minimal.inventory().items()}
+    assert {kind: found for kind, found in left.items() if found} == {}
+
+
+def _rows() -> list[str]:
+    with _AIRPORTS.open(newline="") as file:
+        return [_text({name: value for name, value in row.items() if value}) for row in csv.DictReader(file)]
+
+
+def _read(url: str, variables: dict[str, str]) -> list[str]:
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in variables.items():
+            patch.setenv(name, value)
+        with sparklog.connect(url) as cluster:
+            values = [v for partition in range(2) for v in cluster.read("airports", partition=partition)["value"]]
+    return [_text(json.loads(value.as_py())) for value in values]
+
+
+def _text(row: dict[str, Any]) -> str:
+    return json.dumps(row, sort_keys=True)
