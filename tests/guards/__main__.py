@@ -62,12 +62,12 @@ def _run(chosen: Sequence[Guard], jobs: int) -> int:
         trees: queue.Queue[Path] = queue.Queue()
         for number in range(jobs):
             trees.put(_copy(Path(work) / f"{number}"))
-        pass_as_is = _all_pass(chosen, trees.queue[0])  # in one run, so that servers and Spark start only once
+        pass_as_is = _passing_as_is(chosen, trees.queue[0], jobs)
 
         def judged(guard: Guard) -> tuple[str, float]:
             tree, began = trees.get(), time.monotonic()
             try:
-                return _verdict(guard, tree, pass_as_is), time.monotonic() - began
+                return _verdict(guard, tree, guard in pass_as_is), time.monotonic() - began
             finally:
                 trees.put(tree)
 
@@ -79,13 +79,27 @@ def _run(chosen: Sequence[Guard], jobs: int) -> int:
     return 0 if caught == len(chosen) else 1
 
 
-def _all_pass(chosen: Sequence[Guard], tree: Path) -> bool:
-    """Whether the tests of all guards pass on the code as it is. If not, each guard checks its own tests."""
+def _passing_as_is(chosen: Sequence[Guard], tree: Path, jobs: int) -> list[Guard]:
+    """The guards whose tests all pass on the code as it is. The others run theirs once more, each by itself.
+
+    The tests of all guards share a run, so that servers and Spark start only once.
+    """
+    passing: list[Guard] = []
     for choose in {each.choose for each in chosen}:
-        tests = [test for each in chosen if each.choose == choose for test in each.tests]
-        if _tests(list(dict.fromkeys(tests)), choose, tree) != (_PASSED, ""):
-            return False
-    return True
+        guards = [each for each in chosen if each.choose == choose]
+        tests = list(dict.fromkeys(test for each in guards for test in each.tests))
+        done = _pytest(["-rA", "--show-capture=no", "-n", f"{jobs if jobs > 1 else 0}"], tests, choose, tree)
+        outcomes = re.findall(r"^(PASSED|FAILED|ERROR|SKIPPED) (?:\[\d+\] )?(.+?)(?: - .*)?$", done.stdout, re.M)
+        passing += [each for each in guards if all(_has_passed(test, outcomes) for test in each.tests)]
+    return passing
+
+
+def _has_passed(test: str, outcomes: Sequence[tuple[str, str]]) -> bool:
+    """Whether this test has passed with all its parameters, and nothing in its file was skipped."""
+    file = test.partition("::")[0]
+    own = [result for result, name in outcomes if name == test or name.startswith((f"{test}[", f"{test}::"))]
+    skipped = any(result == "SKIPPED" and name.startswith(f"{file}:") for result, name in outcomes)
+    return "PASSED" in own and set(own) == {"PASSED"} and not skipped
 
 
 def _verdict(guard: Guard, tree: Path, pass_as_is: bool) -> str:
@@ -105,17 +119,20 @@ def _verdict(guard: Guard, tree: Path, pass_as_is: bool) -> str:
 
 def _tests(tests: Sequence[str], choose: str, tree: Path) -> tuple[int, str]:
     """pytest's exit code, and its last line unless all tests passed. Stops at the first failure."""
-    chosen = ["-k", choose] if choose else []
-    done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-x", "-n", "0", *chosen, *tests],
+    done = _pytest(["-x", "-n", "0"], tests, choose, tree)
+    last = (done.stdout + done.stderr).strip().rpartition("\n")[2]
+    return done.returncode, "" if re.fullmatch(r"\d+ passed(, \d+ deselected)? in .*", last) else last
+
+
+def _pytest(options: Sequence[str], tests: Sequence[str], choose: str, tree: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", *options, *(["-k", choose] if choose else []), *tests],
         cwd=tree,
         env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},  # a .pyc from the same second would hide the change
         capture_output=True,
         text=True,
         check=False,
     )
-    last = (done.stdout + done.stderr).strip().rpartition("\n")[2]
-    return done.returncode, "" if re.fullmatch(r"\d+ passed(, \d+ deselected)? in .*", last) else last
 
 
 @contextmanager

@@ -18,9 +18,13 @@ from tests.terraform.trees import copy_tree, example
 
 REGION: Final = "eu-central-1"
 # What the emulators answer otherwise than AWS: attributes that a second plan would change, by type of resource.
-FALSE_DIFFERENCES: Final = {
-    "aws_cloudwatch_metric_alarm": {"dimensions", "metric_query"},
-    "aws_ecs_service": {"availability_zone_rebalancing", "deployment_circuit_breaker"},
+FALSE_DIFFERENCES: Final[dict[str, set[str]]] = {
+    "aws_cloudwatch_metric_alarm": {  # it tells the provider no more than the name
+        *("actions_enabled", "alarm_actions", "alarm_description", "comparison_operator", "datapoints_to_alarm"),
+        *("dimensions", "evaluation_periods", "metric_name", "metric_query", "namespace", "ok_actions", "period"),
+        *("statistic", "threshold", "treat_missing_data"),
+    },
+    "aws_ecs_service": {"availability_zone_rebalancing"},
     "aws_emrserverless_application": {"architecture"},
 }
 # For an account that is thrown away.
