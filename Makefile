@@ -56,7 +56,7 @@ campaign: setup ## the long tests: hundreds of races on every store, each reques
 		tests/log/test_object_writer.py tests/maintenance tests/spark/kills tests/spark/materialize tests/spark/test_on_stores.py \
 		tests/spark/test_bench.py tests/spark/test_compaction.py tests/spark/test_memory.py tests/examples tests/coordinator/test_fuzz.py \
 		tests/cli/test_secrets.py tests/docs/test_readme.py tests/bench/test_replicas.py tests/client tests/core/producing tests/core/reading \
-		tests/restores tests/spark/stream
+		tests/restores tests/spark/stream tests/conf
 
 guards: setup ## take each guard of tests/guards/ away and show that a test notices (ARGS="--only NAME", --list)
 	@$(BIN)/python -m tests.guards $(ARGS)
@@ -84,6 +84,7 @@ docs: setup ## regenerate the pages under docs/ that are made from the code, and
 	@$(BIN)/python -m tests.readme_figures
 	@$(BIN)/python -m tests.differences
 	@$(BIN)/python -m tests.terraform_readmes
+	@$(BIN)/python -m tests.deploy_costs
 
 site: setup ## the documentation as web pages with search, in build/site (to look at it: python3 -m http.server -d build/site)
 	@scripts/site.sh

@@ -37,7 +37,7 @@ MIB: Final = 1 << 20
 
 # Assumptions about EMR Serverless.
 DRIVER_MINUTES: Final = 2.0  # of a run, whatever it finds: a worker starts, unpacks the environment, imports, plans
-EXECUTORS_AT_FIRST: Final = 3  # what EMR Serverless starts unless a setting says otherwise …
+EXECUTORS_AT_FIRST: Final = 1  # the setting of the module spark …
 EXECUTOR_MINUTES: Final = 1.0  # … and bills for at least
 MIB_PER_CORE_SECOND: Final = 25  # read, rewritten and put by one core of an executor
 WORKER_GIB: Final = 7  # 6g and its overhead

@@ -5,7 +5,7 @@ locals {
   artefacts  = "s3://${local.bucket}/artefacts"
   archive    = one(fileset(var.dist_dir, "sparklog-environment-*.tar.gz"))
   jobs_dir   = coalesce(var.jobs_dir, "${path.module}/../../../jobs")
-  job_files  = toset([for name, job in var.jobs : "${coalesce(job.job, name)}.py"])
+  job_files  = fileset(local.jobs_dir, "*.py")
 
   texts = merge(
     var.ca_pem == null ? {} : { "ca.crt" = var.ca_pem },

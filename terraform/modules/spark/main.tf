@@ -62,6 +62,7 @@ locals {
         "spark.driver.memory"                      = job.driver_memory
         "spark.executor.cores"                     = tostring(job.executor_cores)
         "spark.executor.memory"                    = job.executor_memory
+        "spark.dynamicAllocation.initialExecutors" = "1" # EMR's default is 3, and most runs find little to do
         "spark.dynamicAllocation.maxExecutors"     = tostring(job.max_executors)
         "spark.scheduler.listenerbus.logSlowEvent" = "false" # its message shows settings in plain text
       },
