@@ -5,21 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from sparklog.client.commits.delivery import advice
 from sparklog.client.connection import Connection
 from sparklog.core.config.cluster import effective_cluster
-from sparklog.core.coordinators import Coordinator
+from sparklog.core.coordinators import NO_COORDINATOR, Coordinator
 from sparklog.core.errors import SparklogError
 from sparklog.core.readable import duration
 
 PATIENCE_MS: Final = 5_000  # for an answer; one that is paused, or hangs, gives none
 _LOOKS: Final = 3  # a coordinator may take over between two of them
 
-RESIGN: Final = "sparklog coordinator resign --force"
-
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorHealth:
-    """Who commits, in words, and the reason why nobody can write now; "" if somebody can."""
+    """The process that commits, in words, and the reason why writes from here fail now; "" if they work."""
 
     committer: str
     problem: str = ""
@@ -44,21 +43,20 @@ def _without(connection: Connection) -> CoordinatorHealth:
     if connection.coordinators is None:
         return CoordinatorHealth("no coordinator: each process commits by itself")
     return CoordinatorHealth(
-        "nobody",
-        "nobody can write through a coordinator, because none leads: start 'sparklog coordinator', or give --cluster "
-        "the place of the metadata, to commit without one",
+        "nobody", f"writes fail: no coordinator leads; {advice(NO_COORDINATOR, may_commit_here=False)}"
     )
 
 
 def _problem(connection: Connection, known: Coordinator) -> str:
-    nobody = f"nobody can write: {known.name} coordinates the cluster, epoch {known.epoch}, but"
-    advice = f"if no coordinator will come back: {RESIGN}"
+    leader = f"{known.name} coordinates the cluster, epoch {known.epoch}, but"
+    mend = advice(known, may_commit_here=connection.coordinators is None)
     try:
         if connection.committer.answers_as_leader(known, PATIENCE_MS):
             return ""
-    except SparklogError as error:
-        return f"{nobody} {error.message}; {advice}"
+    except SparklogError as error:  # another machine may reach it
+        return f"writes from here fail: {leader} {error.message}; {mend}"
     session = duration(effective_cluster(connection.follower.state.config).broker_session_timeout_ms)
     return (
-        f"{nobody} the process at {known.address} stands by; one that stands by takes over within {session}; {advice}"
+        f"writes fail: {leader} the process at {known.address} stands by; one that stands by takes over within "
+        f"{session}; {mend}"
     )

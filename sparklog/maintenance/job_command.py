@@ -112,9 +112,17 @@ class JobCommand:
     async def _run(self, words: Sequence[str], output: Path) -> int:
         """The exit code. Its stdin is a pipe from here: it is closed when this process ends, however that happens."""
         with output.open("wb") as file:
-            process = await asyncio.create_subprocess_exec(
-                *words, stdin=subprocess.PIPE, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
+            starting = asyncio.ensure_future(
+                asyncio.create_subprocess_exec(
+                    *words, stdin=subprocess.PIPE, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
+                )
             )
+            try:
+                process = await asyncio.shield(starting)
+            except asyncio.CancelledError:  # asyncio would end the process alone, and not what it has started by now
+                with suppress(OSError):
+                    await _stopped(await starting)
+                raise
         try:
             async with asyncio.timeout(self._longest_run_ms / 1000):
                 return await process.wait()

@@ -373,9 +373,9 @@ def test_a_coordinator_that_is_gone_is_unhealthy_until_it_is_made_to_resign(spar
         assert said.code == 5
         (wrong,) = said.json["wrong"]
         assert wrong.startswith(
-            f"nobody can write: gone coordinates the cluster, epoch 1, but no coordinator answers at {address}"
+            f"writes from here fail: gone coordinates the cluster, epoch 1, but no coordinator answers at {address}"
         )
-        assert wrong.endswith("sparklog coordinator resign --force")
+        assert wrong.endswith("run 'sparklog coordinator resign --force'")
         sparklog("coordinator", "resign", "--force")
     assert sparklog.json("cluster", "health")["coordinator"] == "no coordinator: each process commits by itself"
 

@@ -96,6 +96,14 @@ GUARDS: Final[tuple[Guard, ...]] = (
         (f"{_COMMAND}test_a_job_is_stopped_with_all_that_it_started",),
     ),
     Guard(
+        "job-starting",
+        "A job that is cancelled while it starts takes along what it started.",
+        "sparklog/maintenance/job_command.py",
+        "                process = await asyncio.shield(starting)",
+        "                process = await starting",
+        (f"{_COMMAND}test_a_job_that_is_cancelled_while_it_starts_is_stopped_with_all_that_it_started",),
+    ),
+    Guard(
         "job-shell",
         "No shell reads an address or a path in a job's command.",
         "sparklog/maintenance/job_command.py",

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -133,6 +134,36 @@ def test_a_job_is_stopped_with_all_that_it_started(monkeypatch: pytest.MonkeyPat
             held.settimeout(30)
             assert held.recv(1) == b"", "something that it started is still there"
 
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        asyncio.run(run(listener))
+
+
+def test_a_job_that_is_cancelled_while_it_starts_is_stopped_with_all_that_it_started(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(job_command, "GRACE_S", 0.1)
+    start, cancelled = asyncio.create_subprocess_exec, asyncio.Event()
+
+    async def start_slowly(*arguments: Any, **options: Any) -> asyncio.subprocess.Process:
+        process = await start(*arguments, **options)
+        await cancelled.wait()  # a busy machine may take its time before it tells the caller
+        return process
+
+    async def run(listener: socket.socket) -> None:
+        words = command_words(python(STUBBORN, str(listener.getsockname()[1]), "{job}", "{cluster}"))
+        task = asyncio.create_task(JobCommand(CLUSTER, words).run("roll"))
+        held, _ = await asyncio.to_thread(listener.accept)
+        with held:
+            assert await asyncio.to_thread(held.recv, 1) == b"x"
+            task.cancel()
+            await asyncio.sleep(0)
+            cancelled.set()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            held.settimeout(30)
+            assert held.recv(1) == b"", "something that it started is still there"
+
+    monkeypatch.setattr(asyncio, "create_subprocess_exec", start_slowly)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         asyncio.run(run(listener))
 

@@ -80,11 +80,8 @@ class Delivery:
         raise self._given_up(known, error) from error
 
     def advice(self, known: Coordinator) -> str:
-        """What to do if `known` does not come back."""
-        if not known.in_force:
-            return "start 'sparklog coordinator', or give --cluster the place of the metadata, to commit without one"
-        place = "" if self._may_commit_here else " at the place of its metadata"
-        return f"if no coordinator of this cluster will come back, run 'sparklog coordinator resign --force'{place}"
+        """`advice`, for the process that sends this command."""
+        return advice(known, may_commit_here=self._may_commit_here)
 
     def _next_pause_ms(self) -> float:
         pause_ms, self._pause_ms = self._pause_ms, min(2 * self._pause_ms, LONGEST_PAUSE_MS)
@@ -100,6 +97,14 @@ class Delivery:
         if self.submission.in_doubt:
             return OutcomeUnknown(f"{text}; the command may have landed", landed=Landed.UNKNOWN)
         return TryAgain(text)
+
+
+def advice(known: Coordinator, *, may_commit_here: bool) -> str:
+    """Return what to do if `known` does not come back. `may_commit_here`: this process can reach the metadata."""
+    if not known.in_force:
+        return "start 'sparklog coordinator', or give --cluster the place of the metadata, to commit without one"
+    place = "" if may_commit_here else " at the place of its metadata"
+    return f"if no coordinator of this cluster will come back, run 'sparklog coordinator resign --force'{place}"
 
 
 def _may_pass(error: SparklogError) -> bool:

@@ -16,7 +16,7 @@ from botocore.handlers import add_expect_header
 
 from sparklog.host.deadline import Deadline
 from sparklog.storage.s3.answers import sorted_failure
-from sparklog.storage.s3.session import SendOnceSession, addressing, new_async_session
+from sparklog.storage.s3.session import SendOnceSession, addressing, new_async_session, region_of
 from sparklog.storage.s3.settings import S3Settings
 
 _CONNECT_TIMEOUT_S: Final = 5.0
@@ -40,7 +40,7 @@ class Control:
             token=settings.session_token,
             requester_pays=settings.request_payer is not None,
             s3_additional_kwargs={name: value for name, value in encryption.items() if value is not None},
-            client_kwargs={"region_name": settings.region} if settings.region else {},
+            client_kwargs=region_of(settings),
             config_kwargs={
                 "connect_timeout": min(_CONNECT_TIMEOUT_S, try_s),
                 "read_timeout": try_s,

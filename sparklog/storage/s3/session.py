@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import ssl
 from functools import cache
 from typing import Any
@@ -50,6 +51,15 @@ def credentials_and_ca_bundle(settings: S3Settings) -> tuple[Any, str | None]:
     if settings.access_key_id:
         return Credentials(settings.access_key_id, settings.secret_access_key, settings.session_token), ca_bundle
     return session.get_credentials(), ca_bundle
+
+
+def region_of(settings: S3Settings) -> dict[str, str]:
+    """The region of the settings or of AWS_REGION, if there is one. botocore reads AWS_DEFAULT_REGION and the profile.
+
+    Machines of AWS set AWS_REGION, and its other SDKs read it first.
+    """
+    region = settings.region or os.environ.get("AWS_REGION")
+    return {"region_name": region} if region else {}
 
 
 def addressing(session: Any, settings: S3Settings) -> dict[str, str]:
