@@ -1,6 +1,6 @@
 # Every target works in a fresh clone: it brings the environment up to date first. Needs Python >= 3.11 and Java >= 17.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-full demo-cluster test test-sparks campaign guards sim soak lint bench docs site format lock dist test-clusters clean java
+.PHONY: help setup demo demo-full demo-cluster test test-sparks campaign guards sim soak lint bench docs site format lock dist test-clusters tf-check clean java
 
 # SPARK=4.0 (4.1, 4.3): the environment of another Spark. 4.2 is that of .venv.
 OTHER := $(filter-out 4.2,$(SPARK))
@@ -50,6 +50,9 @@ test-sparks: ## what runs on each Spark, on all four: every read, write, stream 
 
 test-clusters: setup ## what `make dist` makes on a standalone cluster, on YARN and on Spark Connect, all real, and the README on its wheel beside each Spark (half an hour)
 	@$(BIN)/python -m pytest -n 1 --campaign $(ARGS) tests/clusters
+
+tf-check: setup ## terraform/ without an account: format, validation, its tests, checkov, rules on plans, mutations, and apply, use and destroy on emulators (ten minutes)
+	@$(BIN)/python -m pytest -n $(WORKERS) --campaign $(ARGS) tests/terraform
 
 campaign: setup ## the long tests: hundreds of races on every store, each request to S3 spoilt (an hour or more)
 	@$(BIN)/python -m pytest -n $(WORKERS) --campaign $(ARGS) tests/contract tests/faults tests/storage tests/chain/test_simulation.py tests/sim \

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from sparklog.core.cost.prices import Prices, prices_of
 from sparklog.core.cost.requests import OPERATIONS
+from tests.marked_part import replaced
 
 ROOT = Path(__file__).parents[1]
 PAGE, PRICES = ROOT / "docs" / "cost.md", ROOT / "conf" / "prices.toml"
@@ -32,9 +33,7 @@ def table() -> str:
 
 def page() -> str:
     """The page with its table replaced."""
-    head, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, tail = rest.partition(END)
-    return f"{head}{BEGIN}\n{table()}\n{END}{tail}"
+    return replaced(PAGE.read_text(encoding="utf-8"), BEGIN, END, table())
 
 
 if __name__ == "__main__":

@@ -23,6 +23,7 @@ from sparklog.core.cost.requests import stored
 from sparklog.core.cost.usage import EntryWork, Usage, Written
 from sparklog.core.types import StoreId
 from tests.cost_table import list_prices
+from tests.marked_part import replaced
 
 ROOT = Path(__file__).parents[1]
 PAGE, PRICES, MODULES = (
@@ -93,7 +94,7 @@ class Size(msgspec.Struct, frozen=True):
 
 SIZES: Final = (
     Size("small", "minimal", 10, 300, 4, 10_000),
-    Size("medium", "complete", 200, 20_000, 2, 200_000, stores=2, coordinators=2, zones=3, keys=4, secrets=4),
+    Size("medium", "complete", 200, 20_000, 2, 200_000, stores=2, coordinators=2, zones=3, keys=4, secrets=5),
     Size("large", "two-regions", 2_000, 100_000, 4, 1_000_000, stores=2, regions=2, coordinators=2, zones=2, keys=5,
          secrets=3),
 )  # fmt: skip
@@ -191,10 +192,10 @@ def metrics(size: Size) -> int:
 
 
 def alarms(size: Size) -> int:
-    """Metrics in alarms: those of coordinators, two ratios of two each, dead letters, EMR, and a target group each."""
+    """Metrics in alarms: those of coordinators, dead letters, and a target group for each coordinator."""
     text = (MODULES / "observability" / "alarms.tf").read_text(encoding="utf-8")
-    of_cluster = len(re.findall(r"^ +dimensions +=.*local\.of_cluster", text, re.MULTILINE))
-    return 2 + (of_cluster + 4 + size.coordinators if size.coordinators else 0)
+    of_coordinators = len(re.findall(r'\bmetric += "sparklog_', text))
+    return 1 + (of_coordinators + size.coordinators if size.coordinators else 0)
 
 
 def logs_usd(size: Size, prices: ServicePrices) -> float:
@@ -264,9 +265,7 @@ def table() -> str:
 
 def page() -> str:
     """The page with its table replaced."""
-    head, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    _, _, tail = rest.partition(END)
-    return f"{head}{BEGIN}\n{table()}\n{END}{tail}"
+    return replaced(PAGE.read_text(encoding="utf-8"), BEGIN, END, table())
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tests import mechanisms
 from tests.bench import report
+from tests.marked_part import replaced
 
 README = Path(__file__).parents[1] / "README.md"
 
@@ -26,12 +27,7 @@ SIDES = (
 def with_figures(readme: str) -> str:
     """The README with today's figures."""
     for name, block in BLOCKS.items():
-        begin, end = f"<!-- figures: {name} (make docs) -->\n", "<!-- figures: end -->"
-        before, _, rest = readme.partition(begin)
-        _, found, after = rest.partition(end)
-        if not found:
-            raise ValueError(f"README.md: wanted {begin.strip()} and then {end}, found no such pair")
-        readme = before + begin + block() + end + after
+        readme = replaced(readme, f"<!-- figures: {name} (make docs) -->", "<!-- figures: end -->", block())
     return readme
 
 
@@ -54,14 +50,13 @@ def speed() -> str:
             f"1,000: {read.peer_s:.2f} s),",
             f"an append of 1,000 records {append.ours_s:.2f} s (a bare writer: {append.peer_s:.2f} s). Of "
             f"{len(with_goals)} goals on disk {met} are met.",
-            "",
         ]
     )
 
 
 def proven() -> str:
     """How many mechanisms the tests prove."""
-    return textwrap.fill(mechanisms.summary(mechanisms.booked()), 120) + "\n"
+    return textwrap.fill(mechanisms.summary(mechanisms.booked()), 120)
 
 
 BLOCKS: dict[str, Callable[[], str]] = {"speed": speed, "mechanisms": proven}

@@ -1,7 +1,6 @@
 """The README of each module and example below terraform/: what is written by hand, then its variables and outputs.
 
-python -m tests.terraform_readmes            writes the tables
-python -m tests.terraform_readmes --check    only compares them
+python -m tests.terraform_readmes    writes the tables
 
 The files are read line by line, without a parser of HCL: `terraform fmt` puts each block, and each argument of a block,
 on a line of its own.
@@ -10,10 +9,11 @@ on a line of its own.
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.marked_part import replaced
 
 ROOT = Path(__file__).parents[1]
 BEGIN, END = "<!-- variables and outputs: begin (make docs) -->", "<!-- variables and outputs: end -->"
@@ -73,9 +73,7 @@ def readme(folder: Path) -> str:
     """The README with its tables replaced, or a new one."""
     file = folder / "README.md"
     before = _read(file) if file.exists() else f"# {folder.name}\n\n{BEGIN}\n{END}\n"
-    head, _, rest = before.partition(BEGIN)
-    _, _, tail = rest.partition(END)
-    return f"{head}{BEGIN}\n{tables(folder)}\n{END}{tail}"
+    return replaced(before, BEGIN, END, tables(folder))
 
 
 def outdated() -> list[Path]:
@@ -98,16 +96,11 @@ def _read(file: Path) -> str:
     return file.read_text(encoding="utf-8")
 
 
-def main() -> int:
-    """Write the READMEs, or with --check compare them and return 1 if one differs."""
-    if "--check" in sys.argv[1:]:
-        for file in (differ := outdated()):
-            print(f"{file.relative_to(ROOT)} is not what the files say: make docs", file=sys.stderr)
-        return 1 if differ else 0
+def write() -> None:
+    """Write the tables into all READMEs."""
     for folder in folders():
         (folder / "README.md").write_text(readme(folder), encoding="utf-8")
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    write()

@@ -88,7 +88,7 @@ def run(
         return
     with needed("coordinator", "a coordinator"):
         from sparklog.coordinator.audit import audit_to
-        from sparklog.coordinator.emf import MetricLines
+        from sparklog.coordinator.emf import MetricTarget
         from sparklog.coordinator.renewed_files import Certificate, access_in
         from sparklog.coordinator.run import Protection, advertised_address, check_exposure, listening, serve
         from sparklog.coordinator.service import Service
@@ -103,7 +103,7 @@ def run(
         Certificate(tls_certificate, tls_key, _show) if tls_certificate else None,
         access_in(access, _show) if access else None,
     )
-    metric_lines = MetricLines(emf_namespace, _print_line) if emf_namespace else None
+    metric_target = MetricTarget(emf_namespace, _print_line) if emf_namespace else None
     if audit or access:
         audit_to(audit or "-")
     with connect() as cluster, listening(host, port) as listener:
@@ -125,7 +125,7 @@ def run(
             jobs=None if runner is None else runner(connection.url),
             stores=connection.stores,
         )
-        serve(service, listener, protection, lambda: _show("serving", address), metric_lines)
+        serve(service, listener, protection, lambda: _show("serving", address), metric_target)
 
 
 @app.command(epilog=ending("sparklog coordinator resign", "sparklog coordinator resign --force"))

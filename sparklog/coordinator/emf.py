@@ -1,9 +1,9 @@
 """Print metrics once a minute in CloudWatch's embedded metric format: CloudWatch takes them out of the process's log.
 
-The values are those of `/metrics`; `EXPORTED` says which of them. A counter is given as what it grew by since the
-lines before, so that a sum over processes and time is right; a gauge as it is, so take the maximum over the processes.
-Every metric has the dimension `Cluster`, the address of the metadata. One with a label is there twice: for each value
-of the label, and over all of them.
+The values are those of `/metrics` that `EXPORTED` lists. A counter is printed as its growth since the previous lines,
+so that a sum over processes and time is right; a gauge as it is, so take the maximum over the processes. Every metric
+has the dimension `Cluster`, the address of the metadata. One with a label is printed twice: for each value of the
+label, and over all of them.
 
 Source: "Specification: Embedded metric format", Amazon CloudWatch User Guide.
 """
@@ -28,7 +28,6 @@ from sparklog.host.clock import Clock, SystemClock
 
 EVERY_MS: Final = 60_000
 CLUSTER: Final = "Cluster"
-MOST_METRICS: Final = 100  # in a line, as the format allows
 _NAMESPACE: Final = re.compile(r"(?!AWS/|:)[0-9A-Za-z._/#:-]{1,255}")
 _UNPRINTABLE: Final = re.compile(r"[^ -~]")
 _MOST_CHARACTERS: Final = 1_024  # in the value of a dimension
@@ -77,8 +76,11 @@ EXPORTED: Final[Mapping[str, Export]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class MetricLines:
-    """Where the metrics go: the namespace in CloudWatch, and what prints a line. Raises InvalidInput."""
+class MetricTarget:
+    """A target of metric lines: the namespace in CloudWatch, and the function that prints a line.
+
+    Raises InvalidInput.
+    """
 
     namespace: str
     write: Callable[[str], None]
@@ -91,49 +93,48 @@ class MetricLines:
             )
 
 
-async def printing(service: Service, into: MetricLines, clock: Clock | None = None) -> None:
+async def print_metrics(service: Service, target: MetricTarget, clock: Clock | None = None) -> None:
     """Print the metrics now and then once a minute, until this is cancelled."""
     clock = clock or SystemClock()
     before: Totals = {}
     due_ms = clock.monotonic_ms()
     while True:
         observation = observe(service, clock.now_ms())
-        texts, before = await asyncio.to_thread(_lines_of, observation, into.namespace, before)
-        for text in texts:
-            into.write(text)
-        # By a fixed beat: with pauses of a minute after the work, some minute would have no line.
+        lines, before = await asyncio.to_thread(_observed_lines, observation, target.namespace, before)
+        for line in lines:
+            target.write(line)
+        # At fixed times: with a pause of a minute after the work, some minute would have no line.
         due_ms = max(due_ms + EVERY_MS, clock.monotonic_ms())
         await asyncio.sleep((due_ms - clock.monotonic_ms()) / 1000)
 
 
-def _lines_of(observation: Observation, namespace: str, before: Totals) -> tuple[list[str], Totals]:
-    return lines(families(observation), namespace, observation.metadata, observation.now_ms, before)
+def _observed_lines(observation: Observation, namespace: str, before: Totals) -> tuple[list[str], Totals]:
+    return metric_lines(families(observation), namespace, observation.metadata, observation.now_ms, before)
 
 
-def lines(
-    found: Iterable[Metric], namespace: str, cluster: str, now_ms: int, before: Totals
+def metric_lines(
+    metrics: Iterable[Metric], namespace: str, cluster: str, now_ms: int, before: Totals
 ) -> tuple[list[str], Totals]:
     """One line of JSON for the metrics without a label, and one for each value of a label; and the counters' totals.
 
-    `before` has the totals that came with the lines before, {} for the first ones. A counter that is smaller than
-    before has begun again at 0.
+    `before` is the totals of the previous call, {} at first. A counter that is smaller than before has restarted at 0.
     """
-    values, totals = _values(found, before)
+    values, totals = _values(metrics, before)
     groups: dict[tuple[str, str, bool], dict[str, float]] = defaultdict(dict)
     for (name, label), value in values.items():
         export = EXPORTED[name]
         groups[export.label or "", label, export.overall][name] = value
     return [
-        _line(namespace, cluster, now_ms, label, label_value, group, overall=overall)
+        _encoded_line(namespace, cluster, now_ms, label, label_value, group, overall=overall)
         for (label, label_value, overall), group in sorted(groups.items())
     ], totals
 
 
-def _values(found: Iterable[Metric], before: Totals) -> tuple[dict[tuple[str, str], float], Totals]:
+def _values(metrics: Iterable[Metric], before: Totals) -> tuple[dict[tuple[str, str], float], Totals]:
     """The values to print and the totals of counters, by metric and value of its label."""
     values: dict[tuple[str, str], float] = defaultdict(float)
     counters = set()
-    for family in found:
+    for family in metrics:
         for sample in family.samples:
             export = EXPORTED.get(sample.name)
             if export is None:
@@ -156,7 +157,7 @@ def _label_value(label: str | None, labels: Mapping[str, str]) -> str:
     return f"{value[0]}xx" if label == "status" else value
 
 
-def _line(
+def _encoded_line(
     namespace: str,
     cluster: str,
     now_ms: int,

@@ -15,7 +15,7 @@ import uvicorn
 
 from sparklog.coordinator.app import app_of
 from sparklog.coordinator.connections import Connections, limits_here
-from sparklog.coordinator.emf import MetricLines, printing
+from sparklog.coordinator.emf import MetricTarget, print_metrics
 from sparklog.coordinator.renewed_files import Certificate, RenewedFiles, look_again
 from sparklog.coordinator.sampling import sampling
 from sparklog.coordinator.service import Service
@@ -89,14 +89,14 @@ def serve(
     listener: socket.socket,
     protection: Protection,
     ready: Callable[[], None],
-    metric_lines: MetricLines | None = None,
+    metric_target: MetricTarget | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT. `ready` is called once it answers; `metric_lines` says where metrics go."""
+    """Serve until SIGTERM or SIGINT. `ready` is called once it answers; `metric_target` says where metrics go."""
     server = server_of(service, Connections(limits_here()), protection)
     gc.freeze()  # modules and the state: they stay
     gc.set_threshold(*GC_THRESHOLDS)
     with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:  # uvloop, where there is one
-        runner.run(_serve(service, server, listener, protection, ready, metric_lines))
+        runner.run(_serve(service, server, listener, protection, ready, metric_target))
 
 
 def server_of(service: Service, connections: Connections, protection: Protection = OPEN) -> uvicorn.Server:
@@ -126,7 +126,7 @@ async def _serve(
     listener: socket.socket,
     protection: Protection,
     ready: Callable[[], None],
-    metric_lines: MetricLines | None,
+    metric_target: MetricTarget | None,
 ) -> None:
     access, certificate = protection.access, protection.certificate
     loop = asyncio.get_running_loop()
@@ -134,8 +134,8 @@ async def _serve(
     looks = [*([access.look] if access else []), *([certificate.files.look] if certificate else [])]
     looking = asyncio.create_task(look_again(looks))
     beside = [asyncio.create_task(sampling(service))]
-    if metric_lines is not None:
-        beside.append(asyncio.create_task(printing(service, metric_lines)))
+    if metric_target is not None:
+        beside.append(asyncio.create_task(print_metrics(service, metric_target)))
 
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, service.stop)

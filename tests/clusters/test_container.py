@@ -15,7 +15,7 @@ import pytest
 import sparklog
 from sparklog.client.bootstrap import init_cluster
 from tests.clusters.container import CannotBuild, Container, built, missing_here
-from tests.faults.rolling_upgrade import wait_until_ready
+from tests.faults.running_coordinators import wait_until_ready
 from tests.servers.local_server import free_port
 from tests.servers.s3_servers import S3Server
 

@@ -7,13 +7,14 @@ import shlex
 from collections.abc import Mapping
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 import sparklog
 from sparklog.cli.main import run
 from sparklog.storage.config_file import CONFIG_VARIABLE, read_config_file
 from tests.docs.markdown_pages import ROOT
-from tests.docs.test_commands import check, commands
+from tests.docs.test_commands import BLOCK, check, commands
 from tests.servers.hadoop import Hadoop
 from tests.servers.s3_servers import S3Server
 
@@ -23,7 +24,7 @@ ZONES = {
     "one-machine": {"a": "disk1", "b": "disk2", "c": "disk3"},
     "s3": {"main": ""},
     "s3-and-hdfs": {"cloud": "cloud", "here": "here"},
-    "two-regions": {"near": "eu-central-1", "far": "eu-west-1"},
+    "two-regions": {"a": "eu-central-1", "b": "eu-west-1"},
 }
 
 
@@ -100,17 +101,25 @@ def test_s3_and_hdfs(s3proxy: S3Server, hadoop: Hadoop, tmp_path: Path, monkeypa
 
 
 def test_two_regions_of_which_one_is_lost(s3proxy: S3Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What docs/deploy.md says of the loss of a region: the other store gives everything back."""
+    """The commands of docs/deploy.md for the loss of a region: the other store gives everything back."""
     use(s3proxy, monkeypatch)
-    near, far = s3proxy.new_bucket(), s3proxy.new_bucket()
-    addresses = {"s3://my-log-central/": f"s3://{near}/", "s3://my-log-west/": f"s3://{far}/"}
+    first, second = s3proxy.new_bucket(), s3proxy.new_bucket()
+    addresses = {"s3://my-log-central/": f"s3://{first}/", "s3://my-log-west/": f"s3://{second}/"}
     through_it(conf("two-regions"), addresses, tmp_path, monkeypatch)
-    restored = f"s3://{far}/restored"
-    arguments = ["cluster", "restore", "--cluster", restored, "--from", f"far=s3://{far}/log", "--without", "near"]
-    assert run(arguments) == 0
-    with sparklog.connect(restored) as cluster:
+    monkeypatch.setenv("SPARKLOG_CLUSTER", f"s3://{second}/log")
+    page = (ROOT / "docs" / "deploy.md").read_text(encoding="utf-8")
+    section = page[page.index("## A region is lost") : page.index("## Tear down")]
+    section = section.replace("$SPARKLOG_CLUSTER", f"s3://{second}/log")
+    section = section.replace("s3://$NAME-c-eu-west-1/", f"s3://{s3proxy.new_bucket()}/")
+    found = [words for _, block in BLOCK.findall(section) for words in commands(block) if words[0] == "sparklog"]
+    assert [" ".join(words[1:3]) for words in found] == ["cluster restore"] * 2 + ["store add", "replica move"]
+    for words in (*found, ["sparklog", "agent", "--store", "c", "--once"]):
+        assert run(words[1:]) == 0, words
+    with sparklog.connect(f"s3://{second}/log") as cluster:
         assert cluster.read("orders", partition=0)["value"].to_pylist() == [b"0", b"3", b"6"]
-        assert [str(store.store) for store in cluster.stores() if not store.fenced] == ["far"]
+        assert [str(store.store) for store in cluster.stores() if not store.fenced] == ["b", "c"]
+        assert cluster.append("orders", pa.table({"value": ["9"]})).ranges
+        assert {tuple(sorted(of.replication.isr)) for of in cluster.describe("orders").partitions} == {("b", "c")}
 
 
 def use(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:

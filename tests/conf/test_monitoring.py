@@ -16,6 +16,7 @@ from tests.conf.promql import LABELS, metrics_in, wrong_in
 from tests.docs.markdown_pages import ROOT
 
 ALERTS = ROOT / "conf" / "prometheus-alerts.yml"
+CLOUDWATCH = ROOT / "terraform" / "modules" / "observability"
 DASHBOARDS = sorted((ROOT / "conf" / "grafana").glob("*.json"))
 COLUMNS = 24  # of Grafana's grid
 
@@ -39,14 +40,50 @@ def targets(file: Path) -> list[tuple[str, str]]:
 def test_alerts_use_metrics_that_exist() -> None:
     assert {
         "SparklogNoCoordinatorLeads",
-        "SparklogUnderReplicatedPartitions",
-        "SparklogJobFailed",
+        "SparklogUnderReplicated",
+        "SparklogFailedJobs",
         "SparklogQueueFull",
     } <= {rule["alert"] for rule in alerts()}
     for rule in alerts():
         assert wrong_in(rule["expr"], *rule["annotations"].values()) == [], rule
         assert rule["annotations"].keys() == {"summary", "description"}
         assert rule["labels"]["severity"] in ("critical", "warning")
+
+
+def cloudwatch_alarms() -> dict[str, tuple[set[str], float, str]]:
+    """The metrics, the threshold and the description of each alarm on coordinators, by its name."""
+    text = (CLOUDWATCH / "alarms.tf").read_text(encoding="utf-8")
+    variables = (CLOUDWATCH / "variables.tf").read_text(encoding="utf-8")
+    made = {}
+    for name, body in re.findall(r"^    ([a-z-]+) = {\n(.*?)^    }", text, re.DOTALL | re.MULTILINE):
+        if not (metrics := set(re.findall(r'\bmetric += "(sparklog_\w+)"', body))):
+            continue
+        (threshold,) = re.findall(r"^ +threshold += (\S+)", body, re.MULTILINE)
+        if threshold.startswith("var."):
+            pattern = rf'^variable "{threshold[4:]}" {{\n.*?^  default += (\S+)'
+            (threshold,) = re.findall(pattern, variables, re.DOTALL | re.MULTILINE)
+        (description,) = re.findall(r'^ +description += "(.*)"$', body, re.MULTILINE)
+        made[name] = (metrics, float(threshold), description)
+    return made
+
+
+def advice(text: str) -> str:
+    """What both should say: in other letters, and with the names of a log and of charts left out."""
+    said = text.replace("${local.logs}", "See their log.")
+    return re.sub(r"(See|Compare) the (?:panel|chart).*", "Look at the dashboard.", said).lower()
+
+
+def test_prometheus_and_cloudwatch_have_the_same_alarms() -> None:
+    """The same names, metrics, thresholds and advice."""
+    cloudwatch, found = cloudwatch_alarms(), []
+    for rule in alerts():
+        name = re.sub(r"(?<!^)([A-Z])", r"-\1", rule["alert"].removeprefix("Sparklog")).lower()
+        found.append(name)
+        metrics, threshold, description = cloudwatch[name]
+        assert metrics <= metrics_in(rule["expr"]), name
+        assert float(re.findall(r" [<>] ([\d.]+)", rule["expr"])[0]) == threshold, name
+        assert advice(rule["annotations"]["description"]) in advice(description), name
+    assert sorted(found) == sorted(cloudwatch)
 
 
 @pytest.mark.parametrize("file", DASHBOARDS, ids=lambda file: file.stem)
@@ -78,7 +115,7 @@ def test_dashboards_show_every_metric_and_all_that_alerts_watch() -> None:
     shown |= {re.sub(r"_(bucket|count|sum)$", "", name) for name in shown}
     without = {"process_virtual_memory_bytes"}  # says nothing of a process
     assert {metric.name for metric in METRICS} - shown == without
-    watched = {name for rule in alerts() for name in metrics_in(rule["expr"])}
+    watched = {re.sub(r"_(bucket|count|sum)$", "", name) for rule in alerts() for name in metrics_in(rule["expr"])}
     assert watched <= shown
 
 
@@ -112,6 +149,14 @@ def apart(one: dict[str, int], other: dict[str, int]) -> bool:
     """Whether two places of the grid share no cell."""
     beside = one["x"] + one["w"] <= other["x"] or other["x"] + other["w"] <= one["x"]
     return beside or one["y"] + one["h"] <= other["y"] or other["y"] + other["h"] <= one["y"]
+
+
+def test_panels_that_alerts_name_are_there() -> None:
+    titles = {panel["title"] for file in DASHBOARDS for panel in dashboard(file)["panels"]}
+    advised = " ".join(rule["annotations"]["description"] for rule in alerts())
+    named = set(re.findall(r'"([A-Z][^"]+)"', advised))
+    assert named
+    assert named <= titles
 
 
 def test_pages_that_the_files_name_are_there() -> None:

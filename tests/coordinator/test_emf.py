@@ -15,7 +15,7 @@ import pytest
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from starlette.applications import Starlette
 
-from sparklog.coordinator.emf import CLUSTER, EXPORTED, MOST_METRICS, MetricLines, lines
+from sparklog.coordinator.emf import CLUSTER, EXPORTED, MetricTarget, metric_lines
 from sparklog.coordinator.metric_names import GAUGE, HISTOGRAM, METRICS
 from sparklog.coordinator.metrics import families
 from sparklog.coordinator.observation import observe
@@ -29,6 +29,7 @@ from tests.coordinator.asgi import request
 from tests.coordinator.test_app import served, submit_request
 
 ROOT = Path(__file__).parents[2]
+MOST_METRICS = 100  # in a line, as the format allows
 UNITS = {"Count", "Seconds", "Bytes"}  # those of MetricDatum that are used
 Found = dict[tuple[str, frozenset[tuple[str, str]]], float]
 
@@ -86,12 +87,12 @@ def test_every_exported_metric_is_one_of_the_list_with_its_label() -> None:
 def test_lines_say_what_metrics_say(chain: Member) -> None:
     async def work(service: Service, app: Starlette) -> tuple[list[str], list[str]]:
         service.follower.state.jobs["roll"] = JobRan("roll", 1_000, 3_000, 2, "{}")
-        texts, totals = lines(families(observe(service, 5_000)), "acme", service.metadata, 5_000, {})
+        texts, totals = metric_lines(families(observe(service, 5_000)), "acme", service.metadata, 5_000, {})
         for _ in range(3):
             await request(app, "POST", SUBMIT, [submit_request(chain, append())])
         await request(app, "POST", SUBMIT, [submit_request(chain, CreateTopic("orders"))])
         await request(app, "GET", "/no/such/path")
-        return texts, lines(families(observe(service, 65_000)), "acme", service.metadata, 65_000, totals)[0]
+        return texts, metric_lines(families(observe(service, 65_000)), "acme", service.metadata, 65_000, totals)[0]
 
     first, second = (metrics_of(texts) for texts in served(chain, work))
     assert {name for name, _ in first} | {name for name, _ in second} == set(EXPORTED)
@@ -111,7 +112,7 @@ def test_lines_say_what_metrics_say(chain: Member) -> None:
 def test_a_counter_is_what_it_grew_by_and_begins_again_at_zero() -> None:
     def commits(total: float, before: Any) -> tuple[float, Any]:
         family = CounterMetricFamily("sparklog_commits", "", value=total)
-        texts, totals = lines([family], "acme", "s3://a/log", 0, before)
+        texts, totals = metric_lines([family], "acme", "s3://a/log", 0, before)
         return of(metrics_of(texts), "sparklog_commits_total"), totals
 
     grew, totals = commits(7, {})
@@ -129,7 +130,7 @@ def test_names_that_are_no_dimensions_are_made_so() -> None:
     names = ["roll", "rüll\n", " ", "x" * 5_000, '"}\n{"_aws"']
     for name in names:
         family.add_metric([name], 1)
-    texts, _ = lines([family], "acme", "s3://a/lög", 0, {})
+    texts, _ = metric_lines([family], "acme", "s3://a/lög", 0, {})
     found = metrics_of(texts)
     shown = {value for _, keys in found for key, value in keys if key == "name"}
     assert shown == {"roll", "r?ll?", "?", "x" * 1_024, '"}?{"_aws"'}
@@ -137,13 +138,13 @@ def test_names_that_are_no_dimensions_are_made_so() -> None:
 
 def test_what_is_not_exported_makes_no_line() -> None:
     nothing: list[Metric] = [GaugeMetricFamily("sparklog_build_info", "", value=1)]
-    assert lines(nothing, "acme", "s3://a/log", 0, {}) == ([], {})
+    assert metric_lines(nothing, "acme", "s3://a/log", 0, {}) == ([], {})
 
 
 @pytest.mark.parametrize("namespace", ["", "AWS/ECS", ":x", "a b", "ä", "x" * 256, "a\n"])
 def test_a_namespace_that_cloudwatch_refuses_is_refused(namespace: str) -> None:
     with pytest.raises(InvalidInput, match="--emf-namespace: wanted"):
-        MetricLines(namespace, print)
+        MetricTarget(namespace, print)
 
 
 def test_a_coordinator_prints_them_if_it_is_told_so(tmp_path: Path) -> None:

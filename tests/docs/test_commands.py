@@ -7,6 +7,7 @@ options and values. Not checked are the options of spark-submit itself, and what
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import os
 import re
@@ -40,7 +41,7 @@ RUN_BY = {
     "docs/replication.md": "tests/docs/test_replication.py",
     "docs/security.md": "tests/docs/test_security.py",
 }
-PROGRAM = r"(?:sparklog|make|pip|python[\d.]*|spark-submit)"
+PROGRAM = r"(?:sparklog(?:_inside)?|make|pip|python[\d.]*|spark-submit)"
 BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```\s*$", re.DOTALL | re.MULTILINE)
 INDENTED = re.compile(rf"^    ({PROGRAM} (?:\\\n|.)*)$", re.MULTILINE)
 INLINE = re.compile(rf"`({PROGRAM} [^`]+)`")
@@ -53,9 +54,12 @@ PARSED = (["cluster", "init"], ["cluster", "restore"], ["doctor"])
 REACHED = re.compile(
     r"CLUSTER_NOT_FOUND|can't be read(?: and written)?: (?:\[Errno 2\] )?No such file|RESOURCE_NOT_FOUND: wanted a file"
 )
-UNFINISHED = re.compile(r"Missing (argument|option)|what should move")  # a verb that running text names
+# A verb or an option that running text names.
+UNFINISHED = re.compile(r"Missing (argument|option)|requires an argument|what should move")
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+# `make test`, (make docs), "make lock", and lines that begin so; not "make it …" in a sentence.
+NAMED = re.compile(r"(?:[`(\"]|: |^[ #]*)make (?!(?:an?|its?|no|one|sure|the|them)\b)([a-z][a-z-]*)", re.MULTILINE)
 LOCKED = re.findall(r"^([\w-]+)==", (ROOT / "requirements" / "dev.lock").read_text(encoding="utf-8"), re.MULTILINE)
 
 
@@ -93,7 +97,9 @@ def check(words: list[str], whole: bool, capsys: pytest.CaptureFixture[str]) -> 
     if jobs:
         (job,) = JOB.findall(words[jobs[0]])
         check_taken(PLACEHOLDERS.get(job, job), words[jobs[0] + 1 :], whole, capsys)
-    elif program == "sparklog" and "--install-completion" not in words:  # tests/cli/test_completion.py
+    elif (
+        program in ("sparklog", "sparklog_inside") and "--install-completion" not in words
+    ):  # tests/cli/test_completion.py
         check_taken(None, words[1:], whole, capsys)
     elif program == "make":
         check_made(words[1:])
@@ -124,6 +130,13 @@ def check_made(words: list[str]) -> None:
     for word in words:
         name, variable, _ = word.partition("=")
         assert f"$({name})" in MAKEFILE if variable else re.search(rf"^{name}:", MAKEFILE, re.MULTILINE), f"make {word}"
+
+
+def docstrings(file: Path) -> str:
+    """All docstrings of a file."""
+    nodes = ast.walk(ast.parse(file.read_bytes()))
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    return "\n".join(ast.get_docstring(node) or "" for node in nodes if isinstance(node, documented))
 
 
 def check_installed(words: list[str]) -> None:
@@ -181,6 +194,18 @@ def test_a_wrong_command_is_noticed(wrong: str, capsys: pytest.CaptureFixture[st
     (words,) = commands(wrong)
     with pytest.raises(AssertionError):
         check(words, True, capsys)
+
+
+def test_every_target_that_a_page_a_docstring_or_a_lock_file_names_is_one_of_the_makefile() -> None:
+    texts = {page: page.read_text(encoding="utf-8") for page in (*PAGES, *(ROOT / "terraform").rglob("*.md"))}
+    texts |= {file: file.read_text(encoding="utf-8") for file in (ROOT / "requirements").iterdir()}
+    files = [file for name in ("sparklog", "pyspark_sparklog", "tests") for file in (ROOT / name).rglob("*.py")]
+    files += [file for name in ("jobs", "scripts", "examples") for file in (ROOT / name).glob("*.py")]
+    texts |= {file: docstrings(file) for file in files}
+    named = {(target, file) for file, text in texts.items() for target in NAMED.findall(text)}
+    assert {"docs", "dist", "test", "lock", "tf-check"} <= {target for target, _ in named}
+    for target, file in sorted(named):
+        assert re.search(rf"^{target}:", MAKEFILE, re.MULTILINE), (target, file)
 
 
 def test_the_makefile_and_its_help_name_what_there_is() -> None:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import queue
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from tests.faults.ledger_writer import TOPIC
+from tests.faults.listened import listened
 from tests.faults.store_folders import StoreFolders
 
 _PATIENCE_S = 60  # so that a writer that hears nothing fails the test instead of hanging it
@@ -26,27 +25,17 @@ class LedgerWriters:
     processes: list[subprocess.Popen[str]] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
     _heard: list[queue.SimpleQueue[dict[str, Any]]] = field(default_factory=list)
-    _threads: list[threading.Thread] = field(default_factory=list)
 
     @contextmanager
     def running(self, writers: int) -> Iterator[LedgerWriters]:
         """They write from here to the end of the block, and have ended after it."""
-        try:
+        with ExitStack() as started:
             for number in range(writers):
-                self._start(number)
+                heard: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
+                command = [sys.executable, "-m", "tests.faults.ledger_writer", self.folders.url, f"{number}"]
+                self.processes.append(started.enter_context(listened(command, heard.put)))
+                self._heard.append(heard)
             yield self
-        finally:
-            for process in self.processes:
-                assert process.stdin is not None
-                process.stdin.close()
-            for process in self.processes:
-                try:
-                    process.wait(_PATIENCE_S)
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    raise
-            for thread in self._threads:
-                thread.join()
         for heard in self._heard:
             while not heard.empty():
                 self._note(heard.get())
@@ -78,23 +67,6 @@ class LedgerWriters:
         for process in self.processes:
             assert process.stdin is not None
             print(line, file=process.stdin, flush=True)
-
-    def _start(self, number: int) -> None:
-        command = [sys.executable, "-m", "tests.faults.ledger_writer", self.folders.url, f"{number}"]
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True)
-        heard: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
-
-        def listen() -> None:
-            assert process.stdout is not None
-            with process.stdout as lines:
-                for line in lines:
-                    heard.put(json.loads(line))
-
-        thread = threading.Thread(target=listen)
-        thread.start()
-        self.processes.append(process)
-        self._heard.append(heard)
-        self._threads.append(thread)
 
     def _note(self, said: dict[str, Any]) -> None:
         if "error" in said:

@@ -9,15 +9,12 @@ process of another version takes its place. docs/deploy.md has the figures of su
 from __future__ import annotations
 
 import itertools
-import json
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -28,7 +25,13 @@ from typing import Any
 import sparklog
 from sparklog.client.bootstrap import init_cluster
 from tests.faults.ledger_writers import in_order
-from tests.faults.running_coordinators import RunningCoordinator, RunningCoordinators, running_coordinators
+from tests.faults.listened import listened
+from tests.faults.running_coordinators import (
+    RunningCoordinator,
+    RunningCoordinators,
+    running_coordinators,
+    wait_until_ready,
+)
 from tests.faults.upgrade_writer import PARTITIONS, TOPIC
 from tests.servers.local_server import free_port
 
@@ -69,10 +72,11 @@ class UpgradeWriters:
     @contextmanager
     def running(self, addresses: str, processes: int, threads: int) -> Iterator[UpgradeWriters]:
         """They write inside this block, and all of them have ended after it."""
+        self._writers = [f"{process}.{thread}" for process in range(processes) for thread in range(threads)]
         with ExitStack() as started:
             for number in range(processes):
-                started.enter_context(self._process(addresses, number, threads))
-            self._writers = [f"{process}.{thread}" for process in range(processes) for thread in range(threads)]
+                command = [sys.executable, "-m", "tests.faults.upgrade_writer", addresses, f"{number}", f"{threads}"]
+                started.enter_context(listened(command, self._note))
             yield self
 
     def hear(self, times: int) -> None:
@@ -88,41 +92,19 @@ class UpgradeWriters:
         assert self.errors == []
         assert in_time, f"a writer has not heard of {times} acknowledgements in {_PATIENCE_S} s"
 
-    @contextmanager
-    def _process(self, addresses: str, number: int, threads: int) -> Iterator[None]:
-        command = [sys.executable, "-m", "tests.faults.upgrade_writer", addresses, f"{number}", f"{threads}"]
-        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-            listener = threading.Thread(target=self._listen, args=(process,))
-            listener.start()
-            try:
-                yield
-            finally:
-                assert process.stdin is not None
-                process.stdin.close()
-                try:
-                    process.wait(_PATIENCE_S)
-                finally:
-                    process.kill()
-                    listener.join()
-
-    def _listen(self, process: subprocess.Popen[str]) -> None:
-        assert process.stdout is not None
-        for line in process.stdout:
-            with self._changed:
-                self._note(json.loads(line))
-                self._changed.notify_all()
-
     def _note(self, said: Mapping[str, Any]) -> None:
-        if "error" in said:
-            self.errors.append(f"writer {said['writer']}: {said['error']}")
-            return
-        self.heard.append(Heard(said["writer"], said["at_s"]))
-        for partition, start, values in said["ranges"]:
-            self.acknowledged.setdefault(partition, {}).update(enumerate(values, start))
+        with self._changed:
+            if "error" in said:
+                self.errors.append(f"writer {said['writer']}: {said['error']}")
+            else:
+                self.heard.append(Heard(said["writer"], said["at_s"]))
+                for partition, start, values in said["ranges"]:
+                    self.acknowledged.setdefault(partition, {}).update(enumerate(values, start))
+            self._changed.notify_all()
 
 
 @dataclass
-class Upgraded:
+class ReplacedCoordinators:
     """Three coordinators at addresses of their own. `steps`: what was replaced so far."""
 
     running: RunningCoordinators
@@ -135,9 +117,9 @@ class Upgraded:
         """What the writers get as the address of the cluster."""
         return ",".join(f"http://127.0.0.1:{port}" for port in self.at)
 
-    def begin(self, count: int = 3) -> None:
-        """Start so many; the first one leads."""
-        for _ in range(count):
+    def begin(self) -> None:
+        """Start three; the first one leads."""
+        for _ in range(3):
             port = free_port()
             self.at[port] = self.running.start("--listen", f"127.0.0.1:{port}")
             wait_until_ready(self.at[port].address)
@@ -160,21 +142,18 @@ class Upgraded:
 
     def versions(self) -> list[str]:
         """Of each coordinator, as it says itself."""
-        return [
-            answer(f"{each.address}/metrics").partition('build_info{version="')[2].partition('"')[0]
-            for each in self.at.values()
-        ]
+        return [version_at(each.address) for each in self.at.values()]
 
 
 @contextmanager
-def upgraded(folder: Path) -> Iterator[Upgraded]:
+def replaced_coordinators(folder: Path) -> Iterator[ReplacedCoordinators]:
     """A cluster below this folder, whose records are not where its metadata is, and three coordinators."""
     url = f"file://{folder}/metadata"
     init_cluster(url, stores={"a": f"{folder}/a"})
     with sparklog.connect(url) as cluster:
         cluster.create_topic(TOPIC, partitions=PARTITIONS)
     with running_coordinators(url) as running:
-        made = Upgraded(running, next_version(folder))
+        made = ReplacedCoordinators(running, next_version(folder))
         made.begin()
         yield made
 
@@ -190,22 +169,9 @@ def next_version(folder: Path) -> Path:
     return target
 
 
-def answer(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=10) as reply:
-        return str(reply.read().decode())
-
-
-def wait_until_ready(address: str) -> None:
-    """Ask as a load balancer does."""
-    end_s = time.monotonic() + _PATIENCE_S
-    while time.monotonic() < end_s:
-        try:
-            answer(f"{address}/readyz")
-        except urllib.error.URLError:
-            time.sleep(0.05)
-        else:
-            return
-    raise AssertionError(f"{address} is not ready after {_PATIENCE_S} s")
+def version_at(address: str) -> str:
+    with urllib.request.urlopen(f"{address}/metrics", timeout=10) as reply:
+        return str(reply.read().decode()).partition('build_info{version="')[2].partition('"')[0]
 
 
 # ---- what must be true ------------------------------------------------------------------------------
@@ -277,7 +243,7 @@ def report(steps: Sequence[Step], heard: Sequence[Heard]) -> str:
 
 
 def main(rounds: int) -> None:
-    with tempfile.TemporaryDirectory() as folder, upgraded(Path(folder)) as three:
+    with tempfile.TemporaryDirectory() as folder, replaced_coordinators(Path(folder)) as three:
         writers = UpgradeWriters()
         with writers.running(three.addresses, processes=2, threads=4):
             writers.hear(20)
@@ -289,7 +255,7 @@ def main(rounds: int) -> None:
         sys.exit(1 if wrong else 0)
 
 
-def upgrade_all(three: Upgraded, writers: UpgradeWriters, *, leader_first: bool) -> None:
+def upgrade_all(three: ReplacedCoordinators, writers: UpgradeWriters, *, leader_first: bool) -> None:
     """Each of them once. Whoever leads at the beginning comes first or last."""
     leader = three.leader()
     for port in sorted(three.at, key=lambda port: (port == leader) != leader_first):

@@ -7,6 +7,9 @@ import os
 import signal
 import subprocess
 import sys
+import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +17,7 @@ from dataclasses import dataclass, field
 from tests.servers.paused import pause
 
 SESSION_MS = 3_000  # long enough for a busy machine
+_PATIENCE_S = 120
 
 
 @dataclass
@@ -81,3 +85,16 @@ def running_coordinators(url: str) -> Iterator[RunningCoordinators]:
         yield running
     finally:
         running.end()
+
+
+def wait_until_ready(address: str) -> None:
+    """Ask as a load balancer does, until somebody leads."""
+    end_s = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < end_s:
+        try:
+            urllib.request.urlopen(f"{address}/readyz", timeout=10).close()
+        except urllib.error.URLError:
+            time.sleep(0.05)
+        else:
+            return
+    raise AssertionError(f"{address} is not ready after {_PATIENCE_S} s")

@@ -15,9 +15,9 @@ from tests.faults.rolling_upgrade import (
     complaints,
     differences,
     longest_pause_s,
+    replaced_coordinators,
     report,
     upgrade_all,
-    upgraded,
 )
 
 
@@ -25,7 +25,7 @@ from tests.faults.rolling_upgrade import (
 @pytest.mark.slow
 def test_an_upgrade_loses_nothing(tmp_path: Path) -> None:
     """The standbys come first, the leader last, as docs/deploy.md says."""
-    with upgraded(tmp_path) as three:
+    with replaced_coordinators(tmp_path) as three:
         writers = UpgradeWriters()
         with writers.running(three.addresses, processes=1, threads=4):
             writers.hear(5)
@@ -41,7 +41,7 @@ def test_an_upgrade_loses_nothing(tmp_path: Path) -> None:
 @pytest.mark.campaign
 @pytest.mark.timeout(900)
 def test_upgrades_in_any_order_lose_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with upgraded(tmp_path) as three:
+    with replaced_coordinators(tmp_path) as three:
         writers = UpgradeWriters()
         with writers.running(three.addresses, processes=3, threads=4):
             writers.hear(20)

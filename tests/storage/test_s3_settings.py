@@ -139,6 +139,34 @@ def test_the_name_of_the_bucket_is_in_the_path_where_the_endpoint_is_not_amazons
         assert server.requests[0].target == "/bucket/cluster/a"
 
 
+@pytest.mark.parametrize(
+    ("variables", "given", "wanted"),
+    [
+        ({"AWS_REGION": "eu-central-1", "AWS_DEFAULT_REGION": "eu-west-1"}, {}, "eu-central-1"),
+        ({"AWS_DEFAULT_REGION": "eu-west-1"}, {}, "eu-west-1"),
+        ({"AWS_REGION": "eu-central-1"}, {"region": "eu-north-1"}, "eu-north-1"),
+    ],
+)
+def test_the_region_is_that_of_the_settings_or_else_of_the_environment(
+    variables: dict[str, str], given: dict[str, str], wanted: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with scripted_s3(CREATED, whole(b"body")) as server:
+        store = open_store(
+            "s3://bucket/cluster",
+            {
+                "endpoint_url": server.endpoint_url,
+                "access_key_id": "AKIDEXAMPLE",
+                "secret_access_key": "secret",
+                **given,
+            },
+        )
+        store.put_if_absent("a", b"body")
+        store.get("a")
+        assert {each.headers["authorization"].split("/")[2] for each in server.requests} == {wanted}
+
+
 def test_keys_found_nowhere_are_one_sentence(
     monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

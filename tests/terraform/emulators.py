@@ -85,6 +85,7 @@ def _ministack(work: str) -> Iterator[LocalServer]:
         port = free_port()
         environment = {
             **{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
+            "PYTHONPATH": str(_ROOT),
             "BIND_HOST": "127.0.0.1",
             "GATEWAY_PORT": str(port),
             "SERVICES": ",".join(SERVICES.values()),
@@ -94,7 +95,7 @@ def _ministack(work: str) -> Iterator[LocalServer]:
             **{"SFTP_ENABLED": "0", "IOT_MTLS_ENABLED": "0", "DOCKER_HOST": f"unix://{work}/no-docker"},
             **{"TMPDIR": work, "HOME": work},
         }
-        command = [sys.executable, "-m", "ministack"]
+        command = [sys.executable, "-m", "tests.terraform.ministack_process"]
         with running(LocalServer, command, environment, port, Path(work, "ministack.log")) as server:
             if server is not None:
                 yield server

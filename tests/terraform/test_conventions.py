@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+import hcl2
 import pytest
 
 from tests.terraform.program import Workspace
@@ -31,6 +32,13 @@ def test_the_formatting_is_that_of_terraform(has_terraform: None) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_every_file_is_read_by_another_parser_and_has_no_loose_blanks() -> None:
+    for file in (path for suffix in ("tf", "hcl") for path in TERRAFORM.rglob(f"*.{suffix}")):
+        body = file.read_text()
+        assert hcl2.loads(body), file
+        assert not re.search(r"[ \t]$|\t|\n\n\n|\n\n\Z", body, re.MULTILINE), file
+
+
 @every_module
 def test_a_module_has_the_usual_files_and_tests(module: str) -> None:
     folder = TERRAFORM / "modules" / module
@@ -43,6 +51,13 @@ def test_a_module_leaves_the_provider_to_its_caller(module: str) -> None:
     folder = TERRAFORM / "modules" / module
     assert blocks(folder, "provider") == []
     assert [name for name, _ in blocks(folder, "data") if name.startswith("aws_region")] == []
+
+
+@every_folder
+def test_rules_of_security_groups_are_resources_of_their_own(folder: str) -> None:
+    for name, body in blocks(TERRAFORM / folder, "resource"):
+        if name.startswith("aws_security_group."):
+            assert not {"ingress", "egress"} & body.keys(), name
 
 
 @every_folder

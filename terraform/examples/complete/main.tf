@@ -1,4 +1,4 @@
-# Two stores, coordinators and agents over the zones of a region, jobs on Spark, alarms. No byte leaves the VPC.
+# Two stores, coordinators and agents over the zones of a region, jobs on Spark, alarms. No traffic crosses the internet.
 locals {
   dns_name     = "log.${var.dns_zone}"
   metadata_url = module.storage.stores["a"].url
@@ -33,7 +33,7 @@ module "iam" {
     maintenance = { services = ["emr-serverless.amazonaws.com"] }
     producer    = { arns = var.producer_arns }
     consumer    = { arns = var.consumer_arns }
-    operator    = { arns = var.operator_arns }
+    operator    = { services = ["ecs-tasks.amazonaws.com"], arns = var.operator_arns }
   }
 }
 
@@ -51,6 +51,7 @@ module "observability" {
   name              = var.name
   region            = var.region
   account_id        = var.account_id
+  running           = var.running
   metadata_url      = local.metadata_url
   load_balancer     = { arn_suffix = module.coordinator.load_balancer.arn_suffix, target_groups = module.coordinator.target_groups }
   dead_letter_queue = module.schedules.dead_letter_queue
@@ -81,6 +82,13 @@ module "coordinator" {
   access_secret_arn                = aws_secretsmanager_secret.this["access"].arn
   secret_key_arns                  = [aws_kms_key.secrets.arn]
   log_group                        = module.observability.log_groups["coordinators"]
+
+  operator = {
+    task_role_arn      = module.iam.role_arns["operator"]
+    token_secret_arn   = aws_secretsmanager_secret.this["operator-token"].arn
+    security_group_ids = [module.network.client_security_group_id]
+    ca_pem             = local.ca_pem
+  }
 }
 
 module "agents" {
@@ -92,6 +100,7 @@ module "agents" {
   running               = var.running
   wait_for_steady_state = var.wait_for_steady_state
   stores                = module.storage.stores
+  store_ids             = var.agent_stores
   cluster               = module.coordinator.url
   image                 = local.image
   repository_arns       = [aws_ecr_repository.this.arn]

@@ -28,13 +28,18 @@ output "init_command" {
   value       = "sparklog cluster init --cluster ${local.metadata_url} ${module.storage.init_stores} --cluster-config min.insync.replicas=2"
 }
 
+output "operator_function" {
+  description = "A function of the shell that runs a command of sparklog as the operator in the VPC and prints its output: eval \"$(terraform output -raw operator_function)\", then sparklog_inside cluster health. It needs aws and jq."
+  value       = module.coordinator.operator_function
+}
+
 output "image" {
   description = "The image that coordinators and agents run: build and push it under this name."
   value       = local.image
 }
 
 output "secret_arns" {
-  description = "ARNs of the secrets that need values: tls, access, agent-token, job-token."
+  description = "ARNs of the secrets that need values: tls, access, agent-token, job-token, operator-token."
   value       = { for name, secret in aws_secretsmanager_secret.this : name => secret.arn }
 }
 
@@ -64,10 +69,15 @@ output "role_arns" {
 }
 
 output "network" {
-  description = "Where further clients go: the VPC, its subnets, and the security group of clients."
+  description = "Network of your own producers and consumers: the VPC, its subnets, and the security group of clients."
   value = {
     vpc_id                   = module.network.vpc_id
     subnet_ids               = module.network.subnet_ids
     client_security_group_id = module.network.client_security_group_id
   }
+}
+
+output "policy_json" {
+  description = "The policy of each role as JSON, for your own roles: a job that reads one topic and writes another takes those of consumer and producer."
+  value       = module.iam.policy_json
 }

@@ -1,4 +1,4 @@
-# The secrets without their values, which would be kept in the state: aws secretsmanager put-secret-value gives them.
+# Secrets without values: Terraform would keep those in its state. aws secretsmanager put-secret-value sets them.
 resource "aws_kms_key" "secrets" {
   description             = "Secrets of ${var.name}"
   enable_key_rotation     = true
@@ -32,10 +32,11 @@ resource "aws_kms_key" "secrets" {
 resource "aws_secretsmanager_secret" "this" {
   #checkov:skip=CKV2_AWS_57:tokens and the certificate are replaced beside the old ones, by the steps in docs/deploy.md
   for_each = {
-    tls         = "Certificate of the coordinators: JSON with certificate and private_key, both PEM"
-    access      = "The access file of the coordinators (TOML)"
-    agent-token = "The token of the agents"
-    job-token   = "The token of the jobs"
+    tls            = "Certificate of the coordinators: JSON with certificate and private_key, both PEM"
+    access         = "The access file of the coordinators (TOML)"
+    agent-token    = "The token of the agents"
+    job-token      = "The token of the jobs"
+    operator-token = "The token of the operator"
   }
 
   name                    = "${var.name}-${each.key}"

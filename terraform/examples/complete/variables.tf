@@ -1,6 +1,11 @@
 variable "name" {
-  description = "Prefix of the names of everything that is made. Names of buckets are unique in the whole of AWS."
+  description = "Prefix of the names of everything that is made: 2 to 24 of a-z, 0-9 and -. Names of buckets are unique in the whole of AWS."
   type        = string
+
+  validation {
+    condition     = can(regex("^[a-z][a-z0-9-]{0,22}[a-z0-9]$", var.name))
+    error_message = "name must have 2 to 24 of a-z, 0-9 and -, begin with a letter and not end with -."
+  }
 }
 
 variable "region" {
@@ -68,13 +73,19 @@ variable "operator_arns" {
 }
 
 variable "emails" {
-  description = "Addresses that get the alarms."
+  description = "Addresses that get the alarms. Each gets a mail from AWS, and gets alarms only once it has confirmed that."
   type        = set(string)
   default     = []
 }
 
+variable "agent_stores" {
+  description = "Ids of the stores that have an agent by now. Null: all. Leave a new store out until sparklog store add has registered it: its agent would end at once."
+  type        = set(string)
+  default     = null
+}
+
 variable "running" {
-  description = "True: coordinators and agents run, and the schedules start jobs. Set it once the image is pushed, the secrets have values, and init_command has run."
+  description = "True: coordinators and agents run, the schedules start jobs, and alarms are sent. Set it once the image is pushed, the secrets have values, and init_command has run."
   type        = bool
   default     = false
 }

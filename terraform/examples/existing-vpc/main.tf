@@ -1,6 +1,7 @@
-# One store, and coordinators in a VPC that is there: it has its endpoints or a NAT gateway, its zone, and the secrets.
+# One store, and coordinators in an existing VPC, which has its endpoints or a NAT gateway. DNS zone and secrets exist, too.
 locals {
   metadata_url = module.storage.stores["a"].url
+  ca_pem       = var.ca_file == null ? null : file(var.ca_file)
 }
 
 module "storage" {
@@ -44,11 +45,13 @@ module "observability" {
   name              = var.name
   region            = var.region
   account_id        = var.account_id
+  running           = var.running
   log_groups        = ["coordinators", "jobs"]
   metadata_url      = local.metadata_url
   load_balancer     = { arn_suffix = module.coordinator.load_balancer.arn_suffix, target_groups = module.coordinator.target_groups }
   dead_letter_queue = module.schedules.dead_letter_queue
   application       = module.spark.application
+  emails            = var.emails
 }
 
 module "coordinator" {
@@ -84,6 +87,7 @@ module "spark" {
   metadata_url = local.metadata_url
   job_role     = { arn = module.iam.role_arns["maintenance"], name = module.iam.role_names["maintenance"] }
   token_secret = var.token_secret
+  ca_pem       = local.ca_pem
   network      = { subnet_ids = module.network.subnet_ids, security_group_ids = [module.network.client_security_group_id] }
   log_group    = module.observability.log_groups["jobs"]
 }

@@ -52,3 +52,8 @@ output "client_security_group_id" {
   description = "Security group of further clients."
   value       = module.network.client_security_group_id
 }
+
+output "policy_json" {
+  description = "The policy of each role as JSON, for your own roles: a job that reads one topic and writes another takes those of consumer and producer."
+  value       = module.iam.policy_json
+}

@@ -1,6 +1,11 @@
 variable "name" {
-  description = "Prefix of the names of everything that is made. Names of buckets are unique in the whole of AWS."
+  description = "Prefix of the names of everything that is made: 2 to 24 of a-z, 0-9 and -. Names of buckets are unique in the whole of AWS."
   type        = string
+
+  validation {
+    condition     = can(regex("^[a-z][a-z0-9-]{0,22}[a-z0-9]$", var.name))
+    error_message = "name must have 2 to 24 of a-z, 0-9 and -, begin with a letter and not end with -."
+  }
 }
 
 variable "region" {
@@ -77,8 +82,20 @@ variable "token_secret" {
 }
 
 variable "secret_key_arns" {
-  description = "ARNs of the keys that encrypt these secrets."
+  description = "ARNs of the keys that encrypt these secrets. EMR Serverless reads token_secret only if the policy of its key lets emr-serverless.amazonaws.com decrypt (examples/complete/secrets.tf)."
   type        = list(string)
+}
+
+variable "ca_file" {
+  description = "File with the certificate of the CA that signed that of the coordinators. Null if every machine's own list has it."
+  type        = string
+  default     = null
+}
+
+variable "emails" {
+  description = "Addresses that get the alarms. Each gets a mail from AWS, and gets alarms only once it has confirmed that."
+  type        = set(string)
+  default     = []
 }
 
 variable "trusted" {
@@ -91,7 +108,7 @@ variable "trusted" {
 }
 
 variable "running" {
-  description = "True: coordinators run, and the schedules start jobs. Set it once the cluster is initialised."
+  description = "True: coordinators run, the schedules start jobs, and alarms are sent. Set it once the cluster is initialised."
   type        = bool
   default     = false
 }

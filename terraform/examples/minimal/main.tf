@@ -1,4 +1,4 @@
-# The least: one store, no coordinators, and jobs on Spark that come by themselves. Every process commits by itself.
+# The smallest: one store, no coordinators, and scheduled jobs on Spark. Every process commits by itself.
 module "storage" {
   source = "../../modules/storage"
 
@@ -19,6 +19,7 @@ module "iam" {
   account_id     = var.account_id
   stores         = module.storage.stores
   metadata_store = "a"
+  embedded       = true
 
   trusted = {
     maintenance = { services = ["emr-serverless.amazonaws.com"] }
@@ -34,6 +35,7 @@ module "observability" {
   name              = var.name
   region            = var.region
   account_id        = var.account_id
+  running           = var.running
   log_groups        = ["jobs"]
   dead_letter_queue = module.schedules.dead_letter_queue
   application       = module.spark.application

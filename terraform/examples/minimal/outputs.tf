@@ -35,3 +35,8 @@ output "role_arns" {
   description = "ARNs of the roles."
   value       = module.iam.role_arns
 }
+
+output "policy_json" {
+  description = "The policy of each role as JSON, for your own roles: a job that reads one topic and writes another takes those of consumer and producer."
+  value       = module.iam.policy_json
+}

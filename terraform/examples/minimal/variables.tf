@@ -1,6 +1,11 @@
 variable "name" {
-  description = "Prefix of the names of everything that is made. Names of buckets are unique in the whole of AWS."
+  description = "Prefix of the names of everything that is made: 2 to 24 of a-z, 0-9 and -. Names of buckets are unique in the whole of AWS."
   type        = string
+
+  validation {
+    condition     = can(regex("^[a-z][a-z0-9-]{0,22}[a-z0-9]$", var.name))
+    error_message = "name must have 2 to 24 of a-z, 0-9 and -, begin with a letter and not end with -."
+  }
 }
 
 variable "region" {
@@ -27,13 +32,13 @@ variable "client_arns" {
 }
 
 variable "emails" {
-  description = "Addresses that get the alarms."
+  description = "Addresses that get the alarms. Each gets a mail from AWS, and gets alarms only once it has confirmed that."
   type        = set(string)
   default     = []
 }
 
 variable "running" {
-  description = "True: the schedules start jobs. Set it once init_command has run."
+  description = "True: the schedules start jobs, and alarms are sent. Set it once init_command has run."
   type        = bool
   default     = false
 }

@@ -14,7 +14,7 @@ output "sparklog_conf" {
     cluster = "${module.coordinator.url}"
 
     [storage.metadata]
-    region = "${var.region}"
+    region = "${local.home_region}"
     %{for id, store in local.stores~}
 
     [storage.${id}]
@@ -56,4 +56,9 @@ output "role_arns" {
 output "client_security_group_id" {
   description = "Security group of further clients."
   value       = module.network.client_security_group_id
+}
+
+output "policy_json" {
+  description = "The policy of each role as JSON, for your own roles: a job that reads one topic and writes another takes those of consumer and producer."
+  value       = module.iam.policy_json
 }

@@ -1,4 +1,4 @@
-# By this role ECS starts a task: it fetches the image and the secrets, and writes the log. The agent itself has
+# ECS starts tasks with this role: it fetches the image and the secrets, and writes the log. The agent itself has
 # task_role_arn, and can't read the secret again.
 resource "aws_iam_role" "execution" {
   name                 = "${var.name}-agent-start"

@@ -1,4 +1,6 @@
 locals {
+  stores = { for id, store in var.stores : id => store if var.store_ids == null ? true : contains(var.store_ids, id) }
+
   # ECS hands texts over as variables, and sparklog takes files. TMPDIR is for runs on other machines.
   command = <<-SH
     set -eu
@@ -29,7 +31,7 @@ locals {
 }
 
 resource "aws_ecs_task_definition" "this" {
-  for_each = var.stores
+  for_each = local.stores
 
   family                   = "${var.name}-agent-${replace(each.key, ".", "_")}"
   requires_compatibilities = ["FARGATE"]
@@ -38,6 +40,7 @@ resource "aws_ecs_task_definition" "this" {
   memory                   = var.memory_mib
   execution_role_arn       = aws_iam_role.execution.arn
   task_role_arn            = var.task_role_arn
+  skip_destroy             = true # ECS returns to the old revision if the new one does not become healthy
   tags                     = merge(var.tags, { "sparklog:store" = each.key })
 
   runtime_platform {
@@ -83,7 +86,7 @@ resource "aws_ecs_task_definition" "this" {
 }
 
 resource "aws_ecs_service" "this" {
-  for_each = var.stores
+  for_each = local.stores
 
   name                               = "${var.name}-agent-${replace(each.key, ".", "_")}"
   cluster                            = var.ecs_cluster_arn
@@ -111,4 +114,12 @@ resource "aws_ecs_service" "this" {
   }
 
   depends_on = [aws_iam_role_policy.execution]
+
+  # The circuit breaker returns to the old task definition, which is a steady state as well: it must not pass for success.
+  lifecycle {
+    postcondition {
+      condition     = self.task_definition == aws_ecs_task_definition.this[each.key].arn
+      error_message = "The agent of ${each.key} did not become healthy with the new task definition, so ECS returned to the old one."
+    }
+  }
 }

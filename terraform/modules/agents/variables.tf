@@ -4,7 +4,7 @@ variable "name" {
 
   validation {
     condition     = can(regex("^[a-z][a-z0-9-]{0,22}[a-z0-9]$", var.name))
-    error_message = "name has 2 to 24 of a-z, 0-9 and -, begins with a letter and does not end with -."
+    error_message = "name must have 2 to 24 of a-z, 0-9 and -, begin with a letter and not end with -."
   }
 }
 
@@ -14,7 +14,7 @@ variable "region" {
 
   validation {
     condition     = can(regex("^[a-z]{2}(-[a-z]+)+-[0-9]$", var.region))
-    error_message = "region is the code of a region, such as eu-central-1."
+    error_message = "region must be the code of a region, such as eu-central-1."
   }
 }
 
@@ -26,7 +26,18 @@ variable "stores" {
 
   validation {
     condition     = length(var.stores) >= 2
-    error_message = "stores has two or more stores: with one there is nothing to fetch."
+    error_message = "stores must have two or more stores: with one there is nothing to fetch."
+  }
+}
+
+variable "store_ids" {
+  description = "Ids of the stores that have an agent by now. Null: all. A new store is left out until sparklog store add has registered it: its agent would end at once."
+  type        = set(string)
+  default     = null
+
+  validation {
+    condition     = var.store_ids == null || length(setsubtract(coalesce(var.store_ids, []), keys(var.stores))) == 0
+    error_message = "store_ids must be ids of stores."
   }
 }
 
@@ -36,7 +47,7 @@ variable "cluster" {
 
   validation {
     condition     = can(regex("^(s3://|https://)", var.cluster))
-    error_message = "cluster is s3://BUCKET/PREFIX, or https://HOST:PORT, several separated by commas."
+    error_message = "cluster must be s3://BUCKET/PREFIX, or https://HOST:PORT, several separated by commas."
   }
 }
 
@@ -46,7 +57,7 @@ variable "image" {
 
   validation {
     condition     = can(regex("^[^:@]+(:[0-9]+/[^:@]+)?(:[A-Za-z0-9_][A-Za-z0-9_.-]*|@sha256:[0-9a-f]{64})$", var.image)) && !endswith(var.image, ":latest")
-    error_message = "image has a tag other than latest, or a digest: else agents that start later may run another version."
+    error_message = "image must have a tag other than latest, or a digest: otherwise agents that start later may run another version."
   }
 }
 
@@ -67,7 +78,7 @@ variable "subnet_ids" {
 
   validation {
     condition     = length(var.subnet_ids) > 0
-    error_message = "subnet_ids has at least one subnet."
+    error_message = "subnet_ids must have at least one subnet."
   }
 }
 
@@ -77,7 +88,7 @@ variable "security_group_ids" {
 
   validation {
     condition     = length(var.security_group_ids) > 0
-    error_message = "security_group_ids has at least one group: the default group of a VPC lets everything out."
+    error_message = "security_group_ids must have at least one group: the default group of a VPC lets everything out."
   }
 }
 
@@ -92,8 +103,8 @@ variable "token_secret_arn" {
   default     = null
 
   validation {
-    condition     = startswith(var.cluster, "s3://") || can(regex("^arn:aws[a-z-]*:secretsmanager:", coalesce(var.token_secret_arn, "-")))
-    error_message = "Coordinators ask for a token: token_secret_arn is the ARN of a secret in Secrets Manager."
+    condition     = startswith(var.cluster, "s3://") || can(regex("^arn:aws:secretsmanager:", coalesce(var.token_secret_arn, "-")))
+    error_message = "token_secret_arn must be the ARN of a secret in Secrets Manager: coordinators ask for a token."
   }
 }
 
@@ -110,7 +121,7 @@ variable "ca_pem" {
 
   validation {
     condition     = var.ca_pem == null || strcontains(coalesce(var.ca_pem, "-"), "-----BEGIN CERTIFICATE-----") && !strcontains(coalesce(var.ca_pem, "-"), "PRIVATE KEY")
-    error_message = "ca_pem is a certificate in PEM, without a private key."
+    error_message = "ca_pem must be a certificate in PEM, without a private key."
   }
 }
 
@@ -137,7 +148,7 @@ variable "cpu" {
 
   validation {
     condition     = contains([256, 512, 1024, 2048, 4096, 8192, 16384], var.cpu)
-    error_message = "Fargate has 256, 512, 1024, 2048, 4096, 8192 or 16384."
+    error_message = "cpu must be 256, 512, 1024, 2048, 4096, 8192 or 16384."
   }
 }
 
@@ -148,7 +159,7 @@ variable "memory_mib" {
 
   validation {
     condition     = var.memory_mib >= var.cpu * 2 && var.memory_mib <= var.cpu * 8
-    error_message = "Fargate wants from 2 to 8 MiB of memory for each unit of cpu."
+    error_message = "memory_mib must be from 2 to 8 times cpu."
   }
 }
 
@@ -171,7 +182,7 @@ variable "account_id" {
 
   validation {
     condition     = var.account_id == null || can(regex("^[0-9]{12}$", var.account_id))
-    error_message = "account_id has 12 digits."
+    error_message = "account_id must have 12 digits."
   }
 }
 

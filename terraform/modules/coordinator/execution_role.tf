@@ -1,4 +1,4 @@
-# By this role ECS starts a task: it fetches the image and the secrets, and writes the log. The coordinator itself has
+# ECS starts tasks with this role: it fetches the image and the secrets, and writes the log. The coordinator itself has
 # task_role_arn, and can't read the secrets again.
 resource "aws_iam_role" "execution" {
   name                 = "${var.name}-coordinator-start"
@@ -31,7 +31,7 @@ resource "aws_iam_role_policy" "execution" {
           Sid      = "Secrets"
           Effect   = "Allow"
           Action   = ["secretsmanager:GetSecretValue"]
-          Resource = [var.tls_secret_arn, var.access_secret_arn]
+          Resource = concat([var.tls_secret_arn, var.access_secret_arn], var.operator[*].token_secret_arn)
         },
         {
           Sid      = "Log"

@@ -22,7 +22,7 @@ resource "aws_lb_target_group" "this" {
   target_type            = "ip"
   preserve_client_ip     = true # the audit says who asked
   deregistration_delay   = 10
-  connection_termination = true # clients go on at the next address at once
+  connection_termination = true # clients continue at the next address at once
   tags                   = var.tags
 
   # Not /readyz: a coordinator that stands by must be reachable, too, and answers 503 there while nobody leads.

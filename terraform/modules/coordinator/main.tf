@@ -1,5 +1,5 @@
 # A service for each coordinator, not one service of several tasks: clients ask the coordinator that leads by its own
-# address, so each needs one that stays. A listener of the load balancer leads to each.
+# address, so each needs a fixed one: a listener of the load balancer.
 locals {
   port = 7400
 
@@ -35,7 +35,7 @@ locals {
       AWS_REGION           = var.region
       SPARKLOG_CLUSTER     = var.metadata_url
       SPARKLOG_LISTEN      = "0.0.0.0:${local.port}"
-      SPARKLOG_JOB_COMMAND = var.job_command
+      SPARKLOG_JOB_COMMAND = "none" # the module schedules starts the jobs
     },
     var.emf_namespace == null ? {} : { SPARKLOG_EMF_NAMESPACE = var.emf_namespace },
     var.config == null ? {} : { CONFIG_FILE = var.config },
@@ -68,6 +68,7 @@ resource "aws_ecs_task_definition" "this" {
   memory                   = var.memory_mib
   execution_role_arn       = aws_iam_role.execution.arn
   task_role_arn            = var.task_role_arn
+  skip_destroy             = true # ECS returns to the old revision if the new one does not become healthy
   tags                     = var.tags
 
   runtime_platform {
@@ -115,7 +116,7 @@ resource "aws_ecs_service" "this" {
   launch_type                        = "FARGATE"
   platform_version                   = "LATEST"
   desired_count                      = var.running ? 1 : 0
-  deployment_minimum_healthy_percent = 0 # the old one resigns before the new one starts: the others lead meanwhile
+  deployment_minimum_healthy_percent = 0 # the old one resigns before the new one starts: another one leads meanwhile
   deployment_maximum_percent         = 100
   availability_zone_rebalancing      = "DISABLED"
   health_check_grace_period_seconds  = 300 # a long chain is read first
@@ -142,4 +143,12 @@ resource "aws_ecs_service" "this" {
   }
 
   depends_on = [aws_lb_listener.this, aws_iam_role_policy.execution]
+
+  # The circuit breaker returns to the old task definition, which is a steady state as well: it must not pass for success.
+  lifecycle {
+    postcondition {
+      condition     = self.task_definition == aws_ecs_task_definition.this[each.key].arn
+      error_message = "Coordinator ${each.key} did not become healthy with the new task definition, so ECS returned to the old one."
+    }
+  }
 }

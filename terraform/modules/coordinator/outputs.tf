@@ -42,3 +42,11 @@ output "execution_role_arn" {
   description = "ARN of the role by which ECS starts coordinators."
   value       = aws_iam_role.execution.arn
 }
+
+output "operator_function" {
+  description = "A function of the shell that runs a command of sparklog as the operator in the VPC and prints its output: eval \"$(terraform output -raw operator_function)\", then sparklog_inside cluster health. It needs aws and jq. Null without operator."
+  value       = local.operator_function
+
+  # The task can start only once its role may read the secrets.
+  depends_on = [aws_ecs_task_definition.operator, aws_iam_role_policy.execution]
+}

@@ -4,7 +4,7 @@ variable "name" {
 
   validation {
     condition     = can(regex("^[a-z][a-z0-9-]{0,22}[a-z0-9]$", var.name))
-    error_message = "name has 2 to 24 of a-z, 0-9 and -, begins with a letter and does not end with -: AWS allows 32 for a target group."
+    error_message = "name must have 2 to 24 of a-z, 0-9 and -, begin with a letter and not end with -."
   }
 }
 
@@ -14,7 +14,7 @@ variable "region" {
 
   validation {
     condition     = can(regex("^[a-z]{2}(-[a-z]+)+-[0-9]$", var.region))
-    error_message = "region is the code of a region, such as eu-central-1."
+    error_message = "region must be the code of a region, such as eu-central-1."
   }
 }
 
@@ -25,7 +25,7 @@ variable "coordinators" {
 
   validation {
     condition     = var.coordinators >= 2 && var.coordinators <= 5 && floor(var.coordinators) == var.coordinators
-    error_message = "coordinators is from 2 to 5: with one, nothing is committed while it is replaced."
+    error_message = "coordinators must be from 2 to 5: with one, nothing is committed while it is replaced."
   }
 }
 
@@ -35,7 +35,7 @@ variable "image" {
 
   validation {
     condition     = can(regex("^[^:@]+(:[0-9]+/[^:@]+)?(:[A-Za-z0-9_][A-Za-z0-9_.-]*|@sha256:[0-9a-f]{64})$", var.image)) && !endswith(var.image, ":latest")
-    error_message = "image has a tag other than latest, or a digest: else coordinators that start later may run another version."
+    error_message = "image must have a tag other than latest, or a digest: otherwise coordinators that start later may run another version."
   }
 }
 
@@ -51,7 +51,7 @@ variable "metadata_url" {
 
   validation {
     condition     = can(regex("^s3://[a-z0-9][a-z0-9-]+[a-z0-9](/[A-Za-z0-9_.-]+)+$", var.metadata_url))
-    error_message = "metadata_url is s3://BUCKET/PREFIX."
+    error_message = "metadata_url must be s3://BUCKET/PREFIX."
   }
 }
 
@@ -61,7 +61,7 @@ variable "dns_name" {
 
   validation {
     condition     = can(regex("^([a-z0-9]([a-z0-9-]*[a-z0-9])?[.])+[a-z][a-z0-9-]*[a-z0-9]$", var.dns_name))
-    error_message = "dns_name is a host name such as log.example.org."
+    error_message = "dns_name must be a host name such as log.example.org."
   }
 }
 
@@ -82,7 +82,7 @@ variable "subnet_ids" {
 
   validation {
     condition     = length(var.subnet_ids) >= 2
-    error_message = "subnet_ids has two or more subnets, so that a zone may fail."
+    error_message = "subnet_ids must have two or more subnets, so that a zone may fail."
   }
 }
 
@@ -92,7 +92,7 @@ variable "security_group_ids" {
 
   validation {
     condition     = length(var.security_group_ids) > 0
-    error_message = "security_group_ids has at least one group: the default group of a VPC lets everything out."
+    error_message = "security_group_ids must have at least one group: the default group of a VPC lets everything out."
   }
 }
 
@@ -102,7 +102,7 @@ variable "load_balancer_security_group_ids" {
 
   validation {
     condition     = length(var.load_balancer_security_group_ids) > 0
-    error_message = "load_balancer_security_group_ids has at least one group."
+    error_message = "load_balancer_security_group_ids must have at least one group."
   }
 }
 
@@ -116,8 +116,8 @@ variable "tls_secret_arn" {
   type        = string
 
   validation {
-    condition     = can(regex("^arn:aws[a-z-]*:secretsmanager:", var.tls_secret_arn))
-    error_message = "tls_secret_arn is the ARN of a secret in Secrets Manager."
+    condition     = can(regex("^arn:aws:secretsmanager:", var.tls_secret_arn))
+    error_message = "tls_secret_arn must be the ARN of a secret in Secrets Manager."
   }
 }
 
@@ -126,8 +126,29 @@ variable "access_secret_arn" {
   type        = string
 
   validation {
-    condition     = can(regex("^arn:aws[a-z-]*:secretsmanager:", var.access_secret_arn))
-    error_message = "access_secret_arn is the ARN of a secret in Secrets Manager."
+    condition     = can(regex("^arn:aws:secretsmanager:", var.access_secret_arn))
+    error_message = "access_secret_arn must be the ARN of a secret in Secrets Manager."
+  }
+}
+
+variable "operator" {
+  description = "Makes a task definition NAME-operator, by which an operator runs commands of sparklog in the VPC (output operator_function): ARN of the role operator of the module iam, which ecs-tasks.amazonaws.com may take; ARN of the secret with the operator's token, as plain text; the security group of clients; the certificate of the CA of the coordinators, unless the image's own list of CAs has it. Null: none."
+  type = object({
+    task_role_arn      = string
+    token_secret_arn   = string
+    security_group_ids = list(string)
+    ca_pem             = optional(string)
+  })
+  default = null
+
+  validation {
+    condition     = var.operator == null || can(regex("^arn:aws:secretsmanager:", var.operator.token_secret_arn))
+    error_message = "operator.token_secret_arn must be the ARN of a secret in Secrets Manager."
+  }
+
+  validation {
+    condition     = try(var.operator.ca_pem, null) == null || can(regex("-----BEGIN CERTIFICATE-----", var.operator.ca_pem)) && !can(regex("PRIVATE KEY", var.operator.ca_pem))
+    error_message = "operator.ca_pem must be a certificate in PEM, without a private key."
   }
 }
 
@@ -149,14 +170,8 @@ variable "emf_namespace" {
 
   validation {
     condition     = var.emf_namespace == null || can(regex("^[0-9A-Za-z._/#-][0-9A-Za-z._/#:-]{0,254}$", var.emf_namespace)) && !startswith(coalesce(var.emf_namespace, "-"), "AWS/")
-    error_message = "emf_namespace has 1 to 255 of 0-9, A-Z, a-z, ., -, _, /, # and :, and begins with neither : nor AWS/."
+    error_message = "emf_namespace must have 1 to 255 of 0-9, A-Z, a-z, ., -, _, /, # and :, and begin with neither : nor AWS/."
   }
-}
-
-variable "job_command" {
-  description = "How coordinators run jobs (SPARKLOG_JOB_COMMAND): none if the module schedules does it, local if they do it themselves."
-  type        = string
-  default     = "none"
 }
 
 variable "config" {
@@ -177,7 +192,7 @@ variable "cpu" {
 
   validation {
     condition     = contains([256, 512, 1024, 2048, 4096, 8192, 16384], var.cpu)
-    error_message = "Fargate has 256, 512, 1024, 2048, 4096, 8192 or 16384."
+    error_message = "cpu must be 256, 512, 1024, 2048, 4096, 8192 or 16384."
   }
 }
 
@@ -188,7 +203,7 @@ variable "memory_mib" {
 
   validation {
     condition     = var.memory_mib >= var.cpu * 2 && var.memory_mib <= var.cpu * 8
-    error_message = "Fargate wants from 2 to 8 MiB of memory for each unit of cpu."
+    error_message = "memory_mib must be from 2 to 8 times cpu."
   }
 }
 
@@ -217,7 +232,7 @@ variable "account_id" {
 
   validation {
     condition     = var.account_id == null || can(regex("^[0-9]{12}$", var.account_id))
-    error_message = "account_id has 12 digits."
+    error_message = "account_id must have 12 digits."
   }
 }
 

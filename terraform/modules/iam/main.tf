@@ -124,7 +124,7 @@ resource "aws_iam_role_policy" "stores" {
   lifecycle {
     precondition {
       condition     = length(jsonencode(local.store_statements[each.key])) <= 9500
-      error_message = "The policy of ${each.key} is longer than IAM allows for a role. Give the stores shorter names and prefixes, or use a cluster for fewer stores."
+      error_message = "The policies of the role ${each.key} are longer than the 10,240 characters that IAM allows. Give buckets and prefixes shorter names (five stores fit if a bucket has 30 characters), or make that role yourself from policy_json, in several managed policies."
     }
   }
 }

@@ -9,7 +9,7 @@ output "role_names" {
 }
 
 output "policy_json" {
-  description = "The policy of every role as JSON, made or not, for roles of yours. A job that reads one topic and writes another takes those of consumer and producer."
+  description = "The policy of every role as JSON, made or not, for your own roles. A job that reads one topic and writes another takes those of consumer and producer."
   value = {
     for role in keys(local.rights) : role => jsonencode({
       Version   = "2012-10-17"

@@ -17,63 +17,71 @@ locals {
     operator    = "creates clusters, adds stores, restores"
   }
 
-  # A store is still the one that was registered, and no other chain owns it since a restore.
-  life = ["INCARNATION", "OWNER/*"]
+  mark     = ["INCARNATION"] # a store is still the one that was registered
+  owners   = ["OWNER/*"]     # no other chain owns the store since a restore
+  in_parts = ["append/*", "topics/*"]
+  chain    = ["meta/log/*", "meta/snapshot/*", "meta/chunks/*", "meta/commands/*", "meta/void/*"]
 
-  chain = ["meta/log/*", "meta/snapshot/*", "meta/chunks/*", "meta/commands/*", "meta/void/*"]
+  # Who commits puts entries and snapshots, also those that other stores have copies of; bodies belong to large appends.
+  entries      = ["meta/log/*", "meta/snapshot/*", "meta/chunks/*"]
+  bodies       = ["meta/commands/*"]
+  entry_copies = ["copies/*/log/*", "copies/*/snapshot/*", "copies/*/chunks/*", "copies/*/commands/*"]
 
-  # Who commits puts entries, snapshots and large commands; only vacuum puts marks (void).
-  entries       = ["meta/log/*", "meta/snapshot/*", "meta/chunks/*", "meta/commands/*"]
-  entry_copies  = ["copies/*/log/*", "copies/*/snapshot/*", "copies/*/chunks/*", "copies/*/commands/*"]
-  in_parts      = ["append/*", "topics/*"]
-  follows       = var.embedded ? local.chain : []
-  commits       = var.embedded ? local.entries : []
-  sees_copies   = var.embedded ? ["copies/*"] : []
-  writes_copies = var.embedded ? local.entry_copies : []
+  # Without coordinators each process reads the chain, and all but consumers commit.
+  embedded = {
+    chain        = var.embedded ? local.chain : []
+    entries      = var.embedded ? local.entries : []
+    bodies       = var.embedded ? local.bodies : []
+    owners       = var.embedded ? local.owners : []
+    copies       = var.embedded ? ["copies/*"] : []
+    entry_copies = var.embedded ? local.entry_copies : []
+  }
 
   rights = {
     producer = {
-      metadata = { get = local.follows, put = local.commits, list = local.follows }
+      metadata = {
+        get  = local.embedded.chain
+        put  = concat(local.embedded.entries, local.embedded.bodies)
+        list = local.embedded.chain
+      }
       stores = {
-        get   = concat(local.life, local.sees_copies)
-        put   = concat(["append/*"], local.writes_copies)
+        get   = concat(local.mark, ["append/*"], local.embedded.owners, local.embedded.copies)
+        put   = concat(["append/*"], local.embedded.entry_copies)
         abort = ["append/*"]
-        list  = concat(local.life, local.sees_copies)
+        list  = concat(local.mark, local.embedded.owners, local.embedded.copies)
       }
     }
 
     consumer = {
-      metadata = { get = local.follows, list = local.follows }
-      stores = {
-        get  = ["append/*", "topics/*"]
-        list = ["append/*", "topics/*"]
-      }
+      metadata = { get = local.embedded.chain, list = local.embedded.chain }
+      stores   = { get = local.in_parts, list = local.in_parts }
     }
 
     agent = {
-      metadata = { get = local.follows, put = local.commits, list = local.follows }
+      metadata = { get = local.embedded.chain, put = local.embedded.entries, list = local.embedded.chain }
       stores = {
-        get   = concat(local.life, local.in_parts, local.sees_copies)
-        put   = concat(["INCARNATION"], local.in_parts, local.writes_copies)
+        get   = concat(local.mark, local.in_parts, local.embedded.owners, local.embedded.copies)
+        put   = concat(local.mark, local.in_parts, local.embedded.entry_copies)
         abort = local.in_parts
-        list  = concat(local.life, local.in_parts, local.sees_copies)
+        list  = concat(local.mark, local.in_parts, local.embedded.owners, local.embedded.copies)
       }
     }
 
-    # Vacuum alone goes to the metadata itself, also where coordinators lead.
+    # Vacuum goes to the metadata itself, also where coordinators lead. Only it puts marks (void) and deletes entries.
+    # Health tries a write, beside the records or as a probe.
     maintenance = {
       metadata = {
         get    = local.chain
-        put    = concat(["meta/void/*"], local.commits)
-        delete = ["meta/log/*", "meta/snapshot/*", "meta/chunks/*", "meta/commands/*"]
+        put    = concat(["meta/void/*"], local.embedded.entries)
+        delete = concat(local.entries, local.bodies)
         list   = local.chain
       }
       stores = {
-        get     = concat(local.life, local.in_parts, ["copies/*"])
-        put     = concat(local.in_parts, ["copies/*/void/*"], local.writes_copies)
+        get     = concat(local.mark, local.owners, local.in_parts, ["copies/*", "probe/*"])
+        put     = concat(local.in_parts, ["copies/checkpoints/*", "copies/*/void/*", "probe/*"], local.embedded.entry_copies)
         abort   = local.in_parts
-        delete  = concat(local.in_parts, local.entry_copies)
-        list    = concat(local.life, local.in_parts, ["copies/*"])
+        delete  = concat(local.in_parts, ["copies/checkpoints/*", "probe/*"], local.entry_copies)
+        list    = concat(local.mark, local.owners, local.in_parts, ["copies/*"])
         uploads = true
       }
     }
@@ -81,27 +89,27 @@ locals {
     coordinator = {
       metadata = {
         get    = local.chain
-        put    = local.entries
+        put    = concat(local.entries, local.bodies)
         delete = ["meta/snapshot/*", "meta/chunks/*"]
         list   = local.chain
       }
       stores = {
-        get    = concat(local.life, ["copies/*"])
+        get    = concat(local.mark, local.owners, ["copies/*"])
         put    = concat(["copies/checkpoints/*"], local.entry_copies)
         delete = ["copies/checkpoints/*", "copies/*/snapshot/*", "copies/*/chunks/*"]
-        list   = concat(local.life, ["copies/*"])
+        list   = concat(local.mark, local.owners, ["copies/*"])
       }
     }
 
+    # A new store must be empty, so all of it is listed, and must not be the place of another chain.
     operator = {
       metadata = {
-        get  = concat(local.chain, ["meta/restores/*"])
-        put  = concat(local.entries, ["meta/restores/*"])
-        list = concat(local.chain, ["meta/restores/*"])
+        get = concat(local.chain, ["meta/restores/*"])
+        put = concat(local.entries, local.bodies, ["meta/restores/*"])
       }
       stores = {
-        get    = concat(local.life, ["append/*", "topics/*", "copies/*", "probe/*"])
-        put    = concat(local.life, ["copies/*", "probe/*"])
+        get    = concat(local.mark, local.owners, local.in_parts, ["meta/log/*", "copies/*", "probe/*"])
+        put    = concat(local.mark, local.owners, ["copies/peers/*", "probe/*"], local.entry_copies)
         abort  = ["probe/*"]
         delete = ["probe/*"]
         list   = ["*"]

@@ -3,8 +3,8 @@ variable "name" {
   type        = string
 
   validation {
-    condition     = can(regex("^[A-Za-z][A-Za-z0-9-]{0,39}$", var.name))
-    error_message = "name has 1 to 40 of A-Z, a-z, 0-9 and -, and begins with a letter."
+    condition     = can(regex("^[a-z][a-z0-9-]{0,22}[a-z0-9]$", var.name))
+    error_message = "name must have 2 to 24 of a-z, 0-9 and -, begin with a letter and not end with -."
   }
 }
 
@@ -19,7 +19,7 @@ variable "stores" {
 
   validation {
     condition     = length(var.stores) > 0
-    error_message = "stores has at least one store."
+    error_message = "stores must have at least one store."
   }
 
   validation {
@@ -27,12 +27,12 @@ variable "stores" {
       for store in values(var.stores) :
       can(regex("^[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*$", store.prefix))
     ])
-    error_message = "A prefix has parts of A-Z, a-z, 0-9, _, . and -, separated by /, and no / at its ends: any other sign could widen a right."
+    error_message = "A prefix must have parts of A-Z, a-z, 0-9, _, . and -, separated by /, and no / at its ends: any other sign could widen a right."
   }
 
   validation {
-    condition     = alltrue([for store in values(var.stores) : can(regex("^arn:aws[a-z-]*:s3:::[a-z0-9.-]+$", store.bucket_arn))])
-    error_message = "bucket_arn is the ARN of one bucket, without wildcards."
+    condition     = alltrue([for store in values(var.stores) : can(regex("^arn:aws:s3:::[a-z0-9.-]+$", store.bucket_arn))])
+    error_message = "bucket_arn must be the ARN of one bucket, without wildcards."
   }
 }
 
@@ -42,7 +42,7 @@ variable "metadata_store" {
 
   validation {
     condition     = contains(keys(var.stores), var.metadata_store)
-    error_message = "metadata_store is one of the ids of stores."
+    error_message = "metadata_store must be one of the ids of stores."
   }
 }
 
@@ -56,17 +56,17 @@ variable "trusted" {
 
   validation {
     condition     = alltrue([for role in keys(var.trusted) : contains(["producer", "consumer", "maintenance", "coordinator", "agent", "operator"], role)])
-    error_message = "trusted names the roles producer, consumer, maintenance, coordinator, agent and operator, and no others."
+    error_message = "trusted must name the roles producer, consumer, maintenance, coordinator, agent and operator, and no others."
   }
 
   validation {
-    condition     = alltrue(flatten([for who in values(var.trusted) : [for service in who.services : can(regex("^[a-z0-9.-]+[.]amazonaws[.]com([.]cn)?$", service))]]))
-    error_message = "A service is a name such as ecs-tasks.amazonaws.com."
+    condition     = alltrue(flatten([for who in values(var.trusted) : [for service in who.services : can(regex("^[a-z0-9.-]+[.]amazonaws[.]com$", service))]]))
+    error_message = "A service must be a name such as ecs-tasks.amazonaws.com."
   }
 
   validation {
     condition     = alltrue(flatten([for who in values(var.trusted) : [for arn in who.arns : !strcontains(arn, "*")]]))
-    error_message = "An ARN in trusted names one principal: * would let anybody in."
+    error_message = "An ARN in trusted must name one principal: * would let anybody in."
   }
 }
 
@@ -83,7 +83,7 @@ variable "account_id" {
 
   validation {
     condition     = var.account_id == null || can(regex("^[0-9]{12}$", var.account_id))
-    error_message = "account_id has 12 digits."
+    error_message = "account_id must have 12 digits."
   }
 }
 

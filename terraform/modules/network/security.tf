@@ -1,9 +1,14 @@
-# Who may talk to whom:
+# Allowed connections:
 #
-#   clients ----- coordinator_ports ---> load balancer ----- coordinator_ports ---> coordinators
+#   clients ----- 7400 to 7404 ---> load balancer ----- 7400 to 7404 ---> coordinators
 #   clients, coordinators ----- 443 ---> endpoints, S3, https_cidrs
 #
-# Clients are agents, Spark jobs, and whatever of yours reads or writes the log. No address outside gets in.
+# Clients are agents, Spark jobs, and your own producers and consumers. Nothing outside these groups can connect.
+locals {
+  first_port = 7400 # as in the module coordinator, which has at most five coordinators
+  last_port  = 7404
+}
+
 resource "aws_security_group" "clients" {
   #checkov:skip=CKV2_AWS_5:the modules agents and spark attach it
   name        = "${var.name}-clients"
@@ -41,8 +46,8 @@ resource "aws_vpc_security_group_egress_rule" "clients_to_load_balancer" {
   description                  = "Commands and metadata"
   referenced_security_group_id = aws_security_group.load_balancer.id
   ip_protocol                  = "tcp"
-  from_port                    = var.coordinator_ports.from
-  to_port                      = var.coordinator_ports.to
+  from_port                    = local.first_port
+  to_port                      = local.last_port
 }
 
 resource "aws_vpc_security_group_ingress_rule" "load_balancer_from_clients" {
@@ -50,8 +55,8 @@ resource "aws_vpc_security_group_ingress_rule" "load_balancer_from_clients" {
   description                  = "Commands and metadata"
   referenced_security_group_id = aws_security_group.clients.id
   ip_protocol                  = "tcp"
-  from_port                    = var.coordinator_ports.from
-  to_port                      = var.coordinator_ports.to
+  from_port                    = local.first_port
+  to_port                      = local.last_port
 }
 
 resource "aws_vpc_security_group_egress_rule" "load_balancer_to_coordinators" {
@@ -59,8 +64,8 @@ resource "aws_vpc_security_group_egress_rule" "load_balancer_to_coordinators" {
   description                  = "Commands, metadata and health checks"
   referenced_security_group_id = aws_security_group.coordinators.id
   ip_protocol                  = "tcp"
-  from_port                    = var.coordinator_ports.from
-  to_port                      = var.coordinator_ports.to
+  from_port                    = local.first_port
+  to_port                      = local.last_port
 }
 
 resource "aws_vpc_security_group_ingress_rule" "coordinators_from_load_balancer" {
@@ -68,8 +73,8 @@ resource "aws_vpc_security_group_ingress_rule" "coordinators_from_load_balancer"
   description                  = "Commands, metadata and health checks"
   referenced_security_group_id = aws_security_group.load_balancer.id
   ip_protocol                  = "tcp"
-  from_port                    = var.coordinator_ports.from
-  to_port                      = var.coordinator_ports.to
+  from_port                    = local.first_port
+  to_port                      = local.last_port
 }
 
 locals {

@@ -1,11 +1,13 @@
-# Every metric that begins with sparklog_ is one that coordinators print (docs/metrics.md); tests compare them. Each of
-# them prints its gauges, so the Maximum holds for the cluster; a counter is what it grew by, so the Sum does.
+# Coordinators print every metric that begins with sparklog_ (docs/metrics.md); tests compare them. Each coordinator prints
+# its gauges, so take their maximum; a counter is printed as its growth, so take the sum.
 locals {
   of_cluster = { Cluster = var.metadata_url }
+  runbook    = "docs/deploy.md, At night"
+  logs       = "aws logs tail /sparklog/${var.name}/coordinators --since 1h"
 
   coordinator_alarms = var.metadata_url == null ? {} : {
     no-coordinator-leads = {
-      description = "No coordinator leads, so nothing is committed. Are they running? See their log."
+      description = "No coordinator leads, so nothing is committed. Do they run? ${local.logs}"
       metric      = "sparklog_active_controller"
       dimensions  = local.of_cluster
       statistic   = "Maximum"
@@ -35,7 +37,7 @@ locals {
       missing     = "notBreaching"
     }
     under-replicated = {
-      description = "Partitions have a replica that is not in sync. sparklog replica list --under-replicated; is the agent of each store running?"
+      description = "Partitions have a replica that is not in sync. sparklog replica list --under-replicated; does the agent of each store run?"
       metric      = "sparklog_under_replicated_partitions"
       dimensions  = local.of_cluster
       statistic   = "Maximum"
@@ -55,7 +57,7 @@ locals {
       missing     = "notBreaching"
     }
     lag = {
-      description = "A replica lacks many records for long. Is the agent of its store able to keep up? sparklog replica list"
+      description = "A replica has lacked more than ${var.max_lag_records} records for half an hour: the agent of its store is too slow. sparklog replica list"
       metric      = "sparklog_store_max_lag_records"
       dimensions  = local.of_cluster
       statistic   = "Maximum"
@@ -75,7 +77,7 @@ locals {
       missing     = "notBreaching"
     }
     server-errors = {
-      description = "Coordinators answer many requests with 5xx: they have too much to do, or the metadata store does not answer. See their log."
+      description = "Coordinators answer many requests with 5xx: they have too much to do, or the metadata store does not answer. ${local.logs}"
       metric      = "sparklog_requests_total"
       dimensions  = merge(local.of_cluster, { status = "5xx" })
       statistic   = "Sum"
@@ -85,7 +87,7 @@ locals {
       missing     = "notBreaching"
     }
     overloaded = {
-      description = "The event loop of a coordinator is a second late: it needs more CPU, or fewer writers."
+      description = "The event loop of a coordinator is more than a second late: it needs more CPU, or fewer writers."
       metric      = "sparklog_event_loop_lag_seconds"
       dimensions  = local.of_cluster
       statistic   = "Maximum"
@@ -95,10 +97,10 @@ locals {
       missing     = "notBreaching"
     }
     no-snapshot = {
-      description = "No snapshot of the metadata chain for long, so opening the cluster is slow. sparklog chain snapshot"
+      description = "The metadata chain has more than 10,000 entries since its last snapshot, so opening the cluster is slow. sparklog chain snapshot"
       metric      = "sparklog_snapshot_lag_entries"
       dimensions  = local.of_cluster
-      statistic   = "Minimum" # those that stand by hear of no new snapshots
+      statistic   = "Minimum" # a standby does not learn of new snapshots
       comparison  = "GreaterThanThreshold"
       threshold   = 10000
       minutes     = 10
@@ -106,10 +108,10 @@ locals {
     }
   }
 
-  # Of two metrics: the value is an expression of a and b.
+  # Alarms on two metrics: the value is an expression of a and b.
   ratio_alarms = var.metadata_url == null ? {} : {
     slow-commits = {
-      description = "A command takes more than five seconds to commit. How long does a put to the metadata store take?"
+      description = "A command takes more than five seconds to commit: the metadata store is slow, or the coordinators are. Compare the charts \"Event loop lag, seconds\" and \"Waiting commands\" of the dashboard."
       expression  = "IF(b > 0, a / b, 0)"
       a           = { metric = "sparklog_submit_duration_seconds_sum", statistic = "Sum" }
       b           = { metric = "sparklog_submit_duration_seconds_count", statistic = "Sum" }
@@ -117,7 +119,7 @@ locals {
       minutes     = 5
     }
     queue-full = {
-      description = "Almost as many commands wait as may (queued.max.requests); further ones are refused. How long does a put to the metadata store take?"
+      description = "The queue of commands is almost full (queued.max.requests); further commands are refused. See the chart \"Mean time to commit a command, seconds\" of the dashboard."
       expression  = "a / b"
       a           = { metric = "sparklog_queued_commands", statistic = "Maximum" }
       b           = { metric = "sparklog_queued_commands_limit", statistic = "Maximum" }
@@ -130,7 +132,7 @@ locals {
   service_alarms = merge(
     var.dead_letter_queue == null ? {} : {
       dead-letters = {
-        description = "A schedule could not start its job. The message in the queue says why."
+        description = "A schedule could not start its job. The message in the queue says why: aws sqs receive-message. The alarm ends when the queue is purged."
         namespace   = "AWS/SQS"
         metric      = "ApproximateNumberOfMessagesVisible"
         dimensions  = { QueueName = var.dead_letter_queue.name }
@@ -138,7 +140,7 @@ locals {
       }
     },
     { for number, group in var.load_balancer == null ? {} : var.load_balancer.target_groups : "coordinator-${number}-unhealthy" => {
-      description = "Coordinator ${number} does not answer the load balancer. The others lead meanwhile; see its log."
+      description = "Coordinator ${number} does not answer the load balancer. Another one leads meanwhile. ${local.logs} --log-stream-name-prefix ${number}/"
       namespace   = "AWS/NetworkELB"
       metric      = "UnHealthyHostCount"
       dimensions  = { LoadBalancer = var.load_balancer.arn_suffix, TargetGroup = group }
@@ -150,10 +152,11 @@ locals {
 }
 
 resource "aws_cloudwatch_metric_alarm" "coordinators" {
+  #checkov:skip=CKV_AWS_319:actions are off only while nothing runs (running = false)
   for_each = local.coordinator_alarms
 
   alarm_name          = "${var.name}-${each.key}"
-  alarm_description   = each.value.description
+  alarm_description   = "${each.value.description} ${local.runbook}"
   namespace           = var.emf_namespace
   metric_name         = each.value.metric
   dimensions          = each.value.dimensions
@@ -164,21 +167,24 @@ resource "aws_cloudwatch_metric_alarm" "coordinators" {
   evaluation_periods  = each.value.minutes
   datapoints_to_alarm = each.value.minutes
   treat_missing_data  = each.value.missing
+  actions_enabled     = var.running
   alarm_actions       = local.actions
   ok_actions          = local.actions
   tags                = var.tags
 }
 
 resource "aws_cloudwatch_metric_alarm" "ratios" {
+  #checkov:skip=CKV_AWS_319:actions are off only while nothing runs (running = false)
   for_each = local.ratio_alarms
 
   alarm_name          = "${var.name}-${each.key}"
-  alarm_description   = each.value.description
+  alarm_description   = "${each.value.description} ${local.runbook}"
   comparison_operator = "GreaterThanThreshold"
   threshold           = each.value.threshold
   evaluation_periods  = each.value.minutes
   datapoints_to_alarm = each.value.minutes
   treat_missing_data  = "notBreaching"
+  actions_enabled     = var.running
   alarm_actions       = local.actions
   ok_actions          = local.actions
   tags                = var.tags
@@ -208,10 +214,11 @@ resource "aws_cloudwatch_metric_alarm" "ratios" {
 }
 
 resource "aws_cloudwatch_metric_alarm" "services" {
+  #checkov:skip=CKV_AWS_319:actions are off only while nothing runs (running = false)
   for_each = local.service_alarms
 
   alarm_name          = "${var.name}-${each.key}"
-  alarm_description   = each.value.description
+  alarm_description   = "${each.value.description} ${local.runbook}"
   namespace           = each.value.namespace
   metric_name         = each.value.metric
   dimensions          = each.value.dimensions
@@ -222,6 +229,7 @@ resource "aws_cloudwatch_metric_alarm" "services" {
   evaluation_periods  = each.value.minutes
   datapoints_to_alarm = each.value.minutes
   treat_missing_data  = "notBreaching"
+  actions_enabled     = var.running
   alarm_actions       = local.actions
   ok_actions          = local.actions
   tags                = var.tags

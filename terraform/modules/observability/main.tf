@@ -1,6 +1,6 @@
 locals {
   log_groups = { for group in var.log_groups : group => "/sparklog/${var.name}/${group}" }
-  log_arn    = "arn:${var.partition}:logs:${var.region}:${var.account_id}:log-group"
+  log_arn    = "arn:aws:logs:${var.region}:${var.account_id}:log-group"
 }
 
 resource "aws_kms_key" "this" {
@@ -15,7 +15,7 @@ resource "aws_kms_key" "this" {
       {
         Sid       = "IamDecides"
         Effect    = "Allow"
-        Principal = { AWS = "arn:${var.partition}:iam::${var.account_id}:root" }
+        Principal = { AWS = "arn:aws:iam::${var.account_id}:root" }
         Action    = "kms:*"
         Resource  = "*" # of a key's policy: the key itself
       },
@@ -79,7 +79,7 @@ resource "aws_sns_topic_subscription" "emails" {
   endpoint  = each.value
 }
 
-# A job that breaks off before it could write its report into the chain is seen here only.
+# Only this notices a job that fails before it can write its report into the chain.
 resource "aws_cloudwatch_event_rule" "failed_runs" {
   count = var.application == null ? 0 : 1
 
@@ -102,4 +102,15 @@ resource "aws_cloudwatch_event_target" "failed_runs" {
 
   rule = aws_cloudwatch_event_rule.failed_runs[0].name
   arn  = aws_sns_topic.alarms.arn
+
+  input_transformer {
+    input_paths = {
+      application = "$.detail.applicationId"
+      run         = "$.detail.jobRunId"
+      time        = "$.time"
+    }
+
+    # Not jsonencode: it writes < and > as codes, which EventBridge does not look for.
+    input_template = "\"A run of a job on EMR Serverless failed at <time>. Its name and the reason: aws emr-serverless get-job-run --region ${var.region} --application-id <application> --job-run-id <run>. ${local.runbook}\""
+  }
 }

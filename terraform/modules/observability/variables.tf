@@ -4,7 +4,7 @@ variable "name" {
 
   validation {
     condition     = can(regex("^[a-z][a-z0-9-]{0,22}[a-z0-9]$", var.name))
-    error_message = "name has 2 to 24 of a-z, 0-9 and -, begins with a letter and does not end with -."
+    error_message = "name must have 2 to 24 of a-z, 0-9 and -, begin with a letter and not end with -."
   }
 }
 
@@ -14,7 +14,7 @@ variable "region" {
 
   validation {
     condition     = can(regex("^[a-z]{2}(-[a-z]+)+-[0-9]$", var.region))
-    error_message = "region is the code of a region, such as eu-central-1."
+    error_message = "region must be the code of a region, such as eu-central-1."
   }
 }
 
@@ -24,18 +24,7 @@ variable "account_id" {
 
   validation {
     condition     = can(regex("^[0-9]{12}$", var.account_id))
-    error_message = "account_id has 12 digits."
-  }
-}
-
-variable "partition" {
-  description = "The AWS partition: aws, aws-cn or aws-us-gov."
-  type        = string
-  default     = "aws"
-
-  validation {
-    condition     = contains(["aws", "aws-cn", "aws-us-gov"], var.partition)
-    error_message = "partition is aws, aws-cn or aws-us-gov."
+    error_message = "account_id must have 12 digits."
   }
 }
 
@@ -46,7 +35,7 @@ variable "log_groups" {
 
   validation {
     condition     = alltrue([for group in var.log_groups : can(regex("^[a-z][a-z0-9-]{0,30}$", group))])
-    error_message = "A log group has 1 to 31 of a-z, 0-9 and -, and begins with a letter."
+    error_message = "A log group must have 1 to 31 of a-z, 0-9 and -, and begin with a letter."
   }
 }
 
@@ -57,7 +46,7 @@ variable "retention_days" {
 
   validation {
     condition     = contains([1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288, 3653], var.retention_days)
-    error_message = "CloudWatch keeps logs for 1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288 or 3653 days."
+    error_message = "retention_days must be 1, 3, 5, 7, 14, 30, 60, 90, 120, 150, 180, 365, 400, 545, 731, 1096, 1827, 2192, 2557, 2922, 3288 or 3653."
   }
 }
 
@@ -91,14 +80,20 @@ variable "application" {
   default     = null
 }
 
+variable "running" {
+  description = "False: no alarm is sent. For the time before the cluster is initialised, and during a restore."
+  type        = bool
+  default     = true
+}
+
 variable "emails" {
-  description = "Addresses that get the alarms. Each must confirm a mail of AWS."
+  description = "Addresses that get the alarms. Each gets a mail from AWS, and gets alarms only once it has confirmed that."
   type        = set(string)
   default     = []
 
   validation {
     condition     = alltrue([for email in var.emails : can(regex("^[^@\\s]+@[^@\\s]+$", email))])
-    error_message = "emails has addresses such as oncall@example.org."
+    error_message = "emails must have addresses such as oncall@example.org."
   }
 }
 
@@ -115,7 +110,7 @@ variable "server_errors_per_minute" {
 
   validation {
     condition     = var.server_errors_per_minute >= 0
-    error_message = "server_errors_per_minute is not negative."
+    error_message = "server_errors_per_minute must not be negative."
   }
 }
 
@@ -126,7 +121,7 @@ variable "max_lag_records" {
 
   validation {
     condition     = var.max_lag_records >= 0
-    error_message = "max_lag_records is not negative."
+    error_message = "max_lag_records must not be negative."
   }
 }
 
@@ -137,7 +132,7 @@ variable "key_deletion_days" {
 
   validation {
     condition     = var.key_deletion_days >= 7 && var.key_deletion_days <= 30
-    error_message = "key_deletion_days is from 7 to 30."
+    error_message = "key_deletion_days must be from 7 to 30."
   }
 }
 

@@ -1,5 +1,5 @@
-# EventBridge delivers at least once, so now and then a job starts twice. That does no harm: a job changes the log only by
-# commands that the metadata chain takes or refuses as a whole, and takes only if what the job read is still there.
+# EventBridge delivers at least once, so a job may start twice. That does no harm: a job changes the log only by commands,
+# which the metadata chain accepts or refuses as a whole, and accepts only if the objects that the job read are still there.
 resource "aws_scheduler_schedule_group" "this" {
   name = var.name
   tags = var.tags
@@ -22,7 +22,7 @@ resource "aws_scheduler_schedule" "this" {
   }
 
   target {
-    arn      = "arn:${var.partition}:scheduler:::aws-sdk:emrserverless:startJobRun"
+    arn      = "arn:aws:scheduler:::aws-sdk:emrserverless:startJobRun"
     role_arn = aws_iam_role.this.arn
 
     # EventBridge puts an id of the attempt in the place of <…>, so that EMR takes no attempt twice. jsonencode writes

@@ -4,18 +4,7 @@ variable "name" {
 
   validation {
     condition     = can(regex("^[a-z][a-z0-9-]{0,22}[a-z0-9]$", var.name))
-    error_message = "name has 2 to 24 of a-z, 0-9 and -, begins with a letter and does not end with -."
-  }
-}
-
-variable "partition" {
-  description = "The AWS partition: aws, aws-cn or aws-us-gov."
-  type        = string
-  default     = "aws"
-
-  validation {
-    condition     = contains(["aws", "aws-cn", "aws-us-gov"], var.partition)
-    error_message = "partition is aws, aws-cn or aws-us-gov."
+    error_message = "name must have 2 to 24 of a-z, 0-9 and -, begin with a letter and not end with -."
   }
 }
 
@@ -35,12 +24,12 @@ variable "job_runs" {
 
   validation {
     condition     = alltrue([for run in values(var.job_runs) : can(run.JobDriver.SparkSubmit.EntryPoint) && can(run.ApplicationId)])
-    error_message = "job_runs has the input of StartJobRun for each job, with ApplicationId and JobDriver.SparkSubmit."
+    error_message = "job_runs must have the input of StartJobRun for each job, with ApplicationId and JobDriver.SparkSubmit."
   }
 }
 
 variable "schedules" {
-  description = "When each job of job_runs comes: rate(…) or cron(…) of EventBridge, in the zone of time that timezone names. A run starts at any time of the window, so that jobs don't all start at once."
+  description = "Times at which each job of job_runs starts: rate(…) or cron(…) of EventBridge, in the time zone that timezone names. A run starts at any time of the window, so that jobs don't all start at once."
   type = map(object({
     expression     = string
     window_minutes = optional(number, 5)
@@ -57,17 +46,17 @@ variable "schedules" {
 
   validation {
     condition     = alltrue([for name in keys(var.schedules) : contains(keys(var.job_runs), name)])
-    error_message = "Each of schedules is the name of a job in job_runs."
+    error_message = "schedules must name jobs of job_runs."
   }
 
   validation {
     condition     = alltrue([for schedule in values(var.schedules) : can(regex("^(rate|cron)[(].+[)]$", schedule.expression))])
-    error_message = "An expression is rate(…) or cron(…), such as rate(10 minutes)."
+    error_message = "An expression must be rate(…) or cron(…), such as rate(10 minutes)."
   }
 
   validation {
     condition     = alltrue([for schedule in values(var.schedules) : schedule.window_minutes >= 1 && schedule.window_minutes <= 1440])
-    error_message = "window_minutes is from 1 to 1440."
+    error_message = "window_minutes must be from 1 to 1440."
   }
 }
 
@@ -78,7 +67,7 @@ variable "running" {
 }
 
 variable "timezone" {
-  description = "Zone of time of the schedules, such as Europe/Berlin."
+  description = "Time zone of the schedules, such as Europe/Berlin."
   type        = string
   default     = "UTC"
 }
@@ -90,7 +79,7 @@ variable "retry_attempts" {
 
   validation {
     condition     = var.retry_attempts >= 0 && var.retry_attempts <= 185
-    error_message = "retry_attempts is from 0 to 185."
+    error_message = "retry_attempts must be from 0 to 185."
   }
 }
 
@@ -101,7 +90,7 @@ variable "retry_seconds" {
 
   validation {
     condition     = var.retry_seconds >= 60 && var.retry_seconds <= 86400
-    error_message = "retry_seconds is from 60 to 86400."
+    error_message = "retry_seconds must be from 60 to 86400."
   }
 }
 

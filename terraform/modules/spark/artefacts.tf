@@ -1,10 +1,10 @@
-# What drivers and executors need, in a bucket of its own: stores hold the log and nothing else.
+# Files for drivers and executors, in a separate bucket: stores hold the log and nothing else.
 locals {
-  bucket     = coalesce(var.artefact_bucket, "${var.name}-artefacts-${var.region}")
-  bucket_arn = "arn:${var.partition}:s3:::${local.bucket}"
+  bucket     = "${var.name}-artefacts-${var.region}"
+  bucket_arn = "arn:aws:s3:::${local.bucket}"
   artefacts  = "s3://${local.bucket}/artefacts"
   archive    = one(fileset(var.dist_dir, "sparklog-environment-*.tar.gz"))
-  jobs_dir   = coalesce(var.jobs_dir, "${path.module}/../../../jobs")
+  jobs_dir   = "${path.module}/../../../jobs"
   job_files  = fileset(local.jobs_dir, "*.py")
 
   texts = merge(

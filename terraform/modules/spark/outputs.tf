@@ -16,12 +16,24 @@ output "job_runs" {
   description = "The input of StartJobRun for each job, as the module schedules takes it."
   value       = local.job_runs
 
-  # Whoever starts a job finds its files and its rights.
+  # A job starts only once its files and its rights are there.
   depends_on = [aws_s3_object.archive, aws_s3_object.jobs, aws_s3_object.texts, aws_iam_role_policy.jobs, aws_secretsmanager_secret_policy.token]
 }
 
+# The command line spells the fields of StartJobRun with a small first letter, schedules with a capital.
+locals {
+  command_monitoring = merge(
+    { managedPersistenceMonitoringConfiguration = { enabled = true } },
+    var.log_group == null ? {} : { cloudWatchLoggingConfiguration = {
+      enabled             = true
+      logGroupName        = var.log_group.name
+      logStreamNamePrefix = "jobs"
+    } },
+  )
+}
+
 output "start_commands" {
-  description = "The command of the AWS CLI that starts each job now."
+  description = "The command of the AWS CLI that starts each job now, with everything that job_runs has."
   value = {
     for name, run in local.job_runs : name => join(" ", [
       "aws emr-serverless start-job-run",
@@ -29,12 +41,15 @@ output "start_commands" {
       "--application-id ${run.ApplicationId}",
       "--execution-role-arn ${run.ExecutionRoleArn}",
       "--name ${name}",
+      "--mode ${run.Mode}",
       "--execution-timeout-minutes ${run.ExecutionTimeoutMinutes}",
+      "--retry-policy '${jsonencode({ maxAttempts = run.RetryPolicy.MaxAttempts })}'",
       "--job-driver '${jsonencode({ sparkSubmit = {
         entryPoint            = run.JobDriver.SparkSubmit.EntryPoint
         entryPointArguments   = run.JobDriver.SparkSubmit.EntryPointArguments
         sparkSubmitParameters = run.JobDriver.SparkSubmit.SparkSubmitParameters
       } })}'",
+      "--configuration-overrides '${jsonencode({ monitoringConfiguration = local.command_monitoring })}'",
     ])
   }
 }

@@ -4,7 +4,7 @@ variable "name" {
 
   validation {
     condition     = can(regex("^[a-z][a-z0-9-]{0,22}[a-z0-9]$", var.name))
-    error_message = "name has 2 to 24 of a-z, 0-9 and -, begins with a letter and does not end with -."
+    error_message = "name must have 2 to 24 of a-z, 0-9 and -, begin with a letter and not end with -."
   }
 }
 
@@ -14,18 +14,7 @@ variable "region" {
 
   validation {
     condition     = can(regex("^[a-z]{2}(-[a-z]+)+-[0-9]$", var.region))
-    error_message = "region is the code of a region, such as eu-central-1."
-  }
-}
-
-variable "partition" {
-  description = "The AWS partition: aws, aws-cn or aws-us-gov."
-  type        = string
-  default     = "aws"
-
-  validation {
-    condition     = contains(["aws", "aws-cn", "aws-us-gov"], var.partition)
-    error_message = "partition is aws, aws-cn or aws-us-gov."
+    error_message = "region must be the code of a region, such as eu-central-1."
   }
 }
 
@@ -36,7 +25,7 @@ variable "release_label" {
 
   validation {
     condition     = !can(regex("^emr-[1-7][.]", var.release_label))
-    error_message = "release_label has Spark 4, such as emr-spark-8.0.0: the Spark of EMR 7 knows no data sources in Python."
+    error_message = "release_label must have Spark 4, such as emr-spark-8.0.0: the Spark of EMR 7 knows no data sources in Python."
   }
 }
 
@@ -46,24 +35,17 @@ variable "dist_dir" {
 
   validation {
     condition     = length(fileset(var.dist_dir, "sparklog-environment-*.tar.gz")) == 1
-    error_message = "dist_dir has exactly one sparklog-environment-*.tar.gz: run make dist, and remove those of other versions."
+    error_message = "dist_dir must have exactly one sparklog-environment-*.tar.gz: run make dist, and remove those of other versions."
   }
-}
-
-variable "jobs_dir" {
-  description = "The folder with the files of the jobs. Null: jobs/ of the repository that this module is part of."
-  type        = string
-  default     = null
-}
-
-variable "artefact_bucket" {
-  description = "Name of the bucket for the artefacts, which is made. Null: NAME-artefacts-REGION."
-  type        = string
-  default     = null
 
   validation {
-    condition     = var.artefact_bucket == null || can(regex("^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$", coalesce(var.artefact_bucket, "-")))
-    error_message = "The name of a bucket has 3 to 63 of a-z, 0-9 and -."
+    condition     = alltrue([for archive in fileset(var.dist_dir, "sparklog-environment-*.tar.gz") : can(regex("-linux_x86_64[.]tar[.]gz$", archive))])
+    error_message = "dist_dir must have an archive for linux_x86_64, as EMR Serverless runs it: run make dist on Linux with an x86-64 processor."
+  }
+
+  validation {
+    condition     = !startswith(var.release_label, "emr-spark-8.") || alltrue([for archive in fileset(var.dist_dir, "sparklog-environment-*.tar.gz") : can(regex("-cp31[123]-", archive))])
+    error_message = "dist_dir must have an archive for a Python of release_label: emr-spark-8 has 3.11, 3.12 and 3.13 (cp311, cp312, cp313)."
   }
 }
 
@@ -73,7 +55,7 @@ variable "cluster" {
 
   validation {
     condition     = can(regex("^(s3://|https://)[^\\s'\"]+$", var.cluster))
-    error_message = "cluster is s3://BUCKET/PREFIX, or https://HOST:PORT, several separated by commas."
+    error_message = "cluster must be s3://BUCKET/PREFIX, or https://HOST:PORT, several separated by commas."
   }
 }
 
@@ -83,7 +65,7 @@ variable "metadata_url" {
 
   validation {
     condition     = can(regex("^s3://[a-z0-9][a-z0-9-]+[a-z0-9](/[A-Za-z0-9_.-]+)+$", var.metadata_url))
-    error_message = "metadata_url is s3://BUCKET/PREFIX."
+    error_message = "metadata_url must be s3://BUCKET/PREFIX."
   }
 }
 
@@ -116,27 +98,27 @@ variable "jobs" {
       for name, job in var.jobs :
       contains(["produce", "roll", "retention", "compaction", "replication", "recovery", "verify", "vacuum", "materialize"], coalesce(job.job, name))
     ])
-    error_message = "A job is produce, roll, retention, compaction, replication, recovery, verify, vacuum or materialize; give job if the name is another one."
+    error_message = "A job must be produce, roll, retention, compaction, replication, recovery, verify, vacuum or materialize; give job if the name is another one."
   }
 
   validation {
     condition     = alltrue([for name in keys(var.jobs) : can(regex("^[A-Za-z0-9_.-]{1,50}$", name))])
-    error_message = "The name of a job has 1 to 50 of A-Z, a-z, 0-9, _, . and -."
+    error_message = "The name of a job must have 1 to 50 of A-Z, a-z, 0-9, _, . and -."
   }
 
   validation {
     condition     = alltrue(flatten([for job in values(var.jobs) : [for key, value in job.spark_conf : can(regex("^[^\\s'\"\\\\]+$", "${key}=${value}"))]]))
-    error_message = "spark_conf has no blanks, quotes or backslashes: EMR Serverless splits its parameters there."
+    error_message = "spark_conf must not have blanks, quotes or backslashes: EMR Serverless splits its parameters there."
   }
 
   validation {
     condition     = alltrue(flatten([for job in values(var.jobs) : [for key in keys(job.spark_conf) : !startswith(key, "spark.executorEnv.AWS_SECRET")]]))
-    error_message = "Executors take their rights from the role of the job: Spark writes its settings into logs."
+    error_message = "spark_conf must not hold keys of AWS: executors have the rights of the role of the job, and Spark writes its settings into logs."
   }
 
   validation {
     condition     = alltrue([for job in values(var.jobs) : job.timeout_minutes >= 5 && job.max_attempts >= 1 && job.max_executors >= 1])
-    error_message = "timeout_minutes is at least 5; max_attempts and max_executors are at least 1."
+    error_message = "timeout_minutes must be at least 5; max_attempts and max_executors must be at least 1."
   }
 }
 
@@ -146,13 +128,13 @@ variable "job_role" {
 }
 
 variable "token_secret" {
-  description = "The secret with the token of the jobs, as plain text, encrypted with a key of yours. It has the rights maintain:* and describe:*. The secret gets a policy that lets this application read it, and no other. Null if cluster is s3://."
+  description = "The secret with the token of the jobs, as plain text, encrypted with a key of your own. It has the rights maintain:* and describe:*. The secret gets a policy that lets this application read it, and no other. Null if cluster is s3://."
   type        = object({ arn = string, name = string })
   default     = null
 
   validation {
     condition     = startswith(var.cluster, "s3://") || var.token_secret != null
-    error_message = "Coordinators ask for a token: give token_secret."
+    error_message = "token_secret must be given: coordinators ask for a token."
   }
 }
 
@@ -163,7 +145,7 @@ variable "ca_pem" {
 
   validation {
     condition     = var.ca_pem == null || strcontains(coalesce(var.ca_pem, "-"), "-----BEGIN CERTIFICATE-----") && !strcontains(coalesce(var.ca_pem, "-"), "PRIVATE KEY")
-    error_message = "ca_pem is a certificate in PEM, without a private key."
+    error_message = "ca_pem must be a certificate in PEM, without a private key."
   }
 }
 
@@ -185,7 +167,7 @@ variable "network" {
 
   validation {
     condition     = startswith(var.cluster, "s3://") || var.network != null
-    error_message = "Coordinators are reached from their VPC only: give network."
+    error_message = "network must be given: coordinators are reached from their VPC only."
   }
 }
 
@@ -208,7 +190,7 @@ variable "idle_timeout_minutes" {
 
   validation {
     condition     = var.idle_timeout_minutes >= 1 && var.idle_timeout_minutes <= 10080
-    error_message = "idle_timeout_minutes is from 1 to 10080."
+    error_message = "idle_timeout_minutes must be from 1 to 10080."
   }
 }
 
@@ -219,7 +201,7 @@ variable "key_deletion_days" {
 
   validation {
     condition     = var.key_deletion_days >= 7 && var.key_deletion_days <= 30
-    error_message = "key_deletion_days is from 7 to 30."
+    error_message = "key_deletion_days must be from 7 to 30."
   }
 }
 

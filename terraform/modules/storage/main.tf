@@ -2,7 +2,7 @@ locals {
   buckets = { for id, store in var.stores : id => coalesce(store.bucket, "${var.name}-${id}-${var.region}") }
 
   # Written out, so that a plan shows the policies as they will be.
-  bucket_arns = { for id, bucket in local.buckets : id => "arn:${var.partition}:s3:::${bucket}" }
+  bucket_arns = { for id, bucket in local.buckets : id => "arn:aws:s3:::${bucket}" }
 }
 
 # The key policy is that of AWS: the account decides by IAM who may use the key, and the module iam says who may.
@@ -22,7 +22,7 @@ resource "aws_kms_alias" "this" {
 resource "aws_s3_bucket" "this" {
   #checkov:skip=CKV_AWS_144:sparklog itself keeps replicas on other stores; a replication of buckets would copy objects in any order
   #checkov:skip=CKV2_AWS_62:nothing waits for the events of a bucket: who reads follows the metadata chain
-  #checkov:skip=CKV_AWS_18:access logs cost as much as the requests that they tell of; access_log_bucket switches them on
+  #checkov:skip=CKV_AWS_18:access logs cost as much as the requests that they list; CloudTrail can log the same
   for_each = local.buckets
 
   bucket        = each.value
@@ -138,12 +138,4 @@ resource "aws_s3_bucket_lifecycle_configuration" "this" {
   }
 
   depends_on = [aws_s3_bucket_versioning.this]
-}
-
-resource "aws_s3_bucket_logging" "this" {
-  for_each = var.access_log_bucket == null ? {} : local.buckets
-
-  bucket        = aws_s3_bucket.this[each.key].id
-  target_bucket = var.access_log_bucket
-  target_prefix = "${each.value}/"
 }

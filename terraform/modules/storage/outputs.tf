@@ -12,7 +12,7 @@ output "stores" {
     }
   }
 
-  # Whoever uses a store does so after it is whole: encrypted, closed to the public, and over TLS only.
+  # A store is used only once it is complete: encrypted, closed to the public, and over TLS only.
   depends_on = [
     aws_s3_bucket_policy.this,
     aws_s3_bucket_public_access_block.this,

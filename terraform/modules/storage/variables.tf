@@ -3,8 +3,8 @@ variable "name" {
   type        = string
 
   validation {
-    condition     = can(regex("^[a-z][a-z0-9-]{1,30}[a-z0-9]$", var.name))
-    error_message = "name has 3 to 32 of a-z, 0-9 and -, begins with a letter and does not end with -."
+    condition     = can(regex("^[a-z][a-z0-9-]{0,22}[a-z0-9]$", var.name))
+    error_message = "name must have 2 to 24 of a-z, 0-9 and -, begin with a letter and not end with -."
   }
 }
 
@@ -14,7 +14,7 @@ variable "region" {
 
   validation {
     condition     = can(regex("^[a-z]{2}(-[a-z]+)+-[0-9]$", var.region))
-    error_message = "region is the code of a region, such as eu-central-1."
+    error_message = "region must be the code of a region, such as eu-central-1."
   }
 }
 
@@ -28,17 +28,17 @@ variable "stores" {
 
   validation {
     condition     = length(var.stores) > 0
-    error_message = "stores has at least one store."
+    error_message = "stores must have at least one store."
   }
 
   validation {
     condition     = alltrue([for id in keys(var.stores) : can(regex("^[A-Za-z0-9_-][A-Za-z0-9_.-]{0,62}$", id))])
-    error_message = "A store id has 1 to 63 of A-Z, a-z, 0-9, _, . and -, and does not begin with a dot."
+    error_message = "A store id must have 1 to 63 of A-Z, a-z, 0-9, _, . and -, and not begin with a dot."
   }
 
   validation {
     condition     = length(distinct([for id in keys(var.stores) : lower(id)])) == length(var.stores) && !contains([for id in keys(var.stores) : lower(id)], "metadata")
-    error_message = "Store ids differ by more than case, and none of them is metadata."
+    error_message = "Store ids must differ by more than case, and none may be metadata."
   }
 
   validation {
@@ -46,7 +46,7 @@ variable "stores" {
       for id, store in var.stores :
       can(regex("^[a-z0-9][a-z0-9-]{1,61}[a-z0-9]$", coalesce(store.bucket, "${var.name}-${id}-${var.region}")))
     ])
-    error_message = "The name of a bucket has 3 to 63 of a-z, 0-9 and -. It is made of name, store id and region unless bucket is given; dots would break the certificates of TLS."
+    error_message = "The name of a bucket must have 3 to 63 of a-z, 0-9 and -. It is made of name, store id and region unless bucket is given; dots would break the certificates of TLS."
   }
 
   validation {
@@ -54,21 +54,21 @@ variable "stores" {
       for store in values(var.stores) :
       can(regex("^[A-Za-z0-9_-][A-Za-z0-9_.-]*(/[A-Za-z0-9_-][A-Za-z0-9_.-]*)*$", store.prefix))
     ])
-    error_message = "A prefix has parts of A-Z, a-z, 0-9, _, . and -, separated by /, and no / at its ends."
+    error_message = "A prefix must have parts of A-Z, a-z, 0-9, _, . and -, separated by /, and no / at its ends."
   }
 
   validation {
     condition = alltrue([
       for store in values(var.stores) : store.zone == null || can(regex("^[A-Za-z0-9._/-]{1,100}$", store.zone))
     ])
-    error_message = "A zone has 1 to 100 of A-Z, a-z, 0-9, ., _, / and -."
+    error_message = "A zone must have 1 to 100 of A-Z, a-z, 0-9, ., _, / and -."
   }
 
   validation {
     condition = length(distinct([
       for id, store in var.stores : coalesce(store.bucket, "${var.name}-${id}-${var.region}")
     ])) == length(var.stores)
-    error_message = "Each store has a bucket of its own: two of them name the same one."
+    error_message = "Each store must have its own bucket: two of them name the same one."
   }
 }
 
@@ -79,7 +79,7 @@ variable "noncurrent_days" {
 
   validation {
     condition     = var.noncurrent_days >= 1 && floor(var.noncurrent_days) == var.noncurrent_days
-    error_message = "noncurrent_days is a whole number of at least 1: deleted objects must not cost for ever."
+    error_message = "noncurrent_days must be a whole number of at least 1: otherwise deleted objects cost for ever."
   }
 }
 
@@ -90,7 +90,7 @@ variable "abort_uploads_days" {
 
   validation {
     condition     = var.abort_uploads_days >= 1 && floor(var.abort_uploads_days) == var.abort_uploads_days
-    error_message = "abort_uploads_days is a whole number of at least 1."
+    error_message = "abort_uploads_days must be a whole number of at least 1."
   }
 }
 
@@ -101,31 +101,14 @@ variable "key_deletion_days" {
 
   validation {
     condition     = var.key_deletion_days >= 7 && var.key_deletion_days <= 30
-    error_message = "key_deletion_days is from 7 to 30."
+    error_message = "key_deletion_days must be from 7 to 30."
   }
-}
-
-variable "access_log_bucket" {
-  description = "A bucket that gets the access logs of these buckets, below a prefix with their names. It must allow that already. Null: no access logs."
-  type        = string
-  default     = null
 }
 
 variable "force_destroy" {
   description = "Let terraform destroy delete buckets that still hold objects. For trials: it deletes the log."
   type        = bool
   default     = false
-}
-
-variable "partition" {
-  description = "The AWS partition: aws, aws-cn or aws-us-gov."
-  type        = string
-  default     = "aws"
-
-  validation {
-    condition     = contains(["aws", "aws-cn", "aws-us-gov"], var.partition)
-    error_message = "partition is aws, aws-cn or aws-us-gov."
-  }
 }
 
 variable "tags" {

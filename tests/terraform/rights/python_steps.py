@@ -27,13 +27,13 @@ def topics(cluster: Cluster) -> None:
 
 
 def write(cluster: Cluster) -> None:
-    """Appends of a few records, one of so many slices that the chain keeps them apart, and a producer."""
+    """Appends of a few records, a producer, and at last an append of so many slices that the chain keeps them apart."""
     for number in range(6):
         cluster.append("orders", pa.table({"key": ["anna", "ben"], "value": [f"{number} tea", f"{number} cups"]}))
-    cluster.append("wide", pa.table({"partition": pa.array(range(8), pa.int32()), "value": ["x"] * 8}))
     keyed(cluster)
     with cluster.producer() as producer:
         producer.send("orders", value=b"forks").result()
+    cluster.append("wide", pa.table({"partition": pa.array(range(8), pa.int32()), "value": ["x"] * 8}))
 
 
 def keyed(cluster: Cluster) -> None:

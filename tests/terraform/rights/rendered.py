@@ -37,7 +37,7 @@ def rendered_policies(folder: Path, iam: Path = IAM) -> Policies:
     (folder / "main.tf.json").write_text(json.dumps(configuration(iam)))
     workspace = Workspace(folder)
     workspace.init()
-    outputs = workspace.plan()["planned_values"]["outputs"]
+    outputs = workspace.plan({})["planned_values"]["outputs"]
     return {phase: {role: Policy.of_json(text) for role, text in outputs[phase]["value"].items()} for phase in PHASES}
 
 

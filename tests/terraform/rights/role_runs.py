@@ -35,10 +35,16 @@ def begin(roles: Roles) -> None:
 
 
 def embedded(roles: Roles) -> None:
-    """Without coordinators: producers, agents and jobs commit by themselves. A consumer reads, without a group."""
-    for step in ("write", "many"):
+    """Without coordinators: producers, agents and jobs commit by themselves. A consumer reads, without a group.
+
+    Store b loses its objects, so that its agent has something to report.
+    """
+    for step in ("many", "write"):
         roles.python("producer", STEPS, step, at_metadata=True)
+    roles.run("operator", "chain", "state", at_metadata=True)
     roles.python("consumer", STEPS, "read", at_metadata=True)
+    b = roles.store("b")
+    b.delete_many([each.key for each in b.list_keys(APPENDS)])
     roles.run("agent", "agent", "--store", "b", "--once", at_metadata=True)
     for job in (("roll", "--all"), ("compaction", "--all"), ("retention",), ("verify",)):
         roles.run("maintenance", "job", *job, at_metadata=True)
@@ -122,12 +128,14 @@ def repair(roles: Roles) -> None:
 
 
 def refill(roles: Roles) -> None:
-    """Store c is wiped while its agent is away. A producer notices; the agent reports the loss and copies all of it."""
+    """Store c loses its mark, which all notice who use it. Then it is wiped while its agent is away, which fills it."""
+    c = roles.store("c")
+    c.delete(INCARNATION)
+    roles.python("producer", STEPS, "write")
+    roles.run("maintenance", "job", "verify", "--store", "c", codes=(0, 1))
     agent = roles.running[-1]
     roles.stop(agent)
-    c = roles.store("c")
     c.delete_many([each.key for each in c.list_keys("") if not each.key.startswith(COPIES)])
-    roles.python("producer", STEPS, "write")
     roles.proxies["agent"].plan(Answer(400), is_of("UPLOAD_PART", TOPICS))
     roles.start("agent", "agent", "--store", "c")
     wait(lambda: any(True for _ in c.list_keys(TOPICS)))
@@ -135,11 +143,12 @@ def refill(roles: Roles) -> None:
 
 
 def look(roles: Roles) -> None:
-    """The operator probes the stores and looks into the chain. Health tries a write beside the records."""
+    """The operator probes the stores, looks into the chain, and lets a fenced store come back; health tries a write."""
     roles.run("maintenance", "cluster", "health", codes=(0, 5), at_metadata=True)
     roles.run("operator", "cluster", "doctor", "--no-spark", codes=(0, 5), at_metadata=True)
-    roles.run("operator", "chain", "state", at_metadata=True)
     roles.run("operator", "chain", "tail", at_metadata=True)
+    roles.run("operator", "store", "fence", "c")
+    roles.run("operator", "store", "add", f"c={roles.url('c')}", at_metadata=True)
 
 
 def stop(roles: Roles) -> None:

@@ -39,6 +39,11 @@ run "a_store_has_one_agent" {
   }
 
   assert {
+    condition     = alltrue([for definition in values(aws_ecs_task_definition.this) : definition.skip_destroy])
+    error_message = "ECS can return to the old task definition."
+  }
+
+  assert {
     condition = { for pair in jsondecode(aws_ecs_task_definition.this["a"].container_definitions)[0].environment : pair.name => pair.value } == {
       AWS_REGION       = "eu-central-1"
       SPARKLOG_CLUSTER = var.cluster
@@ -104,6 +109,29 @@ run "coordinators_without_a_token_are_refused" {
   }
 
   expect_failures = [var.token_secret_arn]
+}
+
+run "a_new_store_waits_for_its_agent" {
+  command = plan
+
+  variables {
+    store_ids = ["a"]
+  }
+
+  assert {
+    condition     = keys(aws_ecs_service.this) == ["a"] && keys(aws_ecs_task_definition.this) == ["a"]
+    error_message = "Only the stores that are registered have an agent."
+  }
+}
+
+run "an_agent_of_no_store_is_refused" {
+  command = plan
+
+  variables {
+    store_ids = ["a", "c"]
+  }
+
+  expect_failures = [var.store_ids]
 }
 
 run "one_store_is_refused" {

@@ -131,6 +131,11 @@ run "a_rolling_upgrade_replaces_one_by_one" {
   }
 
   assert {
+    condition     = alltrue([for definition in values(aws_ecs_task_definition.this) : definition.skip_destroy])
+    error_message = "ECS can return to the old task definition."
+  }
+
+  assert {
     condition     = alltrue([for definition in values(aws_ecs_task_definition.this) : jsondecode(definition.container_definitions)[0].stopTimeout == 30])
     error_message = "A coordinator has time to resign."
   }
@@ -166,6 +171,67 @@ run "ecs_may_start_it_and_nothing_else" {
     condition     = alltrue([for definition in values(aws_ecs_task_definition.this) : definition.task_role_arn == var.task_role_arn && definition.task_role_arn != definition.execution_role_arn])
     error_message = "The role of the coordinator is not the one by which it is started."
   }
+}
+
+run "an_operator_works_in_the_vpc" {
+  command = apply
+
+  variables {
+    operator = {
+      task_role_arn      = "arn:aws:iam::123456789012:role/acme-operator"
+      token_secret_arn   = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:acme-operator-token-AbCdEf"
+      security_group_ids = ["sg-clients"]
+      ca_pem             = "-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n"
+    }
+  }
+
+  assert {
+    condition     = aws_ecs_task_definition.operator[0].family == "acme-operator" && aws_ecs_task_definition.operator[0].task_role_arn == var.operator.task_role_arn
+    error_message = "The task has the operator's role."
+  }
+
+  assert {
+    condition     = jsondecode(aws_ecs_task_definition.operator[0].container_definitions)[0].secrets == [{ name = "SPARKLOG_TOKEN", valueFrom = var.operator.token_secret_arn }]
+    error_message = "The task has the operator's token."
+  }
+
+  assert {
+    condition = { for pair in jsondecode(aws_ecs_task_definition.operator[0].container_definitions)[0].environment : pair.name => pair.value } == {
+      AWS_REGION       = "eu-central-1"
+      SPARKLOG_CLUSTER = output.url
+      CA_CERTIFICATE   = var.operator.ca_pem
+    }
+    error_message = "Commands of the operator go to the coordinators."
+  }
+
+  assert {
+    condition     = contains(one([for statement in jsondecode(aws_iam_role_policy.execution.policy).Statement : statement.Resource if statement.Sid == "Secrets"]), var.operator.token_secret_arn)
+    error_message = "ECS reads the operator's token."
+  }
+
+  assert {
+    condition     = strcontains(output.operator_function, "--task-definition acme-operator --network-configuration 'awsvpcConfiguration={subnets=[subnet-a,subnet-b],securityGroups=[sg-clients],assignPublicIp=DISABLED}'")
+    error_message = "The function starts the task where clients are."
+  }
+}
+
+run "an_operator_is_optional" {
+  command = plan
+
+  assert {
+    condition     = length(aws_ecs_task_definition.operator) == 0 && output.operator_function == null
+    error_message = "Without operator there is no such task."
+  }
+}
+
+run "a_token_in_plain_text_is_refused" {
+  command = plan
+
+  variables {
+    operator = { task_role_arn = "arn:aws:iam::123456789012:role/acme-operator", token_secret_arn = "sparklog_x", security_group_ids = ["sg-clients"] }
+  }
+
+  expect_failures = [var.operator]
 }
 
 run "metrics_can_be_switched_off" {

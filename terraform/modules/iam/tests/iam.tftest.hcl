@@ -81,8 +81,9 @@ run "rights_end_at_the_prefix" {
   assert {
     condition = alltrue(flatten([for role, policy in output.policy_json : [
       for statement in jsondecode(policy).Statement : !anytrue([for resource in statement.Resource : strcontains(resource, "acme-b/prod/log/meta/")])
+      if statement.Action[0] != "s3:GetObject" || role != "operator"
     ]]))
-    error_message = "The metadata chain lives in one store only."
+    error_message = "The metadata chain lives in one store only; the operator looks whether there is one elsewhere."
   }
 }
 
@@ -105,6 +106,22 @@ run "who_writes_and_who_deletes" {
   assert {
     condition     = alltrue(flatten([for statement in jsondecode(output.policy_json["operator"]).Statement : [for resource in statement.Resource : endswith(resource, "/probe/*")] if contains(statement.Action, "s3:DeleteObject")]))
     error_message = "The operator deletes what its probes wrote, and nothing else."
+  }
+}
+
+run "without_coordinators_all_but_consumers_commit" {
+  variables {
+    embedded = true
+  }
+
+  assert {
+    condition     = alltrue([for role in ["producer", "agent", "maintenance"] : strcontains(output.policy_json[role], "arn:aws:s3:::acme-a/log/meta/log/*") && anytrue([for statement in jsondecode(output.policy_json[role]).Statement : contains(statement.Action, "s3:PutObject") && contains(statement.Resource, "arn:aws:s3:::acme-a/log/meta/log/*")])])
+    error_message = "Who commits puts entries of the chain."
+  }
+
+  assert {
+    condition     = !strcontains(output.policy_json["consumer"], "s3:Put") && strcontains(output.policy_json["consumer"], "/meta/log/*") && !strcontains(output.policy_json["producer"], "s3:Delete")
+    error_message = "A consumer reads the chain and writes nothing; a producer deletes nothing."
   }
 }
 

@@ -196,16 +196,6 @@ run "refuses_nat_in_a_vpc_of_yours" {
   expect_failures = [var.nat]
 }
 
-run "refuses_low_ports" {
-  command = plan
-
-  variables {
-    coordinator_ports = { from = 80, to = 82 }
-  }
-
-  expect_failures = [var.coordinator_ports]
-}
-
 run "refuses_an_interface_endpoint_for_s3" {
   command = plan
 
@@ -214,14 +204,4 @@ run "refuses_an_interface_endpoint_for_s3" {
   }
 
   expect_failures = [var.interface_endpoints]
-}
-
-run "refuses_flow_logs_without_a_role" {
-  command = plan
-
-  variables {
-    flow_log_group_arn = "arn:aws:logs:eu-central-1:111122223333:log-group:flows"
-  }
-
-  expect_failures = [var.flow_log_role_arn]
 }

@@ -62,6 +62,35 @@ run "it_rings_when_something_is_wrong" {
     condition     = jsondecode(aws_cloudwatch_event_rule.failed_runs[0].event_pattern).detail == { applicationId = ["00f1mock"], state = ["FAILED"] }
     error_message = "A failed run on EMR Serverless is told."
   }
+
+  assert {
+    condition = alltrue([
+      for part in ["get-job-run --region eu-central-1 --application-id <application> --job-run-id <run>", "docs/deploy.md, At night"] :
+      strcontains(jsondecode(one(aws_cloudwatch_event_target.failed_runs[0].input_transformer).input_template), part)
+    ])
+    error_message = "The mail about a failed run is a sentence with the command that shows the reason."
+  }
+
+  assert {
+    condition = alltrue([
+      for alarm in concat(values(aws_cloudwatch_metric_alarm.coordinators), values(aws_cloudwatch_metric_alarm.ratios), values(aws_cloudwatch_metric_alarm.services)) :
+      alarm.actions_enabled && endswith(alarm.alarm_description, " docs/deploy.md, At night") && length(alarm.alarm_description) <= 1024
+    ])
+    error_message = "Every alarm tells somebody, and leads to the runbook."
+  }
+}
+
+run "alarms_are_silent_while_nothing_runs" {
+  command = plan
+
+  variables {
+    running = false
+  }
+
+  assert {
+    condition     = alltrue([for alarm in concat(values(aws_cloudwatch_metric_alarm.coordinators), values(aws_cloudwatch_metric_alarm.ratios), values(aws_cloudwatch_metric_alarm.services)) : !alarm.actions_enabled])
+    error_message = "Nobody is woken before there is a cluster."
+  }
 }
 
 run "logs_are_kept_and_encrypted" {

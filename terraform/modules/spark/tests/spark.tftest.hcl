@@ -79,6 +79,25 @@ run "each_job_is_called_with_the_cluster" {
     condition     = strcontains(output.start_commands.roll, "aws emr-serverless start-job-run") && strcontains(output.start_commands.roll, "\"entryPointArguments\"")
     error_message = "There is a command for each job."
   }
+
+  assert {
+    condition = alltrue([
+      for part in [
+        "--mode BATCH", "--execution-timeout-minutes 360", "--retry-policy '{\"maxAttempts\":1}'",
+        "\"cloudWatchLoggingConfiguration\":{\"enabled\":true,\"logGroupName\":\"/sparklog/acme/jobs\",\"logStreamNamePrefix\":\"jobs\"}",
+      ] : strcontains(output.start_commands.roll, part)
+    ])
+    error_message = "A job that is started by hand logs and retries like a scheduled one."
+  }
+
+  assert {
+    condition = { # the fields without their capitals
+      for name, run in output.job_runs : name => lower(jsonencode(run.ConfigurationOverrides))
+      } == {
+      for name, command in output.start_commands : name => lower(regex("--configuration-overrides '(.*)'$", command)[0])
+    }
+    error_message = "The logs of a job that is started by hand go where those of a scheduled one go."
+  }
 }
 
 run "spark_is_4_and_bounded" {
@@ -160,6 +179,26 @@ run "no_environment_is_refused" {
 
   variables {
     dist_dir = "tests"
+  }
+
+  expect_failures = [var.dist_dir]
+}
+
+run "an_environment_of_another_processor_is_refused" {
+  command = plan
+
+  variables {
+    dist_dir = "tests/made_for_arm"
+  }
+
+  expect_failures = [var.dist_dir]
+}
+
+run "an_environment_of_another_python_is_refused" {
+  command = plan
+
+  variables {
+    dist_dir = "tests/made_for_310"
   }
 
   expect_failures = [var.dist_dir]

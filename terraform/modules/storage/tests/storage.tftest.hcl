@@ -102,17 +102,6 @@ run "nothing_of_the_log_expires" {
   }
 }
 
-run "access_logs_are_optional" {
-  variables {
-    access_log_bucket = "acme-access-logs"
-  }
-
-  assert {
-    condition     = length(aws_s3_bucket_logging.this) == 3 && aws_s3_bucket_logging.this["b"].target_prefix == "acme-second/"
-    error_message = "Each bucket has its own prefix in the bucket of access logs."
-  }
-}
-
 run "refuses_no_stores" {
   command = plan
 
