@@ -176,8 +176,8 @@ class Copies:
         reasons = "; ".join(f"store {store}: {why}" for store, why in sorted(failures.items()))
         if sum(self._is_elsewhere(store) and not store.fenced for store in state.stores.values()) >= wanted:
             return NotEnoughReplicasAfterAppend(written + reasons)
-        text = "; no other store is registered and not fenced: add one, remove those that are fenced, or lower "
-        return TooFewStores(f"{written}{reasons}{text if reasons else text[2:]}metadata.copies")
+        text = "no other store is registered and not fenced: add one, or move replicas off those that are fenced and "
+        return TooFewStores(f"{written}{reasons}{'; ' if reasons else ''}{text}remove them")
 
     def _in_order(self, state: ClusterState, failures: dict[StoreId, str]) -> list[_Lane]:
         """The lanes of the stores that may have copies, in the order to try them."""
