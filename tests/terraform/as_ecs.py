@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,19 +21,33 @@ def variables_of(
     return given | {each["name"]: secret(each["valueFrom"]) for each in container.get("secrets", ())}
 
 
+def run_container(
+    container: Mapping[str, Any], variables: Mapping[str, str], folder: Path, command: Sequence[str]
+) -> subprocess.CompletedProcess[str]:
+    """Run a task to its end, with a command in the place of its own, as run-task overrides it."""
+    folder.mkdir(exist_ok=True)
+    return subprocess.run(
+        [*container["entryPoint"], *command],
+        cwd=folder,
+        env=_environment(variables, folder),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
 @contextmanager
 def container_process(
     container: Mapping[str, Any], variables: Mapping[str, str], folder: Path
 ) -> Iterator[subprocess.Popen[str]]:
     """The running process; SIGTERM ends it, as ECS does. Its output goes to `output` in the folder."""
     folder.mkdir()
-    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.defpath}"
-    environment = {"PATH": programs, "HOME": str(folder), "TMPDIR": str(folder), **variables}
     with (folder / "output").open("w") as output:
         process = subprocess.Popen(
             [*container["entryPoint"], *container["command"]],
             cwd=folder,
-            env=environment,
+            env=_environment(variables, folder),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=output,
@@ -48,3 +62,8 @@ def container_process(
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
+
+
+def _environment(variables: Mapping[str, str], folder: Path) -> dict[str, str]:
+    programs = f"{Path(sys.executable).parent}{os.pathsep}{os.defpath}"
+    return {"PATH": programs, "HOME": str(folder), "TMPDIR": str(folder), **variables}

@@ -10,8 +10,8 @@ from typing import Literal
 class Mutation:
     """`text` is in `file`, below terraform/, exactly once. With `without` in its place the check `fails`.
 
-    `check` is the cheapest one that notices: `rule` of the plan of an example, by its name; `validate` of a module or
-    example; `tests` of a module. `example` is the plan that is judged.
+    `check` is the cheapest one that notices, and `fails` what it says: `validate` of an example and its `plan` refuse
+    it with this text; of the `tests` of the module this one fails; the completed plan of an example breaks this `rule`.
     """
 
     name: str
@@ -20,5 +20,5 @@ class Mutation:
     text: str
     without: str
     fails: str
-    check: Literal["rule", "validate", "tests"] = "rule"
+    check: Literal["validate", "plan", "tests", "rule"] = "rule"
     example: str = "complete"

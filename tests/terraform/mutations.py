@@ -118,7 +118,8 @@ MUTATIONS: Final[tuple[Mutation, ...]] = (
         _COORDINATOR,
         'advertise = "https://${var.dns_name}:${local.port + number}"',
         'advertise = "http://${var.dns_name}:${local.port + number}"',
-        "coordinators_are_reached_by_tls_only",
+        "cluster is s3://BUCKET/PREFIX, or https://HOST:PORT",
+        check="plan",
     ),
     Mutation(
         "plain-http-bucket",
@@ -242,7 +243,7 @@ MUTATIONS: Final[tuple[Mutation, ...]] = (
         "modules/coordinator/variables.tf",
         "condition     = var.coordinators >= 2 && ",
         "condition     = var.coordinators >= 1 && ",
-        "coordinators",
+        "one_coordinator_is_refused",
         check="tests",
     ),
 )

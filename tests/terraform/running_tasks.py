@@ -11,11 +11,12 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+from urllib.parse import urlsplit
 
 from tests.servers.certificates import Authority
 from tests.servers.local_server import free_port
@@ -23,7 +24,7 @@ from tests.terraform.applied import REGION, Applied
 from tests.terraform.as_ecs import container_process, variables_of
 
 _RIGHTS: Final = {
-    "operator": ("alter:*", "describe:*"),
+    "operator-token": ("alter:*", "describe:*"),
     "loader": ("write:*", "describe:*"),
     "agent-token": ("maintain:*", "describe:*"),
     "job-token": ("maintain:*", "describe:*"),
@@ -55,6 +56,11 @@ class RunningTasks:
             "SPARKLOG_TOKEN": self.tokens[principal],
             "SPARKLOG_CA": self.ca,
         }
+
+    def variables_of(self, container: Mapping[str, Any], mapped: Mapping[str, str]) -> dict[str, str]:
+        """What ECS would give a container, with addresses of this machine, and the keys of this account."""
+        given = variables_of(container, self.applied.secret, {**self.mapped, **mapped})
+        return {**self.applied.account.variables(REGION), **given}
 
     def run(self, command: str, principal: str, text: str = "") -> str:
         """Run a command line of sparklog as this principal."""
@@ -94,7 +100,7 @@ def give_secrets(applied: Applied, authority: Authority, folder: Path) -> dict[s
     prefix = applied.variables["name"]
     applied.put_secret(f"{prefix}-tls", json.dumps({"certificate": certificate, "private_key": key}))
     applied.put_secret(f"{prefix}-access", access.read_text())
-    for name in ("agent-token", "job-token"):
+    for name in ("agent-token", "job-token", "operator-token"):
         applied.put_secret(f"{prefix}-{name}", tokens[name])
     return tokens
 
@@ -111,19 +117,15 @@ def running_tasks(applied: Applied, authority: Authority, folder: Path) -> Itera
     with ExitStack() as stack:
         for kind in ("coordinator", "agent"):
             for family, container in containers.items():
-                if container["name"] != kind:
-                    continue
-                own = {each["name"]: each["value"] for each in container["environment"]}
-                here = {"0.0.0.0:7400": f"127.0.0.1:{ports.get(own.get('SPARKLOG_ADVERTISE', ''), 0)}"}
-                variables = {
-                    **variables_of(container, applied.secret, {**mapped, **here}),
-                    **{key: value for key, value in applied.account.variables(REGION).items() if key != "AWS_REGION"},
-                }
-                running.folders[family] = folder / family
-                process = container_process(container, variables, running.folders[family])
-                running.processes[family] = stack.enter_context(process)
-                if kind == "coordinator":
-                    running.wait_for(family, mapped[own["SPARKLOG_ADVERTISE"]], "/readyz")
+                if container["name"] == kind:
+                    advertised = running.variables_of(container, {}).get("SPARKLOG_ADVERTISE", "")
+                    port = urlsplit(advertised).port
+                    variables = running.variables_of(container, {"0.0.0.0:7400": f"127.0.0.1:{port}"})
+                    running.folders[family] = folder / family
+                    process = container_process(container, variables, running.folders[family])
+                    running.processes[family] = stack.enter_context(process)
+                    if kind == "coordinator":
+                        running.wait_for(family, advertised, "/readyz")
         yield running
 
 

@@ -14,6 +14,7 @@ import pytest
 from tests.clusters.artefacts import dist as dist
 from tests.servers.certificates import Authority
 from tests.terraform.applied import REGION, Applied, applied_example
+from tests.terraform.as_ecs import run_container
 from tests.terraform.as_emr import run_start
 from tests.terraform.rules.rules import RULES
 from tests.terraform.running_tasks import RunningTasks, run, running_tasks
@@ -46,7 +47,7 @@ def tasks(complete: Applied, authority: Authority, tmp_path_factory: pytest.Temp
     folder = tmp_path_factory.mktemp("tasks")
     print(run(complete.outputs["init_command"], complete.account.variables(REGION)))
     with running_tasks(complete, authority, folder) as running:
-        running.run("sparklog topic create orders -r 2 -c min.insync.replicas=2", "operator")
+        running.run("sparklog topic create orders -r 2", "operator-token")
         yield running
 
 
@@ -68,7 +69,7 @@ def test_each_coordinator_answers_over_tls_only(tasks: RunningTasks) -> None:
 def test_a_record_goes_through_the_coordinators_to_both_stores(tasks: RunningTasks) -> None:
     tasks.run("sparklog produce orders --key-separator :", "loader", "anna:1 tea\nben:2 cups\n")
     assert _orders(tasks) == ["1 tea", "2 cups"]
-    replicas = json.loads(tasks.run("sparklog --format json topic describe orders", "operator"))
+    replicas = json.loads(tasks.run("sparklog --format json topic describe orders", "operator-token"))
     assert "a" in json.dumps(replicas)
     assert "b" in json.dumps(replicas)
 
@@ -76,6 +77,14 @@ def test_a_record_goes_through_the_coordinators_to_both_stores(tasks: RunningTas
 def test_what_is_not_allowed_is_refused(tasks: RunningTasks) -> None:
     with pytest.raises(AssertionError, match="AUTHORIZATION_FAILED"):
         tasks.run("sparklog topic delete orders", "loader")
+
+
+def test_the_operator_works_beside_the_coordinators(complete: Applied, tasks: RunningTasks, tmp_path: Path) -> None:
+    (operator,) = (each for each in complete.containers().values() if each["name"] == "operator")
+    variables = tasks.variables_of(operator, {})
+    done = run_container(operator, variables, tmp_path / "operator", ["cluster", "info"])
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "https://localhost" in done.stdout
 
 
 @pytest.mark.parametrize("job", ["roll", "vacuum"])
@@ -86,7 +95,7 @@ def test_the_arguments_of_a_schedule_reach_the_coordinators(
     done = run_start(complete, start, tmp_path_factory.mktemp("jobs"), mapped=tasks.mapped)
     print(f"{job} {' '.join(start['JobDriver']['SparkSubmit']['EntryPointArguments'])}\n{done.stdout}")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert job in tasks.run("sparklog --format json job status", "operator")
+    assert job in tasks.run("sparklog --format json job status", "operator-token")
 
 
 def test_coordinators_print_the_metrics_that_alarms_watch(tasks: RunningTasks) -> None:
@@ -122,5 +131,5 @@ def test_destroy_leaves_nothing(complete: Applied) -> None:
 
 
 def _orders(tasks: RunningTasks) -> list[str]:
-    records = tasks.run("sparklog --format json consume orders --offset start", "operator")
+    records = tasks.run("sparklog --format json consume orders --offset start", "operator-token")
     return [json.loads(line)["value"] for line in records.splitlines()]

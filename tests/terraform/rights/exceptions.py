@@ -4,8 +4,6 @@ from __future__ import annotations
 
 _REPLACED = "a snapshot that is found to be broken just after it was written is taken back, a damaged chunk replaced"
 _ABSENT = "what vacuum deletes while it is read must be absent, not denied: then the newest snapshot is read instead"
-_BODY = "an entry that refers to the body of a large append, not yet covered by a snapshot"
-_SETTLES = "who finds that another process's entry lacks its copies makes them, the body of a large append included"
 
 # (role, action, key pattern): what a cluster comes to in years, and in no run of minutes.
 NOT_RUN: dict[tuple[str, str, str], str] = {
@@ -18,8 +16,26 @@ NOT_RUN: dict[tuple[str, str, str], str] = {
         for role in ("producer", "consumer", "agent", "coordinator")
         for key in ("meta/chunks/*", "meta/commands/*")
     },
+    ("operator", "s3:PutObject", "meta/commands/*"): "a restore takes over large appends that no snapshot covers",
+}
+
+_UNCOVERED = "only if no snapshot covers the large append yet"
+_SETTLES = "who finds that another process's entry lacks its copies makes them, the body of a large append included"
+_DUE = "whoever commits writes the snapshot if one is due, with its copies"
+_FIRST = "recovery writes checkpoints unless a coordinator was faster"
+
+# The same for requests that depend on who comes first: some runs have them, others don't.
+BY_CHANCE: dict[tuple[str, str, str], str] = {
+    **{
+        (role, "s3:GetObject", "meta/commands/*"): _UNCOVERED
+        for role in ("producer", "consumer", "agent", "maintenance", "coordinator", "operator")
+    },
+    **{
+        ("agent", "s3:PutObject", key): _DUE
+        for key in ("meta/snapshot/*", "meta/chunks/*", "copies/*/snapshot/*", "copies/*/chunks/*")
+    },
     **{(role, "s3:PutObject", "copies/*/commands/*"): _SETTLES for role in ("maintenance", "agent", "operator")},
-    ("operator", "s3:PutObject", "meta/commands/*"): f"a restore copies {_BODY}",
+    **{("maintenance", action, "copies/checkpoints/*"): _FIRST for action in ("s3:PutObject", "s3:DeleteObject")},
 }
 
 _DRAWN = "writers draw the names of their objects"

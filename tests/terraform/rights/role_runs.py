@@ -46,7 +46,7 @@ def embedded(roles: Roles) -> None:
     b = roles.store("b")
     b.delete_many([each.key for each in b.list_keys(APPENDS)])
     roles.run("agent", "agent", "--store", "b", "--once", at_metadata=True)
-    for job in (("roll", "--all"), ("compaction", "--all"), ("retention",), ("verify",)):
+    for job in (("roll", "--all"), ("compaction", "--all"), ("retention",), ("verify",), ("recovery",)):
         roles.run("maintenance", "job", *job, at_metadata=True)
 
 
@@ -132,10 +132,10 @@ def refill(roles: Roles) -> None:
     c = roles.store("c")
     c.delete(INCARNATION)
     roles.python("producer", STEPS, "write")
-    roles.run("maintenance", "job", "verify", "--store", "c", codes=(0, 1))
     agent = roles.running[-1]
     roles.stop(agent)
     c.delete_many([each.key for each in c.list_keys("") if not each.key.startswith(COPIES)])
+    roles.run("maintenance", "job", "verify", "--store", "c", codes=(0, 1))
     roles.proxies["agent"].plan(Answer(400), is_of("UPLOAD_PART", TOPICS))
     roles.start("agent", "agent", "--store", "c")
     wait(lambda: any(True for _ in c.list_keys(TOPICS)))

@@ -40,7 +40,7 @@ def nothing_has_a_public_address(deployment: Deployment) -> list[str]:
     wrong += [
         f"{each.address} gives public addresses"
         for each in deployment.of("aws_subnet")
-        if each.values["map_public_ip_on_launch"] is not False
+        if each.values["map_public_ip_on_launch"]
     ]
     for each in deployment.of("aws_ecs_service"):
         (network,) = each.values["network_configuration"]
