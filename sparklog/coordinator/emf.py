@@ -101,11 +101,16 @@ async def print_metrics(service: Service, target: MetricTarget, clock: Clock | N
     while True:
         observation = observe(service, clock.now_ms())
         lines, before = await asyncio.to_thread(_observed_lines, observation, target.namespace, before)
-        for line in lines:
-            target.write(line)
+        # In a thread too: a log that takes nothing for a while must not hold up commits.
+        await asyncio.to_thread(_print, lines, target)
         # At fixed times: with a pause of a minute after the work, some minute would have no line.
         due_ms = max(due_ms + EVERY_MS, clock.monotonic_ms())
         await asyncio.sleep((due_ms - clock.monotonic_ms()) / 1000)
+
+
+def _print(lines: Iterable[str], target: MetricTarget) -> None:
+    for line in lines:
+        target.write(line)
 
 
 def _observed_lines(observation: Observation, namespace: str, before: Totals) -> tuple[list[str], Totals]:
