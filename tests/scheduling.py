@@ -22,6 +22,7 @@ GROUPS: Final = {
         "tests/faults/test_verify_on_stores.py",
         "tests/faults/test_sigkill_commit.py",
         "tests/faults/test_lost_server.py",
+        "tests/conf/test_cluster_files.py",
         "tests/faults/test_hdfs_faults.py",
         "tests/contract/test_hdfs_store.py",
         "tests/servers/test_hdfs_proxy.py",

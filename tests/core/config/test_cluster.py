@@ -42,6 +42,8 @@ DEFAULTS = {
     "replica.fetch.wait.max.ms": "500",
     "replica.high.watermark.checkpoint.interval.ms": "5000",
     "replica.lag.time.max.ms": "30000",
+    "store.free.low.bytes": "5368709120",
+    "store.free.min.bytes": "536870912",
     "vacuum.interval.ms": "86400000",
     "writes.retention.ms": "604800000",
 }
