@@ -27,6 +27,7 @@ FALSE_DIFFERENCES: Final[dict[str, set[str]]] = {
     "aws_ecs_service": {"availability_zone_rebalancing"},
     "aws_emrserverless_application": {"architecture"},
     "aws_s3_object": {"tags_all"},  # of an object that was uploaded in parts
+    "aws_vpc_endpoint": {"private_dns_enabled", "security_group_ids"},
 }
 # For an account that is thrown away.
 _FOR_TRIALS: Final = {

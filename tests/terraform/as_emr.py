@@ -79,7 +79,7 @@ def _submission(applied: Applied, parameters: str, folder: Path) -> Submission:
     for option, value in zip(words, words, strict=True):
         if option == "--archives":
             url, _, name = value.partition("#")
-            made.options += [option, f"{_unpacked(applied, url, folder, name)}#{name}"]
+            _unpack(applied, url, folder / name)
         elif option == "--files":
             made.options += [option, ",".join(str(applied.fetch(url, folder)) for url in value.split(","))]
         elif option == "--conf" and value.startswith(_DRIVER_ENV):
@@ -90,13 +90,11 @@ def _submission(applied: Applied, parameters: str, folder: Path) -> Submission:
     return made
 
 
-def _unpacked(applied: Applied, url: str, folder: Path, name: str) -> Path:
-    archive = folder / url.rpartition("/")[2]
-    if not (folder / name).is_dir():
-        archive = applied.fetch(url, folder)
-        with tarfile.open(archive) as packed:
-            packed.extractall(folder / name, filter="data")
-    return archive
+def _unpack(applied: Applied, url: str, folder: Path) -> None:
+    """Under a local master Spark itself would unpack it to where no driver runs, and delete it after each job."""
+    if not folder.is_dir():
+        with tarfile.open(applied.fetch(url, folder.parent)) as packed:
+            packed.extractall(folder, filter="data")
 
 
 def _spark() -> Path:

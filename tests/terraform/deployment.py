@@ -18,6 +18,7 @@ from tests.terraform.trees import blocks
 
 _MOCK_FILE: Final = "check-made-up.tftest.hcl"
 _OVERRIDE_FILE: Final = "check_override.tf"
+_CHECKS: Final = ("credentials_validation", "metadata_api_check", "region_validation")
 # Service and kind in the ARN of a type of resource, where the first word of its name does not say it.
 _ARNS: Final = {
     "aws_iam_role": "arn:aws:iam::{account}:role/{name}",
@@ -94,18 +95,20 @@ def be_offline(workspace: Workspace, account: Account | None = None) -> None:
     """Give each provider of a configuration keys that open nothing, and the addresses of an account on this machine."""
     lines = []
     for name, body in blocks(workspace.folder, "provider"):
-        endpoints = account.endpoints if account else {}
         lines += [
             f'provider "{name}" {{',
             *([f"  alias = {body['alias']}"] if "alias" in body else []),
             *('  access_key = "test-access-key"', '  secret_key = "test-secret-key"'),
-            *(f"  skip_{check} = true" for check in ("credentials_validation", "requesting_account_id")),
-            *(f"  skip_{check} = true" for check in ("metadata_api_check", "region_validation")),
-            *(["  s3_use_path_style = true"] if account else []),
-            *(["  endpoints {", *(f'    {key} = "{url}"' for key, url in endpoints.items()), "  }"] if account else []),
+            *(f"  skip_{check} = true" for check in _CHECKS),
+            *(_addresses(account) if account else ["  skip_requesting_account_id = true"]),
             "}",
         ]
     (workspace.folder / _OVERRIDE_FILE).write_text("\n".join(lines) + "\n")
+
+
+def _addresses(account: Account) -> list[str]:
+    addresses = [f'    {service} = "{url}"' for service, url in account.endpoints.items()]
+    return ["  s3_use_path_style = true", "  endpoints {", *addresses, "  }"]
 
 
 def _made_up(workspace: Workspace, variables: Mapping[str, Any], unknown_arns: Iterable[str]) -> dict[str, Any]:

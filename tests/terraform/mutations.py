@@ -118,7 +118,7 @@ MUTATIONS: Final[tuple[Mutation, ...]] = (
         _COORDINATOR,
         'advertise = "https://${var.dns_name}:${local.port + number}"',
         'advertise = "http://${var.dns_name}:${local.port + number}"',
-        "cluster is s3://BUCKET/PREFIX, or https://HOST:PORT",
+        "https://HOST:PORT",
         check="plan",
     ),
     Mutation(

@@ -8,7 +8,7 @@ import pytest
 
 from tests.terraform.trees import EXAMPLES, MODULES, example, module
 
-pytestmark = [pytest.mark.campaign, pytest.mark.usefixtures("has_provider")]
+pytestmark = [pytest.mark.campaign, pytest.mark.slow, pytest.mark.usefixtures("has_provider")]
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -63,6 +63,7 @@ def usual(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str
 
 
 @pytest.mark.campaign
+@pytest.mark.slow
 @pytest.mark.usefixtures("has_provider")
 @every_mutation
 def test_a_mutation_fails_its_check(mutation: Mutation, usual: Callable[[str], Usual], tmp_path: Path) -> None:
@@ -76,6 +77,7 @@ def test_a_mutation_fails_its_check(mutation: Mutation, usual: Callable[[str], U
 
 
 @pytest.mark.campaign
+@pytest.mark.slow
 @pytest.mark.usefixtures("has_provider")
 def test_without_a_mutation_only_made_up_values_break_a_rule(usual: Callable[[str], Usual]) -> None:
     assert {rule for rule, wrong in usual("complete").complaints.items() if wrong} <= _BROKEN_BY_MADE_UP_VALUES

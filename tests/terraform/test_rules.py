@@ -14,7 +14,7 @@ from tests.terraform.program import TerraformFailed
 from tests.terraform.rules.rules import RULES
 from tests.terraform.trees import EXAMPLES, example
 
-pytestmark = [pytest.mark.campaign, pytest.mark.usefixtures("has_provider")]
+pytestmark = [pytest.mark.campaign, pytest.mark.slow, pytest.mark.usefixtures("has_provider")]
 
 
 @pytest.fixture(scope="module")

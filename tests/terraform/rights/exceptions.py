@@ -22,9 +22,10 @@ NOT_RUN: dict[tuple[str, str, str], str] = {
 _UNCOVERED = "only if no snapshot covers the large append yet"
 _SETTLES = "who finds that another process's entry lacks its copies makes them, the body of a large append included"
 _DUE = "whoever commits writes the snapshot if one is due, with its copies"
+_NOTICES = "whether they or its agent notice first that a store has lost its mark"
 _FIRST = "recovery writes checkpoints unless a coordinator was faster"
 
-# The same for requests that depend on who comes first: some runs have them, others don't.
+# The same for requests that depend on who comes first: some runs have them, others don't. recorded.json is of several.
 BY_CHANCE: dict[tuple[str, str, str], str] = {
     **{
         (role, "s3:GetObject", "meta/commands/*"): _UNCOVERED
@@ -35,6 +36,7 @@ BY_CHANCE: dict[tuple[str, str, str], str] = {
         for key in ("meta/snapshot/*", "meta/chunks/*", "copies/*/snapshot/*", "copies/*/chunks/*")
     },
     **{(role, "s3:PutObject", "copies/*/commands/*"): _SETTLES for role in ("maintenance", "agent", "operator")},
+    **{(role, "s3:ListBucket", "INCARNATION"): _NOTICES for role in ("producer", "maintenance", "coordinator")},
     **{("maintenance", action, "copies/checkpoints/*"): _FIRST for action in ("s3:PutObject", "s3:DeleteObject")},
 }
 

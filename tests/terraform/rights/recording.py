@@ -1,7 +1,8 @@
-"""Records what each role asks of S3 in the runs of `role_runs.py`: python -m tests.terraform.rights.recording
+"""Records what each role asks of S3 in the runs of `role_runs.py`: python -m tests.terraform.rights.recording [--add]
 
 Writes recorded.json beside this file: a line for each request that differs by more than numbers and ids. Buckets are
-named by store id, and no header is kept, so there is no secret in it.
+named by store id, and no header is kept, so there is no secret in it. Some requests depend on which of two processes
+comes first: with --add the lines of another run join those that are there.
 """
 
 from __future__ import annotations
@@ -123,11 +124,22 @@ def read_recorded() -> Recorded:
     return recorded
 
 
-def main() -> int:
+def joined(one: Recorded, other: Recorded) -> Recorded:
+    """The lines of both."""
+    return {
+        phase: {role: sorted({*by_role[role], *other.get(phase, {}).get(role, ())}) for role in by_role}
+        for phase, by_role in one.items()
+    }
+
+
+def main(arguments: list[str]) -> int:
     with s3_servers.s3proxy() as server, tempfile.TemporaryDirectory() as folder:
-        FILE.write_text(written(record(server, Path(folder), lambda text: print(text, flush=True))), encoding="utf-8")
+        found = record(server, Path(folder), lambda text: print(text, flush=True))
+    if "--add" in arguments:
+        found = joined(found, read_recorded())
+    FILE.write_text(written(found), encoding="utf-8")
     return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))
