@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from tests.terraform.rights.exactness import FAMILIES, Name
+
 _REPLACED = "a snapshot that is found to be broken just after it was written is taken back, a damaged chunk replaced"
 _ABSENT = "what vacuum deletes while it is read must be absent, not denied: then the newest snapshot is read instead"
 
-# (role, action, key pattern): what a cluster comes to in years, and in no run of minutes.
-NOT_RUN: dict[tuple[str, str, str], str] = {
+# (role, action, family of keys): what a cluster comes to in years, and in no run of minutes.
+NOT_RUN: dict[Name, str] = {
     **{
         ("coordinator", "s3:DeleteObject", key): _REPLACED
         for key in ("meta/snapshot/*", "meta/chunks/*", "copies/*/snapshot/*", "copies/*/chunks/*")
@@ -21,12 +23,20 @@ NOT_RUN: dict[tuple[str, str, str], str] = {
 
 _UNCOVERED = "only if no snapshot covers the large append yet"
 _SETTLES = "who finds that another process's entry lacks its copies makes them, the body of a large append included"
+_TOGETHER = "copies are read by one pattern: one for each kind would make policies too long for IAM, and hide nothing"
 _DUE = "whoever commits writes the snapshot if one is due, with its copies"
 _NOTICES = "whether they or its agent notice first that a store has lost its mark"
 _FIRST = "recovery writes checkpoints unless a coordinator was faster"
 
 # The same for requests that depend on who comes first: some runs have them, others don't. recorded.json is of several.
-BY_CHANCE: dict[tuple[str, str, str], str] = {
+BY_CHANCE: dict[Name, str] = {
+    **{
+        (role, action, family): _TOGETHER
+        for role in ("producer", "agent", "maintenance", "coordinator", "operator")
+        for action in ("s3:GetObject", "s3:ListBucket")
+        for family in FAMILIES
+        if family.startswith("copies/")
+    },
     **{
         (role, "s3:GetObject", "meta/commands/*"): _UNCOVERED
         for role in ("producer", "consumer", "agent", "maintenance", "coordinator", "operator")

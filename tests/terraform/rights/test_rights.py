@@ -13,13 +13,15 @@ import pytest
 from sparklog.storage import keys
 from tests.servers.s3_servers import S3Server
 from tests.terraform.program import Missing
-from tests.terraform.rights.exactness import denied, may, pattern_of, unused
+from tests.terraform.rights.exactness import FAMILIES, denied, families_of, family_of, may, pattern_of, unused
 from tests.terraform.rights.exceptions import BY_CHANCE, NOT_RUN, WILDCARDS
 from tests.terraform.rights.iam_policy import Asked
 from tests.terraform.rights.recording import FILE, Line, Recorded, read_recorded, record
 from tests.terraform.rights.rendered import Policies, bucket_arn, rendered_policies
 from tests.terraform.rights.role_processes import PREFIX, ROLES
 from tests.terraform.rights.s3_requests import DECRYPT, ENCRYPT
+
+pytestmark = pytest.mark.slow
 
 # A key of each family of sparklog/storage/keys.py.
 HEX, DIGITS = "0" * 32, "0" * 20
@@ -34,6 +36,9 @@ KEYS = (
     keys.owner_key(1),
     keys.copy_key(HEX, keys.entry_key(0)),
     keys.copy_key(HEX, keys.snapshot_key(0)),
+    keys.copy_key(HEX, keys.chunk_key("0" * 64)),
+    keys.copy_key(HEX, keys.command_key(0, HEX)),
+    keys.copy_key(HEX, keys.void_key(0)),
     keys.checkpoint_key(HEX, "high-watermark", 0),
     keys.peer_key("a", 0),
     keys.append_key(0, HEX),
@@ -49,6 +54,10 @@ def policies(tmp_path_factory: pytest.TempPathFactory) -> Policies:
         return rendered_policies(tmp_path_factory.mktemp("policies"))
     except Missing as error:
         pytest.skip(str(error))
+
+
+def test_the_families_are_those_of_the_keys() -> None:
+    assert {family_of(key) for key in KEYS} == set(FAMILIES)
 
 
 @pytest.fixture(scope="module")
@@ -74,10 +83,11 @@ def test_nothing_is_allowed_that_no_run_of_a_role_does(policies: Policies, recor
 
 def test_each_exception_is_allowed(policies: Policies) -> None:
     allowed = {
-        (role, right.action, pattern_of(right))
+        (role, right.action, family)
         for by_role in policies.values()
         for role, policy in by_role.items()
         for right in policy.rights()
+        for family in families_of(right)
     }
     assert {*NOT_RUN, *BY_CHANCE} <= allowed
 
