@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -30,3 +32,11 @@ def has_provider(has_terraform: None) -> None:
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A copy of terraform/."""
     return copy_tree(tmp_path_factory.mktemp("tree"))
+
+
+@pytest.fixture(scope="module")
+def job_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Where jobs run. It gets their environment unpacked, half a GB, and goes at the end."""
+    folder = tmp_path_factory.mktemp("jobs")
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)

@@ -92,10 +92,10 @@ def test_the_operator_works_beside_the_coordinators(complete: Applied, tasks: Ru
 
 @pytest.mark.parametrize("job", ["roll", "vacuum"])
 def test_the_arguments_of_a_schedule_reach_the_coordinators(
-    job: str, complete: Applied, tasks: RunningTasks, tmp_path_factory: pytest.TempPathFactory
+    job: str, complete: Applied, tasks: RunningTasks, job_folder: Path
 ) -> None:
     start = complete.target_input(job)
-    done = run_start(complete, start, tmp_path_factory.mktemp("jobs"), mapped=tasks.mapped)
+    done = run_start(complete, start, job_folder, mapped=tasks.mapped)
     print(f"{job} {' '.join(start['JobDriver']['SparkSubmit']['EntryPointArguments'])}\n{done.stdout}")
     assert done.returncode == 0, done.stdout + done.stderr
     assert job in tasks.run("sparklog --format json job status", "operator-token")
