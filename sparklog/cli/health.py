@@ -26,10 +26,11 @@ def health() -> None:
 
     One screen: size, work that waits for roll, retention and deletion, stores, and the last run of each job.
 
-    Health reads each store's mark; writes, reads and removes a small object under append/, where logs are written; and
-    looks for a sample of the objects: at most a hundred, the newest and oldest of each topic first, with their sizes
-    and last bytes. On a disk it also checks directory permissions. "not checked" lists what was left out: only segment
-    dump compares the bytes of records. A store that does not answer is reported after 20 seconds.
+    Health reads each store's mark; writes, reads and removes a small object (on a disk under append/, where logs are
+    written, else under probe/); and looks for a sample of the objects: at most a hundred, the newest and oldest of each
+    topic first, with their sizes and last bytes. On a disk it also checks directory permissions. "not checked" lists
+    what was left out: only segment dump compares the bytes of records. A store that does not answer is reported after
+    20 seconds.
 
     Exit 5 if something is wrong: the metadata can't be read; the coordinator in force does not answer or lead; a store
     does not answer, can't be written, or is not the one that was registered; a partition has no leader, or fewer
@@ -96,23 +97,20 @@ def _found(
     cluster: Cluster, state: ClusterState, coordinator: CoordinatorHealth, checked: ClusterHealth
 ) -> tuple[dict[str, Any], dict[str, list[Any] | dict[str, Any] | None]]:
     """The scalar values, and the lists of stores, jobs and orphans."""
-    from sparklog.core.cluster_findings import failed_jobs, is_wrong_space, little_space, stale_snapshot
-    from sparklog.core.config.cluster import effective_cluster
+    from sparklog.core.cluster_findings import failed_jobs, stale_snapshot, store_findings
     from sparklog.core.replicas.health import replication_health
+    from sparklog.core.types import StoreId
 
-    config = effective_cluster(state.config)
     numbers = position(cluster, state)
     jobs = [{"job": run.job, "ended_ms": run.ended_ms, "failed": run.failed_partitions} for run in state.jobs.values()]
     wrong = [coordinator.problem] if coordinator.problem else []
     remarks: list[str] = []
-    fenced = [store.store for store in state.stores.values() if store.fenced]  # nobody counts on them
     for store in checked.stores:
-        problems = remarks if store.store in fenced else wrong
-        problems += [f"store {store.store}: {problem}" for problem in store.problems]
-        problems += _some(store.store, store.bad_objects, "more problem")
-        if store.free_bytes is not None and (space := little_space(store.free_bytes, config)):
-            (problems if is_wrong_space(store.free_bytes, config) else remarks).append(f"store {store.store}: {space}")
-        remarks += _some(store.store, store.remarks, "more remark")
+        problems = [*store.problems, *_some(store.bad_objects, "more problem")]
+        found = store_findings(state, StoreId(store.store), problems, store.free_bytes)
+        wrong += found.wrong
+        remarks += found.remarks
+        remarks += [f"store {store.store}: {remark}" for remark in _some(store.remarks, "more remark")]
     replication = replication_health(state)
     wrong += replication.wrong
     remarks += replication.remarks
@@ -135,10 +133,10 @@ def _found(
     return document, {"orphans": _orphans(state), "stores": [_store(store) for store in checked.stores], "jobs": jobs}
 
 
-def _some(store: str, of_objects: list[str], more_of_them: str) -> list[str]:
-    shown = [f"store {store}: {problem}" for problem in of_objects[:SHOWN_OBJECTS]]
+def _some(of_objects: list[str], more_of_them: str) -> list[str]:
     left = len(of_objects) - SHOWN_OBJECTS
-    return [*shown, f"store {store}: {counted(left, more_of_them)} with sampled objects"] if left > 0 else shown
+    more = [f"{counted(left, more_of_them)} with sampled objects"] if left > 0 else []
+    return [*of_objects[:SHOWN_OBJECTS], *more]
 
 
 def _store(health: StoreHealth) -> dict[str, Any]:
@@ -166,7 +164,7 @@ def _not_checked(checked: ClusterHealth) -> list[str]:
         *(
             f"a write under append/ of store {store.store}, where no object is: it was tried under {PROBES}"
             for store in checked.stores
-            if store.wrote_under == PROBES and store.store != METADATA_STORE
+            if store.appends_untried and store.store != METADATA_STORE
         ),
     ]
 

@@ -69,8 +69,8 @@ def add(
 def list_stores() -> None:
     """List the stores.
 
-    A store is "live" if its agent is up, "dead" if its agent is down, "new" if that is unknown, or "fenced". The size
-    is that of its replicas.
+    A store is "live" if its agent is up, "dead" if its agent is silent, "stopped" if its agent was stopped, "new" if it
+    never had one, or "fenced". The size is that of its replicas.
     """
     from sparklog.core.replicas.status import store_uses
     from sparklog.storage.open_store import join_url

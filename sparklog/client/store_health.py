@@ -14,20 +14,19 @@ from functools import partial
 from typing import Final, TypeVar
 
 from sparklog.client.connection import Connection
+from sparklog.client.store_look import look_at
 from sparklog.core.config.storage import METADATA_STORE
-from sparklog.core.errors import Conflict, KeyNotFound, RequestTimedOut, SparklogError, StoreReadOnly
+from sparklog.core.errors import KeyNotFound, RequestTimedOut, SparklogError, StoreReadOnly
 from sparklog.core.maintenance.object_samples import ObjectSample, live_slices, sampled_objects
 from sparklog.core.readable import counted, duration, exact_amount
 from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber, StoreId
 from sparklog.host.deadline import Deadline
 from sparklog.host.dice import new_id
-from sparklog.log.incarnation import read_incarnation
 from sparklog.storage.keys import (
     APPENDS,
     CHUNKS,
     COMMANDS,
-    INCARNATION,
     LOG,
     PROBES,
     SNAPSHOTS,
@@ -57,7 +56,8 @@ _PROBE: Final = b"sparklog cluster health\n" * 200  # more than a file system st
 class StoreHealth:
     """The findings about one store so far. `problems` and `bad_objects` are empty if all is well.
 
-    `remarks` do not make any read or write fail. `wrote_under` is the prefix where a write was tried.
+    `remarks` do not make any read or write fail. `appends_untried`: on a disk without append objects, a write was tried
+    only beside the folder where they would be.
     """
 
     store: str
@@ -67,7 +67,7 @@ class StoreHealth:
     sampled: set[int] = field(default_factory=set)  # numbers of the objects that were looked for
     bad_objects: list[str] = field(default_factory=list)
     remarks: list[str] = field(default_factory=list)
-    wrote_under: str = ""
+    appends_untried: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,15 +188,15 @@ class _Check:
         """Run the checks in order. Nothing is written if this is not the registered store."""
         with self._noted():
             store = self._open()
-            if self._incarnation is not None and (problem := _mark_of_another(store, self._incarnation)):
-                self._note(problem)
+            look = look_at(store, self._incarnation)
+            self._note(look.problem)
+            self._note_space(look.free_bytes)
+            if look.problem:
                 return
-            with self._noted():
-                self._note_space(store.free_bytes())
             with self._noted():
                 key = _probe_key(store, self._n)
                 self._note(_write(store, key))
-                self._note_written(key)
+                self._note_untried(isinstance(store, LocalStore) and not key.startswith(APPENDS))
             with self._noted():
                 self._note(_unwritable(store, self.folders))
             samples = iter(self._samples)
@@ -251,10 +251,10 @@ class _Check:
             if problem and problem not in self.health.problems and not self._over:
                 self.health.problems.append(problem)
 
-    def _note_written(self, key: str) -> None:
+    def _note_untried(self, appends_untried: bool) -> None:
         with self._lock:
             if not self._over:
-                self.health.wrote_under = APPENDS if key.startswith(APPENDS) else PROBES
+                self.health.appends_untried = appends_untried
 
     def _note_space(self, free_bytes: int | None) -> None:
         with self._lock:
@@ -266,27 +266,15 @@ def _unexpected(error: Exception) -> str:
     return f"the check itself failed with {error!r}"
 
 
-def _mark_of_another(store: ObjectStore, wanted: str) -> str:
-    """What is wrong with the mark that identifies the store; "" if nothing is."""
-    try:
-        mark = read_incarnation(store)
-    except Conflict as error:
-        return error.message
-    if mark is None:
-        return f"nothing there: no {INCARNATION} at {store.url}"
-    if mark.incarnation != wanted:
-        return f"another store: wanted incarnation {wanted}, found {mark.incarnation} at {store.url}"
-    return ""
-
-
 def _probe_key(store: ObjectStore, n: EntryNumber) -> str:
-    """Where to try a write: next to an append object, under a name that vacuum would remove as an orphan.
+    """Where to try a write: on a disk next to an append object, under a name that vacuum would remove as an orphan.
 
-    This creates no directory, because a directory created by root would keep writers out. If there is no append
-    object, the key is under PROBES.
+    This creates no directory there, because a directory created by root would keep writers out. On a server, and if
+    there is no append object, the key is under PROBES: rights on a server belong to a role, and those of the role that
+    checks say nothing about a producer's.
     """
     drawn = new_id()
-    existing = store.first_key_after(APPENDS, APPENDS)
+    existing = store.first_key_after(APPENDS, APPENDS) if isinstance(store, LocalStore) else None
     name = None if existing is None else parse_data_key(existing)
     return f"{PROBES}{drawn}-health" if name is None else append_key(n, name.upload_id[:2] + drawn[2:])
 

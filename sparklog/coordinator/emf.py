@@ -68,6 +68,7 @@ EXPORTED: Final[Mapping[str, Export]] = {
     "sparklog_retired_objects": Export(),
     "sparklog_stores": Export("state", overall=False),
     "sparklog_connected_agents": Export(),
+    "sparklog_store_up": Export("store"),
     "sparklog_store_lag_records": Export("store"),
     "sparklog_store_max_lag_records": Export("store"),
     "sparklog_job_last_run_duration_seconds": Export("name"),

@@ -124,8 +124,25 @@ METRICS: Final[tuple[Metric, ...]] = (
     Metric("sparklog_objects", GAUGE, "Objects that the state names, the retired ones included."),
     Metric("sparklog_retired_objects", GAUGE, "Objects that nothing reads any more, and that wait for their deletion."),
     # ---- stores
-    Metric("sparklog_stores", GAUGE, "Stores by state: live, dead, new (no agent yet), fenced.", ("state",)),
+    Metric(
+        "sparklog_stores",
+        GAUGE,
+        "Stores by state: live, dead, stopped (its agent was), new (no agent yet), fenced.",
+        ("state",),
+    ),
     Metric("sparklog_connected_agents", GAUGE, "Stores whose agents are up."),
+    Metric(
+        "sparklog_store_up",
+        GAUGE,
+        "1 if the store answers this process and is the one that was registered, else 0. Every 30 s it is asked.",
+        ("store",),
+    ),
+    Metric(
+        "sparklog_store_free_bytes",
+        GAUGE,
+        "Bytes that can still be written to the store. Only for stores that say so: disks and HDFS.",
+        ("store",),
+    ),
     Metric(
         "sparklog_store_heard_age_seconds",
         GAUGE,

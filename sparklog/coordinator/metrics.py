@@ -24,7 +24,7 @@ from sparklog.coordinator.metric_names import COUNTER, METRICS
 from sparklog.coordinator.observation import Observation, observe
 from sparklog.coordinator.service import Service
 from sparklog.core.access import Need, Verb
-from sparklog.core.state import ClusterState
+from sparklog.core.state import STORE_CONDITIONS, ClusterState
 from sparklog.host.clock import now_ms
 
 GROUP_BOUNDS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)
@@ -118,8 +118,11 @@ def _of_partitions(seen: Observation) -> Iterator[Metric]:
 def _of_stores(seen: Observation) -> Iterator[Metric]:
     stores = seen.state.stores.values()
     states = Counter(store.condition for store in stores)
-    yield _by_label("sparklog_stores", {(name,): states[name] for name in ("live", "dead", "new", "fenced")})
+    yield _by_label("sparklog_stores", {(name,): states[name] for name in STORE_CONDITIONS})
     yield _value("sparklog_connected_agents", sum(store.agent_up is True and not store.fenced for store in stores))
+    yield _by_label("sparklog_store_up", {(store,): not look.problem for store, look in seen.looks.items()})
+    free = {(store,): look.free_bytes for store, look in seen.looks.items() if look.free_bytes is not None}
+    yield _by_label("sparklog_store_free_bytes", free)
     heard = {(store,): heard_ms / 1000 for store, heard_ms in seen.heard_ms_ago.items()}
     yield _by_label("sparklog_store_heard_age_seconds", heard)
     on = seen.replicas.stores

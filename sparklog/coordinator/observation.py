@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from sparklog.chain.attempt import CommitCounts
+from sparklog.client.store_look import StoreLook
 from sparklog.coordinator.activity import Distribution, Sample
 from sparklog.coordinator.service import Service
 from sparklog.core.replicas.counts import ReplicaCounts, replica_counts
@@ -19,7 +20,8 @@ class Observation:
     """Nobody changes it any more, so any thread may read it. `now_ms` is the wall clock's.
 
     `commits` are those of this process since it leads; `heard_ms_ago`: how long ago each store was heard of, empty on a
-    process that does not lead. `snapshot_time_ms`: None if this process knows of no snapshot.
+    process that does not lead. `looks`: the newest look at each store. `snapshot_time_ms`: None if this process knows
+    of no snapshot.
     """
 
     now_ms: int
@@ -35,6 +37,7 @@ class Observation:
     queued_max: int
     commits: CommitCounts
     heard_ms_ago: Mapping[StoreId, int]
+    looks: Mapping[StoreId, StoreLook]
     requests: Mapping[tuple[str, int], int]
     refusals: Mapping[str, int]
     latency: Distribution
@@ -71,6 +74,7 @@ def observe(service: Service, now_ms: int) -> Observation:
         queued_max=service.control.queued_max,
         commits=service.commit_counts(),
         heard_ms_ago=service.heard_ms_ago(),
+        looks=service.looks_at_stores(),
         requests=dict(activity.requests),
         refusals=dict(activity.refusals),
         latency=activity.latency.copy(),

@@ -1,4 +1,7 @@
-"""Take a sample of a coordinator each second, while it serves: for the charts, and for how late its event loop is."""
+"""Take a sample of a coordinator each second, while it serves: for the charts, and for how late its event loop is.
+
+Every half minute, begin a look at each store.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,17 @@ from sparklog.coordinator.service import Service
 from sparklog.host.clock import Clock, SystemClock
 
 EVERY_MS = 1_000
+LOOK_EVERY_MS = 30_000
 
 
 async def sampling(service: Service, clock: Clock | None = None) -> None:
     """Take samples until this is cancelled."""
     clock = clock or SystemClock()
-    lag_ms = 0
+    lag_ms = look_due_ms = 0
     while True:
+        if clock.monotonic_ms() >= look_due_ms:
+            look_due_ms = clock.monotonic_ms() + LOOK_EVERY_MS
+            service.look_at_stores()
         take_sample(service, clock.now_ms(), lag_ms)
         due_ms = clock.monotonic_ms() + EVERY_MS
         await asyncio.sleep(EVERY_MS / 1000)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -16,12 +16,14 @@ from sparklog.chain.attempt import CommitCounts
 from sparklog.chain.committer import new_command_id
 from sparklog.chain.follower import Follower
 from sparklog.chain.group import Ticket
+from sparklog.client.store_look import StoreLook
 from sparklog.coordinator.activity import Activity
 from sparklog.coordinator.checkpointing import Checkpointing
 from sparklog.coordinator.commit_loop import CommitLoop
 from sparklog.coordinator.control import Commit, CommitAll, Control, Look, Moment, Rest, Say, Step, Steps
 from sparklog.coordinator.leadership import Leadership
 from sparklog.coordinator.scheduling import Scheduling
+from sparklog.coordinator.store_looks import StoreLooks
 from sparklog.coordinator.waiting import Gone, Waits
 from sparklog.core.commands import Command, Submission
 from sparklog.core.config.storage import StorageSettings
@@ -80,6 +82,7 @@ class Service:
         self._clock = clock or SystemClock()
         self.schedule = Scheduling(follower, jobs, say, self._clock)
         self.checkpoints = Checkpointing(follower, self.stores, say)
+        self._looks = StoreLooks(self.stores)
         self._threads = ThreadPoolExecutor(THREADS, "sparklog-coordinator")
         self._commits: CommitLoop | None = None  # of the newest epoch that this process has claimed
         self._stopping = asyncio.Event()
@@ -142,6 +145,14 @@ class Service:
         """How long ago each store was heard of. Empty while this process does not lead."""
         watching = self.control.watching
         return {} if watching is None else watching.heard_ms_ago(self._clock.monotonic_ms())
+
+    def look_at_stores(self) -> None:
+        """Begin a look at each store."""
+        self._looks.begin(self.follower.state, self._clock.monotonic_ms())
+
+    def looks_at_stores(self) -> Mapping[StoreId, StoreLook]:
+        """The newest look at each store that was looked at."""
+        return self._looks.newest(self._clock.monotonic_ms())
 
     def jobs(self) -> JobsReply:
         """Where the jobs are that this process schedules. Raises NotController."""

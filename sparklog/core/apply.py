@@ -190,7 +190,9 @@ def apply(state: ClusterState, record: Record, at: At) -> None:
             del state.stores[record.store]
         case AgentChanged():
             store = state.stores[record.store]
-            state.stores[record.store] = msgspec.structs.replace(store, agent_up=record.up)
+            state.stores[record.store] = msgspec.structs.replace(
+                store, agent_up=record.up, had_agent=store.had_agent or record.up is True
+            )
         case RecoveryPointMoved():
             store = state.stores[record.store]
             state.stores[record.store] = msgspec.structs.replace(store, recovery_point=record.to)

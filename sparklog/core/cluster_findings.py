@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
-from sparklog.core.config.cluster import ClusterConfig
+import msgspec
+
+from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.errors import MAKE_ROOM
 from sparklog.core.readable import amount, counted
 from sparklog.core.state import ClusterState
+from sparklog.core.types import StoreId
 
 STALE_SNAPSHOT_ENTRIES: Final = 10_000  # ten times the entries after which a committer writes the next snapshot
 
@@ -26,13 +30,26 @@ def stale_snapshot(entries_since: int) -> list[str]:
     return [f"no snapshot for {counted(entries_since, 'entry')}: sparklog chain snapshot"]
 
 
-def little_space(free_bytes: int | None, config: ClusterConfig) -> str:
-    """The finding about a store with this much free space, or "". See `is_wrong_space`."""
-    if free_bytes is None or free_bytes >= max(config.store_free_low_bytes, config.store_free_min_bytes):
-        return ""
-    return f"only {amount(free_bytes)} are free: {MAKE_ROOM}"
+class Findings(msgspec.Struct):
+    """What is wrong, and what is only worth a remark."""
+
+    wrong: list[str] = []
+    remarks: list[str] = []
 
 
-def is_wrong_space(free_bytes: int, config: ClusterConfig) -> bool:
-    """Whether so little free space is wrong (`store.free.min.bytes`) and not only worth a remark."""
-    return free_bytes < config.store_free_min_bytes
+def store_findings(state: ClusterState, store: StoreId, problems: Sequence[str], free_bytes: int | None) -> Findings:
+    """The findings about a store that has these problems and so much free space; None if it does not say.
+
+    Nothing about a fenced store is wrong: the cluster does not count on it. Little space is wrong below
+    `store.free.min.bytes`, and worth a remark below `store.free.low.bytes`.
+    """
+    config, findings = effective_cluster(state.config), Findings()
+    registered = state.stores.get(store)  # the place of the metadata need not be one
+    wrong = findings.remarks if registered is not None and registered.fenced else findings.wrong
+    wrong += [f"store {store}: {problem}" for problem in problems]
+    if free_bytes is not None and free_bytes < max(config.store_free_low_bytes, config.store_free_min_bytes):
+        is_wrong = free_bytes < config.store_free_min_bytes
+        (wrong if is_wrong else findings.remarks).append(
+            f"store {store}: only {amount(free_bytes)} are free: {MAKE_ROOM}"
+        )
+    return findings

@@ -41,6 +41,7 @@ from sparklog.core.types import (
 )
 
 CHAIN_ENTRIES = 10**12  # numbers that each chain of a cluster has for its entries: more than it can ever write
+STORE_CONDITIONS = ("live", "dead", "stopped", "new", "fenced")
 FORMAT = 5  # version of entries and snapshots; older ones are read, a newer one is refused by name
 
 
@@ -57,7 +58,8 @@ class Store(msgspec.Struct, frozen=True):
     """A registered store. `url` is "." for the cluster's own root; `zone` is "" if it has none.
 
     A `fenced` one takes part in nothing until it is registered again. `agent_up`: None if no agent says whether
-    it can be reached: it has none, or its agent is silent and a write has reached the store since.
+    it can be reached: it has none, its agent was stopped, or is silent and a write has reached the store since.
+    `had_agent`: an agent has run since the store was registered.
 
     Every object that it holds with a number below `recovery_point` was read and is whole (F-03). A new registration
     sets it back to 0. `grew_at`: the last entry that gave the store a replica of records that were there before.
@@ -71,6 +73,7 @@ class Store(msgspec.Struct, frozen=True):
     zone: str
     fenced: bool = False
     agent_up: bool | None = None
+    had_agent: bool = False
     recovery_point: ObjectNumber = ObjectNumber(0)
     grew_at: EntryNumber = EntryNumber(0)
     registered_at: EntryNumber = EntryNumber(-1)
@@ -82,10 +85,10 @@ class Store(msgspec.Struct, frozen=True):
 
     @property
     def condition(self) -> str:
-        """live, dead or fenced; new if no agent says whether it can be reached."""
+        """live or dead, as its agent is; new if it never had one, stopped if that one ended; or fenced."""
         if self.fenced:
             return "fenced"
-        return {None: "new", True: "live", False: "dead"}[self.agent_up]
+        return {None: "stopped" if self.had_agent else "new", True: "live", False: "dead"}[self.agent_up]
 
 
 class Topic(msgspec.Struct, frozen=True):

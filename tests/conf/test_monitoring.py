@@ -12,12 +12,14 @@ import pytest
 import yaml
 
 from sparklog.coordinator.metric_names import METRICS
+from sparklog.core.config.cluster import effective_cluster
 from tests.conf.promql import LABELS, metrics_in, wrong_in
 from tests.docs.markdown_pages import ROOT
 
 ALERTS = ROOT / "conf" / "prometheus-alerts.yml"
 CLOUDWATCH = ROOT / "terraform" / "modules" / "observability"
 DASHBOARDS = sorted((ROOT / "conf" / "grafana").glob("*.json"))
+DEFAULTS = effective_cluster({})
 COLUMNS = 24  # of Grafana's grid
 
 
@@ -74,9 +76,12 @@ def advice(text: str) -> str:
 
 
 def test_prometheus_and_cloudwatch_have_the_same_alarms() -> None:
-    """The same names, metrics, thresholds and advice."""
+    """The same names, metrics, thresholds and advice, but for full disks."""
     cloudwatch, found = cloudwatch_alarms(), []
     for rule in alerts():
+        if rule["alert"] == "SparklogFullStores":
+            assert f" < {DEFAULTS.store_free_min_bytes}" in rule["expr"]
+            continue
         name = re.sub(r"(?<!^)([A-Z])", r"-\1", rule["alert"].removeprefix("Sparklog")).lower()
         found.append(name)
         metrics, threshold, description = cloudwatch[name]

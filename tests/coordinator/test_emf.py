@@ -26,6 +26,7 @@ from sparklog.core.records import JobRan
 from sparklog.wire.messages import SUBMIT
 from tests.chain.chain_kit import Member, append, new_chain
 from tests.coordinator.asgi import request
+from tests.coordinator.looks import wait_for_looks
 from tests.coordinator.test_app import served, submit_request
 
 ROOT = Path(__file__).parents[2]
@@ -87,6 +88,8 @@ def test_every_exported_metric_is_one_of_the_list_with_its_label() -> None:
 def test_lines_say_what_metrics_say(chain: Member) -> None:
     async def work(service: Service, app: Starlette) -> tuple[list[str], list[str]]:
         service.follower.state.jobs["roll"] = JobRan("roll", 1_000, 3_000, 2, "{}")
+        service.look_at_stores()
+        wait_for_looks()
         texts, totals = metric_lines(families(observe(service, 5_000)), "acme", service.metadata, 5_000, {})
         for _ in range(3):
             await request(app, "POST", SUBMIT, [submit_request(chain, append())])
@@ -105,6 +108,7 @@ def test_lines_say_what_metrics_say(chain: Member) -> None:
     assert of(second, "sparklog_requests_total", status="2xx") == 4  # on any route
     assert of(second, "sparklog_requests_total", status="4xx") == 1
     assert of(first, "sparklog_stores", state="new") == 1
+    assert of(first, "sparklog_store_up", store="a") == 0  # nobody has marked it
     assert of(first, "sparklog_job_last_run_failed_partitions", name="roll") == 2
     assert of(first, "sparklog_job_last_run_failed_partitions") == 2
 

@@ -312,7 +312,7 @@ def test_charts_show_what_was_committed(chain: Member) -> None:
     label = next(str(attributes["aria-label"]) for attributes in of_tag(page, "svg"))
     assert re.fullmatch(r"Commits, entries per second, in the last 1 min: [0-9.]+ now, at most [0-9.]+", label)
     assert "Commands per second 2 now, at most 2" in page.text
-    assert "All is well, with 1 remark" in page.text
+    assert "Nothing is wrong, but there is 1 remark" in page.text
     assert "the event loop of this process was late by 2.5 s in the last minute" in page.text
 
 

@@ -17,7 +17,7 @@ from sparklog.coordinator.activity import rates
 from sparklog.coordinator.observation import Observation
 from sparklog.coordinator.page.charts import Chart, chart
 from sparklog.coordinator.page.words import span
-from sparklog.core.cluster_findings import failed_jobs, stale_snapshot
+from sparklog.core.cluster_findings import failed_jobs, stale_snapshot, store_findings
 from sparklog.core.errors import SparklogError
 from sparklog.core.readable import counted
 from sparklog.core.reading.plan import topic_of
@@ -53,11 +53,14 @@ class Health(msgspec.Struct, frozen=True):
     @property
     def verdict(self) -> str:
         """In a few words."""
-        count = len(self.wrong) + self.more_wrong
-        if count:
-            return f"{counted(count, 'thing')} {'is' if count == 1 else 'are'} wrong"
+        if wrong := len(self.wrong) + self.more_wrong:
+            return f"{counted(wrong, 'thing')} {'is' if wrong == 1 else 'are'} wrong"
         remarks = len(self.remarks) + self.more_remarks
-        return f"All is well, with {counted(remarks, 'remark')}" if remarks else "All is well"
+        return (
+            f"Nothing is wrong, but there {'is' if remarks == 1 else 'are'} {counted(remarks, 'remark')}"
+            if remarks
+            else "All is well"
+        )
 
 
 class Lead(msgspec.Struct, frozen=True):
@@ -103,7 +106,7 @@ class PartitionRow(msgspec.Struct, frozen=True):
 
 
 class StoreRow(msgspec.Struct, frozen=True):
-    """A store. `heard_ms_ago`: None if this process does not know."""
+    """A store. `heard_ms_ago`, `free_bytes`: None if this process does not know."""
 
     store: Store
     url: str
@@ -113,6 +116,7 @@ class StoreRow(msgspec.Struct, frozen=True):
     behind: int
     lag_records: int
     heard_ms_ago: int | None
+    free_bytes: int | None
 
 
 class JobRow(msgspec.Struct, frozen=True):
@@ -204,15 +208,19 @@ def lead(seen: Observation) -> Lead:
 
 
 def health(seen: Observation) -> Health:
-    """What is wrong as far as this process knows. It asks no store: sparklog cluster health does."""
+    """What is wrong as far as this process knows, in the words of sparklog cluster health, which also tries writes."""
     replication = replication_health(seen.state)
-    wrong = [*replication.wrong, *failed_jobs(seen.state)]
+    of_stores = [
+        store_findings(seen.state, store, [look.problem] if look.problem else [], look.free_bytes)
+        for store, look in sorted(seen.looks.items())
+    ]
+    wrong = [text for found in of_stores for text in found.wrong] + replication.wrong + failed_jobs(seen.state)
     if seen.leads:
         wrong += stale_snapshot(seen.entries_since_snapshot)  # a standby does not hear of the snapshots of others
     if seen.queued >= seen.queued_max:
         wrong.append(f"{counted(seen.queued, 'command')} wait, which is queued.max.requests: further ones are refused")
     late_ms = max((sample.lag_ms for sample in seen.samples[-60:]), default=0)
-    remarks = list(replication.remarks)
+    remarks = [text for found in of_stores for text in found.remarks] + replication.remarks
     if late_ms > LATE_MS:
         remarks.append(f"the event loop of this process was late by {late_ms / 1000:.1f} s in the last minute")
     return Health(wrong[:SENTENCES], remarks[:SENTENCES], len(wrong[SENTENCES:]), len(remarks[SENTENCES:]))
@@ -246,6 +254,7 @@ def store_rows(seen: Observation) -> list[StoreRow]:
                 on.behind,
                 on.lag_records,
                 seen.heard_ms_ago.get(store.store),
+                None if (look := seen.looks.get(store.store)) is None else look.free_bytes,
             )
         )
     return rows

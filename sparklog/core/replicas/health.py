@@ -65,7 +65,7 @@ def replication_health(state: ClusterState) -> ReplicationHealth:
         under_min_isr=counts[1],
         under_replicated=counts[2],
         wrong=wrong,
-        remarks=remarks + _of_stores(state),
+        remarks=remarks + _of_stores(state) + _without_agents(state),
     )
 
 
@@ -105,6 +105,15 @@ def _of_stores(state: ClusterState) -> list[str]:
         why = "is fenced" if store.fenced else "is silent (its agent is down)"
         remarks.append(f"store {store.store} {why}, and has {counted(replicas, 'replica')}")
     return remarks
+
+
+def _without_agents(state: ClusterState) -> list[str]:
+    """A remark if there were agents and none is up, so that no copy is made for a replica that lacks records."""
+    stores = [store for store in state.stores.values() if not store.fenced]
+    if not any(store.had_agent for store in stores) or any(store.agent_up for store in stores):
+        return []
+    first = min(store.store for store in stores)
+    return [f"no agent runs, so a replica that lacks records stays behind: sparklog agent --store {first}, and so on"]
 
 
 def _named(topic: Topic, partitions: Sequence[PartitionIndex]) -> str:

@@ -46,6 +46,16 @@ locals {
       minutes     = 10
       missing     = "notBreaching"
     }
+    lost-stores = {
+      description = "A store does not answer, or is not the one that was registered. sparklog cluster health; docs/replication.md, At night"
+      metric      = "sparklog_store_up"
+      dimensions  = local.of_cluster
+      statistic   = "Minimum"
+      comparison  = "LessThanThreshold"
+      threshold   = 1
+      minutes     = 2
+      missing     = "notBreaching"
+    }
     dead-stores = {
       description = "The agents of stores are down. sparklog store list"
       metric      = "sparklog_stores"

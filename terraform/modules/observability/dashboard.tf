@@ -19,6 +19,7 @@ locals {
 
   label_charts = var.metadata_url == null ? [] : [
     { title = "Requests per minute, by status", stat = "Sum", label = "status", name = "sparklog_requests_total" },
+    { title = "Stores that answer (1), by store", stat = "Minimum", label = "store", name = "sparklog_store_up" },
     { title = "Stores, by state", stat = "Maximum", label = "state", name = "sparklog_stores" },
     { title = "Lag of each store, records", stat = "Maximum", label = "store", name = "sparklog_store_lag_records" },
     { title = "Lag of the last replica, records", stat = "Maximum", label = "store", name = "sparklog_store_max_lag_records" },

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparklog.core.commands import AgentDown, CreateTopic, Election, FenceStore, Move
+from sparklog.core.commands import AgentDown, AgentUp, CreateTopic, Election, FenceStore, Move
 from sparklog.core.errors import BrokerIdNotRegistered, IneligibleReplica, NoReassignmentInProgress
 from sparklog.core.replicas.health import replication_health
 from sparklog.core.replicas.plans import (
@@ -184,6 +184,24 @@ def test_health_counts_a_partition_once(log: ReplicatedLog) -> None:
     assert (
         found.wrong[0] == "topic bills: partition 0 has no leader: sparklog replica list --offline shows who could lead"
     )
+
+
+def test_a_store_whose_agent_was_stopped_is_not_new_and_without_any_agent_there_is_a_remark(log: ReplicatedLog) -> None:
+    def conditions() -> list[str]:
+        return [store.condition for store in log.state.stores.values()]
+
+    assert conditions() == ["new", "new", "new", "new"]
+    log.submit(AgentUp(A, 0))
+    log.submit(AgentUp(B, 1))
+    log.submit(AgentDown(A, 0, stopped=True))
+    assert conditions() == ["stopped", "live", "new", "new"]
+    assert replication_health(log.state).remarks == []
+    log.submit(AgentDown(B, 1, stopped=True))
+    assert replication_health(log.state).remarks == [
+        "no agent runs, so a replica that lacks records stays behind: sparklog agent --store a, and so on"
+    ]
+    log.fence("a")
+    assert conditions() == ["fenced", "stopped", "new", "new"]
 
 
 def test_a_replica_that_a_move_adds_makes_no_partition_under_replicated(log: ReplicatedLog) -> None:

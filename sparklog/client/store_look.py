@@ -1,0 +1,42 @@
+"""One look at a store: whether it answers, is the one that was registered, and how much room it has. Writes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from sparklog.core.errors import Conflict
+from sparklog.log.incarnation import read_incarnation
+from sparklog.storage.keys import INCARNATION
+from sparklog.storage.object_store import ObjectStore
+
+_MEND: Final = "mount its disk if it is not mounted; if its data is lost, see docs/replication.md, At night"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreLook:
+    """What was seen. `problem` is "" if nothing is wrong; `free_bytes` is None if the store does not say."""
+
+    problem: str = ""
+    free_bytes: int | None = None
+
+
+def look_at(store: ObjectStore, incarnation: str | None) -> StoreLook:
+    """Look at a store that was registered with this mark; None: it is no store, but the place of the metadata.
+
+    Raises the store's errors.
+    """
+    problem = "" if incarnation is None else _problem(store, incarnation)
+    return StoreLook(problem, None if problem else store.free_bytes())
+
+
+def _problem(store: ObjectStore, wanted: str) -> str:
+    try:
+        mark = read_incarnation(store)
+    except Conflict as error:
+        return error.message
+    if mark is None:
+        return f"nothing there: no {INCARNATION} at {store.url}; {_MEND}"
+    if mark.incarnation != wanted:
+        return f"another store: wanted incarnation {wanted}, found {mark.incarnation} at {store.url}; {_MEND}"
+    return ""
