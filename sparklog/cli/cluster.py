@@ -15,6 +15,7 @@ from sparklog.cli.output import (
     ending,
     print_json,
     print_values,
+    print_warning,
 )
 from sparklog.cli.restore import RESTORE_EPILOG, restore
 from sparklog.cli.settings import DRY_RUN, settings
@@ -53,7 +54,10 @@ def init(
         help="A config key of the cluster (docs/config.md); may be given several times.",
     ),
 ) -> None:
-    """Create a cluster at --cluster. Marks its stores and writes entry 0 of its metadata chain."""
+    """Create a cluster at --cluster. Marks its stores and writes entry 0 of its metadata chain.
+
+    If that is on a disk, 4 MiB are kept there for the day when it is full: see sparklog store free.
+    """
     from sparklog.client.bootstrap import init_cluster
     from sparklog.storage.open_store import absolute_url
 
@@ -65,7 +69,22 @@ def init(
         zones={store.store: store.zone for store in stores if store.zone},
         config=key_values(cluster_config, "--cluster-config"),
     )
+    _make_reserve(url)
     done(f"created cluster {chain_id} at {url}", {"chain_id": chain_id, "cluster": url})
+
+
+def _make_reserve(url: str) -> None:
+    """Keep space for commits, if the metadata is on a disk. A cluster works without."""
+    from sparklog.core.errors import SparklogError
+    from sparklog.storage.local.store import LocalStore
+    from sparklog.storage.open_store import open_store
+
+    store = open_store(url)
+    if isinstance(store, LocalStore):
+        try:
+            store.reserve.make()
+        except SparklogError as error:
+            print_warning(f"no space is kept for sparklog store free: {error.message}")
 
 
 @app.command(epilog=ending("sparklog cluster info", "sparklog cluster info --format json"))

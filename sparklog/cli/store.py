@@ -8,12 +8,13 @@ import typer
 
 from sparklog.cli.output import connect, done, ending, show_rows, status
 from sparklog.cli.settings import DRY_RUN
-from sparklog.core.readable import counted
+from sparklog.core.readable import amount, counted
 from sparklog.options.key_value import store_address
 
 if TYPE_CHECKING:
     from sparklog.core.replicas.plans import Outcome
     from sparklog.core.state import ClusterState
+    from sparklog.storage.local.store import LocalStore
 
 app = typer.Typer(help="Add, list, fence and remove stores.", no_args_is_help=True)
 
@@ -135,6 +136,45 @@ def remove(store: str = ID, dry_run: bool = DRY_RUN) -> None:
         f"{'would remove' if dry_run else 'removed'} store {store} at {url}",
         {"store": store, "url": url, "dry_run": dry_run},
     )
+
+
+@app.command(epilog=ending("sparklog store free"))
+def free() -> None:
+    """Give back the space that is kept on the disk of the metadata, so that a full disk takes commits again.
+
+    First stop the writers, which would fill it at once. Then delete what is not needed (sparklog topic delete-records,
+    or a shorter retention and sparklog job retention), and keep the space again with sparklog store reserve. If the
+    disk of another store is full, only writes of records fail: nothing needs to be given back.
+    """
+    disk = _disk_of_metadata()
+    freed_bytes = disk.reserve.give_back()
+    text = f"gave back {amount(freed_bytes)}" if freed_bytes else "nothing to give back"
+    done(f"{text} at {disk.url}", {"url": disk.url, "freed_bytes": freed_bytes})
+
+
+@app.command(epilog=ending("sparklog store reserve"))
+def reserve() -> None:
+    """Keep 4 MiB on the disk of the metadata, for sparklog store free. Does nothing if they are kept already."""
+    disk = _disk_of_metadata()
+    disk.reserve.make()
+    kept_bytes = disk.reserve.size_bytes() or 0
+    done(f"{amount(kept_bytes)} are kept at {disk.url}", {"url": disk.url, "kept_bytes": kept_bytes})
+
+
+def _disk_of_metadata() -> LocalStore:
+    """The disk that holds the metadata. Raises InvalidInput: it is on a server, or not on this machine."""
+    from sparklog.core.errors import InvalidInput
+    from sparklog.storage.keys import LOG
+    from sparklog.storage.local.store import LocalStore
+    from sparklog.storage.open_store import open_store
+
+    with connect() as cluster:
+        store = open_store(cluster.connection.url)
+    if not isinstance(store, LocalStore):
+        raise InvalidInput(f"the metadata is at {store.url}: space is kept only on a disk")
+    if store.first_key_after(LOG, LOG) is None:
+        raise InvalidInput(f"the metadata is at {store.url} of another machine: run this there")
+    return store
 
 
 def _effects(state: ClusterState, changed: list[Outcome]) -> dict[str, int]:

@@ -48,6 +48,7 @@ T = TypeVar("T")
 DEADLINE_MS: Final = 20_000
 CALL_TIMEOUT_MS: Final = 8_000  # of one call to a server, so that threads end soon after the deadline
 MOST_SAMPLES: Final = 100
+GIVEN_BACK: Final = "its space for commits was given back: sparklog store reserve keeps it again, once there is room"
 _SAMPLERS: Final = 8
 _PROBE: Final = b"sparklog cluster health\n" * 200  # more than a file system stores in an inode
 
@@ -193,6 +194,8 @@ class _Check:
             self._note_space(look.free_bytes)
             if look.problem:
                 return
+            if isinstance(store, LocalStore) and store.reserve.size_bytes() == 0:
+                self.health.remarks.append(GIVEN_BACK)
             with self._noted():
                 key = _probe_key(store, self._n)
                 self._note(_write(store, key))

@@ -466,7 +466,8 @@ class StoreAccessDenied(SparklogError):
 
 
 MAKE_ROOM: Final = (
-    "make room there (shorten retention, then sparklog job retention and sparklog job vacuum), or give it more"
+    "give it more, or make room: stop the writers, then sparklog store free, shorten retention, sparklog job retention "
+    "and sparklog job vacuum (docs/maintenance.md, A full disk)"
 )
 
 

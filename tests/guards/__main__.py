@@ -84,14 +84,10 @@ def _passing_as_is(chosen: Sequence[Guard], tree: Path, jobs: int) -> list[Guard
 
     The tests of all guards share a run, so that servers and Spark start only once.
     """
-    passing: list[Guard] = []
-    for choose in {each.choose for each in chosen}:
-        guards = [each for each in chosen if each.choose == choose]
-        tests = list(dict.fromkeys(test for each in guards for test in each.tests))
-        done = _pytest(["-rA", "--show-capture=no", "-n", f"{jobs if jobs > 1 else 0}"], tests, choose, tree)
-        outcomes = re.findall(r"^(PASSED|FAILED|ERROR|SKIPPED) (?:\[\d+\] )?(.+?)(?: - .*)?$", done.stdout, re.M)
-        passing += [each for each in guards if all(_has_passed(test, outcomes) for test in each.tests)]
-    return passing
+    tests = list(dict.fromkeys(test for each in chosen for test in each.tests))
+    done = _pytest(["-rA", "--show-capture=no", "-n", f"{jobs if jobs > 1 else 0}"], tests, "", tree)
+    outcomes = re.findall(r"^(PASSED|FAILED|ERROR|SKIPPED) (?:\[\d+\] )?(.+?)(?: - .*)?$", done.stdout, re.M)
+    return [each for each in chosen if all(_has_passed(test, outcomes) for test in each.tests)]
 
 
 def _has_passed(test: str, outcomes: Sequence[tuple[str, str]]) -> bool:

@@ -2,6 +2,7 @@
 
     <root>/<key>              the objects
     <root>/.tmp/<32 hex>      uploads that are not published (yet)
+    <root>/.reserve           space that is kept for commits (reserve.py)
 
 put-if-absent: create a temporary file (O_EXCL) -> write -> fsync -> link it to the key -> fsync the directory ->
 unlink the temporary file. `link` alone decides: it fails if the name is taken, and the name does not exist before it.
@@ -29,6 +30,7 @@ from sparklog.storage.folders import first_after
 from sparklog.storage.keys import check_key, check_prefix, is_key_part
 from sparklog.storage.local.errors import ABSENT, read_error, write_error
 from sparklog.storage.local.names import DurableNames, sync_folder
+from sparklog.storage.local.reserve import Reserve
 from sparklog.storage.local.upload import LocalUpload
 from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey
 
@@ -78,6 +80,7 @@ class LocalStore:
         self._root = local_path(url_or_path)
         self.url = f"file://{quote(self._root)}"
         self._names = DurableNames(self._root)
+        self.reserve = Reserve(self._root)
 
     def __repr__(self) -> str:
         return f"LocalStore({self.url!r})"

@@ -1,0 +1,55 @@
+"""Space on the disk of a store that is kept for commits: at 100 % not even a command that deletes records can commit.
+
+    <root>/.reserve    4 MiB, allocated; empty once they were given back
+
+Names with a leading dot are no keys: no listing shows the file, and no job removes it.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from sparklog.storage.local.errors import ABSENT, read_error, write_error
+
+RESERVE_BYTES: Final = 4 << 20  # a thousand commits: an entry is a file of a few KiB
+
+
+class Reserve:
+    """The reserve in the directory `root`."""
+
+    def __init__(self, root: str) -> None:
+        self.path = os.path.join(root, ".reserve")
+
+    def size_bytes(self) -> int | None:
+        """How much is kept: 0 after `give_back`, None if there never was a reserve. Raises StoreUnavailable."""
+        try:
+            return os.stat(self.path).st_size
+        except ABSENT:
+            return None
+        except OSError as error:
+            raise read_error(f"look at {self.path}", error) from error
+
+    def make(self) -> None:
+        """Allocate the reserve, if it is not there. Raises StoreFull and the other errors of a write."""
+        try:
+            descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            try:
+                os.posix_fallocate(descriptor, 0, RESERVE_BYTES)
+            except OSError:
+                os.ftruncate(descriptor, 0)  # a part of it would look like the whole
+                raise
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise write_error(f"reserve {RESERVE_BYTES >> 20} MiB in {self.path}", error) from error
+
+    def give_back(self) -> int:
+        """Free the space, and return how many bytes that were. Raises the errors of a write."""
+        size_bytes = self.size_bytes() or 0
+        if size_bytes:
+            try:
+                os.truncate(self.path, 0)
+            except OSError as error:
+                raise write_error(f"truncate {self.path}", error) from error
+        return size_bytes
