@@ -23,6 +23,7 @@ _WATCHED: Final = {
     "sparklog_offline_partitions",
     "sparklog_under_min_isr_partitions",
     "sparklog_under_replicated_partitions",
+    "sparklog_store_up",
     "sparklog_store_max_lag_records",
     "sparklog_job_last_run_failed_partitions",
     "sparklog_requests_total",

@@ -30,6 +30,7 @@ run "it_rings_when_something_is_wrong" {
       "acme-dead-stores",
       "acme-failed-jobs",
       "acme-lag",
+      "acme-lost-stores",
       "acme-no-coordinator-leads",
       "acme-no-snapshot",
       "acme-offline-partitions",
