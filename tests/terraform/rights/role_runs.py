@@ -31,7 +31,7 @@ def begin(roles: Roles) -> None:
     ]
     roles.run("operator", "cluster", "init", *stores, *settings, at_metadata=True)
     roles.python("operator", STEPS, "topics", at_metadata=True)
-    roles.run("operator", "cluster", "health", codes=(0, 5), at_metadata=True)
+    roles.run("maintenance", "cluster", "health", codes=(0, 5), at_metadata=True)
 
 
 def embedded(roles: Roles) -> None:
@@ -143,8 +143,8 @@ def refill(roles: Roles) -> None:
 
 
 def look(roles: Roles) -> None:
-    """The operator probes the stores, looks into the chain, and lets a fenced store come back. Health tries a write."""
-    roles.run("operator", "cluster", "health", codes=(0, 5), at_metadata=True)
+    """The operator probes the stores, looks into the chain, and lets a fenced store come back; health tries a write."""
+    roles.run("maintenance", "cluster", "health", codes=(0, 5), at_metadata=True)
     roles.run("operator", "cluster", "doctor", "--no-spark", codes=(0, 5), at_metadata=True)
     roles.run("operator", "chain", "tail", at_metadata=True)
     roles.run("operator", "store", "fence", "c")
