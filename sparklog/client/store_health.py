@@ -195,7 +195,7 @@ class _Check:
             if look.problem:
                 return
             if isinstance(store, LocalStore) and store.reserve.size_bytes() == 0:
-                self.health.remarks.append(GIVEN_BACK)
+                self._note_remark(GIVEN_BACK)
             with self._noted():
                 key = _probe_key(store, self._n)
                 self._note(_write(store, key))
@@ -254,6 +254,11 @@ class _Check:
             if problem and problem not in self.health.problems and not self._over:
                 self.health.problems.append(problem)
 
+    def _note_remark(self, remark: str) -> None:
+        with self._lock:
+            if not self._over:
+                self.health.remarks.append(remark)
+
     def _note_untried(self, appends_untried: bool) -> None:
         with self._lock:
             if not self._over:
@@ -270,7 +275,7 @@ def _unexpected(error: Exception) -> str:
 
 
 def _probe_key(store: ObjectStore, n: EntryNumber) -> str:
-    """Where to try a write: on a disk next to an append object, under a name that vacuum would remove as an orphan.
+    """Return the key of a trial write: on a disk next to an append object, under a name that vacuum would remove as an orphan.
 
     This creates no directory there, because a directory created by root would keep writers out. On a server, and if
     there is no append object, the key is under PROBES: rights on a server belong to a role, and those of the role that

@@ -15,7 +15,7 @@ _MEND: Final = "mount its disk if it is not mounted; if its data is lost, see do
 
 @dataclass(frozen=True, slots=True)
 class StoreLook:
-    """What was seen. `problem` is "" if nothing is wrong; `free_bytes` is None if the store does not say."""
+    """The result of a look. `problem` is "" if nothing is wrong; `free_bytes` is None if the store does not say."""
 
     problem: str = ""
     free_bytes: int | None = None

@@ -31,7 +31,7 @@ def stale_snapshot(entries_since: int) -> list[str]:
 
 
 class Findings(msgspec.Struct):
-    """What is wrong, and what is only worth a remark."""
+    """Sentences about troubles, and those that are only worth a remark."""
 
     wrong: list[str] = []
     remarks: list[str] = []

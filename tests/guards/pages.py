@@ -7,6 +7,7 @@ from typing import Final
 from tests.guards.guard import Guard
 
 _PAGES = "tests/coordinator/test_pages.py::"
+_LOOKS = "tests/coordinator/test_store_looks.py::"
 _METRICS = "tests/coordinator/test_metrics.py::"
 
 GUARDS: Final[tuple[Guard, ...]] = (
@@ -25,6 +26,30 @@ GUARDS: Final[tuple[Guard, ...]] = (
         'link = known.address if known.address.startswith(("http://", "https://")) else ""',
         "link = known.address",
         (f"{_PAGES}test_names_and_values_of_others_are_text",),
+    ),
+    Guard(
+        "page-lost-store",
+        "A lost store is wrong on the page, although the chain does not know of it.",
+        "sparklog/coordinator/page/views.py",
+        "[look.problem] if look.problem else []",
+        "[]",
+        (f"{_LOOKS}test_the_page_and_the_metrics_of_a_coordinator_show_them",),
+    ),
+    Guard(
+        "look-no-answer",
+        "A store that never answers is no store whose last look was fine.",
+        "sparklog/coordinator/store_looks.py",
+        "now_ms - began_ms >= PATIENCE_MS",
+        "False",
+        (f"{_LOOKS}test_a_store_that_never_answers_is_no_answer_until_it_does",),
+    ),
+    Guard(
+        "reserve",
+        "Space for commits is really taken from the disk, so that it is there when the disk is full.",
+        "sparklog/storage/local/reserve.py",
+        "                _allocate(descriptor)",
+        "                os.ftruncate(descriptor, RESERVE_BYTES)",
+        ("tests/cli/test_full_disk.py::test_a_full_disk_takes_a_deletion_once_its_reserve_is_given_back",),
     ),
     Guard(
         "page-policy",

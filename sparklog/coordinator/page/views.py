@@ -208,7 +208,7 @@ def lead(seen: Observation) -> Lead:
 
 
 def health(seen: Observation) -> Health:
-    """What is wrong as far as this process knows, in the words of sparklog cluster health, which also tries writes."""
+    """The findings of this process, in the words of sparklog cluster health, which also tries writes."""
     replication = replication_health(seen.state)
     of_stores = [
         store_findings(seen.state, store, [look.problem] if look.problem else [], look.free_bytes)

@@ -15,6 +15,13 @@ from sparklog.storage.local.errors import ABSENT, read_error, write_error
 RESERVE_BYTES: Final = 4 << 20  # a thousand commits: an entry is a file of a few KiB
 
 
+def _allocate(descriptor: int) -> None:
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(descriptor, 0, RESERVE_BYTES)
+    else:  # macOS
+        os.pwrite(descriptor, bytes(RESERVE_BYTES), 0)
+
+
 class Reserve:
     """The reserve in the directory `root`."""
 
@@ -22,7 +29,7 @@ class Reserve:
         self.path = os.path.join(root, ".reserve")
 
     def size_bytes(self) -> int | None:
-        """How much is kept: 0 after `give_back`, None if there never was a reserve. Raises StoreUnavailable."""
+        """Return how much is kept: 0 after `give_back`, None if there never was a reserve. Raises StoreUnavailable."""
         try:
             return os.stat(self.path).st_size
         except ABSENT:
@@ -35,7 +42,7 @@ class Reserve:
         try:
             descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
             try:
-                os.posix_fallocate(descriptor, 0, RESERVE_BYTES)
+                _allocate(descriptor)
             except OSError:
                 os.ftruncate(descriptor, 0)  # a part of it would look like the whole
                 raise
