@@ -275,7 +275,7 @@ def _unexpected(error: Exception) -> str:
 
 
 def _probe_key(store: ObjectStore, n: EntryNumber) -> str:
-    """Return the key of a trial write: on a disk next to an append object, under a name that vacuum would remove as an orphan.
+    """Return the key of a trial write: on a disk next to an append object, named like an orphan, which vacuum removes.
 
     This creates no directory there, because a directory created by root would keep writers out. On a server, and if
     there is no append object, the key is under PROBES: rights on a server belong to a role, and those of the role that
