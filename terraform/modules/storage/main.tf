@@ -28,6 +28,9 @@ resource "aws_s3_bucket" "this" {
   bucket        = each.value
   force_destroy = var.force_destroy
   tags          = merge(var.tags, { "sparklog:store" = each.key })
+
+  # So the key is deleted after the bucket: one that still has objects ends a destroy before their key is gone.
+  depends_on = [aws_kms_key.this]
 }
 
 resource "aws_s3_bucket_public_access_block" "this" {
