@@ -466,8 +466,8 @@ class StoreAccessDenied(SparklogError):
 
 
 MAKE_ROOM: Final = (
-    "give it more, or make room: stop the writers, then sparklog store free, shorten retention, sparklog job retention "
-    "and sparklog job vacuum (docs/maintenance.md, A full disk)"
+    "make room there (stop the writers, then sparklog store free, shorten retention, sparklog job retention and "
+    "sparklog job vacuum: docs/maintenance.md, A full disk), or give it more"
 )
 
 

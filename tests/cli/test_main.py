@@ -66,7 +66,7 @@ def test_the_verbs_are_those_of_this_version() -> None:
         *(f"topic {verb}" for verb in ("create", "list", "describe", "alter", "add-partitions", "delete", "offsets")),
         "topic delete-records",
         *(f"group {verb}" for verb in ("list", "describe", "reset", "delete", "evict")),
-        *(f"store {verb}" for verb in ("add", "list", "fence", "remove")),
+        *(f"store {verb}" for verb in ("add", "list", "fence", "remove", "free", "reserve")),
         *(f"replica {verb}" for verb in ("list", "move", "elect")),
         *(
             "produce",

@@ -315,14 +315,14 @@ def states(play: Play) -> dict[str, str]:
 
 
 # M: N-02
-def test_a_store_is_new_live_or_dead_as_its_agent_says(tmp_path: Path, command: Callable[[str], Cli]) -> None:
+def test_a_store_is_new_live_stopped_or_dead_as_its_agent_says(tmp_path: Path, command: Callable[[str], Cli]) -> None:
     play = Play(tmp_path, command, "abc", 1)
     try:
         play.start("b")
         play.start("c")
         play.stop("c")
         play.fail("a")
-        assert states(play) == {"a": "fenced", "b": "live", "c": "new"}
+        assert states(play) == {"a": "fenced", "b": "live", "c": "stopped"}
         play.call_silent("c")
         assert states(play) == {"a": "fenced", "b": "live", "c": "dead"}
         play.come_back("a")
