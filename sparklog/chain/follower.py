@@ -70,7 +70,8 @@ class Follower:
         self.catch_up()
         if self.head.n < 0:
             raise ClusterNotFound(
-                f"no cluster at {self.store.url}: wanted {entry_key(0)} there; run 'sparklog cluster init'"
+                f"no cluster at {self.store.url}: wanted {entry_key(0)} there; if there was one, is its disk mounted? "
+                "(docs/replication.md, When the metadata is lost); to make one, run 'sparklog cluster init'"
             )
         self._check_end()
 

@@ -45,6 +45,11 @@ def consume(
         help="Join this consumer group: read its share of the partitions from where the group has committed, and "
         "commit what was printed. Where nothing is committed yet, --offset is committed first.",
     ),
+    skip_lost: bool = typer.Option(
+        False,
+        "--skip-lost",
+        help="Pass over records that are lost, with a warning that names them. Default: exit with DATA_LOSS there.",
+    ),
     key_separator: str | None = typer.Option(
         None, "--key-separator", metavar="TEXT", help="Print KEY, this text, VALUE. Default: the value alone."
     ),
@@ -73,7 +78,7 @@ def consume(
     separator = None if key_separator is None else key_separator.encode()
     as_json = JsonLines(base64=base64)
     plain = ("value",) if separator is None else ("key", "value")
-    wanted = Wanted(topic, offset, partition, num, follow, columns=None if settings.json else plain)
+    wanted = Wanted(topic, offset, partition, num, follow, skip_lost, columns=None if settings.json else plain)
     with connect() as cluster, interrupts_noted() as check_interrupts, closing(tables(cluster, wanted, group)) as read:
         for table in read:
             for batch in table.to_batches():

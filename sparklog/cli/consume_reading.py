@@ -11,6 +11,7 @@ from sparklog.cli.consume_offsets import offsets_to_print
 from sparklog.cli.output import print_warning
 from sparklog.client.consumer.listener import RebalanceListener
 from sparklog.core.errors import (
+    DataLoss,
     IllegalGeneration,
     InvalidOption,
     OffsetOutOfRange,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from sparklog.client.consumer.consumer import Consumer
     from sparklog.core.state import ClusterState, Partition
 
+SKIP_OPTION = "fail_on_data_loss=False"  # as the errors of a consumer name it
 FOLLOW_WAIT_MS = 5_000  # then a follower shows that it is alive, and notices an interrupt that was lost
 RECORDS_PER_TABLE = 10_000  # a member of a group commits after so many, which also shows that it is alive
 
@@ -40,6 +42,7 @@ class Wanted:
     partitions: Sequence[int]
     num: int | None
     follow: bool
+    skip_lost: bool
     columns: Sequence[str] | None
 
 
@@ -66,7 +69,10 @@ def tables(cluster: Cluster, wanted: Wanted, group: str | None) -> Generator[pa.
     left = wanted.num
     with reader.consumer:
         while left != 0:
-            table = reader.next(RECORDS_PER_TABLE if left is None else min(left, RECORDS_PER_TABLE))
+            try:
+                table = reader.next(RECORDS_PER_TABLE if left is None else min(left, RECORDS_PER_TABLE))
+            except DataLoss as error:
+                raise DataLoss(error.message.replace(SKIP_OPTION, "--skip-lost")) from error
             if table is None:
                 return
             yield table
@@ -97,7 +103,7 @@ class AloneReader(RebalanceListener):
         self._turns = deque(ranges)  # the partitions that are not read to their end yet; the first one is being read
         self._is_following = self._has_read = False
         self._followed_from: dict[Place, int] = {}
-        self.consumer = cluster.consumer(auto_offset_reset="none")
+        self.consumer = cluster.consumer(auto_offset_reset="none", fail_on_data_loss=not wanted.skip_lost)
         self.consumer.assign(ranges)
         self.consumer.pause(*ranges)
         for place, (start, _) in ranges.items():
@@ -216,7 +222,12 @@ class MemberReader(RebalanceListener):
             raise InvalidOption("--offset @A:B does not go with --group: a group reads on from what it has committed")
         self._is_at_end = False
         self.consumer = cluster.consumer(
-            wanted.topic, group=group, listener=self, auto_offset_reset="earliest", enable_auto_commit=False
+            wanted.topic,
+            group=group,
+            listener=self,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            fail_on_data_loss=not wanted.skip_lost,
         )
 
     def next(self, most_records: int) -> pa.Table | None:

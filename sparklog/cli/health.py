@@ -37,7 +37,8 @@ def health() -> None:
     replicas in sync than min.insync.replicas; an object is missing, can't be read or has another size; the last run of
     a job failed; no snapshot was written for a long time.
     Remarks: replicas that are not in sync; a store that is fenced or whose agent is down, and whatever is wrong with a
-    fenced one; a lost index, which readers rebuild from its object, and no command puts back yet.
+    fenced one; a clock that is ahead of this machine's by 10 s or more; a lost index, which readers rebuild from its
+    object, and no command puts back yet.
     """
     from sparklog.core.errors import ClusterNotFound, InvalidInput, InvalidOption, SparklogError
     from sparklog.storage.open_store import absolute_url, has_timeout
@@ -97,7 +98,7 @@ def _found(
     cluster: Cluster, state: ClusterState, coordinator: CoordinatorHealth, checked: ClusterHealth
 ) -> tuple[dict[str, Any], dict[str, list[Any] | dict[str, Any] | None]]:
     """The scalar values, and the lists of stores, jobs and orphans."""
-    from sparklog.core.cluster_findings import failed_jobs, stale_snapshot, store_findings
+    from sparklog.core.cluster_findings import clock_remarks, failed_jobs, stale_snapshot, store_findings
     from sparklog.core.replicas.health import replication_health
     from sparklog.core.types import StoreId
 
@@ -113,7 +114,7 @@ def _found(
         remarks += [f"store {store.store}: {remark}" for remark in _some(store.remarks, "more remark")]
     replication = replication_health(state)
     wrong += replication.wrong
-    remarks += replication.remarks
+    remarks += replication.remarks + clock_remarks(state.time_ms, now_ms())
     wrong += failed_jobs(state) + stale_snapshot(numbers["entries_since_snapshot"])
     document: dict[str, Any] = {
         "healthy": not wrong,

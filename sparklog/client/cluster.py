@@ -216,18 +216,21 @@ class Cluster(Admin):
         end: int | None = None,
         columns: Sequence[str] | None = None,
         include_headers: bool = False,
+        fail_on_data_loss: bool = True,
     ) -> pa.RecordBatchReader:
         """Records [start, end) of a partition as a stream of batches, in the order of offsets.
 
-        By default from the log start to the high watermark, both as of this call. Raises OffsetOutOfRange and
-        UnknownTopicOrPartition at once, DataLoss and Damaged while the stream is read.
+        By default from the log start to the high watermark, both as of this call. With `fail_on_data_loss` false, lost
+        records are left out. Raises OffsetOutOfRange and UnknownTopicOrPartition at once, DataLoss and Damaged while
+        the stream is read.
         """
         chosen = list(columns) if columns is not None else [*DEFAULT_COLUMNS, *(["headers"] if include_headers else [])]
         schema = read_schema(chosen)
         with self.connection.follower.current() as state:
             stores = self.connection.stores(state)
             plan = self._plan(state, topic, partition, start, end)
-        return pa.RecordBatchReader.from_batches(schema, scan(plan, stores, chosen, self.connection.replan))
+        batches = scan(plan, stores, chosen, self.connection.replan, fail_on_data_loss=fail_on_data_loss)
+        return pa.RecordBatchReader.from_batches(schema, batches)
 
     def read(
         self,
@@ -238,10 +241,17 @@ class Cluster(Admin):
         end: int | None = None,
         columns: Sequence[str] | None = None,
         include_headers: bool = False,
+        fail_on_data_loss: bool = True,
     ) -> pa.Table:
         """Like `scan`, but as one table in memory."""
         return self.scan(
-            topic, partition=partition, start=start, end=end, columns=columns, include_headers=include_headers
+            topic,
+            partition=partition,
+            start=start,
+            end=end,
+            columns=columns,
+            include_headers=include_headers,
+            fail_on_data_loss=fail_on_data_loss,
         ).read_all()
 
     def offsets_for_times(self, topic: str, timestamp_ms: int) -> dict[int, int | None]:

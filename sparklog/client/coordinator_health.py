@@ -1,4 +1,4 @@
-"""Checks that commands are committed: the coordinator in force leads, and answers."""
+"""Checks that commands are committed: the coordinator in force leads, answers, and knows the token of this process."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sparklog.client.commits.delivery import advice
 from sparklog.client.connection import Connection
 from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.coordinators import NO_COORDINATOR, Coordinator
-from sparklog.core.errors import SparklogError
+from sparklog.core.errors import AuthenticationFailed, SparklogError
 from sparklog.core.readable import duration
 
 PATIENCE_MS: Final = 5_000  # for an answer; one that is paused, or hangs, gives none
@@ -25,7 +25,10 @@ class CoordinatorHealth:
 
 
 def check_coordinator(connection: Connection) -> CoordinatorHealth:
-    """Ask the coordinator in force whether it leads. Waits for `PATIENCE_MS` at most, and for `CONNECT_S` before."""
+    """Ask the coordinator in force whether it leads, and whether it knows the token of this process.
+
+    Waits for each answer for `PATIENCE_MS` at most, and for `CONNECT_S` before.
+    """
     known = connection.follower.catch_up().state.coordinator
     for _ in range(_LOOKS):
         if not known.in_force:
@@ -52,7 +55,10 @@ def _problem(connection: Connection, known: Coordinator) -> str:
     mend = advice(known, may_commit_here=connection.coordinators is None)
     try:
         if connection.committer.answers_as_leader(known, PATIENCE_MS):
+            connection.committer.check_token(known, PATIENCE_MS)
             return ""
+    except AuthenticationFailed as error:
+        return f"writes from here fail: {leader} {error.message}"
     except SparklogError as error:  # another machine may reach it
         return f"writes from here fail: {leader} {error.message}; {mend}"
     session = duration(effective_cluster(connection.follower.state.config).broker_session_timeout_ms)

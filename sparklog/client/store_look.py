@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from sparklog.core.errors import Conflict
+from sparklog.core.errors import Conflict, KeyNotFound
 from sparklog.log.incarnation import read_incarnation
-from sparklog.storage.keys import INCARNATION
+from sparklog.storage.keys import INCARNATION, entry_key
 from sparklog.storage.object_store import ObjectStore
 
-_MEND: Final = "mount its disk if it is not mounted; if its data is lost, see docs/replication.md, At night"
+_MEND: Final = "mount its disk if it is not mounted; if its data is lost, see docs/replication.md"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +26,17 @@ def look_at(store: ObjectStore, incarnation: str | None) -> StoreLook:
 
     Raises the store's errors.
     """
-    problem = "" if incarnation is None else _problem(store, incarnation)
+    problem = _problem_of_metadata(store) if incarnation is None else _problem(store, incarnation)
     return StoreLook(problem, None if problem else store.free_bytes())
+
+
+def _problem_of_metadata(store: ObjectStore) -> str:
+    first = entry_key(0)  # no command deletes it
+    try:
+        store.size(first)
+    except KeyNotFound:
+        return f"nothing there: no {first} at {store.url}; {_MEND}, When the metadata is lost"
+    return ""
 
 
 def _problem(store: ObjectStore, wanted: str) -> str:
@@ -36,7 +45,7 @@ def _problem(store: ObjectStore, wanted: str) -> str:
     except Conflict as error:
         return error.message
     if mark is None:
-        return f"nothing there: no {INCARNATION} at {store.url}; {_MEND}"
+        return f"nothing there: no {INCARNATION} at {store.url}; {_MEND}, At night"
     if mark.incarnation != wanted:
-        return f"another store: wanted incarnation {wanted}, found {mark.incarnation} at {store.url}; {_MEND}"
+        return f"another store: wanted incarnation {wanted}, found {mark.incarnation} at {store.url}; {_MEND}, At night"
     return ""

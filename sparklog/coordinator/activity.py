@@ -75,6 +75,7 @@ class Activity:
     isr_shrinks: int = 0
     isr_expands: int = 0
     elections: int = 0
+    storage_failure: str = ""  # of the newest commands, if storage took none of them
     _state: ClusterState | None = None
 
     def observe(self, state: ClusterState) -> None:

@@ -45,6 +45,7 @@ class Observation:
     isr_shrinks: int
     isr_expands: int
     elections: int
+    storage_failure: str
 
     @property
     def entries_since_snapshot(self) -> int:
@@ -82,4 +83,5 @@ def observe(service: Service, now_ms: int) -> Observation:
         isr_shrinks=activity.isr_shrinks,
         isr_expands=activity.isr_expands,
         elections=activity.elections,
+        storage_failure=activity.storage_failure,
     )

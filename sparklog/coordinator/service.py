@@ -28,7 +28,14 @@ from sparklog.coordinator.waiting import Gone, Waits
 from sparklog.core.commands import Command, Submission
 from sparklog.core.config.storage import StorageSettings
 from sparklog.core.coordinators import Author, check_chain
-from sparklog.core.errors import NotController, SparklogError
+from sparklog.core.errors import (
+    NotController,
+    SparklogError,
+    StoreAccessDenied,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+)
 from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber, StoreId
 from sparklog.host.clock import Clock, SystemClock
@@ -48,6 +55,7 @@ from sparklog.wire.messages import (
     WaitRequest,
 )
 
+_OF_STORAGE = {error.code for error in (StoreUnavailable, StoreFull, StoreReadOnly, StoreAccessDenied)}
 THREADS = 16  # requests to the metadata store at once
 
 T = TypeVar("T")
@@ -82,7 +90,7 @@ class Service:
         self._clock = clock or SystemClock()
         self.schedule = Scheduling(follower, jobs, say, self._clock)
         self.checkpoints = Checkpointing(follower, self.stores, say)
-        self._looks = StoreLooks(self.stores)
+        self._looks = StoreLooks(self.stores, follower.store)
         self._threads = ThreadPoolExecutor(THREADS, "sparklog-coordinator")
         self._commits: CommitLoop | None = None  # of the newest epoch that this process has claimed
         self._stopping = asyncio.Event()
@@ -107,6 +115,7 @@ class Service:
                 self.activity.latency.add(took_ms)
             else:
                 self.activity.refusals[outcome.error.code] += 1
+        self.activity.storage_failure = storage_failure(reply)
         return reply
 
     def heartbeat(self, heartbeat: Heartbeat) -> ClusterReply:
@@ -250,6 +259,13 @@ def _outcome(ticket: Ticket) -> Outcome:
         return Outcome(ticket.outcome())
     except SparklogError as error:
         return Outcome(error=error_reply(error))
+
+
+def storage_failure(reply: SubmitReply) -> str:
+    """Why the place of the metadata, or a store, took none of these commands; "" if one landed, or was wrong itself."""
+    errors = [outcome.error for outcome in reply.outcomes]
+    failed = [f"{error.code}: {error.message}" for error in errors if error is not None and error.code in _OF_STORAGE]
+    return failed[0] if failed and len(failed) == len(errors) else ""
 
 
 def _drawn_name() -> str:

@@ -9,11 +9,12 @@ import msgspec
 
 from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.errors import MAKE_ROOM
-from sparklog.core.readable import amount, counted
+from sparklog.core.readable import amount, counted, duration
 from sparklog.core.state import ClusterState
 from sparklog.core.types import StoreId
 
 STALE_SNAPSHOT_ENTRIES: Final = 10_000  # ten times the entries after which a committer writes the next snapshot
+CLOCK_AHEAD_MS: Final = 10_000
 
 
 def failed_jobs(state: ClusterState) -> list[str]:
@@ -28,6 +29,15 @@ def stale_snapshot(entries_since: int) -> list[str]:
     if entries_since <= STALE_SNAPSHOT_ENTRIES:
         return []
     return [f"no snapshot for {counted(entries_since, 'entry')}: sparklog chain snapshot"]
+
+
+def clock_remarks(chain_ms: int, now_ms: int) -> list[str]:
+    """Whether the newest entry, of time `chain_ms`, was written by a clock that is ahead of this machine's."""
+    if chain_ms - now_ms < CLOCK_AHEAD_MS:
+        return []
+    ahead = duration((chain_ms - now_ms) // 1000 * 1000)
+    advice = "compare it with those of coordinators and writers"
+    return [f"the newest entry is {ahead} ahead of this machine's clock: {advice}"]
 
 
 class Findings(msgspec.Struct):

@@ -43,6 +43,7 @@ def scan(
     replan: Replan,
     *,
     fail_on_data_loss: bool = True,
+    skip_option: str = "fail_on_data_loss=False",
     ahead: SlicesAhead | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """The records of the plan as batches of `columns` of the read schema, ascending by offset.
@@ -50,13 +51,13 @@ def scan(
     `ahead`, if the caller has one, is of this plan, and has perhaps begun to fetch its first slice.
     `replan` asks the chain again. Its plan may begin later than asked for, if the log start has risen since. Raises
     InvalidInput for unknown columns, DataLoss if records are gone or were given up and `fail_on_data_loss` is true,
-    Damaged if bytes differ from what the chain says.
+    Damaged if bytes differ from what the chain says. `skip_option` is what a DataLoss advises the caller to set.
     """
     read_schema(columns)  # wrong columns are wrong at every holder
     at = plan.start
     while at < plan.end:
         if plan.lost and fail_on_data_loss:
-            raise _lost(plan)
+            raise _lost(plan, skip_option)
         failed: NoHolderAnswers | None = None
         with closing(ahead or SlicesAhead(plan, stores, columns)) as slices_ahead:
             for number, part in enumerate(plan.slices):
@@ -72,7 +73,7 @@ def scan(
                     break
         if failed is None:
             return
-        plan = _plan_again(plan, at, failed, replan, fail_on_data_loss)
+        plan = _plan_again(plan, at, failed, replan, skip_option if fail_on_data_loss else None)
         at = plan.start
         ahead = None
 
@@ -179,30 +180,31 @@ def _read(
     return from_first_holder(stores, part, topic, max(offsets.start, part.slice.start), read)
 
 
-def _lost(plan: RangeToRead) -> DataLoss:
+def _lost(plan: RangeToRead, skip_option: str) -> DataLoss:
     shown = ", ".join(f"[{range_.start}, {range_.end})" for range_ in plan.lost)
     return DataLoss(
         f"{plan.topic}-{plan.partition}: records {shown} were lost in an unclean election or given up as damaged; "
-        "set failOnDataLoss=false to go on with those that are left"
+        f"{skip_option} continues with the records that are left"
     )
 
 
 def _plan_again(
-    plan: RangeToRead, at: Offset, failed: NoHolderAnswers, replan: Replan, fail_on_data_loss: bool
+    plan: RangeToRead, at: Offset, failed: NoHolderAnswers, replan: Replan, skip_option: str | None
 ) -> RangeToRead:
+    """The rest of the plan by the newest state. `skip_option` is None if records that are gone are passed over."""
     if not failed.may_be_replaced:
         raise unreadable(failed) from failed
     where = f"{plan.topic}-{plan.partition}"
     try:
         again = replan(plan, at)
     except UnknownTopicOrPartition as gone:
-        if fail_on_data_loss:
+        if skip_option is not None:
             raise DataLoss(f"{where} from offset {at} on: the topic was deleted ({gone.message})") from failed
         return replace(plan, start=plan.end, slices=(), lost=())
-    if again.start > at and fail_on_data_loss:
+    if again.start > at and skip_option is not None:
         raise DataLoss(
             f"{where}: records [{at}, {again.start}) were removed by retention or delete-records after this read "
-            "was planned; set failOnDataLoss=false to go on with those that are left"
+            f"was planned; {skip_option} continues with the records that are left"
         ) from failed
     if any(part.object.number == failed.part.object.number for part in again.slices):
         raise unreadable(failed) from failed

@@ -51,7 +51,14 @@ def read_task(
     stores = Stores(task.places)
     replan = partial(_replan, task.places)
     for range_ in task.ranges:
-        yield from scan(range_, stores, columns, replan, fail_on_data_loss=fail_on_data_loss)
+        yield from scan(
+            range_,
+            stores,
+            columns,
+            replan,
+            fail_on_data_loss=fail_on_data_loss,
+            skip_option="failOnDataLoss=false",
+        )
 
 
 def _replan(places: StorePlaces, plan: RangeToRead, at: Offset) -> RangeToRead:

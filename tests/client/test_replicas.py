@@ -117,7 +117,7 @@ def test_records_that_an_unclean_election_gave_up_are_not_passed_over_in_silence
     write(cluster, "5")
     with pytest.raises(
         DataLoss,
-        match=r"t-0: records \[3, 5\) were lost in an unclean election or given up as damaged; set failOnDataLoss",
+        match=r"t-0: records \[3, 5\) were lost in an unclean election or given up as damaged; fail_on_data_loss=False",
     ):
         values(cluster)
     for start, end, found in ((0, 3, [0, 1, 2]), (5, 6, [5])):

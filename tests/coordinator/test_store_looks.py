@@ -12,16 +12,21 @@ import pytest
 from starlette.applications import Starlette
 
 import sparklog
+from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.client.store_health import check_stores
 from sparklog.client.store_look import StoreLook
-from sparklog.coordinator.service import Service
+from sparklog.coordinator.service import Service, storage_failure
 from sparklog.coordinator.store_looks import PATIENCE_MS, StoreLooks
 from sparklog.core.cluster_findings import store_findings
+from sparklog.core.config.storage import METADATA_STORE
+from sparklog.core.errors import InvalidInput, SparklogError, StoreFull
 from sparklog.core.state import ClusterState
-from sparklog.core.types import StoreId
+from sparklog.core.types import EntryNumber, StoreId
 from sparklog.log.stores import Stores
 from sparklog.storage.keys import INCARNATION
+from sparklog.wire.errors import error_reply
+from sparklog.wire.messages import Outcome, SubmitReply
 from tests.chain.chain_kit import Member, new_chain
 from tests.coordinator.looks import wait_for_looks
 from tests.coordinator.shown_cluster import init_shown
@@ -29,6 +34,7 @@ from tests.coordinator.test_app import served
 from tests.coordinator.test_metrics import Scraped, scraped
 from tests.coordinator.test_pages import Read, of_tag, read
 
+METADATA = StoreId(METADATA_STORE)
 A, B, C = StoreId("a"), StoreId("b"), StoreId("c")
 GIB = 1 << 30
 
@@ -48,7 +54,7 @@ def looked(cluster: Cluster, looks: StoreLooks) -> ClusterState:
 def test_a_lost_store_and_an_exchanged_one_are_seen_in_the_words_of_health(cluster: Cluster, tmp_path: Path) -> None:
     shutil.rmtree(tmp_path / "zone-b")
     shutil.copy(tmp_path / "zone-a" / INCARNATION, tmp_path / "zone-c" / INCARNATION)
-    looks = StoreLooks(cluster.connection.stores)
+    looks = StoreLooks(cluster.connection.stores, cluster.connection.follower.store)
     state = looked(cluster, looks)
     newest = looks.newest(0)
     assert newest[A].problem == ""
@@ -61,6 +67,26 @@ def test_a_lost_store_and_an_exchanged_one_are_seen_in_the_words_of_health(clust
         assert ([newest[store].problem] if newest[store].problem else []) == health[store]
 
 
+def test_a_lost_place_of_the_metadata_is_seen_like_a_store(cluster: Cluster, tmp_path: Path) -> None:
+    looks = StoreLooks(cluster.connection.stores, cluster.connection.follower.store)
+    looked(cluster, looks)
+    assert looks.newest(0)[METADATA].problem == ""
+    assert (looks.newest(0)[METADATA].free_bytes or 0) > 0
+    state = cluster.connection.follower.state
+    (tmp_path / "prod").rename(tmp_path / "elsewhere")
+    looks.begin(state, 0)
+    wait_for_looks()
+    assert "docs/replication.md, When the metadata is lost" in looks.newest(0)[METADATA].problem
+
+
+def test_a_store_at_the_place_of_the_metadata_is_looked_at_once(tmp_path: Path) -> None:
+    init_cluster(str(tmp_path / "single"))
+    with sparklog.connect(str(tmp_path / "single")) as cluster:
+        looks = StoreLooks(cluster.connection.stores, cluster.connection.follower.store)
+        state = looked(cluster, looks)
+        assert set(looks.newest(0)) == set(state.stores)
+
+
 def test_a_store_that_never_answers_is_no_answer_until_it_does(cluster: Cluster) -> None:
     answers, real = threading.Event(), cluster.connection.stores
 
@@ -71,7 +97,7 @@ def test_a_store_that_never_answers_is_no_answer_until_it_does(cluster: Cluster)
 
         return cast(Stores, SimpleNamespace(get=get))
 
-    looks = StoreLooks(opened)
+    looks = StoreLooks(opened, cluster.connection.follower.store)
     state = cluster.connection.follower.state
     looks.begin(state, 1_000)
     try:
@@ -86,12 +112,12 @@ def test_a_store_that_never_answers_is_no_answer_until_it_does(cluster: Cluster)
 
 
 def test_a_store_that_was_removed_is_not_shown(cluster: Cluster) -> None:
-    looks = StoreLooks(cluster.connection.stores)
+    looks = StoreLooks(cluster.connection.stores, cluster.connection.follower.store)
     looked(cluster, looks)
     assert C in looks.newest(0)
     cluster.remove_store("c")
     looked(cluster, looks)
-    assert set(looks.newest(0)) == {A, B}
+    assert set(looks.newest(0)) == {A, B, METADATA}
 
 
 def test_little_space_is_a_remark_and_very_little_is_wrong(cluster: Cluster) -> None:
@@ -121,3 +147,26 @@ def test_the_page_and_the_metrics_of_a_coordinator_show_them() -> None:
     assert "wrong store a: nothing there: no INCARNATION at memory:" in page.text
     assert next(attributes["class"] for attributes in of_tag(page, "section")) == "health bad"
     assert metrics["sparklog_store_up", ("a",)] == 0
+
+
+def reply(*errors: SparklogError | None) -> SubmitReply:
+    outcomes = tuple(Outcome(error=None if error is None else error_reply(error)) for error in errors)
+    return SubmitReply(EntryNumber(0), outcomes)
+
+
+def test_a_write_that_storage_refused_is_shown_until_one_lands() -> None:
+    full = StoreFull("no space")
+    assert storage_failure(reply(full)) == "STORE_FULL: no space"
+    assert storage_failure(reply(full, None)) == ""
+    assert storage_failure(reply(InvalidInput("wrong itself"))) == ""
+    assert storage_failure(reply()) == ""
+
+    async def work(service: Service, app: Starlette) -> tuple[Read, Read]:
+        service.activity.storage_failure = "STORE_FULL: no space"
+        before = await read(app, "/")
+        service.activity.storage_failure = ""
+        return before, await read(app, "/")
+
+    before, after = served(new_chain(), work)
+    assert "the newest write failed: STORE_FULL: no space" in before.text
+    assert "All is well" in after.text

@@ -32,6 +32,7 @@ from sparklog.storage.http.coordinators import Coordinators, all_failed
 from sparklog.wire.errors import raised
 from sparklog.wire.jobs import JOBS, JobsReply, JobStanding
 from sparklog.wire.messages import (
+    CLUSTER,
     CONTENT_TYPE,
     HEARTBEAT,
     LEADS,
@@ -156,6 +157,10 @@ class Coordinated(Committer):
                 f"wanted a coordinator at {known.address}, found a server that answers {reply.status} to {READYZ}"
             )
         return said == f"{LEADS}, epoch {known.epoch}\n"
+
+    def check_token(self, known: Coordinator, patience_ms: int) -> None:
+        """Ask this coordinator for what every principal may read. Raises AuthenticationFailed, and as `jobs`."""
+        self._ask(known.address, "GET", CLUSTER, patience_ms)
 
     def _follow_on(self, delivery: Delivery, known: Coordinator, pause_ms: float) -> None:
         """Wait, and read in the chain who leads by then. Raises what `Delivery.not_followed` raises."""

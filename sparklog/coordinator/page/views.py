@@ -17,7 +17,7 @@ from sparklog.coordinator.activity import rates
 from sparklog.coordinator.observation import Observation
 from sparklog.coordinator.page.charts import Chart, chart
 from sparklog.coordinator.page.words import span
-from sparklog.core.cluster_findings import failed_jobs, stale_snapshot, store_findings
+from sparklog.core.cluster_findings import clock_remarks, failed_jobs, stale_snapshot, store_findings
 from sparklog.core.errors import SparklogError
 from sparklog.core.readable import counted
 from sparklog.core.reading.plan import topic_of
@@ -215,12 +215,15 @@ def health(seen: Observation) -> Health:
         for store, look in sorted(seen.looks.items())
     ]
     wrong = [text for found in of_stores for text in found.wrong] + replication.wrong + failed_jobs(seen.state)
+    if seen.storage_failure:
+        wrong.append(f"the newest write failed: {seen.storage_failure}")
     if seen.leads:
         wrong += stale_snapshot(seen.entries_since_snapshot)  # a standby does not hear of the snapshots of others
     if seen.queued >= seen.queued_max:
         wrong.append(f"{counted(seen.queued, 'command')} wait, which is queued.max.requests: further ones are refused")
     late_ms = max((sample.lag_ms for sample in seen.samples[-60:]), default=0)
     remarks = [text for found in of_stores for text in found.remarks] + replication.remarks
+    remarks += clock_remarks(seen.state.time_ms, seen.now_ms)
     if late_ms > LATE_MS:
         remarks.append(f"the event loop of this process was late by {late_ms / 1000:.1f} s in the last minute")
     return Health(wrong[:SENTENCES], remarks[:SENTENCES], len(wrong[SENTENCES:]), len(remarks[SENTENCES:]))

@@ -256,7 +256,9 @@ class ConsumerPositions:
                 f"from {right} on"
             )
             if self._fail_on_data_loss:
-                raise DataLoss(f"{found}: seek to {right}, or set fail_on_data_loss=False, to go on with what is there")
+                raise DataLoss(
+                    f"{found}; fail_on_data_loss=False, or a seek to {right}, continues with the records that are left"
+                )
             self.warnings.append(f"{found}: it goes on at {right}")
             self._go(held, partition, right)
             at = right
