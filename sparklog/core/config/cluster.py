@@ -134,8 +134,8 @@ _OWN: Final = (
         "metrics.groups.max",
         _INT,
         100,
-        "How many consumer groups `/metrics` names at most, and so how many series they make: those whose oldest unread "
-        "record is oldest come first (sparklog's own key). `sparklog group list` has them all.",
+        "How many consumer groups `/metrics` names at most, which bounds the number of series: those with the oldest "
+        "unread record come first (sparklog's own key). `sparklog group list` has them all.",
         minimum=0,
         maximum=10_000,
     ),

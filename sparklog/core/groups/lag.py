@@ -6,9 +6,8 @@ by partition, is in status.py.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Final
 
 import msgspec
@@ -61,7 +60,7 @@ class GroupLag(msgspec.Struct, frozen=True):
         return min((topic.unread_since_ms for topic in self.topics if topic.unread_since_ms is not None), default=None)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class GroupLags:
     """The lag of all groups. `columns`: a row for each group (by number) and topic (by id), ascending."""
 
@@ -69,35 +68,31 @@ class GroupLags:
     columns: Mapping[str, Column]
 
     def most_behind(self, most: int) -> list[GroupLag]:
-        """The groups whose oldest unread record is oldest, then those with most left to read, then all others by name."""
+        """The groups with the oldest unread records, of equally old ones those with most to read; the others by name."""
         rows = _first_of_each(self.columns["group"])
         numbers = self.columns["group"][rows]
         since = np.minimum.reduceat(self.columns["since_ms"], rows) if len(rows) else rows
         lags = np.add.reduceat(self.columns["lag"], rows) if len(rows) else rows
         behind = numbers[np.lexsort((numbers, -lags, since))][: np.count_nonzero(since < _NEVER)][:most].tolist()
-        chosen = [self._by_number[number] for number in behind]
+        by_number = {group.number: group for group in self.state.groups.values()}
+        chosen = [by_number[number] for number in behind]
         if len(chosen) < most:
             known = set(behind)
             others = sorted(name for name, group in self.state.groups.items() if group.number not in known)
             chosen += [self.state.groups[name] for name in others[: most - len(chosen)]]
-        return self.of(chosen)
+        return [self.of(group) for group in chosen]
 
-    def of(self, groups: Iterable[Group]) -> list[GroupLag]:
-        """The lag of these groups, in the order given."""
-        return [GroupLag(group, self._topics(group)) for group in groups]
-
-    @cached_property
-    def _by_number(self) -> dict[int, Group]:
-        return {group.number: group for group in self.state.groups.values()}
-
-    def _topics(self, group: Group) -> tuple[TopicLag, ...]:
+    def of(self, group: Group) -> GroupLag:
+        """The lag of a group of the state."""
         low, high = np.searchsorted(self.columns["group"], [group.number, group.number + 1]).tolist()
         values = (self.columns[name][low:high].tolist() for name in _COLUMNS)
         found = [
-            TopicLag(self.state.topics[topic_id].name, partitions, offset, lag, most, None if since == _NEVER else since)
+            TopicLag(
+                self.state.topics[topic_id].name, partitions, offset, lag, most, None if since == _NEVER else since
+            )
             for topic_id, partitions, offset, lag, most, since in zip(*values, strict=True)
         ]
-        return tuple(sorted(found, key=lambda topic: topic.topic))
+        return GroupLag(group, tuple(sorted(found, key=lambda topic: topic.topic)))
 
 
 _COLUMNS: Final = ("topic_id", "partitions", "offset", "lag", "max_lag", "since_ms")  # beside `group`

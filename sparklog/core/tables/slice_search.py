@@ -1,4 +1,4 @@
-"""The slices at many offsets at once, for questions about all partitions: one search per block, not one per partition."""
+"""The slices at many offsets at once, for questions about all partitions: one search per block for all of them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ def slices_at(table: SliceTable, keys: Column, offsets: Column) -> Mapping[str, 
     if not len(keys):
         return best
     for block in (*table.blocks, *table.tail_in(np.unique(keys).tolist())):
-        asked = np.flatnonzero((keys >= block.columns["partition_key"][0]) & (keys <= block.columns["partition_key"][-1]))
+        asked = np.flatnonzero(
+            (keys >= block.columns["partition_key"][0]) & (keys <= block.columns["partition_key"][-1])
+        )
         rows = _first_rows(block, keys[asked], offsets[asked])
         asked, rows = asked[rows >= 0], rows[rows >= 0]
         earlier = block.columns["start"][rows] < best["start"][asked]
