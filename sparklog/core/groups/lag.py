@@ -68,7 +68,7 @@ class GroupLags:
     columns: Mapping[str, Column]
 
     def most_behind(self, most: int) -> list[GroupLag]:
-        """The groups with the oldest unread records, of equally old ones those with most to read; the others by name."""
+        """The groups with the oldest unread records, of equally old ones those with most to read; others by name."""
         rows = _first_of_each(self.columns["group"])
         numbers = self.columns["group"][rows]
         since = np.minimum.reduceat(self.columns["since_ms"], rows) if len(rows) else rows
