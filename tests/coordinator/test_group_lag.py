@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 import urllib.request
 import uuid
@@ -82,6 +83,15 @@ def test_lag_is_seen_and_falls_as_a_group_commits(cluster: Cluster) -> None:
         assert found["kafka_consumergroup_lag", ("billing", "orders")] == 0
         assert found["sparklog_group_lag_seconds", ("billing",)] == 0
         assert asked(served.address, "/v1/groups")["groups"][0]["unread_since_ms"] is None
+
+
+def test_the_first_page_lists_groups(cluster: Cluster) -> None:
+    cluster.commit_offsets("<billing>", {("orders", 0): 3})
+    standby = served_coordinator(cluster.connection.url, leads=False)
+    with standby as served, urllib.request.urlopen(served.address, timeout=60) as reply:
+        page = reply.read().decode()
+    (row,) = re.findall(r'<tr data-group="&lt;billing&gt;">(.*?)</tr>', page, re.DOTALL)
+    assert re.sub(r"<[^>]*>", " ", row).split()[:4] == ["&lt;billing&gt;", "Empty", "0", str(RECORDS - 3)]
 
 
 def test_members_and_rebalances_are_those_of_the_group(cluster: Cluster) -> None:
