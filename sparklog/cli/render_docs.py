@@ -153,9 +153,9 @@ def render_metrics() -> str:
         "cluster does not have more series. None has a label for a partition: `sparklog replica list "
         "--under-replicated`, `sparklog group describe` and `/v1/groups/NAME` name the partitions.",
         "",
-        "Metrics that begin with `kafka_` have the names and labels of kafka_exporter, so dashboards and rules that "
-        "were made for it show a sparklog cluster. They lack its label `partition`: a value is the sum over the "
-        "partitions, as dashboards take it anyway.",
+        "Metrics that begin with `kafka_` have kafka_exporter's names, and its labels but for `partition`: a value is "
+        "the sum over the partitions, as dashboards take it anyway. So dashboards and rules that were made for it show "
+        "a sparklog cluster.",
         "",
         "[conf/prometheus-alerts.yml](../conf/prometheus-alerts.yml) has alert rules to begin with.",
         "",

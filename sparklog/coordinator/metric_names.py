@@ -1,7 +1,7 @@
 """Every metric of `/metrics`: its name, kind, labels and meaning. docs/metrics.md is made from this list.
 
-Units and endings follow Prometheus' rules; what Kafka has too names Kafka's MBean. Names that begin with `kafka_` and
-their labels are those of kafka_exporter, so that its dashboards show a sparklog cluster.
+Units and endings follow Prometheus' rules; what Kafka has too names Kafka's MBean. Names that begin with `kafka_` are
+those of kafka_exporter, with its labels but for `partition`, so that its dashboards show a sparklog cluster.
 """
 
 from __future__ import annotations
