@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from sparklog.chain.claim import Claim, Lost, Voided, Won
 from sparklog.chain.copying import Copying
 from sparklog.chain.group import Ticket
 from sparklog.chain.head import Head
 from sparklog.core.errors import SparklogError
-from sparklog.core.records import AppliedCommand, At
+from sparklog.core.records import AppliedCommand, At, CommandResult
+from sparklog.core.types import TopicId
 from sparklog.storage.keys import entry_block
 
 
@@ -41,6 +43,13 @@ class Attempt:
         )
 
 
+class AppendCounts(NamedTuple):
+    """What was appended to a topic. The bytes are those of the stored batches, on one store."""
+
+    records: int = 0
+    size_bytes: int = 0
+
+
 @dataclass(slots=True)
 class CommitCounts:
     """Counts since the start. `group_sizes[k]`: entries that held k commands (F-02)."""
@@ -48,8 +57,18 @@ class CommitCounts:
     entries: int = 0
     lost_slots: int = 0
     group_sizes: dict[int, int] = field(default_factory=dict)
+    appended: dict[TopicId, AppendCounts] = field(default_factory=dict)
 
-    def count_entry(self, commands: int) -> None:
-        """Count an entry that was committed with this many commands."""
+    def count_entry(self, results: Sequence[CommandResult]) -> None:
+        """Count an entry that was committed, by the results of its commands."""
         self.entries += 1
-        self.group_sizes[commands] = self.group_sizes.get(commands, 0) + 1
+        self.group_sizes[len(results)] = self.group_sizes.get(len(results), 0) + 1
+        for result in results:
+            for range_ in result.ranges:
+                records, size_bytes = self.appended.get(range_.topic_id, (0, 0))
+                counted = AppendCounts(records + range_.records, size_bytes + range_.size_bytes)
+                self.appended[range_.topic_id] = counted
+
+    def copy(self) -> CommitCounts:
+        """Counts that do not change any more."""
+        return CommitCounts(self.entries, self.lost_slots, self.group_sizes.copy(), self.appended.copy())

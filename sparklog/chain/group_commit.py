@@ -288,14 +288,15 @@ class GroupCommit:
     def _acknowledge(self, attempt: Attempt, now: Now) -> None:
         if attempt.after.n > self.head.n:
             self.head = attempt.after
-        for ticket, applied in attempt.decided:
+        results = [result_of(applied, attempt.at) for _, applied in attempt.decided]
+        for (ticket, _), result in zip(attempt.decided, results, strict=True):
             ticket.sent = False
-            ticket.result = result_of(applied, attempt.at)
+            ticket.result = result
             self.ended.append(ticket)
         self._settled_n = attempt.at.n
         self._lost_in_a_row = 0
-        size = len(attempt.decided)
-        self.counts.count_entry(size)
+        size = len(results)
+        self.counts.count_entry(results)
         self._gathering.expect(size, len(self._queue), now.monotonic_ms - attempt.began_ms, now.monotonic_ms)
 
     def _give_up(self, *, in_doubt: bool = False) -> Attempt:

@@ -147,9 +147,15 @@ def render_metrics() -> str:
         "",
         "Each coordinator process serves these at `/metrics`, for Prometheus. Counters begin at 0 with the process, "
         "those of commits whenever it begins to lead. Every process reports what the metadata chain says of "
-        "partitions, stores and jobs, a standby a little later: take the `max` over the processes, not the `sum`. No "
-        "metric has a label for a topic or a partition, so a larger cluster does not have more of them: "
-        "`sparklog replica list --under-replicated` names the partitions.",
+        "partitions, stores and jobs, a standby a little later: take the `max` over the processes, not the `sum`. What "
+        "has a label for a group or a topic comes from the process that leads only, and at most "
+        "`metrics.groups.max` groups and `metrics.topics.max` topics are named ([config](config.md)), so a larger "
+        "cluster does not have more series. None has a label for a partition: `sparklog replica list "
+        "--under-replicated`, `sparklog group describe` and `/v1/groups/NAME` name the partitions.",
+        "",
+        "Metrics that begin with `kafka_` have kafka_exporter's names, and its labels but for `partition`: a value is "
+        "the sum over the partitions, as dashboards take it anyway. So dashboards and rules that were made for it show "
+        "a sparklog cluster.",
         "",
         "[conf/prometheus-alerts.yml](../conf/prometheus-alerts.yml) has alert rules to begin with.",
         "",
@@ -160,9 +166,9 @@ def render_metrics() -> str:
         "`sparklog coordinator --emf-namespace NAME` (or `SPARKLOG_EMF_NAMESPACE`) prints these metrics once a minute "
         "on stdout, in CloudWatch's embedded metric format. Where CloudWatch Logs keeps what the process prints, it "
         "makes metrics of the lines. A counter is what it grew by since the line before: take the `Sum`. A gauge is as "
-        "it is: take the `Maximum`. The dimension `Cluster` is the address of the metadata. A metric with a further "
-        "dimension is there for each of its values and, but for `state`, over all of them; `status` is `2xx`, `4xx` or "
-        "`5xx`.",
+        "it is: take the `Maximum`. `sparklog_group_lag_seconds` is that of the group that is furthest behind. The "
+        "dimension `Cluster` is the address of the metadata. A metric with a further dimension is there for each of "
+        "its values and, but for `state`, over all of them; `status` is `2xx`, `4xx` or `5xx`.",
         "",
         *_table(("metric", "dimensions"), _exported_rows()),
     ]

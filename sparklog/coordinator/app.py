@@ -15,6 +15,7 @@ from starlette.types import Scope
 from sparklog.coordinator.endpoint import Endpoint, GatedRoute, Openness
 from sparklog.coordinator.exchange import Decoders, Posted, decoded, not_served
 from sparklog.coordinator.gate import Gate, caller_of
+from sparklog.coordinator.group_queries import group_routes
 from sparklog.coordinator.metadata import metadata_routes
 from sparklog.coordinator.metrics import metrics_routes
 from sparklog.coordinator.openapi import described
@@ -63,7 +64,7 @@ def app_of(service: Service, access: Callable[[], Access] | None = None) -> Star
 def endpoints_of(service: Service) -> list[Endpoint]:
     """What programs ask a coordinator. The first one is asked most often."""
     reading = Reading(service.follower, service.control.queued_max)
-    queries = query_routes(reading, service.metadata, service.stores)
+    queries = [*query_routes(reading, service.metadata, service.stores), *group_routes(reading)]
     return [*_commits(service), *waiting_routes(service.wait), *metadata_routes(reading), *queries]
 
 

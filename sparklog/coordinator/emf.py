@@ -36,10 +36,14 @@ Totals: TypeAlias = Mapping[tuple[str, str], float]  # of counters, by metric an
 
 
 class Export(msgspec.Struct, frozen=True):
-    """The label that becomes a dimension; values are summed over other labels. `overall`: also without the label."""
+    """The label that becomes a dimension. `overall`: also without the label.
+
+    Values are summed over other labels; with `largest`, the largest one is taken.
+    """
 
     label: str | None = None
     overall: bool = True
+    largest: bool = False
 
 
 EXPORTED: Final[Mapping[str, Export]] = {
@@ -66,6 +70,9 @@ EXPORTED: Final[Mapping[str, Export]] = {
     "sparklog_log_size_bytes": Export(),
     "sparklog_slices": Export(),
     "sparklog_retired_objects": Export(),
+    "sparklog_appended_records_total": Export(),
+    "sparklog_appended_bytes_total": Export(),
+    "sparklog_group_lag_seconds": Export(largest=True),
     "sparklog_stores": Export("state", overall=False),
     "sparklog_connected_agents": Export(),
     "sparklog_store_up": Export("store"),
@@ -145,7 +152,8 @@ def _values(metrics: Iterable[Metric], before: Totals) -> tuple[dict[tuple[str, 
             export = EXPORTED.get(sample.name)
             if export is None:
                 continue
-            values[sample.name, _label_value(export.label, sample.labels)] += sample.value
+            key = sample.name, _label_value(export.label, sample.labels)
+            values[key] = max(values[key], sample.value) if export.largest else values[key] + sample.value
             if family.type != "gauge":
                 counters.add(sample.name)
     totals = {key: value for key, value in values.items() if key[0] in counters}
@@ -193,4 +201,4 @@ def _encoded_line(
 def _unit(name: str) -> str:
     if name.removesuffix("_sum").endswith("_seconds"):
         return "Seconds"
-    return "Bytes" if name.endswith("_bytes") else "Count"
+    return "Bytes" if name.removesuffix("_total").endswith("_bytes") else "Count"

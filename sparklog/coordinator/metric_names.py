@@ -1,6 +1,7 @@
 """Every metric of `/metrics`: its name, kind, labels and meaning. docs/metrics.md is made from this list.
 
-Units and endings follow Prometheus' rules; what Kafka has too names Kafka's MBean.
+Units and endings follow Prometheus' rules; what Kafka has too names Kafka's MBean. Names that begin with `kafka_` are
+those of kafka_exporter, with its labels but for `partition`, so that its dashboards show a sparklog cluster.
 """
 
 from __future__ import annotations
@@ -24,6 +25,15 @@ class Metric(msgspec.Struct, frozen=True):
 
 _CONTROLLER = "kafka.controller:type=KafkaController"
 _REPLICAS = "kafka.server:type=ReplicaManager"
+_TOPICS = "kafka.server:type=BrokerTopicMetrics"
+# How many series there are at most. Only the process that leads has them, so that a sum over processes is right.
+TOPICS_OF_A_GROUP: Final = 10
+_OF_TOPICS = "Of at most metrics.topics.max topics; only from the process that leads."
+_OF_GROUPS = "Of at most metrics.groups.max groups; only from the process that leads."
+_OF_PAIRS = (
+    f"Of these groups, each with the {TOPICS_OF_A_GROUP} topics in which it is furthest behind; only from the process "
+    "that leads."
+)
 
 METRICS: Final[tuple[Metric, ...]] = (
     # ---- who leads, and the chain
@@ -123,6 +133,97 @@ METRICS: Final[tuple[Metric, ...]] = (
     Metric("sparklog_slices", GAUGE, "Slices that the state names. Rolling makes fewer of them."),
     Metric("sparklog_objects", GAUGE, "Objects that the state names, the retired ones included."),
     Metric("sparklog_retired_objects", GAUGE, "Objects that nothing reads any more, and that wait for their deletion."),
+    # ---- topics
+    Metric(
+        "sparklog_appended_records_total",
+        COUNTER,
+        "Records that were appended to all topics by what this process has committed since it leads.",
+        kafka=f"{_TOPICS},name=MessagesInPerSec",
+    ),
+    Metric(
+        "sparklog_appended_bytes_total",
+        COUNTER,
+        "The stored batch bytes of these records: compressed, and on one store.",
+        kafka=f"{_TOPICS},name=BytesInPerSec",
+    ),
+    Metric(
+        "sparklog_topic_appended_records_total",
+        COUNTER,
+        f"The same by topic. {_OF_TOPICS}",
+        ("topic",),
+        f"{_TOPICS},name=MessagesInPerSec,topic=…",
+    ),
+    Metric(
+        "sparklog_topic_appended_bytes_total",
+        COUNTER,
+        f"The same by topic. {_OF_TOPICS}",
+        ("topic",),
+        f"{_TOPICS},name=BytesInPerSec,topic=…",
+    ),
+    Metric("kafka_topic_partitions", GAUGE, f"Partitions of the topic. {_OF_TOPICS}", ("topic",)),
+    Metric(
+        "kafka_topic_partition_current_offset",
+        GAUGE,
+        "High watermarks of all partitions of the topic together: kafka_exporter has one for each partition. "
+        f"{_OF_TOPICS}",
+        ("topic",),
+    ),
+    # ---- consumer groups
+    Metric(
+        "sparklog_groups",
+        GAUGE,
+        "Consumer groups by state: Stable has members, Empty has none, as that of a stream with groupId.",
+        ("state",),
+        "kafka.coordinator.group:type=GroupMetadataManager,name=NumGroups",
+    ),
+    Metric(
+        "sparklog_group_lag_records",
+        GAUGE,
+        "Offsets between what the group has committed and the high watermarks, over all partitions in which it has "
+        f"committed. {_OF_GROUPS}",
+        ("consumergroup",),
+    ),
+    Metric(
+        "sparklog_group_max_lag_records",
+        GAUGE,
+        f"The same of the partition with the largest lag. {_OF_GROUPS}",
+        ("consumergroup",),
+        "kafka.consumer:type=consumer-fetch-manager-metrics,records-lag-max",
+    ),
+    Metric(
+        "sparklog_group_lag_seconds",
+        GAUGE,
+        "Age of the oldest record that the group has not consumed: since the append that brought it. If it was rolled "
+        "meanwhile, that is estimated: by its place between the first and the last timestamp of its segment, and at "
+        f"least since the segment's newest append. 0 if nothing is left. {_OF_GROUPS}",
+        ("consumergroup",),
+    ),
+    Metric(
+        "sparklog_group_rebalances_total",
+        COUNTER,
+        f"Generations of the group: how often its partitions were divided again. {_OF_GROUPS}",
+        ("consumergroup",),
+        "kafka.server:type=group-coordinator-metrics,group-completed-rebalance-count",
+    ),
+    Metric("kafka_consumergroup_members", GAUGE, f"Members of the group. {_OF_GROUPS}", ("consumergroup",)),
+    Metric(
+        "kafka_consumergroup_current_offset",
+        GAUGE,
+        f"Committed offsets of all partitions of the topic together. {_OF_PAIRS}",
+        ("consumergroup", "topic"),
+    ),
+    Metric(
+        "kafka_consumergroup_lag",
+        GAUGE,
+        f"Lag in all partitions of the topic together, in offsets. {_OF_PAIRS}",
+        ("consumergroup", "topic"),
+    ),
+    Metric(
+        "kafka_consumergroup_lag_sum",
+        GAUGE,
+        "The same: kafka_exporter has the one above for each partition, this one for the topic.",
+        ("consumergroup", "topic"),
+    ),
     # ---- stores
     Metric(
         "sparklog_stores",

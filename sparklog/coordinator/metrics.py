@@ -1,6 +1,7 @@
 """`/metrics` for Prometheus, made from one `Observation` at each scrape. The names are in `metric_names.py`.
 
-No metric has a label for a partition or a topic: stores and jobs are few, partitions may be ten thousands.
+No metric has a label for a partition, and those of topics and consumer groups are bounded: stores and jobs are few,
+partitions may be ten thousands.
 """
 
 from __future__ import annotations
@@ -18,13 +19,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sparklog import __version__
+from sparklog.chain.attempt import AppendCounts
 from sparklog.coordinator.activity import Distribution, group_sizes
 from sparklog.coordinator.endpoint import GatedRoute
-from sparklog.coordinator.metric_names import COUNTER, METRICS
+from sparklog.coordinator.metric_names import COUNTER, METRICS, TOPICS_OF_A_GROUP
 from sparklog.coordinator.observation import Observation, observe
 from sparklog.coordinator.service import Service
 from sparklog.core.access import Need, Verb
-from sparklog.core.state import STORE_CONDITIONS, ClusterState
+from sparklog.core.config.cluster import effective_cluster
+from sparklog.core.groups.lag import GroupLag, TopicLag, group_lags
+from sparklog.core.groups.membership import GROUP_CONDITIONS
+from sparklog.core.state import STORE_CONDITIONS, ClusterState, Topic
 from sparklog.host.clock import now_ms
 
 GROUP_BOUNDS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)
@@ -58,6 +63,8 @@ def families(observation: Observation) -> Iterator[Metric]:
     yield from _of_chain(observation)
     yield from _of_commits(observation)
     yield from _of_partitions(observation)
+    yield from _of_topics(observation)
+    yield from _of_groups(observation)
     yield from _of_stores(observation)
     yield from _of_jobs(observation.state)
     yield _by_label("sparklog_build_info", {(__version__,): 1})
@@ -113,6 +120,56 @@ def _of_partitions(seen: Observation) -> Iterator[Metric]:
     yield _value("sparklog_slices", len(state.slices))
     yield _value("sparklog_objects", len(state.objects))
     yield _value("sparklog_retired_objects", len(state.retired))
+
+
+def _of_topics(seen: Observation) -> Iterator[Metric]:
+    state, appended = seen.state, seen.commits.appended
+    yield _value("sparklog_appended_records_total", sum(counts.records for counts in appended.values()))
+    yield _value("sparklog_appended_bytes_total", sum(counts.size_bytes for counts in appended.values()))
+    named = _named_topics(seen)
+    counted = {(topic.name,): appended.get(topic.topic_id, AppendCounts()) for topic in named}
+    records = {label: counts.records for label, counts in counted.items()}
+    yield _by_label("sparklog_topic_appended_records_total", records)
+    size_bytes = {label: counts.size_bytes for label, counts in counted.items()}
+    yield _by_label("sparklog_topic_appended_bytes_total", size_bytes)
+    yield _by_label("kafka_topic_partitions", {(topic.name,): topic.partitions for topic in named})
+    ends = {(topic.name,): sum(part.high_watermark for part in state.partitions_of(topic)) for topic in named}
+    yield _by_label("kafka_topic_partition_current_offset", ends)
+
+
+def _named_topics(seen: Observation) -> list[Topic]:
+    """The topics that have metrics of their own."""
+    appended = seen.commits.appended
+    topics = seen.state.topics.values() if seen.leads else []
+    by_bytes = sorted(topics, key=lambda topic: (-appended.get(topic.topic_id, AppendCounts()).size_bytes, topic.name))
+    return by_bytes[: effective_cluster(seen.state.config).metrics_topics_max]
+
+
+def _of_groups(seen: Observation) -> Iterator[Metric]:
+    states = Counter(group.condition for group in seen.state.groups.values())
+    yield _by_label("sparklog_groups", {(name,): states[name] for name in GROUP_CONDITIONS})
+    most = effective_cluster(seen.state.config).metrics_groups_max
+    named = group_lags(seen.state).most_behind(most) if seen.leads and most else []
+    by_group = {(lag.group.name,): lag for lag in named}
+    yield _by_label("sparklog_group_lag_records", {label: lag.lag_records for label, lag in by_group.items()})
+    yield _by_label("sparklog_group_max_lag_records", {label: lag.max_lag_records for label, lag in by_group.items()})
+    ages = {label: _age_seconds(lag.unread_since_ms, seen.now_ms) for label, lag in by_group.items()}
+    yield _by_label("sparklog_group_lag_seconds", ages)
+    yield _by_label("sparklog_group_rebalances_total", {label: lag.group.generation for label, lag in by_group.items()})
+    yield _by_label("kafka_consumergroup_members", {label: len(lag.group.members) for label, lag in by_group.items()})
+    pairs = {(lag.group.name, topic.topic): topic for lag in named for topic in _named_topics_of(lag)}
+    yield _by_label("kafka_consumergroup_current_offset", {label: topic.offset for label, topic in pairs.items()})
+    lags = {label: topic.lag_records for label, topic in pairs.items()}
+    yield _by_label("kafka_consumergroup_lag", lags)
+    yield _by_label("kafka_consumergroup_lag_sum", lags)
+
+
+def _named_topics_of(lag: GroupLag) -> list[TopicLag]:
+    return sorted(lag.topics, key=lambda topic: (-topic.lag_records, topic.topic))[:TOPICS_OF_A_GROUP]
+
+
+def _age_seconds(since_ms: int | None, now_ms: int) -> float:
+    return 0 if since_ms is None else max(0, now_ms - since_ms) / 1000
 
 
 def _of_stores(seen: Observation) -> Iterator[Metric]:

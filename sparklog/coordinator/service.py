@@ -147,8 +147,7 @@ class Service:
         """Counts of what this process has committed since it leads; zero while it does not."""
         if self._commits is None or not self.leads:
             return CommitCounts()
-        counts = self._commits.counts
-        return CommitCounts(counts.entries, counts.lost_slots, counts.group_sizes.copy())
+        return self._commits.counts.copy()
 
     def heard_ms_ago(self) -> dict[StoreId, int]:
         """How long ago each store was heard of. Empty while this process does not lead."""

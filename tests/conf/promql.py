@@ -16,7 +16,7 @@ for _metric in METRICS:
 
 def metrics_in(expression: str) -> set[str]:
     """The names of the metrics; a metric that no coordinator has is in it, too."""
-    return set(re.findall(r"\b(?:sparklog|process)_\w+", expression))
+    return set(re.findall(r"\b(?:sparklog|kafka|process)_\w+", expression))
 
 
 def wrong_in(expression: str, *texts: str) -> list[str]:

@@ -75,6 +75,7 @@ def test_every_panel_shows_something_and_no_alert_fires_on_a_quiet_cluster(tmp_p
         with prometheus(tmp_path, coordinator.address.removeprefix("http://")) as address:
             for number in range(SECONDS):
                 cluster.append("t", pa.table({"value": [f"{number}"]}))
+                cluster.commit_offsets("g", {("t", 0): number})
                 refuse(coordinator.address)
                 time.sleep(1)
             run_retention(folders.url)

@@ -22,6 +22,7 @@ from sparklog.coordinator.observation import observe
 from sparklog.coordinator.service import Service
 from sparklog.core.commands import CreateTopic
 from sparklog.core.errors import InvalidInput
+from sparklog.core.groups.membership import Group
 from sparklog.core.records import JobRan
 from sparklog.wire.messages import SUBMIT
 from tests.chain.chain_kit import Member, append, new_chain
@@ -88,6 +89,8 @@ def test_every_exported_metric_is_one_of_the_list_with_its_label() -> None:
 def test_lines_say_what_metrics_say(chain: Member) -> None:
     async def work(service: Service, app: Starlette) -> tuple[list[str], list[str]]:
         service.follower.state.jobs["roll"] = JobRan("roll", 1_000, 3_000, 2, "{}")
+        for number, name in enumerate(("a", "b")):
+            service.follower.state.groups[name] = Group(name, number)
         service.look_at_stores()
         wait_for_looks()
         texts, totals = metric_lines(families(observe(service, 5_000)), "acme", service.metadata, 5_000, {})
@@ -104,6 +107,8 @@ def test_lines_say_what_metrics_say(chain: Member) -> None:
     assert of(first, "sparklog_commits_total") == 1  # the claim
     assert of(second, "sparklog_commits_total") == 3  # since the first lines
     assert of(second, "sparklog_submit_duration_seconds_count") == 3
+    assert of(second, "sparklog_appended_records_total") > 0
+    assert of(second, "sparklog_group_lag_seconds") == 0
     assert of(second, "sparklog_refused_requests_total") == 1  # of any code
     assert of(second, "sparklog_requests_total", status="2xx") == 4  # on any route
     assert of(second, "sparklog_requests_total", status="4xx") == 1
@@ -127,6 +132,14 @@ def test_a_counter_is_what_it_grew_by_and_begins_again_at_zero() -> None:
     assert grew == 0
     grew, totals = commits(4, totals)  # another coordinator led meanwhile, and this one leads anew
     assert grew == 4
+
+
+def test_of_groups_the_one_furthest_behind_is_printed() -> None:
+    family = GaugeMetricFamily("sparklog_group_lag_seconds", "", labels=["consumergroup"])
+    for name, seconds in (("a", 5), ("b", 7), ("c", 0)):
+        family.add_metric([name], seconds)
+    texts, _ = metric_lines([family], "acme", "s3://a/log", 0, {})
+    assert of(metrics_of(texts), "sparklog_group_lag_seconds") == 7
 
 
 def test_names_that_are_no_dimensions_are_made_so() -> None:
@@ -192,6 +205,7 @@ def test_alarms_and_dashboards_use_metrics_that_are_printed() -> None:
         "sparklog_under_replicated_partitions",
         "sparklog_stores",
         "sparklog_store_max_lag_records",
+        "sparklog_group_lag_seconds",
         "sparklog_job_last_run_failed_partitions",
         "sparklog_requests_total",
     }

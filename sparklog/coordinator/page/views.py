@@ -19,6 +19,7 @@ from sparklog.coordinator.page.charts import Chart, chart
 from sparklog.coordinator.page.words import span
 from sparklog.core.cluster_findings import clock_remarks, failed_jobs, stale_snapshot, store_findings
 from sparklog.core.errors import SparklogError
+from sparklog.core.groups.lag import group_lags
 from sparklog.core.readable import counted
 from sparklog.core.reading.plan import topic_of
 from sparklog.core.records import JobRan
@@ -36,6 +37,7 @@ T = TypeVar("T")
 
 ROWS: Final = 100  # on one page
 TOPICS_AT_FIRST: Final = 15  # on the overview
+GROUPS_AT_FIRST: Final = 15
 SENTENCES: Final = 15  # of what is wrong, and of remarks
 LATE_MS: Final = 1_000  # an event loop that is later than this has too much to do
 REPORT_CHARACTERS: Final = 20_000
@@ -140,6 +142,7 @@ def overview(seen: Observation, tail: ChainTail | SparklogError) -> dict[str, An
         "topics_total": len(state.topics),
         "stores": store_rows(seen),
         "jobs": job_rows(state),
+        "groups": group_lags(state).most_behind(GROUPS_AT_FIRST),
         "charts": charts(seen),
         "tail": tail,
     }

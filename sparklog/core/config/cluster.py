@@ -131,6 +131,24 @@ _OWN: Final = (
         minimum=0,
     ),
     ConfigKey(
+        "metrics.groups.max",
+        _INT,
+        100,
+        "How many consumer groups `/metrics` names at most, which bounds the number of series: those with the oldest "
+        "unread record come first (sparklog's own key). `sparklog group list` has them all.",
+        minimum=0,
+        maximum=10_000,
+    ),
+    ConfigKey(
+        "metrics.topics.max",
+        _INT,
+        100,
+        "How many topics `/metrics` names at most: those to which most bytes were appended come first (sparklog's own "
+        "key).",
+        minimum=0,
+        maximum=10_000,
+    ),
+    ConfigKey(
         "num.partitions",
         _INT,
         1,
@@ -264,6 +282,8 @@ class ClusterConfig(msgspec.Struct, frozen=True):
     log_flush_offset_checkpoint_interval_ms: int
     log_retention_check_interval_ms: int
     metadata_copies: int
+    metrics_groups_max: int
+    metrics_topics_max: int
     num_partitions: int
     num_replica_fetchers: int
     offset_metadata_max_bytes: int
@@ -327,6 +347,8 @@ def _effective(config: tuple[tuple[str, str], ...]) -> ClusterConfig:
         log_flush_offset_checkpoint_interval_ms=_integer(values, "log.flush.offset.checkpoint.interval.ms"),
         log_retention_check_interval_ms=_integer(values, "log.retention.check.interval.ms"),
         metadata_copies=_copies(values),
+        metrics_groups_max=_integer(values, "metrics.groups.max"),
+        metrics_topics_max=_integer(values, "metrics.topics.max"),
         num_partitions=_integer(values, "num.partitions"),
         num_replica_fetchers=_integer(values, "num.replica.fetchers"),
         offset_metadata_max_bytes=_integer(values, "offset.metadata.max.bytes"),

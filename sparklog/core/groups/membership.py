@@ -16,6 +16,7 @@ from sparklog.core.errors import IllegalGeneration, InvalidCommitOffsetSize, Inv
 from sparklog.core.readable import amount, counted
 from sparklog.core.types import EntryNumber, LeaderEpoch, Offset, PartitionIndex, TopicId, TopicPartition
 
+GROUP_CONDITIONS = ("Stable", "Empty")  # with members, and without
 MAX_NAME_LENGTH = 249  # of a group and of a member id, as of a topic
 # A commit must fit into one entry of the chain.
 OFFSETS_PER_COMMIT = 50_000
@@ -85,7 +86,7 @@ class Group(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def condition(self) -> str:
-        """Kafka's names: Stable with members, else Empty."""
+        """One of `GROUP_CONDITIONS`: Kafka's names."""
         return "Stable" if self.members else "Empty"
 
 

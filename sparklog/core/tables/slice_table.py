@@ -183,6 +183,12 @@ class SliceTable:
         tail = [*chain.from_iterable(_slices(self._tail[key]) for key in sorted(self._tail)), *added]  # nearly in order
         return (make_block(slice_columns(tail), ORDER),) if tail else ()
 
+    def tail_in(self, keys: Iterable[int]) -> tuple[Block, ...]:
+        """The slices of these partitions that no block has yet, as a block; nothing if there are none."""
+        runs = [run for key in keys if (run := self._tail.get(key)) is not None]
+        slices = [*chain.from_iterable(map(_slices, runs))]
+        return (make_block(slice_columns(slices), ORDER),) if slices else ()
+
     def find(self, topic_partition: TopicPartition, offsets: OffsetRange) -> SliceColumns:
         """The slices that overlap [start, end), ascending."""
         key = partition_key(topic_partition)

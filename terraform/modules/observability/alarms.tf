@@ -76,6 +76,16 @@ locals {
       minutes     = 30
       missing     = "notBreaching"
     }
+    group-lag = {
+      description = "A consumer group has not read records that were appended an hour ago. sparklog group list names it; sparklog group describe GROUP; does its reader run? If nobody needs the group any more, sparklog group delete GROUP"
+      metric      = "sparklog_group_lag_seconds"
+      dimensions  = local.of_cluster
+      statistic   = "Maximum"
+      comparison  = "GreaterThanThreshold"
+      threshold   = 3600
+      minutes     = 15
+      missing     = "notBreaching"
+    }
     failed-jobs = {
       description = "The last run of a job failed in part. sparklog job status"
       metric      = "sparklog_job_last_run_failed_partitions"

@@ -13,6 +13,9 @@ locals {
     { title = "ISR changes and elections per minute", stat = "Sum", names = ["sparklog_isr_shrinks_total", "sparklog_isr_expands_total", "sparklog_leader_elections_total"] },
     { title = "Topics, partitions, slices", stat = "Maximum", names = ["sparklog_topics", "sparklog_partitions", "sparklog_slices", "sparklog_retired_objects"] },
     { title = "Log size, bytes", stat = "Maximum", names = ["sparklog_log_size_bytes"] },
+    { title = "Appended records per minute", stat = "Sum", names = ["sparklog_appended_records_total"] },
+    { title = "Appended bytes per minute", stat = "Sum", names = ["sparklog_appended_bytes_total"] },
+    { title = "Oldest unread record of a group, age in seconds", stat = "Maximum", names = ["sparklog_group_lag_seconds"] },
     { title = "Entries since the snapshot", stat = "Minimum", names = ["sparklog_snapshot_lag_entries"] },
     { title = "Agents that are up", stat = "Maximum", names = ["sparklog_connected_agents"] },
   ]

@@ -33,6 +33,8 @@ DEFAULTS = {
     "message.max.bytes": "1048588",
     "metadata.copies": None,
     "min.insync.replicas": "1",
+    "metrics.groups.max": "100",
+    "metrics.topics.max": "100",
     "num.partitions": "1",
     "num.replica.fetchers": "1",
     "offset.metadata.max.bytes": "4096",

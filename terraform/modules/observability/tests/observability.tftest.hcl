@@ -29,6 +29,7 @@ run "it_rings_when_something_is_wrong" {
       "acme-dead-letters",
       "acme-dead-stores",
       "acme-failed-jobs",
+      "acme-group-lag",
       "acme-lag",
       "acme-lost-stores",
       "acme-no-coordinator-leads",

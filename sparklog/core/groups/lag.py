@@ -1,0 +1,163 @@
+"""How far all groups are behind, in records and in time, topic by topic: for metrics and lists.
+
+One pass over columns of all committed offsets, however many groups and partitions there are. A single group, partition
+by partition, is in status.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from sparklog.core.groups.membership import Group
+from sparklog.core.state import ClusterState
+from sparklog.core.tables.column_blocks import Column
+from sparklog.core.tables.slice_search import NO_SLICE, slices_at
+from sparklog.core.tables.slice_table import split_keys, topic_partition_of
+from sparklog.core.types import ObjectKind, Offset
+
+_NEVER: Final = 2**63 - 1  # as a time: nothing is left to read
+
+
+class TopicLag(msgspec.Struct, frozen=True):
+    """How far a group is behind in a topic, over the partitions in which it has committed.
+
+    `offset` is the sum of the committed offsets, `lag_records` that of the lags, `max_lag_records` the largest lag.
+    `unread_since_ms`: when the oldest record that is left was appended (see `appended_ms`); None if none is left.
+    """
+
+    topic: str
+    partitions: int
+    offset: Offset
+    lag_records: int
+    max_lag_records: int
+    unread_since_ms: int | None
+
+
+class GroupLag(msgspec.Struct, frozen=True):
+    """A group with its topics by name. It may have none: nothing is committed yet."""
+
+    group: Group
+    topics: tuple[TopicLag, ...] = ()
+
+    @property
+    def lag_records(self) -> int:
+        """The offsets that are left to read, in all topics together."""
+        return sum(topic.lag_records for topic in self.topics)
+
+    @property
+    def max_lag_records(self) -> int:
+        """The largest lag of a partition."""
+        return max((topic.max_lag_records for topic in self.topics), default=0)
+
+    @property
+    def unread_since_ms(self) -> int | None:
+        """When the oldest record that is left was appended; None if none is left."""
+        return min((topic.unread_since_ms for topic in self.topics if topic.unread_since_ms is not None), default=None)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLags:
+    """The lag of all groups. `columns`: a row for each group (by number) and topic (by id), ascending."""
+
+    state: ClusterState
+    columns: Mapping[str, Column]
+
+    def most_behind(self, most: int) -> list[GroupLag]:
+        """The groups with the oldest unread records, of equally old ones those with most to read; others by name."""
+        rows = _first_of_each(self.columns["group"])
+        numbers = self.columns["group"][rows]
+        since = np.minimum.reduceat(self.columns["since_ms"], rows) if len(rows) else rows
+        lags = np.add.reduceat(self.columns["lag"], rows) if len(rows) else rows
+        behind = numbers[np.lexsort((numbers, -lags, since))][: np.count_nonzero(since < _NEVER)][:most].tolist()
+        by_number = {group.number: group for group in self.state.groups.values()}
+        chosen = [by_number[number] for number in behind]
+        if len(chosen) < most:
+            known = set(behind)
+            others = sorted(name for name, group in self.state.groups.items() if group.number not in known)
+            chosen += [self.state.groups[name] for name in others[: most - len(chosen)]]
+        return [self.of(group) for group in chosen]
+
+    def of(self, group: Group) -> GroupLag:
+        """The lag of a group of the state."""
+        low, high = np.searchsorted(self.columns["group"], [group.number, group.number + 1]).tolist()
+        values = (self.columns[name][low:high].tolist() for name in _COLUMNS)
+        found = [
+            TopicLag(
+                self.state.topics[topic_id].name, partitions, offset, lag, most, None if since == _NEVER else since
+            )
+            for topic_id, partitions, offset, lag, most, since in zip(*values, strict=True)
+        ]
+        return GroupLag(group, tuple(sorted(found, key=lambda topic: topic.topic)))
+
+
+_COLUMNS: Final = ("topic_id", "partitions", "offset", "lag", "max_lag", "since_ms")  # beside `group`
+
+
+def group_lags(state: ClusterState) -> GroupLags:
+    """The lag of all groups of the state."""
+    committed = state.offsets.everything()
+    keys, offsets = committed["partition_key"], committed["offset"]
+    log_start, high_watermark = _bounds(state, keys)
+    next_offsets = np.maximum(offsets, log_start)
+    lag = np.maximum(high_watermark - next_offsets, 0)
+    since_ms = np.full(len(keys), _NEVER)
+    behind = np.flatnonzero(lag)
+    since_ms[behind] = appended_ms(state, keys[behind], next_offsets[behind])
+    topic_ids, _ = split_keys(keys)
+    rows = _first_of_each(committed["group"], topic_ids)
+    if not len(rows):
+        return GroupLags(state, {name: np.zeros(0, dtype=np.int64) for name in ("group", *_COLUMNS)})
+    columns = {
+        "group": committed["group"][rows],
+        "topic_id": topic_ids[rows],
+        "partitions": np.diff(np.append(rows, len(keys))),
+        "offset": np.add.reduceat(offsets, rows),
+        "lag": np.add.reduceat(lag, rows),
+        "max_lag": np.maximum.reduceat(lag, rows),
+        "since_ms": np.minimum.reduceat(since_ms, rows),
+    }
+    return GroupLags(state, columns)
+
+
+def appended_ms(state: ClusterState, keys: Column, offsets: Column) -> Column:
+    """When the record at each offset of a partition key was appended, or the next one there is.
+
+    Exact, by the clock of the coordinator that committed it, until the record is rolled. Of a sealed segment only the
+    newest append is known: then it is estimated by the place of the offset between the oldest and the newest timestamp
+    of the segment's records, and no later than that append.
+    """
+    found = slices_at(state.slices, keys, offsets)
+    times = np.where(found["start"] == NO_SLICE, _NEVER, found["append_time_ms"])
+    numbers, which = np.unique(found["object_number"], return_inverse=True)
+    sealed = (state.objects.kinds(numbers) == ObjectKind.SEGMENT)[which] & (times < _NEVER)
+    start, end, oldest_us, newest_us = (
+        found[name][sealed] for name in ("start", "end", "min_timestamp_us", "max_timestamp_us")
+    )
+    part = np.maximum(offsets[sealed] - start, 0) / (end - start)
+    estimated_ms = (oldest_us + (part * (newest_us - oldest_us)).astype(np.int64)) // 1000
+    times[sealed] = np.minimum(times[sealed], estimated_ms)
+    return times
+
+
+def _bounds(state: ClusterState, keys: Column) -> tuple[Column, Column]:
+    """Log start and high watermark of the partition of each key."""
+    named, which = np.unique(keys, return_inverse=True)
+    partitions = state.partitions.get_all(map(topic_partition_of, named.tolist()))
+    values = [partition.replication for partition in partitions]
+    starts = np.fromiter((value.log_start for value in values), np.int64, len(values))
+    ends = np.fromiter((value.high_watermark for value in values), np.int64, len(values))
+    return starts[which], ends[which]
+
+
+def _first_of_each(*columns: Column) -> Column:
+    """The rows at which a value of one of the columns differs from that of the row before."""
+    differs = np.zeros(len(columns[0]), dtype=np.bool_)
+    differs[:1] = True
+    for column in columns:
+        differs[1:] |= column[1:] != column[:-1]
+    return np.flatnonzero(differs)

@@ -1,0 +1,55 @@
+"""The slices at many offsets at once, for questions about all partitions: one search per block for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import numpy as np
+
+from sparklog.core.tables.column_blocks import Block, Column
+from sparklog.core.tables.slice_table import DTYPES, SliceTable
+
+NO_SLICE: Final = 2**63 - 1  # as the start of a slice: there is none
+FOUND: Final = ("start", "end", "object_number", "min_timestamp_us", "max_timestamp_us", "append_time_ms")
+
+
+def slices_at(table: SliceTable, keys: Column, offsets: Column) -> Mapping[str, Column]:
+    """For each partition key and offset: the slice that holds the offset, or else the first one after it.
+
+    The columns `FOUND` of these slices, in the order asked for; where there is none, `start` is `NO_SLICE`.
+    """
+    best = {name: np.zeros(len(keys), dtype=DTYPES[name]) for name in FOUND}
+    best["start"][:] = NO_SLICE
+    if not len(keys):
+        return best
+    for block in (*table.blocks, *table.tail_in(np.unique(keys).tolist())):
+        asked = np.flatnonzero(
+            (keys >= block.columns["partition_key"][0]) & (keys <= block.columns["partition_key"][-1])
+        )
+        rows = _first_rows(block, keys[asked], offsets[asked])
+        asked, rows = asked[rows >= 0], rows[rows >= 0]
+        earlier = block.columns["start"][rows] < best["start"][asked]
+        asked, rows = asked[earlier], rows[earlier]
+        for name in FOUND:
+            best[name][asked] = block.columns[name][rows]
+    return best
+
+
+def _first_rows(block: Block, keys: Column, offsets: Column) -> Column:
+    """For each key and offset, the first live row of that key that ends after the offset; -1 if there is none.
+
+    A binary search for all of them together: ends ascend among the rows of a key, the dead ones included.
+    """
+    column, ends = block.columns["partition_key"], block.columns["end"]
+    row, stop = np.searchsorted(column, keys), np.searchsorted(column, keys, side="right")
+    high = stop.copy()
+    while len(still := np.flatnonzero(row < high)):
+        middle = (row[still] + high[still]) // 2
+        after = ends[middle] > offsets[still]
+        high[still[after]] = middle[after]
+        row[still[~after]] = middle[~after] + 1
+    if block.dead is not None:
+        live = np.append(np.flatnonzero(~block.dead), block.rows)
+        row = live[np.searchsorted(live, row)]
+    return np.where(row < stop, row, -1)
