@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from sparklog.core.errors import Conflict, KeyNotFound
+from sparklog.core.errors import Conflict
 from sparklog.log.incarnation import read_incarnation
-from sparklog.storage.keys import INCARNATION, entry_key
+from sparklog.storage.keys import INCARNATION, LOG
 from sparklog.storage.object_store import ObjectStore
 
 _MEND: Final = "mount its disk if it is not mounted; if its data is lost, see docs/replication.md"
@@ -31,11 +31,8 @@ def look_at(store: ObjectStore, incarnation: str | None) -> StoreLook:
 
 
 def _problem_of_metadata(store: ObjectStore) -> str:
-    first = entry_key(0)  # no command deletes it
-    try:
-        store.size(first)
-    except KeyNotFound:
-        return f"nothing there: no {first} at {store.url}; {_MEND}, When the metadata is lost"
+    if store.first_key_after(LOG, "") is None:
+        return f"nothing there: no entry at {store.url}; {_MEND}, When the metadata is lost"
     return ""
 
 

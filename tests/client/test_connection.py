@@ -13,7 +13,7 @@ from msgspec.structs import replace
 import sparklog
 from sparklog.client import connection
 from sparklog.client.bootstrap import init_cluster
-from sparklog.core.errors import InconsistentClusterId, UnknownLeaderEpoch
+from sparklog.core.errors import InconsistentClusterId, SparklogError, UnknownLeaderEpoch
 from sparklog.core.reading.plan import plan_range, topic_of
 from sparklog.core.types import LeaderEpoch, Offset, OffsetRange
 from tests.client.shared_connections import forget_shared
@@ -34,6 +34,30 @@ def test_a_forked_child_connects_though_another_thread_of_the_parent_was_connect
             os._exit(FOUND if can else 1)
     forget_shared()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == FOUND
+
+
+# M: F-01
+def test_nothing_is_acknowledged_while_the_disk_of_the_metadata_is_unmounted(tmp_path: Path) -> None:
+    """An entry below the mount point would be lost, and the next one on the disk would leave a gap in the chain."""
+    meta, disk = tmp_path / "meta", tmp_path / "disk"
+    init_cluster(str(meta), stores={"a": str(tmp_path / "a")})
+    rows = pa.table({"value": ["v"]})
+    with sparklog.connect(str(meta)) as cluster, sparklog.connect(str(meta)) as reader:
+        cluster.create_topic("t")
+        cluster.append("t", rows)
+        meta.rename(disk)
+        meta.mkdir()
+        for writer in (cluster, reader):  # the second one has written nothing before
+            with pytest.raises(SparklogError, match="mount its disk if it is not mounted"):
+                writer.append("t", rows, timeout_ms=300)
+            with pytest.raises(SparklogError, match="mount its disk if it is not mounted"):
+                writer.read("t", partition=0)
+        assert list(meta.rglob("*")) == []
+        meta.rmdir()
+        disk.rename(meta)
+        cluster.append("t", rows)
+    with sparklog.connect(str(meta)) as cluster:
+        assert cluster.read("t", partition=0).num_rows == 2
 
 
 def test_a_range_of_another_cluster_or_of_a_later_state_is_not_planned_again() -> None:

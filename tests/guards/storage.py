@@ -6,6 +6,7 @@ from typing import Final
 
 from tests.guards.guard import Guard
 
+_LOCAL_FAULTS: Final = "tests/storage/test_local_faults.py"
 _SWAPPED: Final = (
     "tests/storage/test_local_faults.py"
     "::test_a_disk_that_is_swapped_while_two_objects_are_looked_up_is_not_taken_for_one_place"
@@ -35,6 +36,33 @@ GUARDS: Final = (
         "os.stat(check_key(other), dir_fd=root)",
         "os.stat(self._path(other))",
         (_SWAPPED,),
+    ),
+    Guard(
+        "local-landmark",
+        "Nothing is put below the mount point of a disk that is gone.",
+        "sparklog/storage/local/names.py",
+        "                os.stat(self.landmark, dir_fd=root)",
+        "                pass",
+        (
+            f"{_LOCAL_FAULTS}::test_nothing_is_put_below_the_mount_point_of_a_disk_that_is_gone",
+            f"{_LOCAL_FAULTS}::test_a_put_lands_on_the_disk_it_began_on_or_nowhere",
+        ),
+    ),
+    Guard(
+        "local-one-root",
+        "A put goes into the directory that has the landmark, whatever is mounted meanwhile.",
+        "sparklog/storage/local/names.py",
+        "            fd = self._open_below(root, os.path.relpath(folder, self._root))",
+        "            os.makedirs(folder, exist_ok=True); fd = os.open(folder, _FOLDER)",
+        (f"{_LOCAL_FAULTS}::test_a_put_lands_on_the_disk_it_began_on_or_nowhere",),
+    ),
+    Guard(
+        "metadata-landmark",
+        "The chain's directory is known by its entries: an empty mount point takes none.",
+        "sparklog/client/connection.py",
+        "            self.follower.store.keep_to(LOG)",
+        "            pass",
+        ("tests/client/test_connection.py::test_nothing_is_acknowledged_while_the_disk_of_the_metadata_is_unmounted",),
     ),
     Guard(
         "local-link",

@@ -263,7 +263,7 @@ class _Trace:
 
         def traced_open(path: str, *args: int, dir_fd: int | None = None) -> int:
             fd = os_open(path, *args, dir_fd=dir_fd)
-            self._paths[fd] = path
+            self._paths[fd] = self._path(path, dir_fd)
             return fd
 
         def traced_write(fd: int, body: memoryview) -> int:
@@ -278,9 +278,9 @@ class _Trace:
             os_link(source, name, dst_dir_fd=dst_dir_fd)
             self.calls.append(("link", f"{self._paths[dst_dir_fd]}/{name}"))
 
-        def traced_mkdir(path: str, *args: int) -> None:
-            os_mkdir(path, *args)
-            self.calls.append(("mkdir", path))
+        def traced_mkdir(path: str, *args: int, dir_fd: int | None = None) -> None:
+            os_mkdir(path, *args, dir_fd=dir_fd)
+            self.calls.append(("mkdir", self._path(path, dir_fd)))
 
         traced: dict[str, Callable[..., object]] = {
             "open": traced_open,
@@ -291,6 +291,9 @@ class _Trace:
         }
         for name, function in traced.items():
             monkeypatch.setattr(os, name, function)
+
+    def _path(self, path: str, dir_fd: int | None) -> str:
+        return path if dir_fd is None else os.path.normpath(os.path.join(self._paths[dir_fd], path))
 
 
 # M: F-01

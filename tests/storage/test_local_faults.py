@@ -5,10 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -212,6 +213,63 @@ def test_a_disk_that_is_swapped_during_publish_leaves_the_outcome_unknown(store:
         store.put_if_absent("dir/second", b"second")
     with pytest.raises(KeyNotFound):
         store.get("dir/second")
+
+
+def unmount(root: Path) -> None:
+    """Leave the empty mount point."""
+    root.rename(root.with_name("disk"))
+    root.mkdir()
+
+
+# M: F-01
+@pytest.mark.parametrize("below", ["empty", "with the names of a store"])
+def test_nothing_is_put_below_the_mount_point_of_a_disk_that_is_gone(store: LocalStore, root: Path, below: str) -> None:
+    store.keep_to("dir/")
+    unmount(root)
+    if below != "empty":
+        (root / ".tmp").mkdir()
+    for key in ("dir/second", "other/object", "object"):
+        with pytest.raises(StoreUnavailable, match="mount its disk if it is not mounted") as failed:
+            store.put_if_absent(key, b"body")
+        assert failed.value.landed is Landed.NO
+    with pytest.raises(StoreUnavailable, match="mount its disk"):
+        store.get("dir/first")
+    with pytest.raises(StoreUnavailable, match="mount its disk"):
+        store.size("dir/first")
+    with pytest.raises(StoreUnavailable, match="mount its disk"):
+        list(store.list_keys("dir/"))
+    assert [path for path in root.rglob("*") if path.name != ".tmp"] == []
+    shutil.rmtree(root)
+    root.with_name("disk").rename(root)
+    store.put_if_absent("dir/second", b"second")
+    assert bytes(store.get("dir/second")) == b"second"
+
+
+# M: F-01
+@pytest.mark.parametrize("call", ["stat", "open", "mkdir", "link"])
+def test_a_put_lands_on_the_disk_it_began_on_or_nowhere(store: LocalStore, root: Path, call: str) -> None:
+    """The disk is unmounted at any moment of a put; what is below the mount point has the landmark's names, too."""
+    store.keep_to("dir/")
+    real, calls = getattr(os, call), 0
+
+    def swapped(*args: object, **kwargs: object) -> object:
+        nonlocal calls
+        calls += 1
+        if calls == at:
+            unmount(root)
+        return real(*args, **kwargs)
+
+    for at in range(1, 6):
+        calls = 0
+        key = f"new-{call}-{at}/object"
+        with _os(call, swapped), suppress(SparklogError):
+            store.put_if_absent(key, b"body")
+        if not root.with_name("disk").exists():
+            break
+        assert list(root.iterdir()) == []
+        shutil.rmtree(root)
+        root.with_name("disk").rename(root)
+    assert at > 1
 
 
 def test_objects_are_beside_each_other_if_one_directory_has_both(store: LocalStore) -> None:

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from typing import Final
 
 from sparklog.core.errors import InvalidInput, KeyExists, OutcomeUnknown, SparklogError, StoreUnavailable
 from sparklog.host.dice import new_id
 from sparklog.storage.local.errors import ABSENT, LINK_REFUSED, reason, write_error
 
+_FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+
 
 class DurableNames:
-    """The temporary files and the object names below one directory. Paths are absolute."""
+    """The temporary files and the object names below one directory. Paths are absolute.
+
+    `landmark`: a directory below the root that is known to be there, or None. Without it the root is another directory:
+    the one below the mount point of a disk that was unmounted. Nothing is put there.
+    """
 
     def __init__(self, root: str) -> None:
         self._root = root
+        self.landmark: str | None = None
         self._durable_folders: set[str] = set()  # directories whose own names this process has made durable
 
     def remove_abandoned(self, before_ms: int) -> int:
@@ -37,13 +45,27 @@ class DurableNames:
     def _temporaries(self) -> str:
         return os.path.join(self._root, ".tmp")
 
+    def unmounted(self) -> StoreUnavailable | None:
+        """The error if the landmark is not there, and so the disk is not mounted."""
+        if self.landmark is None or os.path.isdir(os.path.join(self._root, self.landmark)):
+            return None
+        return self._unmounted()
+
+    def _unmounted(self) -> StoreUnavailable:
+        return StoreUnavailable(
+            f"wanted {self.landmark} in {self._root}, found nothing, but it was there: mount its disk if it is not "
+            "mounted; if its data is lost, see docs/replication.md, When the metadata is lost"
+        )
+
     def open_temporary(self) -> tuple[int, str]:
-        """A new file to write to, and its path. Raises OSError."""
+        """A new file to write to, and its path. Raises OSError; StoreUnavailable if the disk is not mounted."""
         path = os.path.join(self._temporaries(), new_id())
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
             return os.open(path, flags, 0o666), path
         except FileNotFoundError:
+            if (unmounted := self.unmounted()) is not None:
+                raise unmounted from None
             self._durable_folders.clear()  # the root may be new as well
             os.makedirs(self._temporaries(), exist_ok=True)
             return os.open(path, flags, 0o666), path
@@ -101,17 +123,15 @@ class DurableNames:
         return KeyExists(f"wanted to put {path} if absent, found an object there")
 
     def _open_folder(self, folder: str) -> int:
-        """A descriptor of a directory for objects. It is created if need be, and its own name is made durable."""
-        flags = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+        """A descriptor of a directory for objects. It is created if need be, and its own name is made durable.
+
+        It is in the very directory that has the landmark, wherever the path leads meanwhile.
+        """
+        root = self._open_root()
         try:
-            fd = os.open(folder, flags)
-        except FileNotFoundError:
-            missing = folder
-            while not os.path.isdir(missing):
-                self._durable_folders.discard(missing)
-                missing = os.path.dirname(missing)
-            os.makedirs(folder, exist_ok=True)
-            fd = os.open(folder, flags)
+            fd = self._open_below(root, os.path.relpath(folder, self._root))
+        finally:
+            os.close(root)
         if folder not in self._durable_folders:
             try:
                 self._sync_names_down_to(folder)
@@ -119,6 +139,31 @@ class DurableNames:
                 os.close(fd)
                 raise
         return fd
+
+    def _open_root(self) -> int:
+        """A descriptor of the root. It is not held for longer than a call, because it keeps a disk from unmounting."""
+        if self.landmark is None:
+            os.makedirs(self._root, exist_ok=True)
+        root = os.open(self._root, _FOLDER)
+        try:
+            if self.landmark is not None:
+                os.stat(self.landmark, dir_fd=root)
+        except ABSENT:
+            os.close(root)
+            raise self._unmounted() from None
+        return root
+
+    def _open_below(self, root: int, folder: str) -> int:
+        """A descriptor of a directory below the root. Those on the way are created if need be."""
+        try:
+            return os.open(folder, _FOLDER, dir_fd=root)
+        except FileNotFoundError:
+            parts = folder.split(os.sep)
+            for end in range(1, len(parts) + 1):
+                with suppress(FileExistsError):
+                    os.mkdir(part := os.path.join(*parts[:end]), dir_fd=root)
+                    self._durable_folders.discard(os.path.join(self._root, part))
+            return os.open(folder, _FOLDER, dir_fd=root)
 
     def _sync_names_down_to(self, folder: str) -> None:
         """Make the names of `folder` and all directories above it durable, whoever created them, maybe just now."""

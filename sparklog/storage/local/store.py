@@ -85,6 +85,14 @@ class LocalStore:
     def __repr__(self) -> str:
         return f"LocalStore({self.url!r})"
 
+    def keep_to(self, folder: str) -> None:
+        """From now on, read and write only while the directory has this folder of keys, which is there.
+
+        A mount point without its disk is an empty directory, in which nobody would find again what is put there. Then
+        reads and writes raise StoreUnavailable.
+        """
+        self._names.landmark = check_prefix(folder).rstrip("/")
+
     def put_if_absent(self, key: str, body: Bytes) -> None:
         """Write a whole object, durably, if `key` is free. Errors: see the port.
 
@@ -287,8 +295,8 @@ class LocalStore:
             pass
         return InvalidInput(f"wanted a directory for a store, found a file at {self._root}, or on the way to it")
 
-    def _absent(self, key: str) -> KeyNotFound:
-        return KeyNotFound(f"wanted {key}, found nothing at {self._path(key)}")
+    def _absent(self, key: str) -> SparklogError:
+        return self._names.unmounted() or KeyNotFound(f"wanted {key}, found nothing at {self._path(key)}")
 
     # ---- listing --------------------------------------------------------------------------------
 
@@ -306,6 +314,8 @@ class LocalStore:
         except ABSENT as error:
             if isinstance(error, NotADirectoryError) and (not_a_directory := self._no_directory()):
                 raise not_a_directory from error
+            if (unmounted := self._names.unmounted()) is not None:
+                raise unmounted from error
             return []
         except OSError as error:
             raise read_error(f"list {path}", error) from error
