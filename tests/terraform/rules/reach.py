@@ -39,6 +39,7 @@ def clients_reach_coordinators(deployment: Deployment) -> list[str]:
 def processes_reach_aws(deployment: Deployment) -> list[str]:
     """Clients and coordinators reach the endpoints of AWS, or addresses outside in their place, and S3."""
     groups = _groups(deployment)
+    has_endpoints = any(each.values["vpc_endpoint_type"] == "Interface" for each in deployment.of("aws_vpc_endpoint"))
     wrong = []
     for kind in ("clients", "coordinators"):
         wrong += _unreached(deployment, kind, groups[kind], "endpoints", groups["endpoints"], {_HTTPS})
@@ -51,7 +52,7 @@ def processes_reach_aws(deployment: Deployment) -> list[str]:
             world = any(each["cidr_ipv4"] == _WORLD for each in out)
             if not (world or any(each["prefix_list_id"] for each in out)):
                 wrong.append(f"{kind} don't reach S3")
-            if not (groups["endpoints"] or any(each["cidr_ipv4"] for each in out)):
+            if not (has_endpoints or any(each["cidr_ipv4"] for each in out)):
                 wrong.append(f"{kind} reach no service of AWS")
     return wrong
 
@@ -95,9 +96,7 @@ def _groups(deployment: Deployment) -> Mapping[str, set[str]]:
         for group in network["security_group_ids"]
     }
     function = deployment.outputs.get("operator_function") or ""
-    of_operators = {
-        each.values["id"] for each in deployment.of("aws_security_group") if f"[{each.values['id']}]" in function
-    }
+    of_operators = {each.values["id"] for each in deployment.of("aws_security_group") if each.values["id"] in function}
     return {
         "clients": of_tasks[False] | of_jobs | of_operators,
         "coordinators": of_tasks[True],
