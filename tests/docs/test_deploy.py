@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import shutil
@@ -85,7 +86,7 @@ def check_aws(words: list[str]) -> None:
         return
     session = botocore.session.Session()
     try:
-        model = session.get_service_model(service)
+        model = session.get_service_model({"s3api": "s3"}.get(service, service))
     except UnknownServiceError as error:
         raise AssertionError(words) from error
     if verb == "wait":
@@ -196,6 +197,7 @@ def test_the_steps_make_what_coordinators_want_and_leave_the_clone_as_it_was(tmp
     steps = re.sub(r"\$\(aws sts [^()]*--query Arn [^()]*\)", "arn:aws:sts::123456789012:assumed-role/admin/me", steps)
     steps = re.sub(r"\$\(aws iam [^()]*\)", "arn:aws:iam::123456789012:role/$ROLE", steps)
     steps = re.sub(r"\$\(aws sts [^()]*\)", "123456789012", steps)
+    steps = re.sub(r"\$\(aws ec2 [^()|]*\|", r"$(printf 'eu-central-1a\\teu-central-1b\\teu-central-1c\\n' |", steps)
     steps = re.sub(r"^(?:aws|docker|\$TERRAFORM|export IMAGE=).*\n", "", steps, flags=re.MULTILINE)
     steps = re.sub(r"^  aws .*\n", "  :\n", steps, flags=re.MULTILINE)
     steps = steps.replace("make dist\n", "mkdir dist; touch dist/sparklog.whl\n")
@@ -226,10 +228,12 @@ def test_a_command_inside_the_vpc_is_a_task_that_gets_its_words(tmp_path: Path) 
     if shutil.which("jq") is None:
         pytest.skip("this machine has no jq")
     aws = f"""#!{sys.executable}
-import json, sys
+import json, os, sys
 with open("{tmp_path}/asked", "a") as asked:
     print(json.dumps(["aws", *sys.argv[1:]]), file=asked)
-print({{"run-task": "arn:aws:ecs:r:1:task/acme/0123", "describe-tasks": "3"}}.get(sys.argv[2], "said"))
+stopped = len(open("{tmp_path}/asked").readlines()) > 2
+tasks = "STOPPED\\t" + os.environ["CODE"] + "\\tEssential container exited" if stopped else "RUNNING\\tNone\\tNone"
+print({{"run-task": "arn:aws:ecs:r:1:task/acme/0123", "describe-tasks": tasks}}.get(sys.argv[2], "said"))
 """
     (tmp_path / "aws").write_text(aws)
     (tmp_path / "aws").chmod(0o755)
@@ -237,12 +241,16 @@ print({{"run-task": "arn:aws:ecs:r:1:task/acme/0123", "describe-tasks": "3"}}.ge
     (function,) = re.findall(r"<<-SH\n( +sparklog_inside\(\) {\n.*?)^ +SH$", module, re.DOTALL | re.MULTILINE)
     function = re.sub(r"(?<!\$)\${var\.name}", "acme", function)
     function = re.sub(r"(?<!\$)\${[^}]+}", "x", function).replace("$${", "${")
-    script = f"PATH={tmp_path}:$PATH\n{function}\nsparklog_inside replica move 'a topic' --to a,b\n"
-    done = subprocess.run(["bash", "-uc", script], check=False, capture_output=True, text=True)
-    assert (done.stdout, done.returncode) == ("said\nsaid\n", 3), done.stderr
+    script = f"PATH={tmp_path}:$PATH\nsleep() {{ :; }}\n{function}\nsparklog_inside replica move 'a topic' --to a,b\n"
+    for code, ended, said in (("3", 3, ""), ("None", 1, "STOPPED\tNone\tEssential container exited\n")):
+        (tmp_path / "asked").unlink(missing_ok=True)
+        environment = {**os.environ, "CODE": code}
+        done = subprocess.run(["bash", "-uc", script], check=False, capture_output=True, text=True, env=environment)
+        assert (done.stdout, done.returncode, done.stderr) == ("said\n", ended, said)
     asked = [json.loads(line) for line in (tmp_path / "asked").read_text().splitlines()]
     for words in asked:
         check_aws(words)
+    assert [words[2] for words in asked] == ["run-task", *["describe-tasks"] * 2, "filter-log-events"], "it waits"
     run = asked[0]
     overrides = json.loads(run[run.index("--overrides") + 1])
     model = botocore.session.Session().get_service_model("ecs").operation_model("RunTask").input_shape

@@ -26,6 +26,7 @@ _ARNS: Final = {
     "aws_kms_key": "arn:aws:kms:{region}:{account}:key/{name}",
     "aws_s3_bucket": "arn:aws:s3:::{name}",
     "aws_cloudwatch_log_group": "arn:aws:logs:{region}:{account}:log-group:{name}",
+    "aws_secretsmanager_secret": "arn:aws:secretsmanager:{region}:{account}:secret:{name}",
     "aws_sqs_queue": "arn:aws:sqs:{region}:{account}:{name}",
     "aws_sns_topic": "arn:aws:sns:{region}:{account}:{name}",
     "aws_lb": "arn:aws:elasticloadbalancing:{region}:{account}:loadbalancer/net/{name}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tests.terraform.mutation import Mutation
+from tests.terraform.mutations_of_wiring import OF_WIRING
 
 _STORAGE: Final = "modules/storage/main.tf"
 _SECURITY: Final = "modules/network/security.tf"
@@ -246,4 +247,5 @@ MUTATIONS: Final[tuple[Mutation, ...]] = (
         "one_coordinator_is_refused",
         check="tests",
     ),
+    *OF_WIRING,
 )

@@ -106,6 +106,14 @@ def test_the_outputs_of_an_example_feed_sparklog(example: str) -> None:
     assert outputs >= {"sparklog_cluster", "sparklog_conf", "init_command"}
 
 
+def test_what_must_outlive_something_else_is_deleted_after_it() -> None:
+    """A key goes after its buckets, a former archive after the schedules that name it, a log group after its writer."""
+    resources = {name: dict(blocks(TERRAFORM / "modules" / name, "resource")) for name in MODULES}
+    assert "aws_kms_key.this" in str(resources["storage"]["aws_s3_bucket.this"]["depends_on"])
+    assert resources["spark"]["aws_s3_object.archives"]["lifecycle"][0]["create_before_destroy"] is True
+    assert "aws_cloudwatch_log_group.insights" in str(resources["coordinator"]["aws_ecs_cluster.this"]["depends_on"])
+
+
 def test_nothing_of_a_machine_or_a_registry_is_written_down() -> None:
     for file in TERRAFORM.rglob("*"):
         if file.suffix in (".tf", ".hcl", ".md", ".tfvars"):

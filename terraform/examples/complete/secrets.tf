@@ -29,6 +29,11 @@ resource "aws_kms_key" "secrets" {
   })
 }
 
+resource "aws_kms_alias" "secrets" {
+  name          = "alias/${var.name}-secrets"
+  target_key_id = aws_kms_key.secrets.key_id
+}
+
 resource "aws_secretsmanager_secret" "this" {
   #checkov:skip=CKV2_AWS_57:tokens and the certificate are replaced beside the old ones, by the steps in docs/deploy.md
   for_each = {

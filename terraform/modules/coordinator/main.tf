@@ -48,6 +48,16 @@ locals {
   }
 }
 
+# Container Insights would make it without a key, keep it for ever, and leave it behind.
+resource "aws_cloudwatch_log_group" "insights" {
+  #checkov:skip=CKV_AWS_158:it has the key of the log group of the coordinators
+  #checkov:skip=CKV_AWS_338:it is kept as long as the log of the coordinators
+  name              = "/aws/ecs/containerinsights/${var.name}/performance"
+  retention_in_days = var.log_group.retention_days
+  kms_key_id        = var.log_group.kms_key_arn
+  tags              = var.tags
+}
+
 resource "aws_ecs_cluster" "this" {
   name = var.name
   tags = var.tags
@@ -56,6 +66,8 @@ resource "aws_ecs_cluster" "this" {
     name  = "containerInsights"
     value = "enabled"
   }
+
+  depends_on = [aws_cloudwatch_log_group.insights]
 }
 
 resource "aws_ecs_task_definition" "this" {

@@ -37,12 +37,20 @@ locals {
       task=$(aws ecs run-task --region ${var.region} --cluster ${var.name} --launch-type FARGATE \
         --task-definition ${var.name}-operator --network-configuration '${local.operator_network}' \
         --overrides "$(printf '%s\n' "$@" | jq -Rnc '{containerOverrides: [{name: "operator", command: [inputs]}]}')" \
-        --query 'tasks[0].taskArn' --output text) &&
-        aws ecs wait tasks-stopped --region ${var.region} --cluster ${var.name} --tasks "$task" &&
-        aws logs get-log-events --region ${var.region} --log-group-name ${var.log_group.name} \
-          --log-stream-name "operator/operator/$${task##*/}" --start-from-head --query 'events[].[message]' --output text &&
-        return "$(aws ecs describe-tasks --region ${var.region} --cluster ${var.name} --tasks "$task" \
-          --query 'tasks[0].containers[0].exitCode' --output text)"
+        --query 'tasks[0].taskArn' --output text) || return
+      while
+        seen=$(aws ecs describe-tasks --region ${var.region} --cluster ${var.name} --tasks "$task" \
+          --query 'tasks[0].[lastStatus,containers[0].exitCode,stoppedReason]' --output text) || return
+        [ "$(printf %s "$seen" | cut -f 1)" != STOPPED ]
+      do sleep 5; done
+      aws logs filter-log-events --region ${var.region} --log-group-name ${var.log_group.name} \
+        --log-stream-names "operator/operator/$${task##*/}" --query 'events[].[message]' --output text
+      code=$(printf %s "$seen" | cut -f 2)
+      if [ "$code" = None ]; then # it never started
+        printf '%s\n' "$seen" >&2
+        return 1
+      fi
+      return "$code"
     }
   SH
 }

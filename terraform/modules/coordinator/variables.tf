@@ -6,6 +6,11 @@ variable "name" {
     condition     = can(regex("^[a-z][a-z0-9-]{0,22}[a-z0-9]$", var.name))
     error_message = "name must have 2 to 24 of a-z, 0-9 and -, begin with a letter and not end with -."
   }
+
+  validation {
+    condition     = !startswith(var.name, "internal-")
+    error_message = "name must not begin with internal-: AWS refuses load balancers with such a name."
+  }
 }
 
 variable "region" {
@@ -13,8 +18,8 @@ variable "region" {
   type        = string
 
   validation {
-    condition     = can(regex("^[a-z]{2}(-[a-z]+)+-[0-9]$", var.region))
-    error_message = "region must be the code of a region, such as eu-central-1."
+    condition     = can(regex("^[a-z]{2}-[a-z]+-[0-9]$", var.region)) && !startswith(var.region, "cn-")
+    error_message = "region must be the code of a region, such as eu-central-1, and none of cn-* and us-gov-*: the ARNs here begin with arn:aws, theirs don't."
   }
 }
 
@@ -159,8 +164,8 @@ variable "secret_key_arns" {
 }
 
 variable "log_group" {
-  description = "The log group of the coordinators. It gets what they print, the audit, and the metrics."
-  type        = object({ name = string, arn = string })
+  description = "The log group of the coordinators. It gets what they print, the audit, and the metrics. That of Container Insights, which is made here, gets the same key and is kept as long. The policy of the key must let CloudWatch Logs use it for /aws/ecs/containerinsights/NAME/performance, too, as that of the module observability does."
+  type        = object({ name = string, arn = string, retention_days = optional(number, 365), kms_key_arn = optional(string) })
 }
 
 variable "emf_namespace" {

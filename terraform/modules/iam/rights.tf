@@ -68,7 +68,6 @@ locals {
     }
 
     # Vacuum goes to the metadata itself, also where coordinators lead. Only it puts marks (void) and deletes entries.
-    # Health tries a write, beside the records or as a probe.
     maintenance = {
       metadata = {
         get    = local.chain
@@ -77,10 +76,10 @@ locals {
         list   = local.chain
       }
       stores = {
-        get     = concat(local.mark, local.owners, local.in_parts, ["copies/*", "probe/*"])
-        put     = concat(local.in_parts, ["copies/checkpoints/*", "copies/*/void/*", "probe/*"], local.embedded.entry_copies)
+        get     = concat(local.mark, local.owners, local.in_parts, ["copies/*"])
+        put     = concat(local.in_parts, ["copies/checkpoints/*", "copies/*/void/*"], local.embedded.entry_copies)
         abort   = local.in_parts
-        delete  = concat(local.in_parts, ["copies/checkpoints/*", "probe/*"], local.entry_copies)
+        delete  = concat(local.in_parts, ["copies/checkpoints/*"], local.entry_copies)
         list    = concat(local.mark, local.owners, local.in_parts, ["copies/*"])
         uploads = true
       }
@@ -101,7 +100,8 @@ locals {
       }
     }
 
-    # A new store must be empty, so all of it is listed, and must not be the place of another chain.
+    # A new store must be empty, so all of it is listed, and must not be the place of another chain. Health and doctor try
+    # writes under probe/.
     operator = {
       metadata = {
         get = concat(local.chain, ["meta/restores/*"])

@@ -13,8 +13,8 @@ variable "region" {
   type        = string
 
   validation {
-    condition     = can(regex("^[a-z]{2}(-[a-z]+)+-[0-9]$", var.region))
-    error_message = "region must be the code of a region, such as eu-central-1."
+    condition     = can(regex("^[a-z]{2}-[a-z]+-[0-9]$", var.region)) && !startswith(var.region, "cn-")
+    error_message = "region must be the code of a region, such as eu-central-1, and none of cn-* and us-gov-*: the ARNs here begin with arn:aws, theirs don't."
   }
 }
 
@@ -41,7 +41,7 @@ variable "cidr" {
 }
 
 variable "vpc_id" {
-  description = "Id of an existing VPC. Null: a new one."
+  description = "Id of an existing VPC. Null: a new one. It must be known when Terraform plans: if the same configuration makes the VPC, apply that alone first (terraform apply -target=module.vpc)."
   type        = string
   default     = null
 
@@ -112,8 +112,8 @@ variable "https_cidrs" {
   default     = []
 
   validation {
-    condition     = alltrue([for cidr in var.https_cidrs : can(cidrhost(cidr, 0))])
-    error_message = "https_cidrs must be blocks of addresses, such as 10.0.0.0/16."
+    condition     = alltrue([for cidr in var.https_cidrs : can(cidrhost(cidr, 0)) && !strcontains(cidr, ":")])
+    error_message = "https_cidrs must be blocks of IPv4 addresses, such as 10.0.0.0/16: the subnets and rules here have no IPv6."
   }
 }
 

@@ -156,15 +156,21 @@ locals {
         namespace   = "AWS/SQS"
         metric      = "ApproximateNumberOfMessagesVisible"
         dimensions  = { QueueName = var.dead_letter_queue.name }
+        comparison  = "GreaterThanThreshold"
+        threshold   = 0
         minutes     = 1
+        missing     = "notBreaching"
       }
     },
     { for number, group in var.load_balancer == null ? {} : var.load_balancer.target_groups : "coordinator-${number}-unhealthy" => {
       description = "Coordinator ${number} does not answer the load balancer. Another one leads meanwhile. ${local.logs} --log-stream-name-prefix ${number}/"
       namespace   = "AWS/NetworkELB"
-      metric      = "UnHealthyHostCount"
+      metric      = "HealthyHostCount" # missing while there is no task; the other count would be 0 or missing then
       dimensions  = { LoadBalancer = var.load_balancer.arn_suffix, TargetGroup = group }
+      comparison  = "LessThanThreshold"
+      threshold   = 1
       minutes     = 10
+      missing     = "breaching"
     } },
   )
 
@@ -242,13 +248,13 @@ resource "aws_cloudwatch_metric_alarm" "services" {
   namespace           = each.value.namespace
   metric_name         = each.value.metric
   dimensions          = each.value.dimensions
-  statistic           = "Maximum"
-  comparison_operator = "GreaterThanThreshold"
-  threshold           = 0
+  statistic           = "Maximum" # of the zones of the load balancer, too
+  comparison_operator = each.value.comparison
+  threshold           = each.value.threshold
   period              = 60
   evaluation_periods  = each.value.minutes
   datapoints_to_alarm = each.value.minutes
-  treat_missing_data  = "notBreaching"
+  treat_missing_data  = each.value.missing
   actions_enabled     = var.running
   alarm_actions       = local.actions
   ok_actions          = local.actions

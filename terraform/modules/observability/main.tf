@@ -1,6 +1,9 @@
 locals {
   log_groups = { for group in var.log_groups : group => "/sparklog/${var.name}/${group}" }
   log_arn    = "arn:aws:logs:${var.region}:${var.account_id}:log-group"
+
+  # Written out, as the policy of the key comes before the topic.
+  topic_arn = "arn:aws:sns:${var.region}:${var.account_id}:${var.name}-alarms"
 }
 
 resource "aws_kms_key" "this" {
@@ -25,18 +28,34 @@ resource "aws_kms_key" "this" {
         Principal = { Service = "logs.${var.region}.amazonaws.com" }
         Action    = ["kms:Decrypt", "kms:DescribeKey", "kms:Encrypt", "kms:GenerateDataKey*", "kms:ReEncrypt*"]
         Resource  = "*"
-        Condition = { ArnLike = { "kms:EncryptionContext:aws:logs:arn" = "${local.log_arn}:/sparklog/${var.name}/*" } }
+        Condition = { ArnLike = { "kms:EncryptionContext:aws:logs:arn" = [
+          "${local.log_arn}:/sparklog/${var.name}/*",
+          "${local.log_arn}:/aws/ecs/containerinsights/${var.name}/*",
+        ] } }
       },
       {
         Sid       = "Alarms"
         Effect    = "Allow"
-        Principal = { Service = ["cloudwatch.amazonaws.com", "events.amazonaws.com"] }
+        Principal = { Service = "cloudwatch.amazonaws.com" }
         Action    = ["kms:Decrypt", "kms:GenerateDataKey"]
         Resource  = "*"
         Condition = { StringEquals = { "aws:SourceAccount" = var.account_id } }
       },
+      {
+        Sid       = "Events" # KMS is not told for which account EventBridge asks, but which topic the message is for
+        Effect    = "Allow"
+        Principal = { Service = "events.amazonaws.com" }
+        Action    = ["kms:Decrypt", "kms:GenerateDataKey"]
+        Resource  = "*"
+        Condition = { StringEquals = { "kms:EncryptionContext:aws:sns:topicArn" = local.topic_arn } }
+      },
     ]
   })
+}
+
+resource "aws_kms_alias" "this" {
+  name          = "alias/${var.name}-logs"
+  target_key_id = aws_kms_key.this.key_id
 }
 
 resource "aws_cloudwatch_log_group" "this" {
@@ -60,14 +79,24 @@ resource "aws_sns_topic_policy" "alarms" {
 
   policy = jsonencode({
     Version = "2012-10-17"
-    Statement = [{
-      Sid       = "Alarms"
-      Effect    = "Allow"
-      Principal = { Service = ["cloudwatch.amazonaws.com", "events.amazonaws.com"] }
-      Action    = ["sns:Publish"]
-      Resource  = aws_sns_topic.alarms.arn
-      Condition = { StringEquals = { "aws:SourceAccount" = var.account_id } }
-    }]
+    Statement = concat(
+      [{
+        Sid       = "Alarms"
+        Effect    = "Allow"
+        Principal = { Service = "cloudwatch.amazonaws.com" }
+        Action    = ["sns:Publish"]
+        Resource  = aws_sns_topic.alarms.arn
+        Condition = { StringEquals = { "aws:SourceAccount" = var.account_id } }
+      }],
+      [for rule in aws_cloudwatch_event_rule.failed_runs : {
+        Sid       = "Events"
+        Effect    = "Allow"
+        Principal = { Service = "events.amazonaws.com" }
+        Action    = ["sns:Publish"]
+        Resource  = aws_sns_topic.alarms.arn
+        Condition = { ArnEquals = { "aws:SourceArn" = rule.arn } }
+      }],
+    )
   })
 }
 
@@ -84,7 +113,7 @@ resource "aws_cloudwatch_event_rule" "failed_runs" {
   count = var.application == null ? 0 : 1
 
   name        = "${var.name}-failed-runs"
-  description = "sparklog: a run of a job on EMR Serverless failed"
+  description = "sparklog: a run of a job on EMR Serverless failed or was cancelled"
   tags        = var.tags
 
   event_pattern = jsonencode({
@@ -92,7 +121,7 @@ resource "aws_cloudwatch_event_rule" "failed_runs" {
     detail-type = ["EMR Serverless Job Run State Change"]
     detail = {
       applicationId = [var.application.id]
-      state         = ["FAILED"]
+      state         = ["CANCELLED", "FAILED"] # EMR cancels a run that takes longer than its timeout
     }
   })
 }
@@ -111,6 +140,6 @@ resource "aws_cloudwatch_event_target" "failed_runs" {
     }
 
     # Not jsonencode: it writes < and > as codes, which EventBridge does not look for.
-    input_template = "\"A run of a job on EMR Serverless failed at <time>. Its name and the reason: aws emr-serverless get-job-run --region ${var.region} --application-id <application> --job-run-id <run>. ${local.runbook}\""
+    input_template = "\"A run of a job on EMR Serverless failed or was cancelled at <time>, as runs are that take too long. Its name and the reason: aws emr-serverless get-job-run --region ${var.region} --application-id <application> --job-run-id <run>. ${local.runbook}\""
   }
 }

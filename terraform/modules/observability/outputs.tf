@@ -1,6 +1,13 @@
 output "log_groups" {
   description = "The log groups by their short names, as the other modules take them."
-  value       = { for group, made in aws_cloudwatch_log_group.this : group => { name = made.name, arn = made.arn } }
+  value = {
+    for group, made in aws_cloudwatch_log_group.this : group => {
+      name           = made.name
+      arn            = made.arn
+      retention_days = made.retention_in_days
+      kms_key_arn    = made.kms_key_id
+    }
+  }
 }
 
 output "topic_arn" {

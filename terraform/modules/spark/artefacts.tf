@@ -3,9 +3,16 @@ locals {
   bucket     = "${var.name}-artefacts-${var.region}"
   bucket_arn = "arn:aws:s3:::${local.bucket}"
   artefacts  = "s3://${local.bucket}/artefacts"
-  archive    = one(fileset(var.dist_dir, "sparklog-environment-*.tar.gz"))
   jobs_dir   = "${path.module}/../../../jobs"
   job_files  = fileset(local.jobs_dir, "*.py")
+
+  # A run fetches its archive whenever it gets another executor. So the key has the checksum, which changes with each build,
+  # and an archive in dist_dir/former keeps its object: runs of the former build still name that.
+  archives = {
+    for file in setunion(fileset(var.dist_dir, "sparklog-environment-*.tar.gz"), fileset(var.dist_dir, "former/sparklog-environment-*.tar.gz")) :
+    "${substr(filesha256("${var.dist_dir}/${file}"), 0, 12)}/${basename(file)}" => file...
+  }
+  archive = one([for key, files in local.archives : key if anytrue([for file in files : !startswith(file, "former/")])])
 
   texts = merge(
     var.ca_pem == null ? {} : { "ca.crt" = var.ca_pem },
@@ -19,6 +26,11 @@ resource "aws_kms_key" "artefacts" {
   enable_key_rotation     = true
   deletion_window_in_days = var.key_deletion_days
   tags                    = var.tags
+}
+
+resource "aws_kms_alias" "artefacts" {
+  name          = "alias/${var.name}-artefacts"
+  target_key_id = aws_kms_key.artefacts.key_id
 }
 
 resource "aws_s3_bucket" "artefacts" {
@@ -106,14 +118,21 @@ resource "aws_s3_bucket_lifecycle_configuration" "artefacts" {
   depends_on = [aws_s3_bucket_versioning.artefacts]
 }
 
-resource "aws_s3_object" "archive" {
+resource "aws_s3_object" "archives" {
+  for_each = local.archives
+
   bucket      = aws_s3_bucket.artefacts.id
-  key         = "artefacts/${local.archive}"
-  source      = "${var.dist_dir}/${local.archive}"
-  source_hash = filesha256("${var.dist_dir}/${local.archive}")
+  key         = "artefacts/${each.key}"
+  source      = "${var.dist_dir}/${each.value[0]}"
+  source_hash = filesha256("${var.dist_dir}/${each.value[0]}")
   tags        = var.tags
 
   depends_on = [aws_s3_bucket_server_side_encryption_configuration.artefacts, aws_s3_bucket_versioning.artefacts]
+
+  # So an old archive goes only after the schedules name the new one.
+  lifecycle {
+    create_before_destroy = true
+  }
 }
 
 resource "aws_s3_object" "jobs" {

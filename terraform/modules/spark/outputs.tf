@@ -17,7 +17,7 @@ output "job_runs" {
   value       = local.job_runs
 
   # A job starts only once its files and its rights are there.
-  depends_on = [aws_s3_object.archive, aws_s3_object.jobs, aws_s3_object.texts, aws_iam_role_policy.jobs, aws_secretsmanager_secret_policy.token]
+  depends_on = [aws_s3_object.archives, aws_s3_object.jobs, aws_s3_object.texts, aws_iam_role_policy.jobs, aws_secretsmanager_secret_policy.token]
 }
 
 # The command line spells the fields of StartJobRun with a small first letter, schedules with a capital.

@@ -13,8 +13,8 @@ variable "region" {
   type        = string
 
   validation {
-    condition     = can(regex("^[a-z]{2}(-[a-z]+)+-[0-9]$", var.region))
-    error_message = "region must be the code of a region, such as eu-central-1."
+    condition     = can(regex("^[a-z]{2}-[a-z]+-[0-9]$", var.region)) && !startswith(var.region, "cn-")
+    error_message = "region must be the code of a region, such as eu-central-1, and none of cn-* and us-gov-*: the ARNs here begin with arn:aws, theirs don't."
   }
 }
 
@@ -30,7 +30,7 @@ variable "release_label" {
 }
 
 variable "dist_dir" {
-  description = "The folder that make dist has written. Its environment archive is uploaded for the drivers and executors."
+  description = "The folder that make dist has written. Its environment archive is uploaded for the drivers and executors. Those in its folder former stay in the bucket for runs that have begun with them."
   type        = string
 
   validation {
@@ -178,9 +178,9 @@ variable "log_group" {
 }
 
 variable "maximum_capacity" {
-  description = "What all jobs together may use at once: a bound for what they cost."
+  description = "What all jobs together may use at once: a bound for what they cost. The default is the 16 vCPUs that a new account may use in EMR Serverless: for more, have that quota raised first (Max concurrent vCPUs per account)."
   type        = object({ cpu = string, memory = string, disk = optional(string) })
-  default     = { cpu = "32 vCPU", memory = "128 GB", disk = "1000 GB" }
+  default     = { cpu = "16 vCPU", memory = "64 GB", disk = "500 GB" }
 }
 
 variable "idle_timeout_minutes" {

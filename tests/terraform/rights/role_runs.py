@@ -24,14 +24,14 @@ CONFIG = {
 
 
 def begin(roles: Roles) -> None:
-    """The operator makes a cluster of two stores, and topics."""
+    """The operator makes a cluster of two stores, and topics, and asks for its health."""
     settings = [part for key, value in CONFIG.items() for part in ("-c", f"{key}={value}")]
     stores = [
         part for id_, zone in (("a", "z1"), ("b", "z2")) for part in ("--store", f"{id_}@{zone}={roles.url(id_)}")
     ]
     roles.run("operator", "cluster", "init", *stores, *settings, at_metadata=True)
     roles.python("operator", STEPS, "topics", at_metadata=True)
-    roles.run("maintenance", "cluster", "health", codes=(0, 5), at_metadata=True)
+    roles.run("operator", "cluster", "health", codes=(0, 5), at_metadata=True)
 
 
 def embedded(roles: Roles) -> None:
@@ -144,7 +144,7 @@ def refill(roles: Roles) -> None:
 
 def look(roles: Roles) -> None:
     """The operator probes the stores, looks into the chain, and lets a fenced store come back; health tries a write."""
-    roles.run("maintenance", "cluster", "health", codes=(0, 5), at_metadata=True)
+    roles.run("operator", "cluster", "health", codes=(0, 5), at_metadata=True)
     roles.run("operator", "cluster", "doctor", "--no-spark", codes=(0, 5), at_metadata=True)
     roles.run("operator", "chain", "tail", at_metadata=True)
     roles.run("operator", "store", "fence", "c")

@@ -117,11 +117,11 @@ def test_a_consumer_can_not_write_and_a_producer_can_not_delete(policies: Polici
 
 @pytest.mark.parametrize("key", KEYS)
 def test_only_maintenance_deletes_what_is_in_the_log(policies: Policies, key: str) -> None:
-    """The operator removes what its probes wrote, and the coordinator what it wrote in vain or has replaced."""
+    """Only the operator removes what its probes wrote, and the coordinator what it wrote in vain or has replaced."""
     deleters = {role for by_role in policies.values() for role in ROLES if may(by_role[role], "s3:DeleteObject", key)}
     allowed = {"maintenance"}
     if key.startswith(keys.PROBES):
-        allowed = {"maintenance", "operator"}
+        allowed = {"operator"}
     elif key.startswith((keys.SNAPSHOTS, keys.CHUNKS, keys.COPIES)):
         allowed = {"maintenance", "coordinator"}
     assert deleters <= allowed

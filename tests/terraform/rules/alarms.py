@@ -7,26 +7,37 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from sparklog.coordinator.emf import CLUSTER, EXPORTED
-from tests.terraform.deployment import Deployment
+from tests.terraform.deployment import Deployment, Resource
 from tests.terraform.rules.tasks import chain
 
 # Metrics of AWS that are used here, with their dimensions.
 _OF_AWS: Final = {
     ("AWS/SQS", "ApproximateNumberOfMessagesVisible"): {"QueueName"},
-    ("AWS/NetworkELB", "UnHealthyHostCount"): {"LoadBalancer", "TargetGroup"},
+    ("AWS/NetworkELB", "HealthyHostCount"): {"LoadBalancer", "TargetGroup"},
     ("AWS/Events", "MatchedEvents"): {"RuleName"},
 }
 _SEARCH: Final = re.compile(r'\{([^,}]+),([^}]+)\} MetricName="([^"]+)"(?: Cluster="([^"]+)")?')
-# What must be noticed where coordinators run.
-_WATCHED: Final = {
-    "sparklog_active_controller",
-    "sparklog_offline_partitions",
-    "sparklog_under_min_isr_partitions",
-    "sparklog_under_replicated_partitions",
-    "sparklog_store_up",
-    "sparklog_store_max_lag_records",
-    "sparklog_job_last_run_failed_partitions",
-    "sparklog_requests_total",
+# When each alarm goes off, by its metric, or by its expression and the metrics in it: comparison, threshold, statistic
+# (over all coordinators or zones), and whether a missing value is an alarm as well.
+_ABOVE, _BELOW, _QUIET, _LOUD = "GreaterThanThreshold", "LessThanThreshold", "notBreaching", "breaching"
+_GOES_OFF: Final[dict[tuple[str, ...], tuple[str, float, str, str]]] = {
+    ("sparklog_active_controller",): (_BELOW, 1, "Maximum", _LOUD),
+    ("sparklog_offline_partitions",): (_ABOVE, 0, "Maximum", _QUIET),
+    ("sparklog_under_min_isr_partitions",): (_ABOVE, 0, "Maximum", _QUIET),
+    ("sparklog_under_replicated_partitions",): (_ABOVE, 0, "Maximum", _QUIET),
+    ("sparklog_store_up",): (_BELOW, 1, "Minimum", _QUIET),
+    ("sparklog_stores",): (_ABOVE, 0, "Maximum", _QUIET),
+    ("sparklog_store_max_lag_records",): (_ABOVE, 1_000_000, "Maximum", _QUIET),
+    ("sparklog_job_last_run_failed_partitions",): (_ABOVE, 0, "Maximum", _QUIET),
+    ("sparklog_requests_total",): (_ABOVE, 10, "Sum", _QUIET),
+    ("sparklog_event_loop_lag_seconds",): (_ABOVE, 1, "Maximum", _QUIET),
+    ("sparklog_snapshot_lag_entries",): (_ABOVE, 10_000, "Minimum", _QUIET),
+    ("IF(b > 0, a / b, 0)", "sparklog_submit_duration_seconds_sum", "sparklog_submit_duration_seconds_count"): (
+        *(_ABOVE, 5, "Sum", _QUIET),
+    ),
+    ("a / b", "sparklog_queued_commands", "sparklog_queued_commands_limit"): (_ABOVE, 0.9, "Maximum", _QUIET),
+    ("HealthyHostCount",): (_BELOW, 1, "Maximum", _LOUD),
+    ("ApproximateNumberOfMessagesVisible",): (_ABOVE, 0, "Maximum", _QUIET),
 }
 
 
@@ -49,30 +60,31 @@ def dashboards_show_metrics_that_exist(deployment: Deployment) -> list[str]:
 
 
 def what_matters_is_watched(deployment: Deployment) -> list[str]:
-    """Where coordinators have alarms, none of those that a log needs is missing."""
-    names = {name for _, _, name, _ in _watched(deployment)}
-    has_coordinators = bool(deployment.of("aws_lb_listener"))
-    if not deployment.of("aws_cloudwatch_metric_alarm") or not has_coordinators:
-        return []
-    return [f"no alarm watches {name}" for name in sorted(_WATCHED - names)]
+    """Alarms go off as the table says, and where coordinators have alarms, none of them is missing."""
+    alarms = deployment.of("aws_cloudwatch_metric_alarm")
+    found = {_metrics(each): each for each in alarms}
+    missing = _GOES_OFF.keys() - found.keys() if alarms and deployment.of("aws_lb_listener") else ()
+    wrong = [f"no alarm watches {' '.join(names)}" for names in sorted(missing)]
+    for each in alarms:
+        values, queried = each.values, [metric["stat"] for metric in _queried(each)]
+        (statistic,) = set(queried or [values["statistic"]])
+        given = (values["comparison_operator"], values["threshold"], statistic, values["treat_missing_data"])
+        if given != (wanted := _GOES_OFF.get(_metrics(each))):
+            wrong.append(f"{each.address} goes off by {given}, wanted {wanted}")
+    return wrong
 
 
 def alarms_reach_somebody(deployment: Deployment) -> list[str]:
-    """Each alarm goes to a topic of this deployment, and says what it does when its metric is missing."""
+    """Each alarm goes to a topic of this deployment, and says what to do."""
     topics = {each.values["arn"] for each in deployment.of("aws_sns_topic")}
     wrong = []
     for each in deployment.of("aws_cloudwatch_metric_alarm"):
         if not topics & set(each.values["alarm_actions"] or ()):
             wrong.append(f"{each.address} goes to no topic")
-        if each.values["treat_missing_data"] not in ("breaching", "notBreaching"):
-            wrong.append(f"{each.address} does not say what a missing value means")
         if not each.values["alarm_description"]:
             wrong.append(f"{each.address} does not say what to do")
-        if (
-            each.values["metric_name"] == "sparklog_active_controller"
-            and each.values["treat_missing_data"] != "breaching"
-        ):
-            wrong.append(f"{each.address} is silent if all coordinators are gone")
+        if each.values["actions_enabled"] is False:
+            wrong.append(f"{each.address} is switched off")
     return wrong
 
 
@@ -100,9 +112,12 @@ def logs_are_encrypted_and_end(deployment: Deployment) -> list[str]:
 
 
 def logs_have_their_groups(deployment: Deployment) -> list[str]:
-    """What a container logs to is made by this deployment."""
+    """What a container or Container Insights logs to is made by this deployment."""
     groups = {each.values["name"] for each in deployment.of("aws_cloudwatch_log_group")}
-    return [
+    insights = [
+        f"/aws/ecs/containerinsights/{each.values['name']}/performance" for each in deployment.of("aws_ecs_cluster")
+    ]
+    return [f"Container Insights makes {name} by itself" for name in insights if name not in groups] + [
         f"{each.address} logs to {name}, which is not made"
         for each in deployment.of("aws_ecs_task_definition")
         for container in each.document("container_definitions")
@@ -118,9 +133,21 @@ def _watched(deployment: Deployment) -> Iterator[_Use]:
         values = each.values
         if values["metric_name"]:
             yield each.address, values["namespace"], values["metric_name"], values["dimensions"] or {}
-        for query in values["metric_query"] or ():
-            for metric in query["metric"]:
-                yield each.address, metric["namespace"], metric["metric_name"], metric["dimensions"] or {}
+        for metric in _queried(each):
+            yield each.address, metric["namespace"], metric["metric_name"], metric["dimensions"] or {}
+
+
+def _queried(alarm: Resource) -> list[Any]:
+    return [metric for query in alarm.values["metric_query"] or () for metric in query["metric"]]
+
+
+def _metrics(alarm: Resource) -> tuple[str, ...]:
+    """The metric of an alarm, or the expression and the metrics in it, a before b."""
+    queries = sorted(alarm.values["metric_query"] or (), key=lambda query: str(query["id"]))
+    expressions = [query["expression"] for query in queries if query["expression"]]
+    return (*expressions, *(metric["metric_name"] for query in queries for metric in query["metric"])) or (
+        alarm.values["metric_name"],
+    )
 
 
 def _shown(deployment: Deployment) -> Iterator[_Use]:

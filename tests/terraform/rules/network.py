@@ -9,14 +9,14 @@ from tests.terraform.deployment import Deployment, Resource
 _HTTPS: Final = range(443, 444)
 _COORDINATORS: Final = range(7400, 7405)
 _WORLD: Final = ("0.0.0.0/0", "::/0")
-_INGRESS: Final = "aws_vpc_security_group_ingress_rule"
-_EGRESS: Final = "aws_vpc_security_group_egress_rule"
+INGRESS: Final = "aws_vpc_security_group_ingress_rule"
+EGRESS: Final = "aws_vpc_security_group_egress_rule"
 
 
 def no_port_is_open(deployment: Deployment) -> list[str]:
     """Only security groups are let in, at the ports of coordinators and of HTTPS."""
     wrong = []
-    for each in deployment.of(_INGRESS):
+    for each in deployment.of(INGRESS):
         if not each.values.get("referenced_security_group_id"):
             wrong.append(f"{each.address} lets addresses in instead of a security group")
         wrong += _wide_ports(each)
@@ -27,9 +27,9 @@ def no_port_is_open(deployment: Deployment) -> list[str]:
 def egress_is_for_https_and_coordinators(deployment: Deployment) -> list[str]:
     """What runs here talks to coordinators, to AWS and to stores, and to nothing else."""
     wrong = []
-    for each in deployment.of(_EGRESS):
+    for each in deployment.of(EGRESS):
         wrong += _wide_ports(each)
-        if each.values.get("cidr_ipv4") in _WORLD and _ports(each) != _HTTPS:
+        if each.values.get("cidr_ipv4") in _WORLD and ports(each) != _HTTPS:
             wrong.append(f"{each.address} lets something other than HTTPS out to the world")
     return wrong
 
@@ -65,7 +65,8 @@ def _endpoints(deployment: Deployment) -> list[Resource]:
     return deployment.of("aws_vpc_endpoint")
 
 
-def _ports(rule: Resource) -> range:
+def ports(rule: Resource) -> range:
+    """The ports that a rule of a security group opens."""
     values = rule.values
     if values["ip_protocol"] != "tcp" or values.get("from_port") is None:
         return range(65536)
@@ -73,7 +74,7 @@ def _ports(rule: Resource) -> range:
 
 
 def _wide_ports(rule: Resource) -> list[str]:
-    ports = _ports(rule)
-    if any(ports.start >= allowed.start and ports.stop <= allowed.stop for allowed in (_HTTPS, _COORDINATORS)):
+    opened = ports(rule)
+    if any(opened.start >= allowed.start and opened.stop <= allowed.stop for allowed in (_HTTPS, _COORDINATORS)):
         return []
-    return [f"{rule.address} opens ports {ports.start}-{ports.stop - 1}"]
+    return [f"{rule.address} opens ports {opened.start}-{opened.stop - 1}"]

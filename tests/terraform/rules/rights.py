@@ -18,7 +18,10 @@ _WIDE_ACTIONS: Final = {
     "kms:GenerateDataKey*": "as CloudWatch Logs asks for it, in the policy of a key",
     "kms:ReEncrypt*": "as CloudWatch Logs asks for it, in the policy of a key",
 }
-_BOUNDS: Final = ("aws:SourceAccount", "aws:SourceArn", "kms:EncryptionContext:aws:logs:arn")
+_BOUNDS: Final = (
+    *("aws:SourceAccount", "aws:SourceArn"),
+    *("kms:EncryptionContext:aws:logs:arn", "kms:EncryptionContext:aws:sns:topicArn"),
+)
 
 
 def no_policy_lets_anybody_in(deployment: Deployment) -> list[str]:

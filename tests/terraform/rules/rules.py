@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from tests.terraform.deployment import Deployment
-from tests.terraform.rules import alarms, jobs, network, rights, stores, tasks
+from tests.terraform.rules import alarms, jobs, network, reach, rights, secrets, services, stores, tasks
 
 Rule: TypeAlias = Callable[[Deployment], list[str]]
 
@@ -27,6 +27,19 @@ _ALL: Final[tuple[Rule, ...]] = (
     network.egress_is_for_https_and_coordinators,
     network.nothing_has_a_public_address,
     network.stores_are_reached_without_a_gateway,
+    reach.processes_have_their_own_groups,
+    reach.clients_reach_coordinators,
+    reach.processes_reach_aws,
+    reach.endpoints_are_found_by_name,
+    reach.health_checks_ask_the_coordinator,
+    services.services_are_let_in_for_what_they_do,
+    services.services_can_use_the_keys,
+    services.failed_runs_are_told,
+    services.keys_have_names,
+    secrets.tasks_have_the_role_of_their_name,
+    secrets.tasks_can_read_their_secrets,
+    secrets.secrets_go_to_those_they_are_for,
+    secrets.jobs_can_read_their_token,
     tasks.task_and_execution_roles_differ,
     tasks.containers_are_locked_down,
     tasks.secrets_are_not_in_the_environment,

@@ -56,7 +56,7 @@ def buckets_are_versioned(deployment: Deployment) -> list[str]:
 
 
 def buckets_refuse_plain_http(deployment: Deployment) -> list[str]:
-    """Nobody reaches a bucket or an object of it without TLS."""
+    """Nobody reaches a bucket or an object of it without TLS, or a store with a version before 1.2."""
     wrong = []
     for bucket in deployment.of("aws_s3_bucket"):
         arn = f"arn:aws:s3:::{bucket.values['bucket']}"
@@ -71,6 +71,15 @@ def buckets_refuse_plain_http(deployment: Deployment) -> list[str]:
             for each in statements(deployment, OF_RESOURCES)
         ):
             wrong.append(f"{bucket.address} takes requests without TLS")
+        old = [
+            version
+            for each in statements(deployment, OF_RESOURCES)
+            if each.address in places and not each.allows
+            for operator, key, (version, *_) in each.conditions
+            if (operator, key) == ("NumericLessThan", "s3:TlsVersion")
+        ]
+        if "sparklog:store" in (bucket.values.get("tags") or {}) and old != ["1.2"]:
+            wrong.append(f"{bucket.address} takes requests by an old TLS")
     return wrong
 
 

@@ -247,6 +247,37 @@ run "metrics_can_be_switched_off" {
   }
 }
 
+run "container_insights_logs_like_the_coordinators" {
+  command = apply
+
+  variables {
+    log_group = {
+      name           = "/sparklog/acme/coordinators"
+      arn            = "arn:aws:logs:eu-central-1:123456789012:log-group:/sparklog/acme/coordinators"
+      retention_days = 30
+      kms_key_arn    = "arn:aws:kms:eu-central-1:123456789012:key/logs"
+    }
+  }
+
+  assert {
+    condition = (
+      aws_cloudwatch_log_group.insights.name == "/aws/ecs/containerinsights/${aws_ecs_cluster.this.name}/performance"
+      && aws_cloudwatch_log_group.insights.retention_in_days == 30 && aws_cloudwatch_log_group.insights.kms_key_id == var.log_group.kms_key_arn
+    )
+    error_message = "The log group of Container Insights is encrypted and ends."
+  }
+}
+
+run "a_name_that_load_balancers_may_not_have_is_refused" {
+  command = plan
+
+  variables {
+    name = "internal-log"
+  }
+
+  expect_failures = [var.name]
+}
+
 run "one_coordinator_is_refused" {
   command = plan
 

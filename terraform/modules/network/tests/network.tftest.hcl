@@ -205,3 +205,13 @@ run "refuses_an_interface_endpoint_for_s3" {
 
   expect_failures = [var.interface_endpoints]
 }
+
+run "refuses_addresses_of_ipv6" {
+  command = plan
+
+  variables {
+    https_cidrs = ["10.0.0.0/16", "2001:db8::/32"]
+  }
+
+  expect_failures = [var.https_cidrs]
+}

@@ -3,6 +3,10 @@ mock_provider "aws" {
     defaults = { arn = "arn:aws:kms:eu-central-1:123456789012:key/mock" }
   }
 
+  mock_resource "aws_cloudwatch_event_rule" {
+    defaults = { arn = "arn:aws:events:eu-central-1:123456789012:rule/acme-failed-runs" }
+  }
+
   mock_resource "aws_sns_topic" {
     defaults = { arn = "arn:aws:sns:eu-central-1:123456789012:acme-alarms" }
   }
@@ -61,8 +65,8 @@ run "it_rings_when_something_is_wrong" {
   }
 
   assert {
-    condition     = jsondecode(aws_cloudwatch_event_rule.failed_runs[0].event_pattern).detail == { applicationId = ["00f1mock"], state = ["FAILED"] }
-    error_message = "A failed run on EMR Serverless is told."
+    condition     = jsondecode(aws_cloudwatch_event_rule.failed_runs[0].event_pattern).detail == { applicationId = ["00f1mock"], state = ["CANCELLED", "FAILED"] }
+    error_message = "A run on EMR Serverless that failed, or took too long and was cancelled, is told."
   }
 
   assert {
@@ -79,6 +83,20 @@ run "it_rings_when_something_is_wrong" {
       alarm.actions_enabled && endswith(alarm.alarm_description, " docs/deploy.md, At night") && length(alarm.alarm_description) <= 1024
     ])
     error_message = "Every alarm tells somebody, and leads to the runbook."
+  }
+}
+
+run "a_failed_run_reaches_the_encrypted_topic" {
+  command = apply
+
+  assert {
+    condition     = one([for statement in jsondecode(aws_kms_key.this.policy).Statement : statement.Condition if statement.Sid == "Events"]) == { StringEquals = { "kms:EncryptionContext:aws:sns:topicArn" = aws_sns_topic.alarms.arn } }
+    error_message = "EventBridge uses the key for this topic. KMS knows neither its account nor its rule."
+  }
+
+  assert {
+    condition     = one([for statement in jsondecode(aws_sns_topic_policy.alarms.policy).Statement : statement.Condition if statement.Sid == "Events"]) == { ArnEquals = { "aws:SourceArn" = aws_cloudwatch_event_rule.failed_runs[0].arn } }
+    error_message = "EventBridge sends mails by this rule only."
   }
 }
 
@@ -101,6 +119,11 @@ run "logs_are_kept_and_encrypted" {
   assert {
     condition     = alltrue([for group in values(aws_cloudwatch_log_group.this) : group.retention_in_days == 365 && group.kms_key_id == aws_kms_key.this.arn])
     error_message = "Logs are encrypted, and kept for a year."
+  }
+
+  assert {
+    condition     = output.log_groups["coordinators"].retention_days == 365 && output.log_groups["coordinators"].kms_key_arn == aws_kms_key.this.arn
+    error_message = "The module coordinator learns how its own log group is kept."
   }
 
   assert {

@@ -51,7 +51,7 @@ run "each_job_is_called_with_the_cluster" {
   assert {
     condition = alltrue([
       for part in [
-        "--archives s3://acme-artefacts-eu-central-1/artefacts/sparklog-environment-0.0.0-cp311-linux_x86_64.tar.gz#environment",
+        "--archives s3://acme-artefacts-eu-central-1/artefacts/a43a70e2489c/sparklog-environment-0.0.0-cp311-linux_x86_64.tar.gz#environment",
         "--conf spark.emr-serverless.driverEnv.PYSPARK_DRIVER_PYTHON=./environment/bin/python",
         "--conf spark.executorEnv.PYSPARK_PYTHON=./environment/bin/python",
         "--conf spark.emr-serverless.driverEnv.SPARKLOG_TOKEN=EMR.secret@acme-jobs",
@@ -109,8 +109,29 @@ run "spark_is_4_and_bounded" {
   }
 
   assert {
-    condition     = one(aws_emrserverless_application.this.maximum_capacity).cpu == "32 vCPU" && one(aws_emrserverless_application.this.auto_stop_configuration).enabled
-    error_message = "What jobs may cost is bounded."
+    condition     = one(aws_emrserverless_application.this.maximum_capacity).cpu == "16 vCPU" && one(aws_emrserverless_application.this.auto_stop_configuration).enabled
+    error_message = "What jobs may cost is bounded, by what a new account may use at once."
+  }
+}
+
+run "an_archive_stays_while_runs_name_it" {
+  command = plan
+
+  variables {
+    dist_dir = "tests/made_again"
+  }
+
+  assert {
+    condition = { for key, object in aws_s3_object.archives : object.key => object.source } == {
+      "artefacts/458ffdf579d6/sparklog-environment-0.0.0-cp311-linux_x86_64.tar.gz" = "tests/made_again/sparklog-environment-0.0.0-cp311-linux_x86_64.tar.gz"
+      "artefacts/a43a70e2489c/sparklog-environment-0.0.0-cp311-linux_x86_64.tar.gz" = "tests/made_again/former/sparklog-environment-0.0.0-cp311-linux_x86_64.tar.gz"
+    }
+    error_message = "Another build gets another key, and the one in the folder former keeps its own."
+  }
+
+  assert {
+    condition     = strcontains(output.job_runs.roll.JobDriver.SparkSubmit.SparkSubmitParameters, "artefacts/458ffdf579d6/")
+    error_message = "Jobs use the new build."
   }
 }
 

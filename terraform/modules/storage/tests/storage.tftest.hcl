@@ -221,3 +221,23 @@ run "refuses_a_region_that_is_none" {
 
   expect_failures = [var.region]
 }
+
+run "refuses_a_region_of_china" {
+  command = plan
+
+  variables {
+    region = "cn-north-1"
+  }
+
+  expect_failures = [var.region]
+}
+
+run "refuses_a_region_of_govcloud" {
+  command = plan
+
+  variables {
+    region = "us-gov-west-1"
+  }
+
+  expect_failures = [var.region]
+}
