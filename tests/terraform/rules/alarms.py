@@ -28,6 +28,7 @@ _GOES_OFF: Final[dict[tuple[str, ...], tuple[str, float, str, str]]] = {
     ("sparklog_store_up",): (_BELOW, 1, "Minimum", _QUIET),
     ("sparklog_stores",): (_ABOVE, 0, "Maximum", _QUIET),
     ("sparklog_store_max_lag_records",): (_ABOVE, 1_000_000, "Maximum", _QUIET),
+    ("sparklog_group_lag_seconds",): (_ABOVE, 3_600, "Maximum", _QUIET),
     ("sparklog_job_last_run_failed_partitions",): (_ABOVE, 0, "Maximum", _QUIET),
     ("sparklog_requests_total",): (_ABOVE, 10, "Sum", _QUIET),
     ("sparklog_event_loop_lag_seconds",): (_ABOVE, 1, "Maximum", _QUIET),
