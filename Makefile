@@ -1,6 +1,6 @@
 # Every target works in a fresh clone: it brings the environment up to date first. Needs Python >= 3.11 and Java >= 17.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-full demo-cluster test test-sparks campaign guards sim soak lint bench docs site format lock dist test-clusters tf-check clean java
+.PHONY: help setup demo demo-full demo-cluster test test-sparks campaign guards sim failures soak lint bench docs site format lock dist test-clusters tf-check clean java
 
 # SPARK=4.0 (4.1, 4.3): the environment of another Spark. 4.2 is that of .venv.
 OTHER := $(filter-out 4.2,$(SPARK))
@@ -67,6 +67,10 @@ guards: setup ## take each guard of tests/guards/ away and show that a test noti
 sim: setup ## simulated clusters with faults, seed by seed, for two minutes (ARGS="--seconds 3600 --seeds 5000-", --steps N; RESTORES=10000: that many restores)
 	@$(BIN)/python -m tests.sim$(if $(RESTORES),.restores --restores $(RESTORES)) $(ARGS)
 
+failures: setup ## break a running cluster in two dozen ways, mend each, and write docs/failures.md (ten minutes)
+	@SPARKLOG_TEST_RECORDS_SECONDS=1 $(BIN)/python -m pytest -q -n 0 -s --campaign $(ARGS) tests/chaos/test_failures.py -k seen_and_mended
+	@$(BIN)/python -m tests.chaos.page
+
 soak: setup ## a cluster of real processes on S3, HDFS and a disk under troubles, for 20 minutes (ARGS="--soak-seconds 60 --soak-seed 7")
 	@$(BIN)/python -m pytest -q -n 0 -s tests/soak/test_soak.py --soak-seconds 1200 $(ARGS)
 
@@ -88,6 +92,7 @@ docs: setup ## regenerate the pages under docs/ that are made from the code, and
 	@$(BIN)/python -m tests.differences
 	@$(BIN)/python -m tests.terraform_readmes
 	@$(BIN)/python -m tests.deploy_costs
+	@$(BIN)/python -m tests.chaos.page
 
 site: setup ## the documentation as web pages with search, in build/site (to look at it: python3 -m http.server -d build/site)
 	@scripts/site.sh

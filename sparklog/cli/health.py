@@ -38,7 +38,7 @@ def health() -> None:
     a job failed; no snapshot was written for a long time.
     Remarks: replicas that are not in sync; a store that is fenced or whose agent is down, and whatever is wrong with a
     fenced one; a clock that is ahead of this machine's by 10 s or more; a lost index, which readers rebuild from its
-    object, and no command puts back yet.
+    object.
     """
     from sparklog.core.errors import ClusterNotFound, InvalidInput, InvalidOption, SparklogError
     from sparklog.storage.open_store import absolute_url, has_timeout

@@ -322,7 +322,7 @@ def _problems_of(store: ObjectStore, sample: ObjectSample) -> Iterable[_BadObjec
             yield _BadObject(sample, _unexpected(error), is_remark=False)
         else:
             if lost:
-                rebuilt = " (an index: readers rebuild it from its object; no command puts it back yet)"
+                rebuilt = " (an index: readers rebuild it from its object; sparklog job recovery --full puts it back)"
                 yield _BadObject(sample, lost + rebuilt * is_index, is_remark=is_index)
 
 

@@ -12,6 +12,7 @@ import sparklog
 from sparklog.core.errors import (
     InconsistentClusterId,
 )
+from sparklog.storage.local.store import LocalStore
 from tests.client.lost_cluster import LostCluster, append, values
 
 
@@ -69,9 +70,10 @@ def test_a_store_that_is_wiped_after_a_restore_gives_the_lost_chain_no_copies(
 
 @pytest.mark.parametrize("copies", [1, 2])
 def test_a_process_that_lags_adds_nothing_to_a_place_that_was_lost_and_is_written_on(
-    tmp_path: Path, copies: int
+    tmp_path: Path, copies: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The folder of the metadata was removed. Who writes makes it again, and who lags finds free slots there."""
+    """The place of the metadata was emptied. Writers go on there, as in a bucket, and who lags finds free slots."""
+    monkeypatch.setattr(LocalStore, "keep_to", lambda store, folder: None)
     lost = LostCluster(tmp_path, copies=copies)
     ahead, lagging = sparklog.connect(lost.url), sparklog.connect(lost.url)
     append(ahead, "1")
