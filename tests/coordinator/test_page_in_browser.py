@@ -22,7 +22,7 @@ from tests.coordinator.browser import browser, watched
 from tests.coordinator.shown_cluster import append, fill, init_shown
 from tests.faults.running_coordinators import RunningCoordinators, running_coordinators
 
-PAGES = ("Topics", "Stores", "Chain", "Jobs", "Overview")
+PAGES = ("Topics", "Groups", "Stores", "Chain", "Jobs", "Overview")
 
 
 @dataclass

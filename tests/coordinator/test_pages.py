@@ -17,7 +17,7 @@ from starlette.applications import Starlette
 from sparklog.chain.head import Head
 from sparklog.coordinator.page import views, words
 from sparklog.coordinator.page.charts import HEIGHT, WIDTH, chart
-from sparklog.coordinator.page.routes import HEADERS
+from sparklog.coordinator.page.rendering import HEADERS
 from sparklog.coordinator.sampling import sampling, take_sample
 from sparklog.coordinator.service import Service
 from sparklog.core.coordinators import Coordinator
@@ -32,7 +32,7 @@ from tests.coordinator.asgi import Answer, request
 from tests.coordinator.test_app import served, submit_request
 from tests.faults.faulty_store import Fault
 
-PAGES = ("/", "/topics", "/topics/orders", "/stores", "/chain", "/jobs")
+PAGES = ("/", "/topics", "/topics/orders", "/topics/orders/messages", "/groups", "/stores", "/chain", "/jobs")
 HOSTILE = """'"><script>alert(1)<b><img src=x onerror=alert(2)>&{{ 7 * 7 }}"""
 
 

@@ -14,7 +14,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "page-escape",
         "Names and values of users are text on a page.",
-        "sparklog/coordinator/page/routes.py",
+        "sparklog/coordinator/page/rendering.py",
         "        autoescape=True,",
         "        autoescape=False,",
         (f"{_PAGES}test_names_and_values_of_others_are_text",),
@@ -54,7 +54,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "page-policy",
         "A page loads and runs only what the coordinator serves, and nobody frames it.",
-        "sparklog/coordinator/page/routes.py",
+        "sparklog/coordinator/page/rendering.py",
         "        \"default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; \"",
         "        \"img-src 'self'; \"",
         (f"{_PAGES}test_pages_load_nothing_from_elsewhere_and_their_parts_are_there",),
