@@ -39,7 +39,7 @@ _NOTHING: Final = pa.schema([READ_SCHEMA.field(name) for name in _COLUMNS]).empt
 class Limits:
     """What is read for one page at most. `shown_bytes`: of keys, values and headers that are kept to be shown."""
 
-    records: int = 100_000
+    records: int = 500_000
     size_bytes: int = 64 << 20
     time_ms: int = 5_000
     shown_bytes: int = 8 << 20
