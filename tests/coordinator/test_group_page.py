@@ -91,3 +91,17 @@ def test_a_group_of_many_partitions_comes_in_pages(cluster: Cluster, monkeypatch
     assert shown == [["orders-0", "orders-1"], ["orders-2"], ["orders-2"], ["orders-0", "orders-1"]]
     assert "1 to 2 of 3 Next" in pages[0].text
     assert f"orders 2 2 {RECORDS + 4} {RECORDS + 2} now" in pages[1].text
+
+
+def test_the_page_of_a_topic_shows_its_times_and_who_reads_it(cluster: Cluster) -> None:
+    cluster.create_topic("other")
+    cluster.commit_offsets("billing", {("orders", 0): 2})
+    cluster.commit_offsets("done", {("orders", 0): RECORDS})
+    asked = Asked(cluster)
+    page = asked.page("/topics/orders")
+    assert "Oldest record now Newest record now Next cut by time in 6 d" in page.text
+    shown = [each["data-group"] for _, each in page.tags if "data-group" in each]
+    assert shown == ["billing", "done"]
+    assert f"billing Empty 0 {RECORDS - 2} now" in page.text
+    assert "/topics/orders/messages?partition=2" in links(page)
+    assert "Oldest record - Newest record - Next cut by time none" in asked.page("/topics/other").text
