@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import Response
 
 from sparklog import __version__
+from sparklog.client.chain_tail import folded
 from sparklog.coordinator.observation import Observation, observe
 from sparklog.coordinator.page import views, words
 from sparklog.coordinator.service import Service
@@ -71,7 +72,9 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    environment.filters.update(number=words.number, size=words.size, span=words.span, exact_time=words.exact_time)
+    environment.filters.update(
+        number=words.number, size=words.size, span=words.span, exact_time=words.exact_time, folded=folded
+    )
     digest = hashlib.sha256(b"".join(_read(name) for name in _STATIC)).hexdigest()[:12]
     environment.globals.update(version=__version__, digest=digest)
     return environment

@@ -51,7 +51,8 @@ def page_routes(service: Service, masks: Sequence[MaskRule] = ()) -> list[GatedR
         return await shown("stores.html", views.stores)
 
     async def chain(request: Request) -> Response:
-        return await shown("chain.html", lambda seen: views.chain(seen, tail.newest(seen, TAIL)))
+        every = request.query_params.get("all") == "1"
+        return await shown("chain.html", lambda seen: views.chain(seen, tail.newest(seen, TAIL), every=every))
 
     async def jobs(request: Request) -> Response:
         return await shown("jobs.html", views.jobs)

@@ -188,9 +188,9 @@ def stores(seen: Observation) -> dict[str, Any]:
     return {"stores": store_rows(seen)}
 
 
-def chain(seen: Observation, tail: ChainTail | SparklogError) -> dict[str, Any]:
-    """The newest entries, and the state in numbers."""
-    return {"tail": tail, "charts": charts(seen)}
+def chain(seen: Observation, tail: ChainTail | SparklogError, *, every: bool) -> dict[str, Any]:
+    """The newest entries, and the state in numbers. `every`: quiet entries in a row are not folded."""
+    return {"tail": tail, "charts": charts(seen), "every": every}
 
 
 def jobs(seen: Observation) -> dict[str, Any]:
