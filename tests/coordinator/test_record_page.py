@@ -191,6 +191,26 @@ def test_the_download_has_the_records_of_the_page(cluster: Cluster) -> None:
     assert asked.answer("/topics/orders/messages", format="jsonl", partition="x").status == 400
 
 
+@pytest.mark.parametrize("query", [{"count": 4}, {"order": "oldest"}, {"find": "0:", "count": 3}, {"live": 1}])
+def test_the_link_of_the_download_is_of_the_records_that_are_shown(cluster: Cluster, query: dict[str, str]) -> None:
+    asked = Asked(cluster)
+    page = asked.page(**query)
+    (link,) = [found["href"] or "" for tag, found in page.tags if tag == "a" and "download" in found]
+    cluster.append("orders", rows(["0:new"], 0))
+    cluster.connection.follower.catch_up()
+    found = [json.loads(line) for line in asked.answer(link).body.splitlines()]
+    assert [(each["partition"], each["offset"]) for each in found][: len(page.places)] == page.places
+    assert len(found) == len(page.places) or query == {"order": "oldest"}
+
+
+def test_sentences_of_many_partitions_are_few(cluster: Cluster) -> None:
+    cluster.create_topic("wide", partitions=40)
+    cluster.append("wide", pa.table({"value": ["x"] * 40, "partition": pa.array(range(40), pa.int32())}))
+    page = Asked(cluster).page("/topics/wide/messages", offset=9, order="oldest")
+    assert page.text.count("can be read up to 1 so far") == 8
+    assert "and 32 more sentences like these" in page.text
+
+
 def test_only_the_live_tail_is_read_again(cluster: Cluster) -> None:
     asked = Asked(cluster)
     live = asked.page(live=1, order="oldest", offset=3, count=4)

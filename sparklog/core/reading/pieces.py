@@ -9,7 +9,7 @@ import numpy as np
 from sparklog.core.state import ClusterState
 from sparklog.core.types import Offset, OffsetRange, TopicPartition
 
-MOST_SLICES: Final = 2_048
+MOST_SLICES: Final = 256  # each may be a request to a slow store
 
 
 def next_piece(

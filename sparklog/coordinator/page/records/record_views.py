@@ -19,6 +19,7 @@ from sparklog.core.reading.plan import topic_of
 from sparklog.core.state import ClusterState
 
 _SHOWN_HEADERS: Final = 50  # of one record
+_SHOWN_NOTES: Final = 8
 _encoder = msgspec.json.Encoder()
 
 
@@ -59,10 +60,10 @@ def record_page(
         "counts": sorted({*COUNTS, query.count}),
         "records": rows,
         "problem": problem,
-        "notes": [*([] if found is None else found.notes), *mask_notes(mask, query)],
+        "notes": [*([] if found is None else _first(found.notes)), *mask_notes(mask, query)],
         "searched": "" if found is None else summary(query, found),
         "links": [] if found is None else links(topic, query, found),
-        "download": "" if found is None else query.address(topic, format="jsonl"),
+        "download": "" if found is None else download_address(topic, query, found),
         "live": query.beginning(live=True, order=Order.NEWEST).address(topic),
         "command": consume_command(topic, query, found),
     }
@@ -148,6 +149,12 @@ def mask_notes(mask: Mask, query: RecordQuery) -> list[str]:
     return notes
 
 
+def _first(notes: list[str]) -> list[str]:
+    """The first notes: there may be some for each partition."""
+    left = len(notes) - _SHOWN_NOTES
+    return notes if left <= 0 else [*notes[:_SHOWN_NOTES], f"and {counted(left, 'more sentence')} like these"]
+
+
 def links(topic: str, query: RecordQuery, found: RecordsFound) -> list[Link]:
     """The pages before and after this one, as far as there are any."""
     if query.live:
@@ -163,6 +170,13 @@ def links(topic: str, query: RecordQuery, found: RecordsFound) -> list[Link]:
         text += ": older records" if down else ": newer records"
         pages.append(Link(text, query.going_on(at, down=down).address(topic), relation))
     return pages
+
+
+def download_address(topic: str, query: RecordQuery, found: RecordsFound) -> str:
+    """The address of the same records as lines of JSON, also when newer ones have come."""
+    down = query.reads_down
+    at = tuple((each.partition, each.end if down else each.start) for each in found.covered)
+    return query.going_on(at, down=down).address(topic, format="jsonl")
 
 
 def consume_command(topic: str, query: RecordQuery, found: RecordsFound | None) -> str:
