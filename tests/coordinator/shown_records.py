@@ -75,14 +75,14 @@ class Asked:
     def page(self, address: str = "/topics/orders/messages", **query: Any) -> Records:
         return Records(self.answer(address, **query))
 
-    def walk(self, relation: str = "next", **query: Any) -> Iterator[Records]:
-        """The page with this query, and those that its links lead to."""
-        page = self.page(**query)
+    def walk(self, topic: str = "orders", **query: Any) -> Iterator[Records]:
+        """The page of a topic's records with this query, and those that its links lead to."""
+        page = self.page(f"/topics/{topic}/messages", **query)
         for _ in range(200):
             yield page
-            if relation not in page.links:
+            if "next" not in page.links:
                 return
-            page = self.page(page.links[relation])
+            page = self.page(page.links["next"])
         raise AssertionError("the links never come to an end")
 
 

@@ -30,7 +30,11 @@ from sparklog.core.access import Access, Principal, parse_right
 from sparklog.core.errors import StoreUnavailable, TryAgain
 from sparklog.core.state import ClusterState
 from sparklog.core.types import Offset, OffsetRange, PartitionIndex, TopicPartition
+from tests.coordinator.asgi import request
 from tests.coordinator.shown_records import Asked, Place, Records, rows, searched
+from tests.maintenance.compacted_log import COMPACTED, ROLLED
+from tests.maintenance.keyed_log import KeyedLog
+from tests.maintenance.maintained_log import MaintainedLog
 
 HOSTILE = """'"><script>alert(1)<b><img src=x onerror=alert(2)>&{{ 7 * 7 }}"""
 SIZES = (37, 0, 5)  # records of the partitions of orders
@@ -124,6 +128,20 @@ def test_pages_of_a_compacted_topic_are_full(cluster: Cluster, monkeypatch: pyte
         pages = list(asked.walk(partition=0, order=order, count=2))
         assert [len(page.places) for page in pages][:2] == [2, 2]
         assert [offset for _, offset in places(iter(pages))] == expected
+
+
+def test_pages_of_a_log_that_was_compacted_are_what_a_reader_finds(cluster: Cluster) -> None:
+    log = KeyedLog(MaintainedLog(cluster)).create()
+    for text in (*COMPACTED, ROLLED):
+        log.segment(text)
+    log.compact()
+    log.put("d2 A2 C1")
+    wanted = [(0, offset) for offset, _, _ in log.read()]
+    assert len(wanted) < wanted[-1][1], "there are gaps"
+    asked = Asked(cluster)
+    for count in (1, 4, 100):
+        assert places(asked.walk(topic="t", order="oldest", count=count)) == wanted
+        assert places(asked.walk(topic="t", count=count)) == wanted[::-1]
 
 
 def test_a_topic_with_many_partitions_is_read_in_part(cluster: Cluster) -> None:
@@ -438,3 +456,22 @@ def test_a_read_that_is_refused_is_a_page_with_a_sentence(cluster: Cluster, monk
     page = Asked(cluster).page()
     assert (page.status, page.places) == (503, [])
     assert "load this one again in some seconds" in page.text
+
+
+def test_other_pages_are_answered_while_a_store_holds_up_a_read(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hold = threading.Event()
+    monkeypatch.setattr(record_routes, "find_records", lambda *_: hold.wait(60))
+    asked = Asked(cluster)
+
+    async def work() -> None:
+        waiting = asyncio.create_task(request(asked.app, "GET", "/topics/orders/messages"))
+        await asyncio.sleep(0)
+        for path in ("/", "/healthz", "/topics/orders"):
+            assert (await request(asked.app, "GET", path)).status == 200
+        assert not waiting.done()
+        waiting.cancel()
+        hold.set()
+
+    asyncio.run(work())

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from urllib.parse import parse_qsl, urlsplit
+
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklog.coordinator.page.records.masks import MASKED, UNMASKED, Mask, MaskRule, mask_of, mask_rule
-from sparklog.coordinator.page.records.record_query import RecordQuery, Shape, query_of
+from sparklog.coordinator.page.records.record_query import MOST_COUNT, RecordQuery, Shape, query_of
 from sparklog.coordinator.page.records.record_text import SHOWN_BYTES, shown_bytes
-from sparklog.core.errors import InvalidConfig
+from sparklog.core.errors import InvalidConfig, InvalidInput
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.text(),
@@ -118,9 +120,22 @@ def test_nothing_below_a_masked_field_is_left(inner: object) -> None:
     )
 )
 def test_an_address_is_read_back_as_its_query(query: RecordQuery) -> None:
-    from urllib.parse import parse_qsl, urlsplit
-
     address = urlsplit(query.address("a/b c"))
     assert address.path == "/topics/a%2Fb%20c/messages"
     found = query_of(dict(parse_qsl(address.query, keep_blank_values=True)))
     assert msgspec.to_builtins(found) == msgspec.to_builtins(query)
+
+
+NAMES = ["partition", "offset", "time", "order", "count", "as", "find", "key", "at", "back", "live"]
+TEXTS = st.text(max_size=30) | st.text("0123456789-,:TZ.+eE _", max_size=30)
+
+
+@given(parameters=st.dictionaries(st.sampled_from(NAMES), TEXTS))
+def test_any_query_is_one_or_is_refused(parameters: dict[str, str]) -> None:
+    try:
+        query = query_of(parameters)
+    except InvalidInput:
+        return
+    assert 1 <= query.count <= MOST_COUNT
+    assert query.time_us is None or query.time_us >= 0
+    query_of(dict(parse_qsl(urlsplit(query.address("t")).query, keep_blank_values=True)))
