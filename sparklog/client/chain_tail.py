@@ -99,7 +99,7 @@ def folded(entries: Sequence[TailEntry]) -> list[TailEntry | QuietEntries]:
 
 
 def _quiet_kind(record: Record, leading: Collection[tuple[str, int]]) -> _Kind | None:
-    """What a quiet record is; None for another one. `leading`: the coordinators whose claims were seen before."""
+    """The kind of a quiet record; None for another one. `leading`: coordinators whose claims were seen before."""
     match record:
         case CoordinationClaimed() if (record.name, record.epoch) in leading:
             return "heartbeat", " of the coordinator"

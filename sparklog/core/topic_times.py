@@ -1,4 +1,4 @@
-"""From when to when a topic has records, and when retention may cut it next, from the chain alone."""
+"""The times of a topic: of its oldest and newest records, and of the next cut by retention, from the chain alone."""
 
 from __future__ import annotations
 

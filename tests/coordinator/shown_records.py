@@ -92,7 +92,7 @@ def rows(values: Sequence[Any], partition: int = 0, **columns: Any) -> pa.Table:
 
 
 def searched(page: Records) -> int:
-    """How many records a page says that it has searched."""
+    """Return the number of records that a page says it has searched."""
     found = re.search(r"searched ([\d,]+) record", page.text)
     assert found is not None, page.text
     return int(found[1].replace(",", ""))

@@ -1,4 +1,4 @@
-"""Which parts of records a page does not show: rules of topics, applied to the bytes before anything else sees them.
+"""Masks: rules that keep parts of records from a page. They are applied to the bytes before anything else sees them.
 
     customers                        the values of a topic
     pay-*:card.number                a field of its JSON values, here of all topics that begin so
@@ -32,12 +32,12 @@ class MaskRule(msgspec.Struct, frozen=True):
     path: str = ""
 
     def covers(self, topic: str) -> bool:
-        """Whether the rule is for this topic."""
+        """True if the rule is for this topic."""
         return topic.startswith(self.topics[:-1]) if self.topics.endswith("*") else topic == self.topics
 
 
 class Mask(msgspec.Struct, frozen=True):
-    """What the rules say of one topic. `fields` are paths of JSON values."""
+    """The rules of one topic, added up. `fields` are paths of JSON values."""
 
     key: bool = False
     value: bool = False
@@ -46,7 +46,7 @@ class Mask(msgspec.Struct, frozen=True):
 
     @property
     def hides_values(self) -> bool:
-        """Whether anything of values is masked: then nobody can search them, or they could guess what is there."""
+        """True if anything of values is masked. Such values are not searched: a search would reveal them bit by bit."""
         return self.value or bool(self.fields)
 
     def of_value(self, value: bytes | None) -> bytes | None:
@@ -89,7 +89,7 @@ def mask_rule(text: str) -> MaskRule:
 
 
 def mask_of(rules: Iterable[MaskRule], topic: str) -> Mask:
-    """What the rules say of a topic."""
+    """Return the rules of a topic, added up."""
     paths = {rule.path for rule in rules if rule.covers(topic)}
     fields = sorted(tuple(path.split(".")) for path in paths - {"", KEY, HEADERS})
     return Mask(KEY in paths, "" in paths, HEADERS in paths, tuple(fields))

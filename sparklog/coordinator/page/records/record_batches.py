@@ -1,4 +1,4 @@
-"""Which records of a batch a page keeps: those that match a search, and not more than it may show."""
+"""Chooses the records that a page keeps of a batch: those that match a search, and not more than it may show."""
 
 from __future__ import annotations
 

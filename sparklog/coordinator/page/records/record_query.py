@@ -1,4 +1,4 @@
-"""Which records of a topic a page shows, as the query of its address says it. Everything is in the address: no state.
+"""The query in the address of a page: which records of a topic it shows. The server keeps no state between pages.
 
 A page covers a range of offsets of each partition. The links to the next page and the one before give the ends of these
 ranges (`at`), and whether the page is read against the order in which it is shown (`back`).
@@ -27,14 +27,14 @@ Choice = TypeVar("Choice", bound=StrEnum)
 
 
 class Order(StrEnum):
-    """Which records come first."""
+    """The records that come first."""
 
     NEWEST = "newest"
     OLDEST = "oldest"
 
 
 class Shape(StrEnum):
-    """How keys and values are shown. AUTO: indented if it is JSON, as text if it is UTF-8, else in hexadecimal."""
+    """The form of keys and values. AUTO: indented if it is JSON, as text if it is UTF-8, else in hexadecimal."""
 
     AUTO = "auto"
     TEXT = "text"
@@ -43,7 +43,7 @@ class Shape(StrEnum):
 
 
 class RecordQuery(msgspec.Struct, frozen=True):
-    """What to show. `partition`: None for all. At most one of `offset`, `time` and `at` says where to begin.
+    """The records to show. `partition`: None for all. At most one of `offset`, `time` and `at` says where to begin.
 
     `find` is a part of a value or key, `key` a whole key; "" for no search. `live`: the newest records, read again and
     again.
@@ -63,12 +63,12 @@ class RecordQuery(msgspec.Struct, frozen=True):
 
     @property
     def reads_down(self) -> bool:
-        """Whether it is read from higher to lower offsets."""
+        """True if it is read from higher to lower offsets."""
         return (self.order is Order.NEWEST) is not self.back
 
     @property
     def searches(self) -> bool:
-        """Whether it shows only some of the records it reads."""
+        """True if it shows only some of the records it reads."""
         return bool(self.find or self.key)
 
     @property
@@ -152,7 +152,7 @@ def _at(text: str) -> tuple[tuple[int, int], ...]:
 
 
 def _short(given: Mapping[str, str], name: str) -> str:
-    """What is searched. Blanks at its ends count."""
+    """Return a text to search. Blanks at its ends count."""
     text = given.get(name, "")
     if len(text) > MOST_CHARACTERS:
         raise InvalidInput(f"{name}: wanted at most {MOST_CHARACTERS} characters, found {len(text):,}")

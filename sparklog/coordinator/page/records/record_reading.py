@@ -37,7 +37,7 @@ _NOTHING: Final = pa.schema([READ_SCHEMA.field(name) for name in _COLUMNS]).empt
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What is read for one page at most. `shown_bytes`: of keys, values and headers that are kept to be shown."""
+    """The most that is read for one page. `shown_bytes`: of keys, values and headers that are kept to be shown."""
 
     records: int = 500_000
     size_bytes: int = 64 << 20
@@ -51,7 +51,7 @@ LIVE_LIMITS: Final = Limits(records=1_000)  # again and again
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where records are read: `state` and the stores it names; `replan` and `now` ask the chain again."""
+    """A place to read records from: `state` and the stores it names; `replan` and `now` ask the chain again."""
 
     state: ClusterState
     stores: Stores
@@ -88,7 +88,7 @@ class RecordsFound:
     broken: frozenset[int] = frozenset()
 
     def at(self, *, down: bool) -> tuple[tuple[int, int], ...] | None:
-        """Where the page that goes on in this direction begins; None if nothing is left there."""
+        """Return the offsets at which the next page in this direction begins; None if nothing is left there."""
         left = [
             (each.start > each.log_start if down else each.end < each.high_watermark)
             for each in self.covered
@@ -99,7 +99,7 @@ class RecordsFound:
 
 @dataclass(slots=True)
 class _Section:
-    """What is read of a partition: [low, high) so far. `step`: the offsets of its next piece."""
+    """A partition of which [low, high) was read so far. `step`: the offsets of its next piece."""
 
     partition: Partition
     low: int

@@ -29,7 +29,7 @@ class ShownBytes(msgspec.Struct, frozen=True):
 
     @property
     def is_long(self) -> bool:
-        """Whether there is more to see than the preview."""
+        """True if there is more to see than the preview."""
         return self.preview != self.text
 
 
@@ -55,7 +55,9 @@ def shown_bytes(value: bytes | None, shape: Shape) -> ShownBytes:
 
 def _shown(kind: str, value: bytes, text: str, left_out_bytes: int) -> ShownBytes:
     line = " ".join(text[: 4 * PREVIEW_CHARACTERS].split())
-    preview = text if text.isprintable() and len(text) <= PREVIEW_CHARACTERS else f"{line[:PREVIEW_CHARACTERS]}…"
+    is_cut = left_out_bytes > 0 or len(line) > PREVIEW_CHARACTERS or len(text) > 4 * PREVIEW_CHARACTERS
+    whole = text if text.isprintable() else line
+    preview = f"{line[:PREVIEW_CHARACTERS]}…" if is_cut else whole
     return ShownBytes(kind, text, preview, len(value), left_out_bytes)
 
 

@@ -1,4 +1,4 @@
-"""What the page of a topic's records shows, made from what was read; and the same records as lines of JSON."""
+"""The content of the page of a topic's records, made from what was read; and the same records as lines of JSON."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def json_lines(topic: str, query: RecordQuery, mask: Mask, found: RecordsFound) 
 
 
 def summary(query: RecordQuery, found: RecordsFound) -> str:
-    """How much was read, and where."""
+    """Say how much was read, and where."""
     verb = "searched" if query.searches else "read"
     read = [each for each in found.covered if each.start < each.end]
     where = ""
@@ -135,7 +135,7 @@ def summary(query: RecordQuery, found: RecordsFound) -> str:
 
 
 def mask_notes(mask: Mask, query: RecordQuery) -> list[str]:
-    """What is masked, and what a search therefore leaves out."""
+    """Name what is masked, and what a search therefore leaves out."""
     hidden = [
         name
         for name, is_hidden in (("keys", mask.key), ("values", mask.value), ("header values", mask.headers))
