@@ -26,14 +26,21 @@ if TYPE_CHECKING:
 app = typer.Typer(help="Look into the metadata chain.", no_args_is_help=True)
 
 
-@app.command(epilog=ending("sparklog chain tail -n 5", "sparklog chain tail -n 1 --format json"))
-def tail(num: int = typer.Option(20, "--num", "-n", min=1, metavar="N", help="How many entries.")) -> None:
+@app.command(
+    epilog=ending("sparklog chain tail -n 5", "sparklog chain tail --all", "sparklog chain tail --format json")
+)
+def tail(
+    num: int = typer.Option(20, "--num", "-n", min=1, metavar="N", help="How many entries."),
+    show_all: bool = typer.Option(
+        False, "--all", help="A row for each entry: without it, heartbeats and recovery points in a row share one."
+    ),
+) -> None:
     """Show the newest entries: author, time, and what they did. JSON has one whole entry per line.
 
     An entry that a fenced coordinator wrote is marked as ignored: no reader takes what it says. Exit 5 if an entry is
     damaged; the others are still shown.
     """
-    from sparklog.client.chain_tail import chain_tail
+    from sparklog.client.chain_tail import QuietEntries, chain_tail, folded
 
     with connect() as cluster:
         follower = cluster.connection.follower
@@ -43,19 +50,16 @@ def tail(num: int = typer.Option(20, "--num", "-n", min=1, metavar="N", help="Ho
         for shown in read.entries:
             print_json({**to_builtins(shown.entry), "ignored": shown.ignored})
     elif read.entries:
-        print(
-            table(
-                [
-                    {
-                        "n": shown.n,
-                        "time_ms": shown.time_ms,
-                        "author": shown.author,
-                        "what": f"ignored, its coordinator was fenced: {shown.what}" if shown.ignored else shown.what,
-                    }
-                    for shown in read.entries
-                ]
-            )
-        )
+        rows: list[dict[str, Any]] = []
+        for row in read.entries if show_all else folded(read.entries):
+            if isinstance(row, QuietEntries):
+                rows.append(
+                    {"n": f"{row.first}-{row.last}", "time_ms": row.time_ms, "author": row.author, "what": row.what}
+                )
+                continue
+            what = f"ignored, its coordinator was fenced: {row.what}" if row.ignored else row.what
+            rows.append({"n": row.n, "time_ms": row.time_ms, "author": row.author, "what": what})
+        print(table(rows))
     if read.deleted_before is not None:
         print_warning(
             f"older entries were deleted, up to {read.deleted_before - 1}: FLOOR and snapshots have passed them"

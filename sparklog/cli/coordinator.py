@@ -76,6 +76,15 @@ def run(
         envvar="SPARKLOG_EMF_NAMESPACE",
         help="Print metrics once a minute in CloudWatch's embedded metric format (docs/metrics.md), in this namespace.",
     ),
+    mask: list[str] = typer.Option(
+        [],
+        "--mask",
+        metavar="TOPIC[:PATH]",
+        envvar="SPARKLOG_MASK",
+        help="What the pages of records show as ••••: the values of a topic (customers), a field of its JSON values "
+        "(pay-*:card.number), its keys (customers:#key) or header values (customers:#headers). May be given several "
+        "times; in SPARKLOG_MASK, rules are separated by spaces.",
+    ),
     job_command: str | None = JOB_COMMAND,
 ) -> None:
     """Coordinate the cluster: commit for everybody who uses it, or stand by until the process that does is silent.
@@ -89,6 +98,7 @@ def run(
     with needed("coordinator", "a coordinator"):
         from sparklog.coordinator.audit import audit_to
         from sparklog.coordinator.emf import MetricTarget
+        from sparklog.coordinator.page.records.masks import mask_rule
         from sparklog.coordinator.renewed_files import Certificate, access_in
         from sparklog.coordinator.run import Protection, advertised_address, check_exposure, listening, serve
         from sparklog.coordinator.service import Service
@@ -102,6 +112,7 @@ def run(
     protection = Protection(
         Certificate(tls_certificate, tls_key, _show) if tls_certificate else None,
         access_in(access, _show) if access else None,
+        tuple(map(mask_rule, mask)),
     )
     metric_target = MetricTarget(emf_namespace, _print_line) if emf_namespace else None
     if audit or access:

@@ -21,7 +21,7 @@ def plain_lines(batch: pa.RecordBatch, separator: bytes | None) -> bytes:
 
 
 class JsonLines:
-    """Turns batches with all columns into lines of JSON, one object per record."""
+    """Turns batches of one topic, with all columns, into lines of JSON, one object per record."""
 
     def __init__(self, *, base64: bool) -> None:
         import msgspec
@@ -32,24 +32,10 @@ class JsonLines:
 
     def of(self, batch: pa.RecordBatch) -> bytes:
         """The lines of a batch."""
-        import pyarrow as pa
+        from sparklog.client.record_rows import record_rows
 
-        stamps = batch.column("timestamp").cast(pa.int64()).to_pylist()
-        names = ("topic", "partition", "offset", "key", "value", "headers")
-        columns = [batch.column(name).to_pylist() for name in names]
-        rows = [
-            {
-                "topic": topic,
-                "partition": partition,
-                "offset": offset,
-                "timestamp": stamp_us // 1000,
-                "timestamp_us": stamp_us,
-                "key": self._text(key),
-                "value": self._text(value),
-                "headers": [{"key": header["key"], "value": self._text(header["value"])} for header in headers or ()],
-            }
-            for stamp_us, topic, partition, offset, key, value, headers in zip(stamps, *columns, strict=True)
-        ]
+        topic = batch.column("topic")[0].as_py() if batch.num_rows else ""
+        rows = record_rows(batch, topic, self._text, self._text, self._text)
         return self._encoder.encode_lines(rows)
 
     def _text(self, value: bytes | None) -> str | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -10,10 +11,14 @@ from sparklog.chain.entry import Entry
 from sparklog.chain.ignored_entries import ignored_entries
 from sparklog.chain.stored_entries import deleted_blocks, stored_entry
 from sparklog.core.errors import ChainDamaged
+from sparklog.core.readable import counted
 from sparklog.core.record_summary import summary
+from sparklog.core.records import CoordinationClaimed, OffsetsCommitted, Record, RecoveryPointMoved
 from sparklog.core.state import ClusterState
 from sparklog.storage.keys import block_entries, entry_block
 from sparklog.storage.object_store import ObjectStore
+
+_Kind = tuple[str, str]  # a noun, and of what
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +60,61 @@ class ChainTail:
     entries: list[TailEntry]
     damaged: list[ChainDamaged]
     deleted_before: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class QuietEntries:
+    """The entries from `first` to `last`, which changed little. `what` counts their records by kind."""
+
+    first: int
+    last: int
+    time_ms: int
+    author: str
+    what: str
+
+
+def folded(entries: Sequence[TailEntry]) -> list[TailEntry | QuietEntries]:
+    """The entries, with each run of quiet ones as one row.
+
+    Quiet are a coordinator that still leads, members of groups that are alive, and recovery points that move.
+    """
+    leading: set[tuple[str, int]] = set()
+    rows: list[TailEntry | QuietEntries] = []
+    run: list[TailEntry] = []
+    kinds: Counter[_Kind] = Counter()  # of the records of the run
+    for shown in entries:
+        records = [record for command in shown.entry.commands for record in command.records]
+        own = [_quiet_kind(record, leading) for record in records]
+        leading.update((record.name, record.epoch) for record in records if isinstance(record, CoordinationClaimed))
+        is_quiet = bool(own) and None not in own and not shown.ignored
+        if not is_quiet or (run and run[-1].author != shown.author):
+            rows += _folded_run(run, kinds)
+            run, kinds = [], Counter()
+        if is_quiet:
+            run.append(shown)
+            kinds.update(kind for kind in own if kind is not None)
+        else:
+            rows.append(shown)
+    return [*rows, *_folded_run(run, kinds)]
+
+
+def _quiet_kind(record: Record, leading: Collection[tuple[str, int]]) -> _Kind | None:
+    """The kind of a quiet record; None for another one. `leading`: coordinators whose claims were seen before."""
+    match record:
+        case CoordinationClaimed() if (record.name, record.epoch) in leading:
+            return "heartbeat", " of the coordinator"
+        case OffsetsCommitted(offsets=()):
+            return "heartbeat", " of members of groups"
+        case RecoveryPointMoved():
+            return "move", " of recovery points"
+    return None
+
+
+def _folded_run(run: Sequence[TailEntry], kinds: Counter[_Kind]) -> list[TailEntry | QuietEntries]:
+    if len(run) < 2:
+        return list(run)
+    what = ", ".join(f"{counted(number, noun)}{of}" for (noun, of), number in kinds.most_common())
+    return [QuietEntries(run[0].n, run[-1].n, run[-1].time_ms, run[-1].author, what)]
 
 
 def chain_tail(

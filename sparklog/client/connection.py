@@ -14,18 +14,17 @@ from sparklog.chain.committer import DEFAULT_TIMEOUT_MS
 from sparklog.chain.copies import Copies
 from sparklog.chain.follower import Follower
 from sparklog.client.commits.coordinated import Coordinated
+from sparklog.client.read_plan import replanned
 from sparklog.client.waiting import Waiting
 from sparklog.core.commands import Command
 from sparklog.core.config.storage import StorageSettings
 from sparklog.core.coordinators import Author
-from sparklog.core.decide.append import existing_partition
 from sparklog.core.decide.command import decide
 from sparklog.core.errors import InconsistentClusterId
-from sparklog.core.reading.plan import RangeToRead, plan_range
-from sparklog.core.reading.positions import right_up_to
+from sparklog.core.reading.plan import RangeToRead
 from sparklog.core.records import At, CommandResult, Record
 from sparklog.core.state import ClusterState, Store
-from sparklog.core.types import EntryNumber, Offset, OffsetRange, StoreId, TopicPartition
+from sparklog.core.types import EntryNumber, Offset, StoreId
 from sparklog.host.clock import now_ms
 from sparklog.host.fork import after_fork_in_child
 from sparklog.log.incarnation import check_incarnation
@@ -128,11 +127,7 @@ class Connection:
         Its `lost` says what an unclean election has given up since. Raises as `right_up_to`.
         """
         with self.follower.current() as state:
-            right_up_to(state, plan.position_at(at))  # the same topic of the same cluster, and no older state of it
-            partition = existing_partition(state, TopicPartition(plan.topic_id, plan.partition))
-            start = min(max(at, partition.log_start), plan.end)
-            rest = OffsetRange(Offset(start), plan.end)
-            return plan_range(state, state.topics[plan.topic_id], plan.partition, rest)
+            return replanned(state, plan, at)
 
     def check_chain(self, chain_id: str) -> None:
         """Raise InconsistentClusterId if this is not cluster `chain_id`, on which the caller's work began."""

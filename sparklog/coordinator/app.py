@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
@@ -19,6 +19,7 @@ from sparklog.coordinator.group_queries import group_routes
 from sparklog.coordinator.metadata import metadata_routes
 from sparklog.coordinator.metrics import metrics_routes
 from sparklog.coordinator.openapi import described
+from sparklog.coordinator.page.records.masks import MaskRule
 from sparklog.coordinator.page.routes import page_routes
 from sparklog.coordinator.queries import query_routes
 from sparklog.coordinator.reading import Reading
@@ -50,10 +51,10 @@ _heartbeat = Decoders(Heartbeat)
 _member_heartbeat = Decoders(MemberHeartbeat)
 
 
-def app_of(service: Service, access: Callable[[], Access] | None = None) -> Starlette:
-    """The ASGI application of a coordinator. `access`: see `Gate`."""
+def app_of(service: Service, access: Callable[[], Access] | None = None, masks: Sequence[MaskRule] = ()) -> Starlette:
+    """The ASGI application of a coordinator. `access`: see `Gate`; `masks`: what pages of records do not show."""
     endpoints = endpoints_of(service)
-    for_people = [described(endpoints), *_liveness(service), *metrics_routes(service), *page_routes(service)]
+    for_people = [described(endpoints), *_liveness(service), *metrics_routes(service), *page_routes(service, masks)]
     routes = [*endpoints, *for_people]
     counted = Middleware(RequestCounts, activity=service.activity, routes=routes)
     advertised = urlsplit(service.control.leadership.address).hostname or ""

@@ -16,6 +16,7 @@ import uvicorn
 from sparklog.coordinator.app import app_of
 from sparklog.coordinator.connections import Connections, limits_here
 from sparklog.coordinator.emf import MetricTarget, print_metrics
+from sparklog.coordinator.page.records.masks import MaskRule
 from sparklog.coordinator.renewed_files import Certificate, RenewedFiles, look_again
 from sparklog.coordinator.sampling import sampling
 from sparklog.coordinator.service import Service
@@ -31,10 +32,14 @@ GC_THRESHOLDS = (50_000, 20, 50)
 
 @dataclass(frozen=True)
 class Protection:
-    """What keeps strangers out: the certificate for TLS, and the access file. None for what there is not."""
+    """What keeps strangers out: the certificate for TLS, and the access file. None for what there is not.
+
+    `masks`: what pages of records show to nobody.
+    """
 
     certificate: Certificate | None = None
     access: RenewedFiles[Access] | None = None
+    masks: tuple[MaskRule, ...] = ()
 
 
 OPEN = Protection()
@@ -103,7 +108,7 @@ def server_of(service: Service, connections: Connections, protection: Protection
     """The HTTP server of a coordinator. It leaves signals alone."""
     access, certificate = protection.access, protection.certificate
     config = uvicorn.Config(
-        app_of(service, None if access is None else lambda: access.value),
+        app_of(service, None if access is None else lambda: access.value, protection.masks),
         http=connections.protocol,  # type: ignore[arg-type]
         ws="none",
         lifespan="off",

@@ -12,11 +12,18 @@ from sparklog.core.types import EntryNumber
 from sparklog.storage.keys import entry_key
 
 
+def claim(follower: Follower, epoch: int, times: int = 1) -> Committer:
+    """Coordinator c<epoch> claims, and then says that it still leads."""
+    committer = Committer(follower, Author("coordinator", f"c{epoch}", epoch))
+    for _ in range(times):
+        committer.submit(committer.begin(ClaimCoordination(epoch, f"c{epoch}", f"http://127.0.0.1:{epoch}")))
+    return committer
+
+
 def write_fenced_entry(follower: Follower) -> None:
     """c1 and c2 claim one after the other; then c1 raises FLOOR to 1. Three entries."""
     for epoch in (1, 2):
-        committer = Committer(follower, Author("coordinator", f"c{epoch}", epoch))
-        committer.submit(committer.begin(ClaimCoordination(epoch, f"c{epoch}", f"http://127.0.0.1:{epoch}")))
+        claim(follower, epoch)
     head = follower.head
     forged = AppliedCommand(new_command_id(), EntryNumber(head.n), (FloorRaised(EntryNumber(1)),))
     at, commands = EntryNumber(head.n + 1), (encode_command(forged),)

@@ -13,7 +13,7 @@ from sparklog.core.record_summary import summary
 from sparklog.core.records import Record
 from sparklog.storage import keys
 from sparklog.storage.keys import block_entries, entry_key, void_key
-from tests.chain.fenced_entry import write_fenced_entry
+from tests.chain.fenced_entry import claim, write_fenced_entry
 from tests.cli.conftest import Cli
 from tests.core.every_record import EVERY_RECORD
 
@@ -42,6 +42,16 @@ def test_what_a_fenced_coordinator_wrote_is_shown_as_ignored(orders: Cli) -> Non
     assert lines[2].endswith("coordinator c1  ignored, its coordinator was fenced: FLOOR raised to 1")
     entries = orders("chain", "tail", "-n", "2", "--format", "json").lines
     assert [each["ignored"] for each in entries] == [False, True]
+
+
+def test_heartbeats_are_one_row_unless_all_are_wanted(orders: Cli) -> None:
+    with library.connect(orders.url) as cluster:
+        claim(cluster.connection.follower, 1, times=5)
+    lines = orders("chain", "tail", "-n", "6").out.splitlines()
+    assert lines[-1].startswith("6-9 ")
+    assert lines[-1].endswith(" 4 heartbeats of the coordinator")
+    assert len(orders("chain", "tail", "-n", "6", "--all").out.splitlines()) == 7
+    assert len(orders("chain", "tail", "-n", "6", "--format", "json").lines) == 6
 
 
 def test_the_tail_says_up_to_where_entries_were_deleted(nowhere: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

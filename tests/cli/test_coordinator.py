@@ -13,6 +13,8 @@ from sparklog.cli import coordinator as subject
 from sparklog.coordinator import run as run_module
 from sparklog.coordinator.access_file import parse_access, token_hash
 from sparklog.coordinator.audit import LOGGER
+from sparklog.coordinator.page.records.masks import MaskRule
+from sparklog.coordinator.run import Protection
 from sparklog.coordinator.service import Service
 from tests.cli.conftest import Cli
 from tests.servers.certificates import Authority
@@ -115,6 +117,22 @@ def test_its_settings_may_be_in_the_environment(
 
 
 # ---- tokens ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("given", ["option", "environment"])
+def test_rules_of_masks_reach_the_pages(
+    sparklog: Cli, files: dict[str, str], monkeypatch: pytest.MonkeyPatch, given: str
+) -> None:
+    served: list[Protection] = []
+    monkeypatch.setattr(run_module, "serve", lambda service, listener, protection, *_: served.append(protection))
+    options = ("--mask", "pay-*:card", "--mask", "customers")
+    if given == "environment":
+        options = ()
+        monkeypatch.setenv("SPARKLOG_MASK", "pay-*:card customers")
+    assert sparklog("coordinator", *options).code == 0
+    assert served[0].masks == (MaskRule("pay-*", "card"), MaskRule("customers"))
+    refused = sparklog("coordinator", "--mask", "pay-*:")
+    assert (refused.code, "wanted a rule like customers" in refused.err) == (2, True)
 
 
 def test_a_token_is_shown_once_with_the_lines_for_the_file(sparklog: Cli) -> None:

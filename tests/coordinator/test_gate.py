@@ -22,6 +22,7 @@ from sparklog.coordinator.app import app_of
 from sparklog.coordinator.endpoint import Openness
 from sparklog.coordinator.gate import Gate
 from sparklog.coordinator.openapi import OPENAPI
+from sparklog.coordinator.page.records.record_routes import MESSAGES
 from sparklog.coordinator.service import Service
 from sparklog.core.access import Access, Need, Principal, Verb, parse_right
 from sparklog.core.commands import Command, CreateTopic, Submission
@@ -156,7 +157,12 @@ def basic(text: str) -> dict[str, str]:
 
 def test_a_browser_sends_the_token_as_a_password_to_the_pages_and_to_nothing_else(chain: Member) -> None:
     def path_of(route: str) -> str:
-        return route.replace("{name}", "orders").replace("{file}", "page.js").replace("{key:path}", "log/0/0")
+        return (
+            route.replace("{name}", "orders")
+            .replace("{name:path}", "none")
+            .replace("{file}", "page.js")
+            .replace("{key:path}", "log/0/0")
+        )
 
     async def work(service: Service, app: Starlette) -> dict[str, int]:
         statuses = {}
@@ -166,9 +172,12 @@ def test_a_browser_sends_the_token_as_a_password_to_the_pages_and_to_nothing_els
         return statuses
 
     statuses = with_access(chain, access("describe:*"), work)
-    assert FOR_PEOPLE == {"/", "/topics", "/topics/{name}", "/stores", "/chain", "/jobs", "/page/{file}"}
+    topics, groups = {"/topics", "/topics/{name}", MESSAGES}, {"/groups", "/groups/{name:path}"}
+    assert FOR_PEOPLE == {"/", *topics, *groups, "/stores", "/chain", "/jobs", "/page/{file}"}
     assert {path for path, status in statuses.items() if status != 401} == FOR_PEOPLE | {"/healthz", "/readyz"}
-    assert {statuses[path] for path in FOR_PEOPLE} == {200}
+    assert statuses.pop(MESSAGES) == 403, "who may describe topics can't read their records"
+    assert statuses.pop("/groups/{name:path}") == 404
+    assert {statuses[path] for path in FOR_PEOPLE & statuses.keys()} == {200}
 
 
 @pytest.mark.parametrize(
@@ -235,13 +244,15 @@ def test_a_route_needs_the_right_that_it_states(chain: Member, path: str, verb: 
         WAIT: msgspec.msgpack.encode(WaitRequest(chain_id, EntryNumber(-1), ReplicaNews(StoreId("a")), 0)),
     }
     asked = path.replace("{key:path}", entry_key(EntryNumber(0)).removeprefix("meta/"))
-    asked = asked.replace("{name}", "orders").replace("{file}", "page.js")
+    asked = asked.replace("{name}", "orders").replace("{name:path}", "none").replace("{file}", "page.js")
 
     async def work(service: Service, app: Starlette) -> Answer:
         return await request(app, "POST" if path in bodies else "GET", asked, [bodies.get(path, b"")], bearer())
 
     enough = verb is need.verb or need.verb is Verb.DESCRIBE
-    done = 404 if path == MEMBER_HEARTBEAT else 200
+    if path == MESSAGES:  # records need more than what all pages need
+        enough = verb is Verb.READ
+    done = 404 if path in (MEMBER_HEARTBEAT, "/groups/{name:path}") else 200
     assert with_access(chain, access(f"{verb}:*"), work).status == (done if enough else 403)
     assert with_access(chain, access(f"{verb}:orders"), work).status == (done if enough and need.any_topic else 403)
 

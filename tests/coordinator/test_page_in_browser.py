@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import pyarrow as pa
 import pytest
 from playwright.sync_api import Browser, Page
 
@@ -22,7 +23,7 @@ from tests.coordinator.browser import browser, watched
 from tests.coordinator.shown_cluster import append, fill, init_shown
 from tests.faults.running_coordinators import RunningCoordinators, running_coordinators
 
-PAGES = ("Topics", "Stores", "Chain", "Jobs", "Overview")
+PAGES = ("Topics", "Groups", "Stores", "Chain", "Jobs", "Overview")
 
 
 @dataclass
@@ -100,7 +101,7 @@ def test_the_numbers_are_those_of_the_command_line(shown: Shown) -> None:
     assert lagging == 1
     page.goto(f"{shown.address}/chain")
     newest = shown.cli("chain", "tail", "-n", "1")
-    assert number(cells(page, "tr[data-entry]:first-child")[0]) >= newest["n"] - 1
+    assert int(page.get_attribute("tr[data-entry]:first-child", "data-entry") or "") >= newest["n"] - 1
 
 
 def test_every_page_is_whole_and_asks_nobody_else(shown: Shown) -> None:
@@ -130,7 +131,7 @@ def test_every_page_is_whole_and_asks_nobody_else(shown: Shown) -> None:
 
 def test_a_phone_scrolls_down_only(shown: Shown) -> None:
     page = watched(shown.browser, width=360, height=740).page
-    for path in ("/", "/topics", "/topics/orders", "/stores", "/chain", "/jobs"):
+    for path in ("/", "/topics", "/topics/orders", "/topics/orders/messages", "/groups", "/stores", "/chain", "/jobs"):
         page.goto(shown.address + path)
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
 
@@ -178,6 +179,48 @@ def test_it_refreshes_in_place_until_it_is_paused(shown: Shown) -> None:
     assert page.evaluate("scrollY") == 250
     page.click("#pause")
     assert page.inner_text("#live") == "paused"
+    asked = len(seen.asked)
+    page.clock.fast_forward(20_000)
+    assert len(seen.asked) == asked
+    assert seen.problems == []
+
+
+def test_records_are_found_opened_and_paged_with_the_keyboard(shown: Shown) -> None:
+    seen = watched(shown.browser)
+    page = seen.page
+    page.goto(f"{shown.address}/topics/orders")
+    page.click("main >> text=Messages")
+    page.wait_for_url("**/topics/orders/messages")
+    assert page.locator("tr[data-record]").count() == 50
+    assert page.locator("#live").is_hidden()
+    page.fill("#find", "value 17 of orders")
+    page.press("#find", "Enter")
+    page.wait_for_url("**find=value**")
+    assert page.locator("tr[data-record]").count() == 1
+    page.goto(f"{shown.address}/topics/orders/messages?partition=0&order=oldest&count=25")
+    page.focus("a[rel=next]")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**at=0-25**")
+    assert page.get_attribute("tr[data-record]:first-child", "data-record") == "0-25"
+    assert seen.problems == []
+
+
+def test_the_live_tail_shows_new_records_and_keeps_opened_ones_open(shown: Shown) -> None:
+    seen = watched(shown.browser)
+    page = seen.page
+    page.clock.install()
+    with sparklog.connect(shown.coordinators.url) as cluster:
+        cluster.create_topic("tailed")
+        cluster.append("tailed", pa.table({"value": ['{"a": 1}']}))
+        page.goto(f"{shown.address}/topics/tailed/messages")
+        page.click("text=Live tail")
+        page.wait_for_url("**live=1")
+        page.click("#r-0-0 summary")
+        cluster.append("tailed", pa.table({"value": ["new"]}))
+    page.clock.fast_forward(6_000)
+    page.wait_for_selector("tr[data-record='0-1']")
+    assert page.locator("#r-0-0[open]").count() == 1
+    page.click("#pause")
     asked = len(seen.asked)
     page.clock.fast_forward(20_000)
     assert len(seen.asked) == asked

@@ -17,7 +17,7 @@ from starlette.applications import Starlette
 from sparklog.chain.head import Head
 from sparklog.coordinator.page import views, words
 from sparklog.coordinator.page.charts import HEIGHT, WIDTH, chart
-from sparklog.coordinator.page.routes import HEADERS
+from sparklog.coordinator.page.rendering import HEADERS
 from sparklog.coordinator.sampling import sampling, take_sample
 from sparklog.coordinator.service import Service
 from sparklog.core.coordinators import Coordinator
@@ -27,12 +27,12 @@ from sparklog.core.types import PartitionIndex, StoreId, TopicId, TopicPartition
 from sparklog.storage.keys import LOG
 from sparklog.wire.messages import SUBMIT
 from tests.chain.chain_kit import Member, append, new_chain
-from tests.chain.fenced_entry import write_fenced_entry
+from tests.chain.fenced_entry import claim, write_fenced_entry
 from tests.coordinator.asgi import Answer, request
 from tests.coordinator.test_app import served, submit_request
 from tests.faults.faulty_store import Fault
 
-PAGES = ("/", "/topics", "/topics/orders", "/stores", "/chain", "/jobs")
+PAGES = ("/", "/topics", "/topics/orders", "/topics/orders/messages", "/groups", "/stores", "/chain", "/jobs")
 HOSTILE = """'"><script>alert(1)<b><img src=x onerror=alert(2)>&{{ 7 * 7 }}"""
 
 
@@ -207,6 +207,18 @@ def test_what_a_fenced_coordinator_wrote_is_shown_as_ignored(chain: Member) -> N
     text = served(chain, lambda service, app: read(app, "/chain"), leads=False).text
     assert "ignored its coordinator was fenced: FLOOR raised to 1 coordinator c1 epoch 1" in text
     assert text.count("ignored") == 1
+
+
+def test_heartbeats_in_a_row_are_one_row_of_the_chain_unless_all_are_wanted(chain: Member) -> None:
+    claim(chain.follower, 1, times=4)
+
+    async def work(service: Service, app: Starlette) -> tuple[Read, Read]:
+        return await read(app, "/chain"), Read((await asked(app, "/chain", "all=1")).body.decode())
+
+    folded, every = served(chain, work, leads=False)
+    assert "3 heartbeats of the coordinator coordinator c1" in folded.text
+    rows = [sum("data-entry" in attributes for attributes in of_tag(page, "tr")) for page in (folded, every)]
+    assert rows[1] == rows[0] + 2
 
 
 def test_entries_that_were_read_once_are_not_read_again(chain: Member) -> None:

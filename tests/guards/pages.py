@@ -7,6 +7,7 @@ from typing import Final
 from tests.guards.guard import Guard
 
 _PAGES = "tests/coordinator/test_pages.py::"
+_RECORDS = "tests/coordinator/test_record_page.py::"
 _LOOKS = "tests/coordinator/test_store_looks.py::"
 _METRICS = "tests/coordinator/test_metrics.py::"
 
@@ -14,10 +15,42 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "page-escape",
         "Names and values of users are text on a page.",
-        "sparklog/coordinator/page/routes.py",
+        "sparklog/coordinator/page/rendering.py",
         "        autoescape=True,",
         "        autoescape=False,",
         (f"{_PAGES}test_names_and_values_of_others_are_text",),
+    ),
+    Guard(
+        "page-records-right",
+        "Records are shown to those who may read their topic only.",
+        "sparklog/coordinator/page/records/record_routes.py",
+        "            _check_may_read(request, service.follower.state, topic)",
+        "            pass",
+        (f"{_RECORDS}test_records_are_for_those_who_may_read_the_topic",),
+    ),
+    Guard(
+        "page-records-mask",
+        "A search does not tell what is in a masked value.",
+        "sparklog/coordinator/page/records/record_batches.py",
+        '*(() if mask.hides_values else ("value",))',
+        '"value"',
+        (f"{_RECORDS}test_masked_parts_are_on_no_page_in_no_download_and_no_search",),
+    ),
+    Guard(
+        "page-records-at-once",
+        "Reads of records that hang take no more than a few threads.",
+        "sparklog/coordinator/page/records/record_routes.py",
+        "        if self._under_way >= READS:",
+        "        if False:",
+        (f"{_RECORDS}test_a_store_that_never_answers_keeps_its_place_and_nobody_waits_longer",),
+    ),
+    Guard(
+        "page-records-gap",
+        "The links of a page pass no record: a page that was cut ends where it was cut.",
+        "sparklog/coordinator/page/records/record_reading.py",
+        'section.low = kept.column("offset")[0].as_py() if is_cut else piece.start',
+        "section.low = piece.start",
+        (f"{_RECORDS}test_a_search_finds_parts_of_values_and_whole_keys",),
     ),
     Guard(
         "page-leader-link",
@@ -54,7 +87,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "page-policy",
         "A page loads and runs only what the coordinator serves, and nobody frames it.",
-        "sparklog/coordinator/page/routes.py",
+        "sparklog/coordinator/page/rendering.py",
         "        \"default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; \"",
         "        \"img-src 'self'; \"",
         (f"{_PAGES}test_pages_load_nothing_from_elsewhere_and_their_parts_are_there",),

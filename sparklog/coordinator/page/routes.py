@@ -2,46 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
-import hashlib
-from collections.abc import Awaitable, Callable
-from functools import lru_cache, partial
-from importlib.resources import files
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sparklog import __version__
 from sparklog.chain.entry import Entry
 from sparklog.client.chain_tail import ChainTail, chain_tail
 from sparklog.coordinator.endpoint import GatedRoute
-from sparklog.coordinator.observation import Observation, observe
-from sparklog.coordinator.page import views, words
+from sparklog.coordinator.gate import caller_of
+from sparklog.coordinator.observation import Observation
+from sparklog.coordinator.page import group_views, views
+from sparklog.coordinator.page.records.masks import MaskRule
+from sparklog.coordinator.page.records.record_routes import MESSAGES, record_page_of
+from sparklog.coordinator.page.rendering import View, rendered, static_file
 from sparklog.coordinator.service import Service
 from sparklog.core.access import Need, Verb
-from sparklog.core.errors import NotFound, SparklogError
-from sparklog.host.clock import now_ms
+from sparklog.core.errors import SparklogError
 
 TAIL: Final = 50  # entries on the page of the chain
 TAIL_AT_FIRST: Final = 8  # on the overview
-_STATIC: Final = {"style.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
-HEADERS: Final = {
-    "content-security-policy": (
-        "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; "
-        "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
-    ),
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "cross-origin-resource-policy": "same-origin",
-}
-
-View = Callable[[Observation], dict[str, Any]]
 
 
-def page_routes(service: Service) -> list[GatedRoute]:
-    """The pages, and their style and script."""
+def page_routes(service: Service, masks: Sequence[MaskRule] = ()) -> list[GatedRoute]:
+    """The pages, and their style and script. `masks`: what pages of records do not show."""
     tail = _Tail(service)
 
     async def overview(request: Request) -> Response:
@@ -54,28 +39,37 @@ def page_routes(service: Service) -> list[GatedRoute]:
     async def topic(request: Request) -> Response:
         return await shown("topic.html", lambda seen: views.topic(seen, request.path_params["name"], _page(request)))
 
+    async def groups(request: Request) -> Response:
+        find = request.query_params.get("find", "")[:249]
+        return await shown("groups.html", lambda seen: group_views.groups(seen, find, _page(request)))
+
+    async def group(request: Request) -> Response:
+        name, principal = request.path_params["name"], caller_of(request.scope).principal
+        return await shown("group.html", lambda seen: group_views.group(seen, name, _page(request), principal))
+
     async def stores(request: Request) -> Response:
         return await shown("stores.html", views.stores)
 
     async def chain(request: Request) -> Response:
-        return await shown("chain.html", lambda seen: views.chain(seen, tail.newest(seen, TAIL)))
+        every = request.query_params.get("all") == "1"
+        return await shown("chain.html", lambda seen: views.chain(seen, tail.newest(seen, TAIL), every=every))
 
     async def jobs(request: Request) -> Response:
         return await shown("jobs.html", views.jobs)
 
     async def static(request: Request) -> Response:
-        return _static(request.path_params["file"])
+        return static_file(request.path_params["file"])
 
     async def shown(template: str, view: View) -> Response:
-        seen = observe(service, now_ms())
-        text, status = await asyncio.to_thread(_rendered, template, view, seen)
-        headers = {**HEADERS, "cache-control": "no-store"}
-        return Response(text, status, media_type="text/html", headers=headers)
+        return await rendered(service, template, view)
 
     pages: dict[str, Callable[[Request], Awaitable[Response]]] = {
         "/": overview,
         "/topics": topics,
         "/topics/{name}": topic,
+        MESSAGES: record_page_of(service, masks),
+        "/groups": groups,
+        "/groups/{name:path}": group,  # a name may contain slashes
         "/stores": stores,
         "/chain": chain,
         "/jobs": jobs,
@@ -105,46 +99,6 @@ class _Tail:
         return tail
 
 
-def _rendered(template: str, view: View, seen: Observation) -> tuple[str, int]:
-    """The page as text, and its status."""
-    known = {"seen": seen, "state": seen.state, "lead": views.lead(seen), "late": views.late(seen)}
-    environment = _environment()
-    try:
-        content, status = view(seen), 200
-    except NotFound as error:
-        template, content, status = "not_found.html", {"message": error.message}, 404
-    ago = partial(words.ago, now_ms=seen.now_ms)
-    return environment.get_template(template).render(**known, **content, ago=ago), status
-
-
-@lru_cache
-def _environment() -> Environment:
-    environment = Environment(
-        loader=PackageLoader("sparklog.coordinator.page"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        auto_reload=False,
-    )
-    environment.filters.update(number=words.number, size=words.size, span=words.span, exact_time=words.exact_time)
-    digest = hashlib.sha256(b"".join(_read(name) for name in _STATIC)).hexdigest()[:12]
-    environment.globals.update(version=__version__, digest=digest)
-    return environment
-
-
-def _static(name: str) -> Response:
-    if name not in _STATIC:
-        return Response("not found\n", 404, media_type="text/plain", headers=HEADERS)
-    headers = {**HEADERS, "cache-control": "max-age=86400"}  # their addresses change with their content
-    return Response(_read(name), media_type=_STATIC[name], headers=headers)
-
-
-@lru_cache
-def _read(name: str) -> bytes:
-    return (files("sparklog.coordinator.page") / "static" / name).read_bytes()
-
-
 def _page(request: Request) -> int:
     text = request.query_params.get("page", "1")
-    return int(text) if text.isdecimal() and text.isascii() and len(text) < 10 else 1
+    return max(1, int(text)) if text.isdecimal() and text.isascii() and len(text) < 10 else 1

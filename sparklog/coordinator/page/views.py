@@ -31,6 +31,7 @@ from sparklog.core.replicas.health import (
 )
 from sparklog.core.replicas.status import ReplicaStatus, replica_statuses
 from sparklog.core.state import ClusterState, Partition, Store, Topic
+from sparklog.core.topic_times import topic_times
 from sparklog.storage.open_store import join_url
 
 T = TypeVar("T")
@@ -177,7 +178,8 @@ def topic(seen: Observation, name: str, page: int) -> dict[str, Any]:
         "partitions": Listed(rows, cut.total, cut.page, cut.pages),
         "config": [(key, value, origin) for key, (value, origin) in described.config.items() if origin != "default"],
         "quoted": shlex.quote(name),
-        "stores": sorted({store for row in rows for store in row.partition.replication.replicas}),
+        "times": topic_times(state, topic_of(state, name)),
+        "groups": group_lags(state).in_topic(state.topic_ids[name], ROWS),
     }
 
 
@@ -186,9 +188,9 @@ def stores(seen: Observation) -> dict[str, Any]:
     return {"stores": store_rows(seen)}
 
 
-def chain(seen: Observation, tail: ChainTail | SparklogError) -> dict[str, Any]:
-    """The newest entries, and the state in numbers."""
-    return {"tail": tail, "charts": charts(seen)}
+def chain(seen: Observation, tail: ChainTail | SparklogError, *, every: bool) -> dict[str, Any]:
+    """The newest entries, and the state in numbers. `every`: quiet entries in a row are not folded."""
+    return {"tail": tail, "charts": charts(seen), "every": every}
 
 
 def jobs(seen: Observation) -> dict[str, Any]:

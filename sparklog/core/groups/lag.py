@@ -18,7 +18,7 @@ from sparklog.core.state import ClusterState
 from sparklog.core.tables.column_blocks import Column
 from sparklog.core.tables.slice_search import NO_SLICE, slices_at
 from sparklog.core.tables.slice_table import split_keys, topic_partition_of
-from sparklog.core.types import ObjectKind, Offset
+from sparklog.core.types import ObjectKind, Offset, TopicId
 
 _NEVER: Final = 2**63 - 1  # as a time: nothing is left to read
 
@@ -85,14 +85,28 @@ class GroupLags:
     def of(self, group: Group) -> GroupLag:
         """The lag of a group of the state."""
         low, high = np.searchsorted(self.columns["group"], [group.number, group.number + 1]).tolist()
-        values = (self.columns[name][low:high].tolist() for name in _COLUMNS)
-        found = [
+        return GroupLag(group, tuple(sorted(self._rows(np.arange(low, high)), key=lambda topic: topic.topic)))
+
+    def in_topic(self, topic_id: TopicId, most: int) -> list[GroupLag]:
+        """The groups that have committed in a topic, with their lag there: those that are furthest behind come first.
+
+        At most so many.
+        """
+        rows = np.flatnonzero(self.columns["topic_id"] == topic_id)
+        since, lags, numbers = (self.columns[name][rows] for name in ("since_ms", "lag", "group"))
+        rows = rows[np.lexsort((numbers, -lags, since))][:most]
+        by_number = {group.number: group for group in self.state.groups.values()}
+        groups = [by_number[number] for number in self.columns["group"][rows].tolist()]
+        return [GroupLag(group, (lag,)) for group, lag in zip(groups, self._rows(rows), strict=True)]
+
+    def _rows(self, rows: Column) -> list[TopicLag]:
+        values = (self.columns[name][rows].tolist() for name in _COLUMNS)
+        return [
             TopicLag(
                 self.state.topics[topic_id].name, partitions, offset, lag, most, None if since == _NEVER else since
             )
             for topic_id, partitions, offset, lag, most, since in zip(*values, strict=True)
         ]
-        return GroupLag(group, tuple(sorted(found, key=lambda topic: topic.topic)))
 
 
 _COLUMNS: Final = ("topic_id", "partitions", "offset", "lag", "max_lag", "since_ms")  # beside `group`

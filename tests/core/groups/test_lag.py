@@ -107,3 +107,11 @@ def test_all_groups_at_once_are_as_one_by_one(seed: int) -> None:
     assert order == sorted(order)
     assert lags.most_behind(3) == every[:3]
     assert lags.most_behind(0) == []
+    for topic_id in log.state.topics:
+        known = [(lag.group.name, topic) for lag in every for topic in lag.topics]
+        of_topic = [(name, topic) for name, topic in known if topic.topic == log.state.topics[topic_id].name]
+        shown = lags.in_topic(topic_id, 100)
+        assert {(lag.group.name, lag.topics) for lag in shown} == {(name, (topic,)) for name, topic in of_topic}
+        since = [lag.unread_since_ms or 10**9 for lag in shown]
+        assert since == sorted(since)
+        assert lags.in_topic(topic_id, 2) == shown[:2]

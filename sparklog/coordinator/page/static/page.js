@@ -1,4 +1,5 @@
-// Every few seconds, fetch the same page and replace what it shows. Scroll position, focus and open reports stay.
+// Every few seconds, fetch the same page and replace what it shows. Scroll position, focus and open parts stay.
+// A page without data-refresh stays as it is: reading it again would cost more, and its records do not change.
 "use strict";
 
 const EVERY_MS = 5000;
@@ -8,7 +9,7 @@ let paused = false;
 
 async function refresh() {
   const main = document.querySelector("main[data-refresh]");
-  const busy = main.contains(document.activeElement) && document.activeElement.matches("input");
+  const busy = main.contains(document.activeElement) && document.activeElement.matches("input, select");
   if (paused || busy || document.hidden || !getSelection().isCollapsed) return;
   try {
     const answer = await fetch(location.href, { cache: "no-store", redirect: "error" });
@@ -55,5 +56,7 @@ document.addEventListener("click", async (event) => {
   setTimeout(() => { button.textContent = "copy"; }, 1500);
 });
 
-document.querySelector(".live").hidden = false;
-setInterval(refresh, EVERY_MS);
+if (document.querySelector("main[data-refresh]")) {
+  document.querySelector(".live").hidden = false;
+  setInterval(refresh, EVERY_MS);
+}

@@ -1,0 +1,29 @@
+"""Records as dicts in the form of `sparklog consume --format json`, one per record, for lines of JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+Text = Callable[[bytes | None], str | None]
+
+
+def record_rows(records: pa.RecordBatch | pa.Table, topic: str, key: Text, value: Text, header: Text) -> list[Any]:
+    """The records of one topic as dicts. `key`, `value` and `header` make text of such bytes."""
+    stamps = records.column("timestamp").cast(pa.int64()).to_pylist()
+    columns = [records.column(name).to_pylist() for name in ("partition", "offset", "key", "value", "headers")]
+    return [
+        {
+            "topic": topic,
+            "partition": partition,
+            "offset": offset,
+            "timestamp": stamp_us // 1000,
+            "timestamp_us": stamp_us,
+            "key": key(own_key),
+            "value": value(own_value),
+            "headers": [{"key": each["key"], "value": header(each["value"])} for each in headers or ()],
+        }
+        for stamp_us, partition, offset, own_key, own_value, headers in zip(stamps, *columns, strict=True)
+    ]

@@ -1,0 +1,64 @@
+"""The pages of consumer groups: the list, and one group with its members and partitions."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from sparklog.coordinator.group_queries import described_group
+from sparklog.coordinator.observation import Observation
+from sparklog.coordinator.page.views import ROWS, Listed, listed
+from sparklog.core.access import Principal
+from sparklog.core.groups.lag import appended_ms, group_lags
+from sparklog.core.state import ClusterState
+from sparklog.core.tables.slice_table import partition_key
+from sparklog.core.types import TopicPartition
+from sparklog.wire.groups import GroupPartitionReply
+
+
+class GroupPartitionRow(msgspec.Struct, frozen=True):
+    """A partition of a group. `unread_since_ms`: when the oldest record that is left was appended; None if none is."""
+
+    partition: GroupPartitionReply
+    unread_since_ms: int | None
+
+
+def groups(seen: Observation, find: str, page: int) -> dict[str, Any]:
+    """All groups by name, or those whose names contain `find`."""
+    state = seen.state
+    cut = listed(sorted(name for name in state.groups if find.lower() in name.lower()), page)
+    lags = group_lags(state)
+    rows = [lags.of(state.groups[name]) for name in cut.rows]
+    return {"groups": Listed(rows, cut.total, cut.page, cut.pages), "find": find}
+
+
+def group(seen: Observation, name: str, page: int, principal: Principal) -> dict[str, Any]:
+    """One group, as far as the principal may see it. Raises GroupIdNotFound."""
+    described = described_group(seen.state, name, (page - 1) * ROWS, ROWS, principal)
+    pages = max(1, -(-described.partitions_total // ROWS))
+    if page > pages:
+        page = pages
+        described = described_group(seen.state, name, (page - 1) * ROWS, ROWS, principal)
+    rows = partition_rows(seen.state, described.partitions)
+    return {
+        "group": described.summary,
+        "members": described.members[:ROWS],
+        "more_members": len(described.members[ROWS:]),
+        "partitions": Listed(rows, described.partitions_total, page, pages),
+        "quoted": shlex.quote(name),
+    }
+
+
+def partition_rows(state: ClusterState, partitions: Sequence[GroupPartitionReply]) -> list[GroupPartitionRow]:
+    """The partitions, and since when they have records that the group has not read."""
+    behind = [each for each in partitions if each.lag]
+    places = [TopicPartition(state.topic_ids[each.topic], each.partition) for each in behind]
+    offsets = [max(each.committed or 0, each.log_start) for each in behind]
+    keys = np.array([partition_key(place) for place in places], dtype=np.int64)
+    since = appended_ms(state, keys, np.array(offsets, dtype=np.int64)).tolist()
+    by_place = dict(zip(((each.topic, each.partition) for each in behind), since, strict=True))
+    return [GroupPartitionRow(each, by_place.get((each.topic, each.partition))) for each in partitions]

@@ -1,0 +1,76 @@
+"""Chooses the records that a page keeps of a batch: those that match a search, and not more than it may show."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklog.coordinator.page.records.masks import Mask
+from sparklog.coordinator.page.records.record_query import Order, RecordQuery
+from sparklog.core.numbering import Int64Array
+
+
+def matching(batch: pa.RecordBatch, query: RecordQuery, mask: Mask) -> pa.RecordBatch:
+    """The records that the query searches; all of them if it searches nothing. What is masked never matches."""
+    matches: Any = None
+    if query.find:
+        columns = [*(() if mask.hides_values else ("value",)), *(() if mask.key else ("key",))]
+        for name in columns:
+            found = pc.fill_null(pc.match_substring(batch.column(name), query.find.encode()), False)
+            matches = found if matches is None else pc.or_(matches, found)
+    if query.key:
+        wanted = pa.scalar(query.key.encode(), pa.binary())
+        found = pc.fill_null(pc.equal(batch.column("key"), wanted), False)
+        found = pa.repeat(False, batch.num_rows) if mask.key else found
+        matches = found if matches is None else pc.and_(matches, found)
+    if query.searches and matches is None:
+        return batch.slice(0, 0)
+    return batch if matches is None else batch.filter(matches)
+
+
+def trimmed(records: pa.Table, most: int, most_bytes: int, *, last: bool) -> pa.Table:
+    """A copy of the first records, or the `last` ones: so many and so many bytes at most, but at least one.
+
+    It is a copy because a slice would keep all of the batch in memory.
+    """
+    rows = records.num_rows
+    own = sizes(records)
+    total = np.cumsum(own[::-1] if last else own)
+    count = min(rows, most, max(1, int(np.searchsorted(total, most_bytes, side="right"))))
+    chosen = np.arange(rows - count, rows) if last else np.arange(count)
+    return records.take(pa.array(chosen, pa.int64()))
+
+
+def ordered(records: Sequence[pa.Table], order: Order) -> pa.Table | None:
+    """The records as a page shows them: of one partition by offset, of several by time. None if there are none."""
+    if not records:
+        return None
+    joined = pa.concat_tables(records)
+    several = len(joined.column("partition").unique()) > 1
+    names = ("timestamp", "partition", "offset") if several else ("offset",)
+    direction = "descending" if order is Order.NEWEST else "ascending"
+    return joined.sort_by([(name, direction) for name in names])
+
+
+def sizes(records: pa.Table) -> Int64Array:
+    """The bytes of each record's key, value and headers."""
+    total = np.zeros(records.num_rows, dtype=np.int64)
+    for name in ("key", "value"):
+        total += _lengths(records.column(name))
+    headers = records.column("headers").combine_chunks()
+    if headers.null_count < len(headers):
+        flat = headers.flatten()
+        ends = np.cumsum(pc.fill_null(pc.list_value_length(headers), 0).to_numpy(zero_copy_only=False))
+        parts = sum(_lengths(flat.field(name)) for name in ("key", "value"))
+        before = np.concatenate([[0], np.cumsum(parts)])
+        total += before[ends] - before[np.concatenate([[0], ends[:-1]])]
+    return total
+
+
+def _lengths(values: Any) -> Int64Array:
+    lengths: Int64Array = pc.fill_null(pc.binary_length(values), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+    return lengths

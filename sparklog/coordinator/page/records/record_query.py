@@ -1,0 +1,182 @@
+"""The query in the address of a page: which records of a topic it shows. The server keeps no state between pages.
+
+A page covers a range of offsets of each partition. The links to the next page and the one before give the ends of these
+ranges (`at`), and whether the page is read against the order in which it is shown (`back`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any, Final, TypeVar
+from urllib.parse import quote, urlencode
+
+import msgspec
+
+from sparklog.core.config.key import LONG_MAX
+from sparklog.core.errors import InvalidInput
+from sparklog.options.starting_offsets import parse_timestamp_us
+
+COUNTS: Final = (25, 50, 100, 250)  # records on a page, to choose from
+MOST_COUNT: Final = 500
+MOST_PARTITIONS: Final = 100  # read for one page
+MOST_CHARACTERS: Final = 500  # of what is searched
+_DIGITS: Final = 19
+
+Choice = TypeVar("Choice", bound=StrEnum)
+
+
+class Order(StrEnum):
+    """The records that come first."""
+
+    NEWEST = "newest"
+    OLDEST = "oldest"
+
+
+class Shape(StrEnum):
+    """The form of keys and values. AUTO: indented if it is JSON, as text if it is UTF-8, else in hexadecimal."""
+
+    AUTO = "auto"
+    TEXT = "text"
+    JSON = "json"
+    HEX = "hex"
+
+
+class RecordQuery(msgspec.Struct, frozen=True):
+    """The records to show. `partition`: None for all. At most one of `offset`, `time` and `at` says where to begin.
+
+    `find` is a part of a value or key, `key` a whole key; "" for no search. `live`: the newest records, read again and
+    again.
+    """
+
+    partition: int | None = None
+    offset: int | None = None
+    time: str = ""
+    order: Order = Order.NEWEST
+    count: int = 50
+    find: str = ""
+    key: str = ""
+    shape: Shape = Shape.AUTO
+    at: tuple[tuple[int, int], ...] = ()
+    back: bool = False
+    live: bool = False
+
+    @property
+    def reads_down(self) -> bool:
+        """True if it is read from higher to lower offsets."""
+        return (self.order is Order.NEWEST) is not self.back
+
+    @property
+    def searches(self) -> bool:
+        """True if it shows only some of the records it reads."""
+        return bool(self.find or self.key)
+
+    @property
+    def time_us(self) -> int | None:
+        """The time to begin at; None without one."""
+        return parse_timestamp_us("time", self.time[:MOST_CHARACTERS]) if self.time else None
+
+    def address(self, topic: str, **extra: str) -> str:
+        """The address of the page that shows this."""
+        default = RecordQuery()
+        query = {name: text for name, text in _texts(self).items() if text != _texts(default)[name]}
+        return f"{address_of_records(topic)}?{urlencode({**query, **extra})}".rstrip("?")
+
+    def beginning(self, **changes: Any) -> RecordQuery:
+        """The same without a place to begin, and with these changes."""
+        return msgspec.structs.replace(self, **{"offset": None, "time": "", "at": (), "back": False, **changes})
+
+    def going_on(self, at: tuple[tuple[int, int], ...], *, down: bool) -> RecordQuery:
+        """The next page in this direction, from these offsets of the partitions on."""
+        return self.beginning(at=at, back=(self.order is Order.NEWEST) is not down, live=False)
+
+
+def address_of_records(topic: str) -> str:
+    """The page of a topic's newest records."""
+    return f"/topics/{quote(topic, safe='')}/messages"
+
+
+def query_of(given: Mapping[str, str]) -> RecordQuery:
+    """The query with these parameters. Empty ones count as absent, as a form sends them. Raises InvalidInput."""
+    text = {name: value.strip() for name, value in given.items() if value.strip()}
+    query = RecordQuery(
+        _number(text, "partition", None, 2**31 - 1),
+        _number(text, "offset", None, LONG_MAX - 1),
+        text.get("time", ""),
+        _choice(text, "order", Order.NEWEST),
+        _number(text, "count", 50, MOST_COUNT, least=1),
+        _short(given, "find"),
+        _short(given, "key"),
+        _choice(text, "as", Shape.AUTO),
+        _at(text.get("at", "")),
+        text.get("back") == "1",
+        text.get("live") == "1",
+    )
+    if sum((query.offset is not None, bool(query.time), bool(query.at))) > 1:
+        raise InvalidInput("an offset and a time: wanted at most one of them to begin at")
+    if query.partition is not None and any(partition != query.partition for partition, _ in query.at):
+        raise InvalidInput(f"at: wanted an offset of partition {query.partition}, found {text['at'][:80]!r}")
+    if query.time_us is not None and query.time_us < 0:
+        raise InvalidInput(f"time: wanted a time since 1970, found {query.time[:80]!r}")
+    return query.beginning(order=Order.NEWEST) if query.live else query
+
+
+def _texts(query: RecordQuery) -> dict[str, str]:
+    """The parameters of an address, all of them; those of default queries need not be in it."""
+    return {
+        "partition": "" if query.partition is None else str(query.partition),
+        "offset": "" if query.offset is None else str(query.offset),
+        "time": query.time,
+        "order": query.order,
+        "count": str(query.count),
+        "find": query.find,
+        "key": query.key,
+        "as": query.shape,
+        "at": ",".join(f"{partition}-{offset}" for partition, offset in query.at),
+        "back": "1" if query.back else "",
+        "live": "1" if query.live else "",
+    }
+
+
+def _at(text: str) -> tuple[tuple[int, int], ...]:
+    """Offsets by partition, as in `0-1200,1-1180`."""
+    pairs = []
+    for pair in text.split(",", MOST_PARTITIONS) if text else ():
+        partition, _, offset = pair.partition("-")
+        if not _is_number(partition) or not _is_number(offset) or int(offset) > LONG_MAX:
+            raise InvalidInput(f"at: wanted partitions with offsets like 0-1200,1-1180, found {text[:80]!r}")
+        pairs.append((int(partition), int(offset)))
+    if len(pairs) > MOST_PARTITIONS or len(dict(pairs)) < len(pairs):
+        raise InvalidInput(f"at: wanted each of at most {MOST_PARTITIONS} partitions once, found {text[:80]!r}")
+    return tuple(pairs)
+
+
+def _short(given: Mapping[str, str], name: str) -> str:
+    """Return a text to search. Blanks at its ends count."""
+    text = given.get(name, "")
+    if len(text) > MOST_CHARACTERS:
+        raise InvalidInput(f"{name}: wanted at most {MOST_CHARACTERS} characters, found {len(text):,}")
+    return text
+
+
+Default = TypeVar("Default", int, None)
+
+
+def _number(text: Mapping[str, str], name: str, default: Default, most: int, *, least: int = 0) -> int | Default:
+    found = text.get(name)
+    if found is None:
+        return default
+    if not _is_number(found) or not least <= int(found) <= most:
+        raise InvalidInput(f"{name}: wanted a number from {least} to {most}, found {found[:30]!r}")
+    return int(found)
+
+
+def _is_number(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= _DIGITS
+
+
+def _choice(text: Mapping[str, str], name: str, default: Choice) -> Choice:
+    found = text.get(name, default)
+    if found not in list(type(default)):
+        raise InvalidInput(f"{name}: wanted {', '.join(type(default))}, found {found[:30]!r}")
+    return type(default)(found)

@@ -1,0 +1,280 @@
+"""Reads the records of one page: piece by piece in one direction, until there are enough or a bound is reached.
+
+A piece is a range of offsets of one partition. Partitions take turns, so that each has its share of a page. Memory is
+bounded: what is kept of a piece are the records to show, copied out of the batches that were read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import closing
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+
+from sparklog.coordinator.page.records.masks import UNMASKED, Mask
+from sparklog.coordinator.page.records.record_batches import matching, sizes, trimmed
+from sparklog.coordinator.page.records.record_query import MOST_PARTITIONS, RecordQuery
+from sparklog.core.errors import SparklogError, TryAgain
+from sparklog.core.readable import counted
+from sparklog.core.reading.pieces import next_piece
+from sparklog.core.reading.plan import chosen_partitions, plan_range, topic_of
+from sparklog.core.state import ClusterState, Partition, Topic
+from sparklog.core.types import Offset, OffsetRange, TopicPartition
+from sparklog.log.records_schema import READ_SCHEMA
+from sparklog.log.scan import Replan, scan
+from sparklog.log.stores import Stores
+from sparklog.log.time_lookup import ChainNow, first_at_or_after
+
+_PIECE_BYTES: Final = 8 << 20  # stored
+_PIECE_RECORDS: Final = 10_000  # of a search
+_LONGEST_PIECE: Final = 1 << 24  # offsets, where nearly none has a record
+_SHOWN_LOSSES: Final = 5
+_COLUMNS: Final = ("offset", "timestamp", "timestampType", "partition", "key", "value", "headers")
+_NOTHING: Final = pa.schema([READ_SCHEMA.field(name) for name in _COLUMNS]).empty_table()
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The most that is read for one page. `shown_bytes`: of keys, values and headers that are kept to be shown."""
+
+    records: int = 500_000
+    size_bytes: int = 64 << 20
+    time_ms: int = 5_000
+    shown_bytes: int = 8 << 20
+
+
+LIMITS: Final = Limits()
+LIVE_LIMITS: Final = Limits(records=1_000)  # again and again
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A place to read records from: `state` and the stores it names; `replan` and `now` ask the chain again."""
+
+    state: ClusterState
+    stores: Stores
+    replan: Replan
+    now: ChainNow
+    monotonic_ms: Callable[[], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """The range of a partition that was read, of those in [log_start, high_watermark) that can be read."""
+
+    partition: int
+    start: int
+    end: int
+    log_start: int
+    high_watermark: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecordsFound:
+    """The records to show, in the order of offsets, one table for each piece. `notes` are sentences on what is missing.
+
+    `searched`: how many records were read. `stopped`: the bound that ended it before the page was full; "" for none.
+    `broken`: partitions that could not be read on.
+    """
+
+    tables: list[pa.Table]
+    covered: list[Covered]
+    searched: int
+    size_bytes: int
+    stopped: str = ""
+    notes: list[str] = field(default_factory=list)
+    broken: frozenset[int] = frozenset()
+
+    def at(self, *, down: bool) -> tuple[tuple[int, int], ...] | None:
+        """Return the offsets at which the next page in this direction begins; None if nothing is left there."""
+        left = [
+            (each.start > each.log_start if down else each.end < each.high_watermark)
+            for each in self.covered
+            if each.partition not in self.broken
+        ]
+        return tuple((each.partition, each.start if down else each.end) for each in self.covered) if any(left) else None
+
+
+@dataclass(slots=True)
+class _Section:
+    """A partition of which [low, high) was read so far. `step`: the offsets of its next piece."""
+
+    partition: Partition
+    low: int
+    high: int
+    step: int
+    is_broken: bool = False
+
+    def rest(self, *, down: bool) -> OffsetRange:
+        if down:
+            return OffsetRange(self.partition.log_start, Offset(self.low))
+        return OffsetRange(Offset(self.high), self.partition.high_watermark)
+
+
+def find_records(
+    source: Source, topic: str, query: RecordQuery, mask: Mask = UNMASKED, limits: Limits = LIMITS
+) -> RecordsFound:
+    """The records of a page. A partition that can't be read is a note; what was read of the others is there.
+
+    Raises UnknownTopicOrPartition, and TryAgain if it took too long to look up a time.
+    """
+    return _Finding(source, topic_of(source.state, topic), query, mask, limits).run()
+
+
+class _Finding:
+    def __init__(self, source: Source, topic: Topic, query: RecordQuery, mask: Mask, limits: Limits) -> None:
+        self._source = source
+        self._topic = topic
+        self._query = query
+        self._mask = mask
+        self._limits = limits
+        self._deadline_ms = source.monotonic_ms() + limits.time_ms
+        self._found: list[pa.Table] = []
+        self._left = query.count
+        self._left_bytes = limits.shown_bytes
+        self._searched = self._size_bytes = 0
+        self._notes: list[str] = []
+        self._sections = [self._section(partition) for partition in self._partitions()]
+
+    def run(self) -> RecordsFound:
+        down = self._query.reads_down
+        while open_ := [each for each in self._sections if not each.is_broken and _is_left(each.rest(down=down))]:
+            for number, section in enumerate(open_):
+                if not self._left or self._bound():
+                    break
+                self._read(section, self._left if self._query.searches else -(-self._left // (len(open_) - number)))
+            if not self._left or self._bound():
+                break
+        covered = [
+            Covered(at.partition.partition, at.low, at.high, at.partition.log_start, at.partition.high_watermark)
+            for at in self._sections
+        ]
+        broken = frozenset(int(at.partition.partition) for at in self._sections if at.is_broken)
+        is_more = any(_is_left(each.rest(down=down)) for each in self._sections if not each.is_broken)
+        stopped = self._bound() if self._left and is_more else ""
+        for section in self._sections:
+            self._note_losses(section)
+        return RecordsFound(self._found, covered, self._searched, self._size_bytes, stopped, self._notes, broken)
+
+    def _partitions(self) -> list[Partition]:
+        query, state = self._query, self._source.state
+        wanted = [partition for partition, _ in query.at] or ([] if query.partition is None else [query.partition])
+        partitions = chosen_partitions(state, self._topic, wanted)
+        if wanted:
+            return partitions
+        full = [each for each in partitions if each.log_start < each.high_watermark]
+        if len(full) > MOST_PARTITIONS:
+            self._notes.append(
+                f"{counted(len(full), 'partition')} have records; these are of the first {MOST_PARTITIONS}: "
+                "choose a partition to see the others"
+            )
+        return full[:MOST_PARTITIONS]
+
+    def _section(self, partition: Partition) -> _Section:
+        start = self._beginning(partition)
+        at = min(max(start, partition.log_start), partition.high_watermark)
+        if start < partition.log_start:
+            self._notes.append(
+                f"partition {partition.partition} begins at offset {partition.log_start}: what was before it is deleted"
+            )
+        elif start > partition.high_watermark:
+            self._notes.append(f"partition {partition.partition} can be read up to {partition.high_watermark} so far")
+        step = _PIECE_RECORDS if self._query.searches else 1
+        return _Section(partition, at, at, step)
+
+    def _beginning(self, partition: Partition) -> int:
+        """The offset between what is read downwards and what is read upwards."""
+        query, down = self._query, self._query.reads_down
+        if query.at:
+            return dict(query.at)[partition.partition]
+        if query.offset is not None:
+            return query.offset + 1 if down else query.offset
+        if (time_us := query.time_us) is not None:
+            if self._source.monotonic_ms() > self._deadline_ms:
+                raise TryAgain("it takes too long to look up the time in all partitions: choose one of them")
+            at = first_at_or_after(self._source.now, self._topic.name, partition.partition, time_us)
+            return partition.high_watermark if at is None else at
+        return partition.high_watermark if down else partition.log_start
+
+    def _bound(self) -> str:
+        """The bound that is reached, in words; "" if none is."""
+        limits = self._limits
+        if self._searched >= limits.records:
+            return counted(limits.records, "record")
+        if self._size_bytes >= limits.size_bytes:
+            return f"{limits.size_bytes >> 20} MiB"
+        if self._left_bytes <= 0:
+            return f"{limits.shown_bytes >> 20} MiB to show"
+        return f"{limits.time_ms / 1000:g} seconds" if self._source.monotonic_ms() >= self._deadline_ms else ""
+
+    def _read(self, section: _Section, most: int) -> None:
+        """Read one more piece of a partition, and keep at most this many of its records."""
+        down = self._query.reads_down
+        key = TopicPartition(self._topic.topic_id, section.partition.partition)
+        step = section.step if self._query.searches else max(most, section.step)
+        piece = next_piece(self._source.state, key, section.rest(down=down), step, _PIECE_BYTES, down=down)
+        kept = _NOTHING
+        is_cut = False
+        behind = int(piece.start)  # what was read
+        searched_before = self._searched
+        try:
+            with closing(self._scan(piece, section.partition)) as batches:
+                for batch in batches:
+                    self._searched += batch.num_rows
+                    self._size_bytes += batch.nbytes
+                    behind = _offset_behind(batch)
+                    matches = matching(batch, self._query, self._mask)
+                    if not matches.num_rows:
+                        continue
+                    found = pa.concat_tables([kept, pa.Table.from_batches([matches])])
+                    kept = trimmed(found, most, self._left_bytes, last=down)
+                    is_cut = is_cut or kept.num_rows < found.num_rows
+                    if is_cut and not down:
+                        break
+                else:
+                    behind = int(piece.end)
+        except SparklogError as error:
+            section.is_broken = True
+            self._notes.append(f"partition {section.partition.partition} can't be read on: {error}")
+            if down:
+                return  # the records next to those that were read before are missing
+        if down:
+            section.low = kept.column("offset")[0].as_py() if is_cut else piece.start
+        else:
+            section.high = _offset_behind(kept) if is_cut else behind
+        if 2 * (self._searched - searched_before) < piece.end - piece.start:
+            section.step = min(_LONGEST_PIECE, 2 * step)
+        if kept.num_rows:
+            self._found.append(kept)
+            self._left -= kept.num_rows
+            self._left_bytes -= int(sizes(kept).sum())
+
+    def _scan(self, piece: OffsetRange, partition: Partition) -> Generator[pa.RecordBatch, None, None]:
+        """The records of a piece. Lost ones are passed over: `_note_losses` says so."""
+        source = self._source
+        plan = plan_range(source.state, self._topic, partition.partition, piece)
+        yield from scan(plan, source.stores, _COLUMNS, source.replan, fail_on_data_loss=False)
+
+    def _note_losses(self, section: _Section) -> None:
+        lost = [
+            each for each in section.partition.replication.lost if each.start < section.high and each.end > section.low
+        ]
+        if lost:
+            shown = ", ".join(f"[{each.start}, {each.end})" for each in lost[:_SHOWN_LOSSES])
+            more = f" and {len(lost) - _SHOWN_LOSSES} more ranges" if len(lost) > _SHOWN_LOSSES else ""
+            self._notes.append(
+                f"partition {section.partition.partition}: records {shown}{more} were lost in an unclean election or "
+                "given up as damaged"
+            )
+
+
+def _is_left(offsets: OffsetRange) -> bool:
+    return offsets.start < offsets.end
+
+
+def _offset_behind(records: pa.RecordBatch | pa.Table) -> int:
+    """The offset behind the last record; there is one."""
+    offset: int = records.column("offset")[-1].as_py()
+    return offset + 1

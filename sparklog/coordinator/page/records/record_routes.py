@@ -1,0 +1,148 @@
+"""The page of a topic's records: for those who may read the topic. They are read in threads of their own.
+
+This is the only place where bytes of records pass through a coordinator. So reads are few at once, bounded in records,
+bytes and time, and a store that never answers holds up nothing but its thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Final, TypeVar
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from sparklog.client.read_plan import replanned
+from sparklog.coordinator.audit import audit_refused
+from sparklog.coordinator.gate import caller_of
+from sparklog.coordinator.observation import Observation
+from sparklog.coordinator.page.records.masks import MaskRule, mask_of
+from sparklog.coordinator.page.records.record_query import RecordQuery, query_of
+from sparklog.coordinator.page.records.record_reading import LIMITS, LIVE_LIMITS, RecordsFound, Source, find_records
+from sparklog.coordinator.page.records.record_views import json_lines, record_page
+from sparklog.coordinator.page.rendering import HEADERS, rendered
+from sparklog.coordinator.queries import check_topic
+from sparklog.coordinator.service import Service
+from sparklog.core.access import Verb
+from sparklog.core.errors import AccessRefused, SparklogError, StoreUnavailable, TryAgain
+from sparklog.core.readable import counted, duration
+from sparklog.core.reading.plan import RangeToRead
+from sparklog.core.state import ClusterState
+from sparklog.core.types import Offset
+from sparklog.host.clock import SystemClock
+from sparklog.log.stores import Stores
+from sparklog.wire.errors import http_status
+
+MESSAGES: Final = "/topics/{name}/messages"
+READS: Final = 4  # at once
+PATIENCE_MS: Final = 20_000  # of the person who waits for a page
+
+T = TypeVar("T")
+
+
+def record_page_of(service: Service, masks: Sequence[MaskRule]) -> Callable[[Request], Awaitable[Response]]:
+    """The handler of `MESSAGES`."""
+    reads = RecordReads()
+
+    async def messages(request: Request) -> Response:
+        topic = request.path_params["name"]
+        mask = mask_of(masks, topic)
+        query, found, problem, status = RecordQuery(), None, "", 200
+        try:
+            _check_may_read(request, service.follower.state, topic)
+            query = query_of(request.query_params)
+            source = _source(service)
+            limits = LIVE_LIMITS if query.live else LIMITS
+            found = await reads.run(partial(find_records, source, topic, query, mask, limits))
+        except SparklogError as error:
+            problem, status = str(error), http_status(error)
+        if request.query_params.get("format") == "jsonl":
+            return await _download(topic, partial(json_lines, topic, query, mask), found, problem, status)
+
+        def view(seen: Observation) -> dict[str, object]:
+            return record_page(seen.state, topic, query, mask, found, problem)
+
+        return await rendered(service, "messages.html", view, status)
+
+    return messages
+
+
+class RecordReads:
+    """Reads in threads that end with the process, because a store may never answer; `READS` of them at once."""
+
+    def __init__(self) -> None:
+        self._under_way = 0
+
+    async def run(self, work: Callable[[], T]) -> T:
+        """The result of `work`. Raises what it raises, TryAgain if too many are under way, StoreUnavailable."""
+        if self._under_way >= READS:
+            raise TryAgain(
+                f"{counted(READS, 'page')} of records are being read already, which is the most at once: "
+                "load this one again in some seconds"
+            )
+        loop = asyncio.get_running_loop()
+        outcome: asyncio.Future[T] = loop.create_future()
+
+        def ended(result: T | None, error: Exception | None) -> None:
+            self._under_way -= 1
+            if outcome.done():  # nobody waits any more
+                return
+            if error is not None:
+                outcome.set_exception(error)
+            else:
+                outcome.set_result(result)  # type: ignore[arg-type]
+
+        def read() -> None:
+            result, error = None, None
+            try:
+                result = work()
+            except Exception as raised:
+                error = raised
+            try:
+                loop.call_soon_threadsafe(ended, result, error)
+            except RuntimeError:  # the process has stopped meanwhile
+                return
+
+        self._under_way += 1
+        threading.Thread(target=read, name="sparklog-records", daemon=True).start()
+        try:
+            return await asyncio.wait_for(outcome, PATIENCE_MS / 1000)
+        except TimeoutError:
+            raise StoreUnavailable(f"the stores gave no answer in {duration(PATIENCE_MS)}") from None
+
+
+def _check_may_read(request: Request, state: ClusterState, topic: str) -> None:
+    """Raise TopicAuthorizationFailed, which the audit notes, or UnknownTopicOrPartition."""
+    caller = caller_of(request.scope)
+    try:
+        check_topic(caller.principal, Verb.READ, topic, state)
+    except AccessRefused as error:
+        audit_refused(caller.principal.name, caller.address, f"GET {request.url.path}", error)
+        raise
+
+
+def _source(service: Service) -> Source:
+    state = service.follower.state
+
+    def now() -> tuple[ClusterState, Stores]:
+        newest = service.follower.catch_up().state
+        return newest, service.stores(newest)
+
+    def replan(plan: RangeToRead, at: Offset) -> RangeToRead:
+        return replanned(service.follower.catch_up().state, plan, at)
+
+    return Source(state, service.stores(state), replan, now, SystemClock().monotonic_ms)
+
+
+async def _download(
+    topic: str, lines: Callable[[RecordsFound], bytes], found: RecordsFound | None, problem: str, status: int
+) -> Response:
+    headers = {**HEADERS, "cache-control": "no-store"}
+    if found is None:
+        return Response(f"{problem}\n", status, media_type="text/plain", headers=headers)
+    headers["content-disposition"] = f"attachment; filename*=UTF-8''{quote(topic, safe='')}.jsonl"
+    return Response(await asyncio.to_thread(lines, found), media_type="application/jsonl", headers=headers)

@@ -1,0 +1,96 @@
+"""Keys, values and headers of records as a page shows them: as indented JSON, text, or bytes in hexadecimal."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from sparklog.coordinator.page.records.record_query import Shape
+
+PREVIEW_CHARACTERS: Final = 120
+SHOWN_BYTES: Final = 16_384  # of one key or value; the rest is in the download
+_JSON_BYTES: Final = 262_144  # larger values are not looked at as JSON
+_ROW: Final = 16  # bytes on a line of hexadecimal digits
+_PLAIN: Final = frozenset("\t\n\r")
+
+
+class ShownBytes(msgspec.Struct, frozen=True):
+    """Bytes in words: `kind` is JSON, text, hex, null or empty; `preview` their beginning on one line.
+
+    `left_out_bytes`: how many of them `text` leaves out.
+    """
+
+    kind: str
+    text: str
+    preview: str
+    size_bytes: int
+    left_out_bytes: int = 0
+
+    @property
+    def is_long(self) -> bool:
+        """True if there is more to see than the preview."""
+        return self.preview != self.text
+
+
+def shown_bytes(value: bytes | None, shape: Shape) -> ShownBytes:
+    """The bytes of a key, value or header, in this shape, or in the nearest one that is possible."""
+    if not value:
+        return ShownBytes("null" if value is None else "empty", "", "", 0)
+    if shape in (Shape.AUTO, Shape.JSON) and (indented := _indented(value)) is not None:
+        return _shown("JSON", value, *_cut(indented, value))
+    shown = value[:SHOWN_BYTES]
+    if shape is not Shape.HEX:
+        # A cut in the middle of a character is no reason to call it bytes.
+        text = shown.decode(errors="strict" if len(shown) == len(value) else "ignore") if _is_utf8(value) else None
+        if text is None and shape is Shape.TEXT:
+            text = shown.decode(errors="replace")
+        if text is not None and (shape is Shape.TEXT or _is_plain(text)):
+            return _shown("text", value, text, len(value) - len(shown))
+    shown = value[: SHOWN_BYTES // 4]
+    rows = [_hex_row(shown[at : at + _ROW], at) for at in range(0, len(shown), _ROW)]
+    preview = value[: PREVIEW_CHARACTERS // 3].hex(" ")
+    return ShownBytes("hex", "\n".join(rows), preview, len(value), len(value) - len(shown))
+
+
+def _shown(kind: str, value: bytes, text: str, left_out_bytes: int) -> ShownBytes:
+    line = " ".join(text[: 4 * PREVIEW_CHARACTERS].split())
+    is_cut = left_out_bytes > 0 or len(line) > PREVIEW_CHARACTERS or len(text) > 4 * PREVIEW_CHARACTERS
+    whole = text if text.isprintable() else line
+    preview = f"{line[:PREVIEW_CHARACTERS]}…" if is_cut else whole
+    return ShownBytes(kind, text, preview, len(value), left_out_bytes)
+
+
+def _indented(value: bytes) -> str | None:
+    """A JSON object or list, indented; None if it is something else."""
+    if len(value) > _JSON_BYTES or value.lstrip()[:1] not in (b"{", b"["):
+        return None
+    try:
+        msgspec.json.decode(value)  # `format` alone lets some mistakes pass
+        return msgspec.json.format(value, indent=2).decode()
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
+
+
+def _cut(indented: str, value: bytes) -> tuple[str, int]:
+    """The beginning of an indented text, and about how many bytes of the value it leaves out."""
+    if len(indented) <= SHOWN_BYTES:
+        return indented, 0
+    return indented[:SHOWN_BYTES], len(value) * (len(indented) - SHOWN_BYTES) // len(indented)
+
+
+def _is_utf8(value: bytes) -> bool:
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _is_plain(text: str) -> bool:
+    return text.isprintable() or all(character.isprintable() or character in _PLAIN for character in text)
+
+
+def _hex_row(row: bytes, at: int) -> str:
+    letters = "".join(chr(byte) if 32 <= byte < 127 else "." for byte in row)
+    return f"{at:08x}  {row.hex(' '):<{3 * _ROW}} {letters}"

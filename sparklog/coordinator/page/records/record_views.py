@@ -1,0 +1,192 @@
+"""The content of the page of a topic's records, made from what was read; and the same records as lines of JSON."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from sparklog.client.record_rows import record_rows
+from sparklog.coordinator.page.records.masks import Mask
+from sparklog.coordinator.page.records.record_batches import ordered, sizes
+from sparklog.coordinator.page.records.record_query import COUNTS, Order, RecordQuery, Shape, address_of_records
+from sparklog.coordinator.page.records.record_reading import RecordsFound
+from sparklog.coordinator.page.records.record_text import ShownBytes, shown_bytes
+from sparklog.core.readable import amount, counted, point_in_time_us
+from sparklog.core.reading.plan import topic_of
+from sparklog.core.state import ClusterState
+
+_SHOWN_HEADERS: Final = 50  # of one record
+_SHOWN_NOTES: Final = 8
+_encoder = msgspec.json.Encoder()
+
+
+class RecordRow(msgspec.Struct, frozen=True):
+    """A record in words. `more_headers` of its headers are left out; `size_bytes` counts key, value and headers."""
+
+    partition: int
+    offset: int
+    time_ms: int
+    time: str
+    key: ShownBytes
+    value: ShownBytes
+    headers: list[tuple[str, ShownBytes]]
+    more_headers: int
+    size_bytes: int
+
+
+class Link(msgspec.Struct, frozen=True):
+    """A link to another page of records."""
+
+    text: str
+    address: str
+    relation: str = ""
+
+
+def record_page(
+    state: ClusterState, topic: str, query: RecordQuery, mask: Mask, found: RecordsFound | None, problem: str
+) -> dict[str, Any]:
+    """The content of the page. Without `found`, the problem says why. Raises UnknownTopicOrPartition."""
+    known = topic_of(state, topic)
+    rows = [] if found is None else record_row_list(ordered(found.tables, query.order), mask, query.shape)
+    return {
+        "topic": topic,
+        "address": address_of_records(topic),
+        "partitions": known.partitions,
+        "query": query,
+        "shapes": list(Shape),
+        "counts": sorted({*COUNTS, query.count}),
+        "records": rows,
+        "problem": problem,
+        "notes": [*([] if found is None else _first(found.notes)), *mask_notes(mask, query)],
+        "searched": "" if found is None else summary(query, found),
+        "links": [] if found is None else links(topic, query, found),
+        "download": "" if found is None else download_address(topic, query, found),
+        "live": query.beginning(live=True, order=Order.NEWEST).address(topic),
+        "command": consume_command(topic, query, found),
+    }
+
+
+def record_row_list(records: pa.Table | None, mask: Mask, shape: Shape) -> list[RecordRow]:
+    """The records, which are few, in words."""
+    if records is None:
+        return []
+    stamps = records.column("timestamp").cast(pa.int64()).to_pylist()
+    names = ("partition", "offset", "key", "value", "headers")
+    columns = [records.column(name).to_pylist() for name in names]
+    return [
+        RecordRow(
+            partition,
+            offset,
+            stamp_us // 1000,
+            point_in_time_us(stamp_us),
+            shown_bytes(mask.of_key(key), shape),
+            shown_bytes(mask.of_value(value), shape),
+            [
+                (header["key"], shown_bytes(mask.of_header(header["value"]), shape))
+                for header in (headers or ())[:_SHOWN_HEADERS]
+            ],
+            max(0, len(headers or ()) - _SHOWN_HEADERS),
+            size,
+        )
+        for stamp_us, partition, offset, key, value, headers, size in zip(
+            stamps, *columns, sizes(records).tolist(), strict=True
+        )
+    ]
+
+
+def json_lines(topic: str, query: RecordQuery, mask: Mask, found: RecordsFound) -> bytes:
+    """The records as `sparklog consume --format json` prints them, in the order of the page.
+
+    Keys and values are in hexadecimal if the page shows them so, and never cut.
+    """
+
+    def text(value: bytes | None) -> str | None:
+        if value is None:
+            return None
+        return value.hex() if query.shape is Shape.HEX else value.decode(errors="replace")
+
+    records = ordered(found.tables, query.order)
+    if records is None:
+        return b""
+    rows = record_rows(
+        records,
+        topic,
+        lambda key: text(mask.of_key(key)),
+        lambda value: text(mask.of_value(value)),
+        lambda value: text(mask.of_header(value)),
+    )
+    return _encoder.encode_lines(rows)
+
+
+def summary(query: RecordQuery, found: RecordsFound) -> str:
+    """Say how much was read, and where."""
+    verb = "searched" if query.searches else "read"
+    read = [each for each in found.covered if each.start < each.end]
+    where = ""
+    if len(read) == 1:
+        where = f", from offset {read[0].start} to {read[0].end - 1} of partition {read[0].partition}"
+    elif read:
+        where = f" of {counted(len(read), 'partition')}"
+    ended = f"; {found.stopped} is the most for one page" if found.stopped else ""
+    return f"{verb} {counted(found.searched, 'record')}, {amount(found.size_bytes)}{where}{ended}"
+
+
+def mask_notes(mask: Mask, query: RecordQuery) -> list[str]:
+    """Name what is masked, and what a search therefore leaves out."""
+    hidden = [
+        name
+        for name, is_hidden in (("keys", mask.key), ("values", mask.value), ("header values", mask.headers))
+        if is_hidden
+    ]
+    hidden += [f"the field {'.'.join(field)} of values" for field in mask.fields]
+    notes = [f"masked by a rule of this coordinator: {', '.join(hidden)}"] if hidden else []
+    if (query.find and (mask.hides_values or mask.key)) or (query.key and mask.key):
+        unsearched = [name for name, hides in (("keys", mask.key), ("values", mask.hides_values)) if hides]
+        notes.append(f"a search does not look into {' and '.join(unsearched)} of this topic, because they are masked")
+    return notes
+
+
+def _first(notes: list[str]) -> list[str]:
+    """The first notes: there may be some for each partition."""
+    left = len(notes) - _SHOWN_NOTES
+    return notes if left <= 0 else [*notes[:_SHOWN_NOTES], f"and {counted(left, 'more sentence')} like these"]
+
+
+def links(topic: str, query: RecordQuery, found: RecordsFound) -> list[Link]:
+    """The pages before and after this one, as far as there are any."""
+    if query.live:
+        return []
+    newest_first = query.order is Order.NEWEST
+    pages = []
+    for relation, down in (("prev", not newest_first), ("next", newest_first)):
+        at = found.at(down=down)
+        if at is None:
+            continue
+        goes_on = found.stopped and down is query.reads_down
+        text = "Continue" if goes_on else {"prev": "Previous", "next": "Next"}[relation]
+        text += ": older records" if down else ": newer records"
+        pages.append(Link(text, query.going_on(at, down=down).address(topic), relation))
+    return pages
+
+
+def download_address(topic: str, query: RecordQuery, found: RecordsFound) -> str:
+    """The address of the same records as lines of JSON, also when newer ones have come."""
+    down = query.reads_down
+    at = tuple((each.partition, each.end if down else each.start) for each in found.covered)
+    return query.going_on(at, down=down).address(topic, format="jsonl")
+
+
+def consume_command(topic: str, query: RecordQuery, found: RecordsFound | None) -> str:
+    """The command line that prints these records, or those of the topic."""
+    command = f"sparklog consume {shlex.quote(topic)}"
+    if query.live:
+        return f"{command} --offset end --follow"
+    covered = [] if found is None else [each for each in found.covered if each.start < each.end]
+    if len(covered) != 1:
+        return command
+    (only,) = covered
+    records = found.searched if found is not None else 0
+    return f"{command} --partition {only.partition} --offset {only.start} --num {max(records, 1)} --format json"

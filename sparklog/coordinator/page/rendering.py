@@ -1,0 +1,85 @@
+"""A page as the answer to a request: its template, filled from an observation in a thread, and its headers."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from functools import lru_cache, partial
+from importlib.resources import files
+from typing import Any, Final
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.responses import Response
+
+from sparklog import __version__
+from sparklog.client.chain_tail import folded
+from sparklog.coordinator.observation import Observation, observe
+from sparklog.coordinator.page import views, words
+from sparklog.coordinator.service import Service
+from sparklog.core.errors import NotFound
+from sparklog.host.clock import now_ms
+
+_STATIC: Final = {"style.css": "text/css", "page.js": "text/javascript", "icon.svg": "image/svg+xml"}
+HEADERS: Final = {
+    "content-security-policy": (
+        "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self'; "
+        "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+}
+
+View = Callable[[Observation], dict[str, Any]]
+
+
+async def rendered(service: Service, template: str, view: View, status: int = 200) -> Response:
+    """The page with this template and what the view makes of an observation; 404 if that raises NotFound."""
+    seen = observe(service, now_ms())
+    text, status = await asyncio.to_thread(_rendered, template, view, seen, status)
+    headers = {**HEADERS, "cache-control": "no-store"}
+    return Response(text, status, media_type="text/html", headers=headers)
+
+
+def static_file(name: str) -> Response:
+    """A file that pages load: style, script or icon."""
+    if name not in _STATIC:
+        return Response("not found\n", 404, media_type="text/plain", headers=HEADERS)
+    headers = {**HEADERS, "cache-control": "max-age=86400"}  # their addresses change with their content
+    return Response(_read(name), media_type=_STATIC[name], headers=headers)
+
+
+def _rendered(template: str, view: View, seen: Observation, status: int) -> tuple[str, int]:
+    """The page as text, and its status."""
+    known = {"seen": seen, "state": seen.state, "lead": views.lead(seen), "late": views.late(seen)}
+    environment = _environment()
+    try:
+        content = view(seen)
+    except NotFound as error:
+        template, content, status = "not_found.html", {"message": error.message}, 404
+    ago = partial(words.ago, now_ms=seen.now_ms)
+    return environment.get_template(template).render(**known, **content, ago=ago), status
+
+
+@lru_cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("sparklog.coordinator.page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    environment.filters.update(
+        number=words.number, size=words.size, span=words.span, exact_time=words.exact_time, folded=folded
+    )
+    digest = hashlib.sha256(b"".join(_read(name) for name in _STATIC)).hexdigest()[:12]
+    environment.globals.update(version=__version__, digest=digest)
+    return environment
+
+
+@lru_cache
+def _read(name: str) -> bytes:
+    return (files("sparklog.coordinator.page") / "static" / name).read_bytes()

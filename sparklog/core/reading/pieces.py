@@ -1,0 +1,50 @@
+"""Cuts a range of offsets into pieces that are small enough to read at once, from either end of the range."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from sparklog.core.state import ClusterState
+from sparklog.core.types import Offset, OffsetRange, TopicPartition
+
+MOST_SLICES: Final = 256  # each may be a request to a slow store
+
+
+def next_piece(
+    state: ClusterState,
+    key: TopicPartition,
+    rest: OffsetRange,
+    most_offsets: int,
+    most_bytes: int,
+    *,
+    down: bool,
+) -> OffsetRange:
+    """The beginning of `rest`, or its end if it is read `down`: at least one offset, and not many stored bytes.
+
+    The bytes of a slice count as evenly spread over its offsets, so a piece may have somewhat more than `most_bytes`.
+    """
+    if down:
+        piece = OffsetRange(Offset(max(rest.start, rest.end - most_offsets)), rest.end)
+    else:
+        piece = OffsetRange(rest.start, Offset(min(rest.end, rest.start + most_offsets)))
+    columns = state.slices.find(key, piece).columns
+    starts, ends = np.maximum(columns["start"], piece.start), np.minimum(columns["end"], piece.end)
+    if not len(starts):
+        return piece
+    whole = columns["end"] - columns["start"]
+    shares = columns["length"].astype(np.float64) * (ends - starts) / whole
+    if down:
+        starts, ends, shares = starts[::-1], ends[::-1], shares[::-1]
+    fits = min(int(np.searchsorted(np.cumsum(shares), most_bytes, side="right")), MOST_SLICES)
+    if fits == len(shares):
+        return piece
+    if fits == 0:  # a part of the first slice
+        part = max(1, int((ends[0] - starts[0]) * most_bytes / shares[0]))
+        if down:
+            return OffsetRange(Offset(max(piece.start, int(ends[0]) - part)), piece.end)
+        return OffsetRange(piece.start, Offset(min(piece.end, int(starts[0]) + part)))
+    if down:
+        return OffsetRange(Offset(int(starts[fits - 1])), piece.end)
+    return OffsetRange(piece.start, Offset(int(ends[fits - 1])))

@@ -1,0 +1,45 @@
+"""The times of a topic: of its oldest and newest records, and of the next cut by retention, from the chain alone."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from sparklog.core.state import ClusterState, Topic
+from sparklog.core.tables.slice_search import NO_SLICE, slices_at
+from sparklog.core.tables.slice_table import partition_key
+from sparklog.core.types import TopicPartition
+
+
+class TopicTimes(msgspec.Struct, frozen=True):
+    """Timestamps of a topic's records: the smallest of each partition's first slice, and the largest of its last one.
+
+    They are those of the oldest and the newest record unless timestamps are out of order over more than a slice. None
+    without records. `next_cut_ms`: when the first slice of a partition is older than `retention.ms`; None if no time
+    limits the topic. Size may cut it earlier.
+    """
+
+    oldest_ms: int | None
+    newest_ms: int | None
+    next_cut_ms: int | None
+
+
+def topic_times(state: ClusterState, topic: Topic) -> TopicTimes:
+    """The times of a topic of the state."""
+    full = [each for each in state.partitions_of(topic) if each.log_start < each.high_watermark]
+    keys = np.array([partition_key(TopicPartition(topic.topic_id, each.partition)) for each in full], dtype=np.int64)
+    first = slices_at(state.slices, keys, np.array([each.log_start for each in full], dtype=np.int64))
+    last = slices_at(state.slices, keys, np.array([each.high_watermark - 1 for each in full], dtype=np.int64))
+    of_first, of_last = first["start"] != NO_SLICE, last["start"] != NO_SLICE
+    if not of_first.any():
+        return TopicTimes(None, None, None)
+    config = state.topic_config(topic)
+    cut_ms = None
+    if config.delete and config.retention_ms is not None:
+        cut_ms = int(first["max_timestamp_us"][of_first].min()) // 1000 + config.retention_ms
+    newest = last["max_timestamp_us"][of_last]
+    return TopicTimes(
+        int(first["min_timestamp_us"][of_first].min()) // 1000,
+        int(newest.max()) // 1000 if len(newest) else None,
+        cut_ms,
+    )
