@@ -115,7 +115,7 @@ class Service:
                 self.activity.latency.add(took_ms)
             else:
                 self.activity.refusals[outcome.error.code] += 1
-        self.activity.storage_failure = storage_failure(reply)
+        self.activity.storage_failure = storage_failure(reply, self.activity.storage_failure)
         return reply
 
     def heartbeat(self, heartbeat: Heartbeat) -> ClusterReply:
@@ -199,6 +199,8 @@ class Service:
                     reply = await self._perform(step)
                 except SparklogError as error:
                     reply = error
+                    if isinstance(step, Commit) and error.code in _OF_STORAGE:
+                        self.activity.storage_failure = str(error)
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
         finally:
@@ -260,11 +262,13 @@ def _outcome(ticket: Ticket) -> Outcome:
         return Outcome(error=error_reply(error))
 
 
-def storage_failure(reply: SubmitReply) -> str:
-    """Why the place of the metadata, or a store, took none of these commands; "" if one landed, or was wrong itself."""
+def storage_failure(reply: SubmitReply, before: str) -> str:
+    """Why storage took none of the newest commands; "" if one landed. Those that are wrong themselves do not count."""
     errors = [outcome.error for outcome in reply.outcomes]
-    failed = [f"{error.code}: {error.message}" for error in errors if error is not None and error.code in _OF_STORAGE]
-    return failed[0] if failed and len(failed) == len(errors) else ""
+    if None in errors:
+        return ""
+    failed = (f"{error.code}: {error.message}" for error in errors if error is not None and error.code in _OF_STORAGE)
+    return next(failed, before)
 
 
 def _drawn_name() -> str:

@@ -155,11 +155,10 @@ def reply(*errors: SparklogError | None) -> SubmitReply:
 
 
 def test_a_write_that_storage_refused_is_shown_until_one_lands() -> None:
-    full = StoreFull("no space")
-    assert storage_failure(reply(full)) == "STORE_FULL: no space"
-    assert storage_failure(reply(full, None)) == ""
-    assert storage_failure(reply(InvalidInput("wrong itself"))) == ""
-    assert storage_failure(reply()) == ""
+    full, wrong, before = StoreFull("no space"), InvalidInput("wrong itself"), "STORE_FULL: before"
+    assert storage_failure(reply(full), "") == storage_failure(reply(wrong, full), before) == "STORE_FULL: no space"
+    assert storage_failure(reply(full, None), before) == storage_failure(reply(None), before) == ""
+    assert storage_failure(reply(wrong), before) == storage_failure(reply(), before) == before
 
     async def work(service: Service, app: Starlette) -> tuple[Read, Read]:
         service.activity.storage_failure = "STORE_FULL: no space"

@@ -140,5 +140,5 @@ def run(command: str, variables: dict[str, str], text: str = "") -> str:
         text=True,
         check=False,
     )
-    assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+    assert done.returncode == 0, f"{command} -> {done.returncode}\n{done.stdout}{done.stderr}"
     return done.stdout

@@ -92,8 +92,8 @@ def _groups(deployment: Deployment) -> Mapping[str, set[str]]:
     of_jobs = {
         group
         for each in deployment.of("aws_emrserverless_application")
-        for network in each.values["network_configuration"]
-        for group in network["security_group_ids"]
+        for network in each.values["network_configuration"] or ()
+        for group in network["security_group_ids"] or ()
     }
     function = deployment.outputs.get("operator_function") or ""
     of_operators = {each.values["id"] for each in deployment.of("aws_security_group") if each.values["id"] in function}
