@@ -1,0 +1,1 @@
+"""Failures of a running cluster, one by one: what shows each of them, after how long, and which command mends it."""
