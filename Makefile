@@ -68,7 +68,7 @@ sim: setup ## simulated clusters with faults, seed by seed, for two minutes (ARG
 	@$(BIN)/python -m tests.sim$(if $(RESTORES),.restores --restores $(RESTORES)) $(ARGS)
 
 failures: setup ## break a running cluster in two dozen ways, mend each, and write docs/failures.md (ten minutes)
-	@SPARKLOG_TEST_RECORDS_SECONDS=1 $(BIN)/python -m pytest -q -n 0 -s --campaign $(ARGS) tests/chaos/test_failures.py -k seen_and_mended
+	@RECORD_SECONDS=1 $(BIN)/python -m pytest -q -n 0 -s --campaign $(ARGS) tests/chaos/test_failures.py -k seen_and_mended
 	@$(BIN)/python -m tests.chaos.page
 
 soak: setup ## a cluster of real processes on S3, HDFS and a disk under troubles, for 20 minutes (ARGS="--soak-seconds 60 --soak-seed 7")

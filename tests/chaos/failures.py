@@ -210,6 +210,12 @@ def snapshot(chaos: ChaosCluster) -> None:
     assert chaos.run("chain", "snapshot").code == 0
 
 
+def copy_the_entry(chaos: ChaosCluster) -> None:
+    """Put an entry in the place of its copy."""
+    path, _ = chaos.kept
+    path.write_bytes((chaos.folder / _ENTRIES / path.parent.name / path.name).read_bytes())
+
+
 def damage_a_copy(chaos: ChaosCluster) -> None:
     """Of the newest entry that has one on a disk."""
     found = [path for store in "ab" for path in (chaos.folder / store).glob("copies/*/log/*/*")]
@@ -340,7 +346,7 @@ FAILURES = (
     Failure(
         "the disk of the metadata is full",
         fill("meta"),
-        remove_filler("meta"),
+        both(remove_filler("meta"), lambda chaos: chaos.write("taken")),
         "store metadata: STORE_FULL",
         5,
         _MAKE_ROOM,
@@ -450,10 +456,10 @@ FAILURES = (
     Failure(
         "a copy of the chain is damaged",
         both(damage_a_copy, verify),
-        both(move_away, verify),
+        both(copy_the_entry, verify),
         "job verify: 1 failed",
         5,
-        "move the file away",
+        "copy the entry there from meta/log of the chain, then sparklog job verify",
         "job verify: 1 failed",
         'sparklog_job_last_run_failed_partitions{name="verify"} 1.0',
     ),

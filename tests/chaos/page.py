@@ -13,7 +13,7 @@ from tests.chaos.failures import FAILURES, Failure
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "failures.md"
 SECONDS = Path(__file__).parent / "seconds.json"
-RECORDING = "SPARKLOG_TEST_RECORDS_SECONDS"
+RECORDING = "RECORD_SECONDS"  # tests see no variable of the form SPARKLOG_…
 
 HEAD = """# Failures, and what shows them
 

@@ -75,7 +75,7 @@ def clusters(tmp_path_factory: pytest.TempPathFactory, moto: S3Server) -> Iterat
         yield running
         running.end()
         if RECORDING in os.environ:
-            SECONDS.write_text(json.dumps(running.seconds, indent=1) + "\n")
+            SECONDS.write_text(json.dumps(json.loads(SECONDS.read_text()) | running.seconds, indent=1) + "\n")
 
 
 @pytest.mark.campaign
