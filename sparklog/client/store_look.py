@@ -7,7 +7,7 @@ from typing import Final
 
 from sparklog.core.errors import Conflict
 from sparklog.log.incarnation import read_incarnation
-from sparklog.storage.keys import INCARNATION, LOG
+from sparklog.storage.keys import INCARNATION, META
 from sparklog.storage.object_store import ObjectStore
 
 _MEND: Final = "mount its disk if it is not mounted; if its data is lost, see docs/replication.md"
@@ -31,8 +31,8 @@ def look_at(store: ObjectStore, incarnation: str | None) -> StoreLook:
 
 
 def _problem_of_metadata(store: ObjectStore) -> str:
-    if store.first_key_after(LOG, "") is None:
-        return f"nothing there: no entry at {store.url}; {_MEND}, When the metadata is lost"
+    if store.first_key_after(META, "") is None:
+        return f"nothing there: no metadata at {store.url}; {_MEND}, When the metadata is lost"
     return ""
 
 

@@ -39,7 +39,7 @@ from sparklog.core.types import (
 )
 
 ENTRIES_PER_BLOCK = 4096  # read only in this file, so that tests can make blocks small by changing it here
-_META = "meta/"
+META = "meta/"
 LOG = "meta/log/"
 SNAPSHOTS = "meta/snapshot/"
 CHUNKS = "meta/chunks/"
@@ -216,14 +216,14 @@ def copies_prefix(chain_id: str) -> str:
 
 def copy_key(chain_id: str, key: str) -> str:
     """Key of the copy of what is under `key`, or under a prefix, at the chain's own place."""
-    if not key.startswith(_META):
-        raise InvalidInput(f"copies are made of what is under {_META}, not of {key!r}")
-    return copies_prefix(chain_id) + key.removeprefix(_META)
+    if not key.startswith(META):
+        raise InvalidInput(f"copies are made of what is under {META}, not of {key!r}")
+    return copies_prefix(chain_id) + key.removeprefix(META)
 
 
 def original_key(chain_id: str, key: str) -> str:
     """The inverse of `copy_key`."""
-    return _META + key.removeprefix(copies_prefix(chain_id))
+    return META + key.removeprefix(copies_prefix(chain_id))
 
 
 def checkpoints_prefix(chain_id: str) -> str:

@@ -60,7 +60,7 @@ GUARDS: Final = (
         "metadata-landmark",
         "The chain's directory is known by its entries: an empty mount point takes none.",
         "sparklog/client/connection.py",
-        "            self.follower.store.keep_to(LOG)",
+        "            self.follower.store.keep_to(META)",
         "            pass",
         ("tests/client/test_connection.py::test_nothing_is_acknowledged_while_the_disk_of_the_metadata_is_unmounted",),
     ),
