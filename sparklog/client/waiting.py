@@ -142,7 +142,7 @@ class Watch:
                 waiting.catch_up()
                 if reply.done and waiting.newest > seen:
                     continue
-            if reply is None or clock.monotonic_ms() - asked_ms < min(left_ms, ROUND_MS) // 2:
+            if reply is None or clock.monotonic_ms() - asked_ms < max(1, min(left_ms, ROUND_MS) // 2):
                 self._look(deadline_ms)  # nobody could be asked, or the reply came too soon to ask again at once
         self._pause_ms, self._woken_at = FIRST_PAUSE_MS, waiting.newest
         return True

@@ -253,6 +253,14 @@ def test_a_coordinator_that_answers_at_once_for_nothing_is_not_asked_without_end
         assert not wait(cluster, longest_ms=10_000)
 
 
+@pytest.mark.parametrize("left_ms", [1, 2, 3])
+def test_also_in_the_last_milliseconds_it_pauses_between_two_requests(cluster: Cluster, left_ms: int) -> None:
+    claim(cluster)
+    asked = Asked(cluster, tick(cluster), *[False] * 10)
+    asked.before = lambda: asked.replies[0]  # fails beyond the last one
+    assert not wait(cluster, longest_ms=left_ms)
+
+
 def test_the_end_of_the_topic_ends_the_wait(cluster: Cluster, writer: Cluster) -> None:
     tick(cluster, lambda: writer.submit(DeleteTopic(behind_the_end(cluster).positions[0].topic_id)))
     assert wait(cluster)

@@ -126,7 +126,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "waiting-storm",
         "A coordinator that answers at once for nothing is not asked without end.",
         "sparklog/client/waiting.py",
-        "            if reply is None or clock.monotonic_ms() - asked_ms < min(left_ms, ROUND_MS) // 2:",
+        "            if reply is None or clock.monotonic_ms() - asked_ms < max(1, min(left_ms, ROUND_MS) // 2):",
         "            if reply is None:",
         (f"{_CLIENT}test_a_coordinator_that_answers_at_once_for_nothing_is_not_asked_without_end",),
     ),
