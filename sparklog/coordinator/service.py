@@ -197,6 +197,8 @@ class Service:
                     self._led_until_now(led)
                 try:
                     reply = await self._perform(step)
+                    if isinstance(step, Commit):
+                        self.activity.storage_failure = ""
                 except SparklogError as error:
                     reply = error
                     if isinstance(step, Commit) and error.code in _OF_STORAGE:

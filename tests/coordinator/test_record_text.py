@@ -87,7 +87,12 @@ def test_rules_are_read(text: str, rule: MaskRule) -> None:
     assert mask_rule(text) == rule
 
 
-@pytest.mark.parametrize("text", ["", ":a", "a:", "a b", "a*b", "a:#other", "a:b..c", "a:b.", "x" * 251])
+OTHER_LANGUAGES = ["a:.b", "a:$.b", "a: b", "a:b[]", "a:b[0].c", "a:b/c"]
+
+
+@pytest.mark.parametrize(
+    "text", ["", ":a", "a:", "a b", "a*b", "a:#other", "a:b..c", "a:b.", "x" * 251, *OTHER_LANGUAGES]
+)
 def test_bad_rules_are_refused(text: str) -> None:
     with pytest.raises(InvalidConfig, match="wanted a rule like"):
         mask_rule(text)

@@ -245,6 +245,17 @@ def test_nothing_is_put_below_the_mount_point_of_a_disk_that_is_gone(store: Loca
     assert bytes(store.get("dir/second")) == b"second"
 
 
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts descriptors in /proc")
+def test_a_root_that_fails_holds_no_descriptor(store: LocalStore) -> None:
+    store.keep_to("dir/")
+    before = len(os.listdir("/proc/self/fd"))
+    with _os("stat", _failing(errno.EIO)):
+        for _ in range(20):
+            with pytest.raises(SparklogError):
+                store.put_if_absent("new/object", b"body")
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
 # M: F-01
 @pytest.mark.parametrize("call", ["stat", "open", "mkdir", "link"])
 def test_a_put_lands_on_the_disk_it_began_on_or_nowhere(store: LocalStore, root: Path, call: str) -> None:

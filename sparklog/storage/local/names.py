@@ -148,9 +148,11 @@ class DurableNames:
         try:
             if self.landmark is not None:
                 os.stat(self.landmark, dir_fd=root)
-        except ABSENT:
+        except BaseException as error:
             os.close(root)
-            raise self._unmounted() from None
+            if isinstance(error, ABSENT):
+                raise self._unmounted() from None
+            raise
         return root
 
     def _open_below(self, root: int, folder: str) -> int:

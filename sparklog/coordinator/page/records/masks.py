@@ -75,6 +75,8 @@ class Mask(msgspec.Struct, frozen=True):
 
 
 UNMASKED: Final = Mask()
+# A path of jq, JSONPath or JSON Pointer would be taken and mask nothing.
+_OTHER_LANGUAGE: Final = re.compile(r"[$\[\]/\s]")
 
 
 def mask_rule(text: str) -> MaskRule:
@@ -83,7 +85,9 @@ def mask_rule(text: str) -> MaskRule:
     wanted = f"wanted a rule like customers, pay-*:card.number or customers:{KEY}, found {text[:80]!r}"
     if not topics or len(topics) > MAX_LENGTH or _TOPICS.fullmatch(topics) is None:
         raise InvalidConfig(wanted)
-    if (colon and not path) or (path.startswith("#") and path not in (KEY, HEADERS)) or "" in path.split(".")[1:]:
+    if (colon and not path) or (path.startswith("#") and path not in (KEY, HEADERS)):
+        raise InvalidConfig(wanted)
+    if path and ("" in path.split(".") or _OTHER_LANGUAGE.search(path) is not None):
         raise InvalidConfig(wanted)
     return MaskRule(topics, path)
 
