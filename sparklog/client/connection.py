@@ -33,7 +33,7 @@ from sparklog.storage.config_file import settings_here
 from sparklog.storage.http.calls import Calls
 from sparklog.storage.http.coordinators import Coordinators, is_coordinator
 from sparklog.storage.http.store import HttpStore
-from sparklog.storage.keys import META
+from sparklog.storage.keys import META, entry_key
 from sparklog.storage.local.store import LocalStore
 from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import absolute_url, has_timeout, is_elsewhere, join_url
@@ -69,7 +69,7 @@ class Connection:
             self.follower = Follower(HttpStore(self.coordinators))
         self.follower.open()
         if isinstance(self.follower.store, LocalStore):
-            self.follower.store.keep_to(META)
+            self.follower.store.keep_to(META, lambda: entry_key(self.follower.head.n))
         if self.coordinators is not None:
             self.check_chain(cluster.chain_id)
         self.committer = Coordinated(self.follower, author or default_author(), calls, self.coordinators)

@@ -18,8 +18,10 @@ from pathlib import Path
 from typing import Final
 
 from sparklog.chain import snapshot
+from sparklog.chain.entry import Entry, encode_entry, hash_of
+from sparklog.core.coordinators import Author
 from sparklog.core.state import ClusterState
-from sparklog.core.types import ObjectKind
+from sparklog.core.types import EntryNumber, ObjectKind
 from sparklog.maintenance.compaction import CompactionJob
 from sparklog.maintenance.frame import Job, JobFrame
 from sparklog.maintenance.recovery import RecoveryJob
@@ -27,12 +29,12 @@ from sparklog.maintenance.retention import RetentionJob
 from sparklog.maintenance.roll import RollJob
 from sparklog.maintenance.vacuum import VacuumJob
 from sparklog.maintenance.verify import VerifyJob
+from sparklog.storage.keys import entry_key
 from sparklog.storage.local.store import LocalStore
 from tests.bench.state_scale import SEGMENT_BYTES, THREE, large_state
 
 SEGMENTS: Final = 1_000_000
 MOST_S, MOST_MIB = 10, 256
-ENTRY_HASH: Final = "0" * 64  # of the entry that the snapshot stands for
 
 
 class _NoShuffle:
@@ -70,8 +72,12 @@ def plans(segments: int = SEGMENTS) -> list[tuple[str, str]]:
 
 
 def write_cluster(folder: Path, state: ClusterState) -> None:
-    """A cluster whose chain is one snapshot of this state."""
-    snapshot.write(LocalStore(str(folder)), snapshot.prepare(state, ENTRY_HASH, {}))
+    """A cluster whose chain is one snapshot of this state, and its newest entry, without commands."""
+    store = LocalStore(str(folder))
+    newest = Entry(state.chain_id, EntryNumber(state.n), Author("client", "bench"), "", "0" * 64, state.time_ms, ())
+    body = encode_entry(newest)
+    store.put_if_absent(entry_key(state.n), body)
+    snapshot.write(store, snapshot.prepare(state, hash_of(body), {}))
 
 
 def planned(job: str, folder: str) -> str:

@@ -73,7 +73,7 @@ def test_a_process_that_lags_adds_nothing_to_a_place_that_was_lost_and_is_writte
     tmp_path: Path, copies: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The place of the metadata was emptied. Writers go on there, as in a bucket, and who lags finds free slots."""
-    monkeypatch.setattr(LocalStore, "keep_to", lambda store, folder: None)
+    monkeypatch.setattr(LocalStore, "keep_to", lambda store, folder, newest: None)
     lost = LostCluster(tmp_path, copies=copies)
     ahead, lagging = sparklog.connect(lost.url), sparklog.connect(lost.url)
     append(ahead, "1")

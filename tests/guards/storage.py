@@ -41,7 +41,7 @@ GUARDS: Final = (
         "local-landmark",
         "Nothing is put below the mount point of a disk that is gone.",
         "sparklog/storage/local/names.py",
-        "                os.stat(self.landmark, dir_fd=root)",
+        "                os.stat(wanted, dir_fd=root)",
         "                pass",
         (
             f"{_LOCAL_FAULTS}::test_nothing_is_put_below_the_mount_point_of_a_disk_that_is_gone",
@@ -60,7 +60,7 @@ GUARDS: Final = (
         "metadata-landmark",
         "The chain's directory is known by its entries: an empty mount point takes none.",
         "sparklog/client/connection.py",
-        "            self.follower.store.keep_to(META)",
+        "            self.follower.store.keep_to(META, lambda: entry_key(self.follower.head.n))",
         "            pass",
         ("tests/client/test_connection.py::test_nothing_is_acknowledged_while_the_disk_of_the_metadata_is_unmounted",),
     ),

@@ -224,7 +224,7 @@ def unmount(root: Path) -> None:
 # M: F-01
 @pytest.mark.parametrize("below", ["empty", "with the names of a store"])
 def test_nothing_is_put_below_the_mount_point_of_a_disk_that_is_gone(store: LocalStore, root: Path, below: str) -> None:
-    store.keep_to("dir/")
+    store.keep_to("dir/", lambda: "dir/first")
     unmount(root)
     if below != "empty":
         (root / ".tmp").mkdir()
@@ -247,7 +247,7 @@ def test_nothing_is_put_below_the_mount_point_of_a_disk_that_is_gone(store: Loca
 
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts descriptors in /proc")
 def test_a_root_that_fails_holds_no_descriptor(store: LocalStore) -> None:
-    store.keep_to("dir/")
+    store.keep_to("dir/", lambda: "dir/first")
     before = len(os.listdir("/proc/self/fd"))
     with _os("stat", _failing(errno.EIO)):
         for _ in range(20):
@@ -260,7 +260,7 @@ def test_a_root_that_fails_holds_no_descriptor(store: LocalStore) -> None:
 @pytest.mark.parametrize("call", ["stat", "open", "mkdir", "link"])
 def test_a_put_lands_on_the_disk_it_began_on_or_nowhere(store: LocalStore, root: Path, call: str) -> None:
     """The disk is unmounted at any moment of a put; what is below the mount point has the landmark's names, too."""
-    store.keep_to("dir/")
+    store.keep_to("dir/", lambda: "dir/first")
     real, calls = getattr(os, call), 0
 
     def swapped(*args: object, **kwargs: object) -> object:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final
 
@@ -17,12 +18,14 @@ class DurableNames:
     """The temporary files and the object names below one directory. Paths are absolute.
 
     `landmark`: a directory below the root that is known to be there, or None. Without it the root is another directory:
-    the one below the mount point of a disk that was unmounted. Nothing is put there.
+    the one below the mount point of a disk that was unmounted. `newest`: the newest object that is known to be there; a
+    directory that lacks it, as a leftover or an older copy would, takes no object.
     """
 
     def __init__(self, root: str) -> None:
         self._root = root
         self.landmark: str | None = None
+        self.newest: Callable[[], str] | None = None
         self._durable_folders: set[str] = set()  # directories whose own names this process has made durable
 
     def remove_abandoned(self, before_ms: int) -> int:
@@ -49,11 +52,11 @@ class DurableNames:
         """The error if the landmark is not there, and so the disk is not mounted."""
         if self.landmark is None or os.path.isdir(os.path.join(self._root, self.landmark)):
             return None
-        return self._unmounted()
+        return self._unmounted(self.landmark)
 
-    def _unmounted(self) -> StoreUnavailable:
+    def _unmounted(self, wanted: str) -> StoreUnavailable:
         return StoreUnavailable(
-            f"wanted {self.landmark} in {self._root}, found nothing, but it was there: mount its disk if it is not "
+            f"wanted {wanted} in {self._root}, found nothing, but it was there: mount its disk if it is not "
             "mounted; if its data is lost, see docs/replication.md, When the metadata is lost"
         )
 
@@ -142,16 +145,17 @@ class DurableNames:
 
     def _open_root(self) -> int:
         """A descriptor of the root. It is not held for longer than a call, because it keeps a disk from unmounting."""
-        if self.landmark is None:
+        wanted = None if self.newest is None else self.newest()
+        if wanted is None:
             os.makedirs(self._root, exist_ok=True)
         root = os.open(self._root, _FOLDER)
         try:
-            if self.landmark is not None:
-                os.stat(self.landmark, dir_fd=root)
+            if wanted is not None:
+                os.stat(wanted, dir_fd=root)
         except BaseException as error:
             os.close(root)
-            if isinstance(error, ABSENT):
-                raise self._unmounted() from None
+            if wanted is not None and isinstance(error, ABSENT):
+                raise self._unmounted(wanted) from None
             raise
         return root
 

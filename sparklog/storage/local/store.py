@@ -16,7 +16,7 @@ import os
 import shutil
 import stat
 import weakref
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from urllib.parse import quote, unquote
 
 from sparklog.core.errors import (
@@ -85,13 +85,14 @@ class LocalStore:
     def __repr__(self) -> str:
         return f"LocalStore({self.url!r})"
 
-    def keep_to(self, folder: str) -> None:
-        """From now on, read and write only while the directory has this folder of keys, which is there.
+    def keep_to(self, folder: str, newest: Callable[[], str]) -> None:
+        """From now on, read only while the directory has this folder of keys, and write only beside the newest object.
 
-        A mount point without its disk is an empty directory, in which nobody would find again what is put there. Then
-        reads and writes raise StoreUnavailable.
+        A mount point without its disk is another directory, in which nobody would find again what is put there; it may
+        have a leftover, or an older copy. `newest` gives the key of an object that is there at the time of each write.
+        Else reads of absent keys, and writes, raise StoreUnavailable.
         """
-        self._names.landmark = check_prefix(folder).rstrip("/")
+        self._names.landmark, self._names.newest = check_prefix(folder).rstrip("/"), newest
 
     def put_if_absent(self, key: str, body: Bytes) -> None:
         """Write a whole object, durably, if `key` is free. Errors: see the port.
