@@ -44,7 +44,7 @@ class Attempt:
 
 
 class AppendCounts(NamedTuple):
-    """What was appended to a topic. The bytes are those of the stored batches, on one store."""
+    """Records and bytes that were appended to a topic. The bytes are those of the stored batches, on one store."""
 
     records: int = 0
     size_bytes: int = 0

@@ -194,7 +194,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         "sparklog_group_lag_seconds",
         GAUGE,
         "Age of the oldest record that the group has not consumed: since the append that brought it. If it was rolled "
-        "meanwhile, that is estimated: by its place between the first and the last timestamp of its segment, and at "
+        "meanwhile, that is estimated: by its place between the first and the last timestamp of its segment, at "
         f"least since the segment's newest append. 0 if nothing is left. {_OF_GROUPS}",
         ("consumergroup",),
     ),

@@ -32,7 +32,7 @@ GC_THRESHOLDS = (50_000, 20, 50)
 
 @dataclass(frozen=True)
 class Protection:
-    """What keeps strangers out: the certificate for TLS, and the access file. None for what there is not.
+    """Protection from strangers: the certificate for TLS, and the access file. None for what there is not.
 
     `masks`: what pages of records show to nobody.
     """

@@ -32,7 +32,7 @@ def stale_snapshot(entries_since: int) -> list[str]:
 
 
 def clock_remarks(chain_ms: int, now_ms: int) -> list[str]:
-    """Whether the newest entry, of time `chain_ms`, was written by a clock that is ahead of this machine's."""
+    """Return a remark if the newest entry, of time `chain_ms`, comes from a clock that is ahead of this machine's."""
     if chain_ms - now_ms < CLOCK_AHEAD_MS:
         return []
     ahead = duration((chain_ms - now_ms) // 1000 * 1000)

@@ -434,19 +434,24 @@ def test_a_further_read_is_told_that_it_is_busy() -> None:
     asyncio.run(work())
 
 
-def test_a_store_that_never_answers_keeps_its_place_and_nobody_waits_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_never_answers_keeps_nobody_else_waiting_and_its_threads_are_bounded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def work() -> None:
         reads, hold = RecordReads(), threading.Event()
-        for _ in range(READS):
+        for _ in range(READS + 2):
             with pytest.raises(StoreUnavailable, match="gave no answer in 20 ms"):
                 await reads.run(lambda: hold.wait(60))
-        with pytest.raises(TryAgain, match="at once"):
+        with pytest.raises(TryAgain, match="6 reads of records hang"):
             await reads.run(lambda: True)
         hold.set()
-        while reads._under_way:
+        while reads._abandoned:
             await asyncio.sleep(0.001)
+        assert reads._under_way == 0
+        monkeypatch.setattr(record_routes, "PATIENCE_MS", 60_000)
         assert await reads.run(lambda: 7) == 7
 
+    monkeypatch.setattr(record_routes, "ABANDONED", READS + 2)
     monkeypatch.setattr(record_routes, "PATIENCE_MS", 20)
     asyncio.run(work())
 

@@ -108,10 +108,21 @@ def test_the_rules_of_a_topic_add_up() -> None:
 @given(inner=JSON)
 def test_nothing_below_a_masked_field_is_left(inner: object) -> None:
     mask = Mask(fields=(("a", "b"),))
-    value = msgspec.json.encode([{"a": {"b": inner, "c": 1}}, {"a": [{"b": inner}]}, {"a": 2}])
+    value = msgspec.json.encode([{"a": {"b": inner, "c": 1}}, {"a": [{"b": inner}]}, {"a": None}])
     masked = mask.of_value(value)
     assert masked is not None
-    assert msgspec.json.decode(masked) == [{"a": {"b": MASKED, "c": 1}}, {"a": [{"b": MASKED}]}, {"a": 2}]
+    assert msgspec.json.decode(masked) == [{"a": {"b": MASKED, "c": 1}}, {"a": [{"b": MASKED}]}, {"a": None}]
+
+
+@given(inner=JSON)
+def test_a_mask_hides_too_much_rather_than_too_little(inner: object) -> None:
+    mask = Mask(fields=(("a", "b"),))
+    for value in ({"a.b": inner, "c": 1}, {"a": "in a string: 4111", "c": 1}, {"a": [5], "c": 1}):
+        masked = mask.of_value(msgspec.json.encode(value))
+        assert masked is not None
+        (found, rest) = msgspec.json.decode(masked).values()
+        assert found in (MASKED, [MASKED])
+        assert rest == 1
 
 
 @given(
@@ -147,3 +158,16 @@ def test_any_query_is_one_or_is_refused(parameters: dict[str, str]) -> None:
     assert 1 <= query.count <= MOST_COUNT
     assert query.time_us is None or query.time_us >= 0
     query_of(dict(parse_qsl(urlsplit(query.address("t")).query, keep_blank_values=True)))
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        (b"[" * 300 + b"1" + b"]" * 300, "JSON"),
+        (b"[" + b"[" * 300 + b"1" + b"]" * 300 + b",1" * 2_000 + b"]", "text"),
+        (msgspec.json.encode([{"a": 1}] * 5_000), "JSON"),
+    ],
+    ids=["deep", "deep and long", "long"],
+)
+def test_a_value_that_would_grow_without_bound_is_not_indented(value: bytes, kind: str) -> None:
+    assert shown_bytes(value, Shape.AUTO).kind == kind

@@ -13,7 +13,7 @@ from sparklog.coordinator.group_queries import described_group
 from sparklog.coordinator.observation import Observation
 from sparklog.coordinator.page.views import ROWS, Listed, listed
 from sparklog.core.access import Principal
-from sparklog.core.groups.lag import appended_ms, group_lags
+from sparklog.core.groups.lag import NEVER, appended_ms, group_lags
 from sparklog.core.state import ClusterState
 from sparklog.core.tables.slice_table import partition_key
 from sparklog.core.types import TopicPartition
@@ -61,4 +61,5 @@ def partition_rows(state: ClusterState, partitions: Sequence[GroupPartitionReply
     keys = np.array([partition_key(place) for place in places], dtype=np.int64)
     since = appended_ms(state, keys, np.array(offsets, dtype=np.int64)).tolist()
     by_place = dict(zip(((each.topic, each.partition) for each in behind), since, strict=True))
-    return [GroupPartitionRow(each, by_place.get((each.topic, each.partition))) for each in partitions]
+    found = (by_place.get((each.topic, each.partition), NEVER) for each in partitions)
+    return [GroupPartitionRow(each, None if at == NEVER else at) for each, at in zip(partitions, found, strict=True)]

@@ -1,4 +1,4 @@
-"""How far all groups are behind, in records and in time, topic by topic: for metrics and lists.
+"""The lag of all groups, in records and in time, topic by topic: for metrics and lists.
 
 One pass over columns of all committed offsets, however many groups and partitions there are. A single group, partition
 by partition, is in status.py.
@@ -20,11 +20,11 @@ from sparklog.core.tables.slice_search import NO_SLICE, slices_at
 from sparklog.core.tables.slice_table import split_keys, topic_partition_of
 from sparklog.core.types import ObjectKind, Offset, TopicId
 
-_NEVER: Final = 2**63 - 1  # as a time: nothing is left to read
+NEVER: Final = 2**63 - 1  # as a time: nothing is left to read
 
 
 class TopicLag(msgspec.Struct, frozen=True):
-    """How far a group is behind in a topic, over the partitions in which it has committed.
+    """The lag of a group in a topic, over the partitions in which it has committed.
 
     `offset` is the sum of the committed offsets, `lag_records` that of the lags, `max_lag_records` the largest lag.
     `unread_since_ms`: when the oldest record that is left was appended (see `appended_ms`); None if none is left.
@@ -56,7 +56,7 @@ class GroupLag(msgspec.Struct, frozen=True):
 
     @property
     def unread_since_ms(self) -> int | None:
-        """When the oldest record that is left was appended; None if none is left."""
+        """The time at which the oldest unread record was appended; None if nothing is left to read."""
         return min((topic.unread_since_ms for topic in self.topics if topic.unread_since_ms is not None), default=None)
 
 
@@ -73,7 +73,7 @@ class GroupLags:
         numbers = self.columns["group"][rows]
         since = np.minimum.reduceat(self.columns["since_ms"], rows) if len(rows) else rows
         lags = np.add.reduceat(self.columns["lag"], rows) if len(rows) else rows
-        behind = numbers[np.lexsort((numbers, -lags, since))][: np.count_nonzero(since < _NEVER)][:most].tolist()
+        behind = numbers[np.lexsort((numbers, -lags, since))][: np.count_nonzero(since < NEVER)][:most].tolist()
         by_number = {group.number: group for group in self.state.groups.values()}
         chosen = [by_number[number] for number in behind]
         if len(chosen) < most:
@@ -102,9 +102,7 @@ class GroupLags:
     def _rows(self, rows: Column) -> list[TopicLag]:
         values = (self.columns[name][rows].tolist() for name in _COLUMNS)
         return [
-            TopicLag(
-                self.state.topics[topic_id].name, partitions, offset, lag, most, None if since == _NEVER else since
-            )
+            TopicLag(self.state.topics[topic_id].name, partitions, offset, lag, most, None if since == NEVER else since)
             for topic_id, partitions, offset, lag, most, since in zip(*values, strict=True)
         ]
 
@@ -119,7 +117,7 @@ def group_lags(state: ClusterState) -> GroupLags:
     log_start, high_watermark = _bounds(state, keys)
     next_offsets = np.maximum(offsets, log_start)
     lag = np.maximum(high_watermark - next_offsets, 0)
-    since_ms = np.full(len(keys), _NEVER)
+    since_ms = np.full(len(keys), NEVER)
     behind = np.flatnonzero(lag)
     since_ms[behind] = appended_ms(state, keys[behind], next_offsets[behind])
     topic_ids, _ = split_keys(keys)
@@ -139,23 +137,33 @@ def group_lags(state: ClusterState) -> GroupLags:
 
 
 def appended_ms(state: ClusterState, keys: Column, offsets: Column) -> Column:
-    """When the record at each offset of a partition key was appended, or the next one there is.
+    """The time at which the record at each offset of a partition key was appended, or the next one there is.
 
     Exact, by the clock of the coordinator that committed it, until the record is rolled. Of a sealed segment only the
     newest append is known: then it is estimated by the place of the offset between the oldest and the newest timestamp
-    of the segment's records, and no later than that append.
+    of the segment's records: no later than that append, and no earlier than the newest append of the slice before it,
+    or than the topic. `NEVER` where there is no record.
     """
     found = slices_at(state.slices, keys, offsets)
-    times = np.where(found["start"] == NO_SLICE, _NEVER, found["append_time_ms"])
+    times = np.where(found["start"] == NO_SLICE, NEVER, found["append_time_ms"])
     numbers, which = np.unique(found["object_number"], return_inverse=True)
-    sealed = (state.objects.kinds(numbers) == ObjectKind.SEGMENT)[which] & (times < _NEVER)
+    sealed = (state.objects.kinds(numbers) == ObjectKind.SEGMENT)[which] & (times < NEVER)
     start, end, oldest_us, newest_us = (
         found[name][sealed] for name in ("start", "end", "min_timestamp_us", "max_timestamp_us")
     )
     part = np.maximum(offsets[sealed] - start, 0) / (end - start)
     estimated_ms = (oldest_us + (part * (newest_us - oldest_us)).astype(np.int64)) // 1000
-    times[sealed] = np.minimum(times[sealed], estimated_ms)
+    times[sealed] = np.clip(estimated_ms, _known_before(state, keys[sealed], start), times[sealed])
     return times
+
+
+def _known_before(state: ClusterState, keys: Column, starts: Column) -> Column:
+    """A time before which no record of the slice at `start` was appended, whatever its timestamps are."""
+    topic_ids, which = np.unique(split_keys(keys)[0], return_inverse=True)
+    created = (state.topics[topic_id].created_ms for topic_id in map(TopicId, topic_ids.tolist()))
+    created_ms = np.fromiter(created, np.int64, len(topic_ids))[which]
+    before = slices_at(state.slices, keys, starts - 1)
+    return np.where(before["start"] < starts, np.maximum(before["append_time_ms"], created_ms), created_ms)
 
 
 def _bounds(state: ClusterState, keys: Column) -> tuple[Column, Column]:

@@ -12,7 +12,7 @@ from sparklog.core.groups.lag import GroupLag, group_lags
 from sparklog.core.groups.membership import OffsetToCommit
 from sparklog.core.groups.status import group_partitions
 from sparklog.core.state import ClusterState
-from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, PartitionIndex, TopicId
+from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, PartitionIndex, Slice, TopicId
 from tests.core.decided_log import TOPIC, A, DecidedLog, place
 
 CHAIN = "c" * 32
@@ -73,17 +73,37 @@ def test_a_group_without_offsets_has_no_lag() -> None:
 
 def test_in_a_sealed_segment_the_time_is_estimated_by_timestamps() -> None:
     """Only the newest append time is known: without an estimate, each roll would seem to bring a group nearer."""
-    log = DecidedLog(now_ms=9_000)
+    log = DecidedLog(now_ms=1_000)
     log.append(10)
-    log.submit(log.swap_of(0, 10))
-    commit(log, "g", (0, 5))
+    log.now_ms = 9_000
+    log.append(10)
+    log.submit(log.swap_of(0, 20))
+    commit(log, "g", (0, 10))
     (sealed,) = log.slices()
-    for first_us, last_us, since_ms in ((1_000_000, 5_000_000, 3_000), (8_000_000, 20_000_000, sealed.append_time_ms)):
-        state = log.state.fork()
-        changes = {"min_timestamp_us": first_us, "max_timestamp_us": last_us}
-        state.slices.remove(place(), OffsetRange(Offset(0), Offset(10)))
-        state.slices.add([msgspec.structs.replace(sealed, **changes)])
-        assert group_lags(state).of(state.groups["g"]).unread_since_ms == since_ms
+    assert since(log, sealed, 1_000_000, 5_000_000) == 3_000
+    assert since(log, sealed, 8_000_000, 20_000_000) == sealed.append_time_ms == 9_000
+    for backfilled_us in (0, -(2**62)):  # its records are older than the topic
+        assert since(log, sealed, backfilled_us, backfilled_us + 1) == 1_000
+
+
+def test_a_sealed_segment_is_not_older_than_the_one_before_it() -> None:
+    log = DecidedLog(now_ms=1_000)
+    log.now_ms = 5_000
+    log.append(10)
+    log.now_ms = 9_000
+    log.append(10)
+    log.submit(log.swap_of(10, 20))
+    commit(log, "g", (0, 10))
+    _, sealed = log.slices()
+    assert since(log, sealed, 0, 1) == 5_000
+
+
+def since(log: DecidedLog, sealed: Slice, first_us: int, last_us: int) -> int | None:
+    """Since when the group has unread records if those of this slice have these timestamps."""
+    state = log.state.fork()
+    state.slices.remove(place(), OffsetRange(sealed.start, sealed.end))
+    state.slices.add([msgspec.structs.replace(sealed, min_timestamp_us=first_us, max_timestamp_us=last_us)])
+    return group_lags(state).of(state.groups["g"]).unread_since_ms
 
 
 @pytest.mark.parametrize("seed", range(5))

@@ -6,7 +6,8 @@
     customers:#key                   the keys
     customers:#headers               the values of the headers
 
-A value of a topic with a rule for fields is masked as a whole if it is no JSON object or list.
+A value of a topic with a rule for fields is masked as a whole if it is no JSON object or list, and so is a part of it
+that is neither where the path goes on. A key may also hold several steps of the path, as in {"card.number": 4}.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class Mask(msgspec.Struct, frozen=True):
             if not isinstance(document, dict | list):
                 return MASKED.encode()
             for field in self.fields:
-                _mask(document, field)
+                document = _masked(document, field)
             return msgspec.json.encode(document)
         except (msgspec.MsgspecError, UnicodeError, RecursionError):
             return MASKED.encode()
@@ -99,13 +100,17 @@ def mask_of(rules: Iterable[MaskRule], topic: str) -> Mask:
     return Mask(KEY in paths, "" in paths, HEADERS in paths, tuple(fields))
 
 
-def _mask(node: Any, path: tuple[str, ...]) -> None:
-    """Mask what is at the path below this node of a document."""
+def _masked(node: Any, path: tuple[str, ...]) -> Any:
+    """This node of a document, with what is at the path below it masked."""
+    if not path:
+        return MASKED
     if isinstance(node, list):
-        for element in node:
-            _mask(element, path)
-    elif isinstance(node, dict) and path[0] in node:
-        if len(path) == 1:
-            node[path[0]] = MASKED
-        else:
-            _mask(node[path[0]], path[1:])
+        return [_masked(element, path) for element in node]
+    if isinstance(node, dict):
+        masked = dict(node)
+        for steps in range(1, len(path) + 1):
+            key = ".".join(path[:steps])
+            if key in masked:
+                masked[key] = _masked(masked[key], path[steps:])
+        return masked
+    return None if node is None else MASKED

@@ -39,6 +39,7 @@ from sparklog.wire.errors import http_status
 
 MESSAGES: Final = "/topics/{name}/messages"
 READS: Final = 4  # at once
+ABANDONED: Final = 32  # threads at most
 PATIENCE_MS: Final = 20_000  # of the person who waits for a page
 
 T = TypeVar("T")
@@ -72,13 +73,19 @@ def record_page_of(service: Service, masks: Sequence[MaskRule]) -> Callable[[Req
 
 
 class RecordReads:
-    """Reads in threads that end with the process, because a store may never answer; `READS` of them at once."""
+    """Reads in threads that end with the process, because a store may never answer.
+
+    Somebody waits for `READS` of them at most, and `ABANDONED` go on that nobody waits for any more.
+    """
 
     def __init__(self) -> None:
-        self._under_way = 0
+        self._under_way = 0  # reads that somebody waits for
+        self._abandoned = 0  # reads that took too long: their threads may never end
 
     async def run(self, work: Callable[[], T]) -> T:
         """The result of `work`. Raises what it raises, TryAgain if too many are under way, StoreUnavailable."""
+        if self._abandoned >= ABANDONED:
+            raise TryAgain(f"{counted(ABANDONED, 'read')} of records hang: a store does not answer")
         if self._under_way >= READS:
             raise TryAgain(
                 f"{counted(READS, 'page')} of records are being read already, which is the most at once: "
@@ -88,8 +95,8 @@ class RecordReads:
         outcome: asyncio.Future[T] = loop.create_future()
 
         def ended(result: T | None, error: Exception | None) -> None:
-            self._under_way -= 1
             if outcome.done():  # nobody waits any more
+                self._abandoned -= 1
                 return
             if error is not None:
                 outcome.set_exception(error)
@@ -111,8 +118,14 @@ class RecordReads:
         threading.Thread(target=read, name="sparklog-records", daemon=True).start()
         try:
             return await asyncio.wait_for(outcome, PATIENCE_MS / 1000)
+        except asyncio.CancelledError:
+            self._abandoned += 1
+            raise
         except TimeoutError:
+            self._abandoned += 1
             raise StoreUnavailable(f"the stores gave no answer in {duration(PATIENCE_MS)}") from None
+        finally:
+            self._under_way -= 1
 
 
 def _check_may_read(request: Request, state: ClusterState, topic: str) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 import msgspec
+import numpy as np
 
 from sparklog.coordinator.page.records.record_query import Shape
 
 PREVIEW_CHARACTERS: Final = 120
 SHOWN_BYTES: Final = 16_384  # of one key or value; the rest is in the download
+_INDENTED_BYTES: Final = 1_048_576  # values that would be longer when indented are shown as they are
 _JSON_BYTES: Final = 262_144  # larger values are not looked at as JSON
 _ROW: Final = 16  # bytes on a line of hexadecimal digits
 _PLAIN: Final = frozenset("\t\n\r")
@@ -63,13 +65,22 @@ def _shown(kind: str, value: bytes, text: str, left_out_bytes: int) -> ShownByte
 
 def _indented(value: bytes) -> str | None:
     """A JSON object or list, indented; None if it is something else."""
-    if len(value) > _JSON_BYTES or value.lstrip()[:1] not in (b"{", b"["):
+    if len(value) > _JSON_BYTES or value.lstrip()[:1] not in (b"{", b"[") or _most_indented(value) > _INDENTED_BYTES:
         return None
     try:
         msgspec.json.decode(value)  # `format` alone lets some mistakes pass
         return msgspec.json.format(value, indent=2).decode()
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
+
+
+def _most_indented(value: bytes) -> int:
+    """At most how long the indented text is. It grows with depth times lines: a short value may nest very deep."""
+    text = np.frombuffer(value, np.uint8)
+    opening, closing = ((text == brackets[0]) | (text == brackets[1]) for brackets in (b"{[", b"}]"))
+    depth = int(np.cumsum(opening.astype(np.int32) - closing).max())
+    lines = int(np.count_nonzero(opening | closing | (text == ord(",")))) + 1
+    return len(value) + lines * (2 * depth + 1)
 
 
 def _cut(indented: str, value: bytes) -> tuple[str, int]:

@@ -9,7 +9,7 @@ import msgspec
 import pyarrow as pa
 
 from sparklog.client.record_rows import record_rows
-from sparklog.coordinator.page.records.masks import Mask
+from sparklog.coordinator.page.records.masks import UNMASKED, Mask
 from sparklog.coordinator.page.records.record_batches import ordered, sizes
 from sparklog.coordinator.page.records.record_query import COUNTS, Order, RecordQuery, Shape, address_of_records
 from sparklog.coordinator.page.records.record_reading import RecordsFound
@@ -24,7 +24,10 @@ _encoder = msgspec.json.Encoder()
 
 
 class RecordRow(msgspec.Struct, frozen=True):
-    """A record in words. `more_headers` of its headers are left out; `size_bytes` counts key, value and headers."""
+    """A record in words. `more_headers` of its headers are left out.
+
+    `size_bytes` counts key, value and headers; it is None if any of them is masked, because it may tell what is masked.
+    """
 
     partition: int
     offset: int
@@ -34,7 +37,7 @@ class RecordRow(msgspec.Struct, frozen=True):
     value: ShownBytes
     headers: list[tuple[str, ShownBytes]]
     more_headers: int
-    size_bytes: int
+    size_bytes: int | None
 
 
 class Link(msgspec.Struct, frozen=True):
@@ -89,7 +92,7 @@ def record_row_list(records: pa.Table | None, mask: Mask, shape: Shape) -> list[
                 for header in (headers or ())[:_SHOWN_HEADERS]
             ],
             max(0, len(headers or ()) - _SHOWN_HEADERS),
-            size,
+            None if mask != UNMASKED else size,
         )
         for stamp_us, partition, offset, key, value, headers, size in zip(
             stamps, *columns, sizes(records).tolist(), strict=True
