@@ -9,16 +9,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 import msgspec
-import pyarrow as pa
 
 from sparklog.chain.committer import DEFAULT_TIMEOUT_MS
 from sparklog.client.admin import Admin
-from sparklog.client.commits.append import commit_append
 from sparklog.client.commits.unawaited import UnawaitedCommits
 from sparklog.client.connection import Connection
-from sparklog.client.consumer.consumer import Consumer
 from sparklog.client.consumer.listener import RebalanceListener
 from sparklog.client.consumer.options import consumer_options
 from sparklog.client.groups.member import SESSION_TIMEOUT_MS, GroupMember
@@ -30,10 +28,7 @@ from sparklog.client.groups.offsets import (
     committed,
     describe_group,
 )
-from sparklog.client.producer.producer import Producer
-from sparklog.client.upload_rows import upload_rows
 from sparklog.client.write_plan import Durability, append_command
-from sparklog.client.write_rows import check_partition_named, producer_slices
 from sparklog.core.commands import AllocateProducer, Application, DeleteGroups
 from sparklog.core.config.storage import storage_settings
 from sparklog.core.errors import InvalidInput, RequestTimedOut, Wakeup
@@ -56,18 +51,21 @@ from sparklog.core.replication.epoch_history import EpochEnd
 from sparklog.core.state import ClusterState
 from sparklog.core.types import Place
 from sparklog.host.deadline import Deadline
-from sparklog.log.batch import check_compression
-from sparklog.log.record_lookup import start_of_last
-from sparklog.log.records_schema import DEFAULT_COLUMNS, left_out_warning, read_schema
-from sparklog.log.scan import scan
 from sparklog.log.stores import Stores
-from sparklog.log.time_lookup import first_at_or_after
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sparklog.client.consumer.consumer import Consumer
+    from sparklog.client.producer.producer import Producer
 
 log = logging.getLogger("sparklog")
 
 
 class Cluster(Admin):
     """One cluster, as this process sees it: records and groups here, topics, stores and replicas in `Admin`.
+
+    What needs pyarrow is imported by the first call that needs it, so that commands without records start quickly.
 
     Thread-safe. Use it as a context manager, or call `close`.
     """
@@ -137,6 +135,13 @@ class Cluster(Admin):
         of uploads does not count. Raises InvalidInput and its subclasses (nothing was written),
         NotEnoughReplicasAfterAppend and RequestTimedOut (see `landed`), OutcomeUnknown, and the stores' errors.
         """
+        import pyarrow as pa
+
+        from sparklog.client.commits.append import commit_append
+        from sparklog.client.upload_rows import upload_rows
+        from sparklog.client.write_rows import check_partition_named, producer_slices
+        from sparklog.log.records_schema import left_out_warning
+
         durability = Durability(Acks.of(acks), _is_pull(replication))
         if producer is not None:
             check_partition_named(rows)
@@ -192,6 +197,9 @@ class Cluster(Admin):
         docs/producer.md says what each setting does. With `producer_id` it goes on as that producer, in the next epoch,
         and fences the older instance. Raises InvalidInput, InvalidRequiredAcks, UnknownProducerId.
         """
+        from sparklog.client.producer.producer import Producer
+        from sparklog.log.batch import check_compression
+
         settings = ProducerSettings(
             acks=Acks.of(acks),
             linger_ms=linger_ms,
@@ -224,6 +232,11 @@ class Cluster(Admin):
         records are left out. Raises OffsetOutOfRange and UnknownTopicOrPartition at once, DataLoss and Damaged while
         the stream is read.
         """
+        import pyarrow as pa
+
+        from sparklog.log.records_schema import DEFAULT_COLUMNS, read_schema
+        from sparklog.log.scan import scan
+
         chosen = list(columns) if columns is not None else [*DEFAULT_COLUMNS, *(["headers"] if include_headers else [])]
         schema = read_schema(chosen)
         with self.connection.follower.current() as state:
@@ -265,6 +278,8 @@ class Cluster(Admin):
 
         Raises UnknownTopicOrPartition, DataLoss, Damaged, and the stores' errors.
         """
+        from sparklog.log.time_lookup import first_at_or_after
+
         return first_at_or_after(self._now, topic, partition, timestamp_us)
 
     def offset_of_last(self, topic: str, partition: int, records: int) -> int:
@@ -272,6 +287,8 @@ class Cluster(Admin):
 
         Raises as `offset_for_time`.
         """
+        from sparklog.log.record_lookup import start_of_last
+
         return start_of_last(self._now, topic, partition, records)
 
     def offsets_for_leader_epoch(self, topic: str, partition: int, leader_epoch: int) -> EpochEnd | None:
@@ -331,6 +348,8 @@ class Cluster(Admin):
         those of `ConsumerOptions`. Close it, or use it as a context manager; `close` of the cluster closes it as well.
         Raises InvalidOption, InvalidGroupId, InvalidInput, UnknownTopicOrPartition.
         """
+        from sparklog.client.consumer.consumer import Consumer
+
         consumer = Consumer(self.connection, group, consumer_options(options), self._consumers.discard)
         if topics or pattern is not None:
             consumer.subscribe(topics, pattern=pattern, listener=listener)
