@@ -81,7 +81,7 @@ def test_the_numbers_are_those_of_the_command_line(shown: Shown) -> None:
         row = cells(page, f"tr[data-store={store['store']}]")
         assert row[:3] == [store["store"], store["zone"], store["state"]]
         assert [number(text) for text in row[4:6]] == [store["leaders"], store["replicas"]]
-        assert row[8] == store["url"]
+        assert row[9] == store["url"]
     for job in shown.cli("job", "status"):
         outcome = f"{job['failed']} failed" if job["failed"] else "done"
         assert cells(page, f"tr[data-job={job['job']}]")[3] == outcome
