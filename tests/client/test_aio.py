@@ -19,7 +19,7 @@ __all__ = ["cluster"]
 
 def in_loop(program: Callable[[], Awaitable[None]]) -> None:
     async def run() -> None:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(30):
             await program()
 
     asyncio.run(run())
@@ -176,6 +176,22 @@ def test_a_task_that_is_cancelled_closes_its_consumer_and_commits_nothing_more(c
     in_loop(program)
     assert cluster.describe_group("billing").members == ()
     assert sum(committed(cluster).values()) == 0
+
+
+def test_a_loop_that_is_busy_shows_that_it_is_alive_and_hands_nothing_out_twice(cluster: Cluster) -> None:
+    async def program() -> None:
+        async with reading(
+            cluster, enable_auto_commit=True, auto_commit_interval_ms=1, heartbeat_interval_ms=1, consumer_timeout_ms=50
+        ) as consumer:
+            seen = []
+            async for record in consumer:
+                seen.append((record.partition, record.offset))
+                await asyncio.sleep(0.002)
+            assert len(set(seen)) == len(seen) == 3 * RECORDS
+            assert (await consumer.metrics())["fetch_total"] > 5
+
+    in_loop(program)
+    assert sum(committed(cluster).values()) == 3 * RECORDS
 
 
 def test_a_wakeup_ends_a_poll(cluster: Cluster) -> None:

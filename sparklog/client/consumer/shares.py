@@ -61,11 +61,13 @@ class Shares:
             self._member.wants(topics)
 
     def is_stale(self, generation: GroupGeneration | None) -> bool:
-        """Whether the group has another generation than this one, as far as this process knows."""
+        """Whether the group has another generation than this one, or not this member, as far as this process knows."""
         if self._member is None:
             return False
         group = self._connection.follower.state.groups.get(self._member.group)
-        return group is None or GroupGeneration(group.number, group.generation) != generation
+        if group is None or group.member(self._member.member_id) is None:
+            return True
+        return GroupGeneration(group.number, group.generation) != generation
 
     def now(self) -> tuple[Share, GroupGeneration | None]:
         """The partitions, as of the last look, and the generation that gave them. Raises UnknownTopicOrPartition."""
