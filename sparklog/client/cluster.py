@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Never
 
 import msgspec
 
@@ -28,6 +28,7 @@ from sparklog.client.groups.offsets import (
     committed,
     describe_group,
 )
+from sparklog.client.kafka_names import refuse_unknown
 from sparklog.client.write_plan import Durability, append_command
 from sparklog.core.commands import AllocateProducer, Application, DeleteGroups
 from sparklog.core.config.storage import storage_settings
@@ -43,7 +44,7 @@ from sparklog.core.producing.settings import (
     MAX_IN_FLIGHT,
     ProducerSettings,
 )
-from sparklog.core.readable import duration
+from sparklog.core.readable import counted, duration, summary
 from sparklog.core.reading.plan import RangeToRead, check_range, partition_of, plan_range, topic_of
 from sparklog.core.records import CommandResult
 from sparklog.core.replication.append import Acks
@@ -56,8 +57,10 @@ from sparklog.log.stores import Stores
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from sparklog.client.aio import AsyncConsumer, AsyncProducer
     from sparklog.client.consumer.consumer import Consumer
     from sparklog.client.producer.producer import Producer
+    from sparklog.client.producer.targets import Serializer
 
 log = logging.getLogger("sparklog")
 
@@ -75,6 +78,10 @@ class Cluster(Admin):
         self._unawaited = UnawaitedCommits()
         self._producers: weakref.WeakSet[Producer] = weakref.WeakSet()
         self._consumers: set[Consumer] = set()  # the open ones
+
+    def __repr__(self) -> str:
+        state = self.connection.follower.state  # as it is known here: showing it reads nothing
+        return summary("Cluster", self.connection.url, counted(len(state.topic_ids), "topic"), f"entry {state.n}")
 
     def __enter__(self) -> Cluster:
         return self
@@ -191,15 +198,23 @@ class Cluster(Admin):
         max_in_flight: int = MAX_IN_FLIGHT,
         compression: str | None = None,
         producer_id: int | None = None,
+        key_serializer: Serializer | None = None,
+        value_serializer: Serializer | None = None,
+        **unknown: Never,
     ) -> Producer:
         """Send records one by one: they are written together in the background, idempotently and in order.
 
         docs/producer.md says what each setting does. With `producer_id` it goes on as that producer, in the next epoch,
-        and fences the older instance. Raises InvalidInput, InvalidRequiredAcks, UnknownProducerId.
+        and fences the older instance. Raises InvalidInput, InvalidOption, InvalidRequiredAcks, UnknownProducerId.
         """
         from sparklog.client.producer.producer import Producer
         from sparklog.log.batch import check_compression
 
+        refuse_unknown(
+            "a producer",
+            unknown,
+            (*ProducerSettings.__struct_fields__, "compression", "producer_id", "key_serializer", "value_serializer"),
+        )
         settings = ProducerSettings(
             acks=Acks.of(acks),
             linger_ms=linger_ms,
@@ -211,7 +226,14 @@ class Cluster(Admin):
         )
         if compression is not None:
             check_compression(compression)
-        made = Producer(self.connection, settings, compression=compression, producer_id=producer_id)
+        made = Producer(
+            self.connection,
+            settings,
+            compression=compression,
+            producer_id=producer_id,
+            key_serializer=key_serializer,
+            value_serializer=value_serializer,
+        )
         self._producers.add(made)
         return made
 
@@ -358,6 +380,18 @@ class Cluster(Admin):
         self._consumers.add(consumer)
         return consumer
 
+    def async_producer(self, **settings: Any) -> AsyncProducer:
+        """As `producer`, for asyncio: `async with cluster.async_producer() as producer`. It takes the same settings."""
+        from sparklog.client.aio import AsyncProducer
+
+        return AsyncProducer(partial(self.producer, **settings))
+
+    def async_consumer(self, *topics: str, **options: Any) -> AsyncConsumer:
+        """As `consumer`, for asyncio: `async with cluster.async_consumer("orders") as consumer`. Same arguments."""
+        from sparklog.client.aio import AsyncConsumer
+
+        return AsyncConsumer(partial(self.consumer, *topics, **options))
+
     def delete_group(self, group: str) -> None:
         """Forget a group and its offsets. Raises NonEmptyGroup if it has members, GroupIdNotFound."""
         self.submit(DeleteGroups((group,)))
@@ -402,6 +436,7 @@ def connect(
     storage: Mapping[str, str] | None = None,
     token: str | None = None,
     ca: str | None = None,
+    **unknown: Never,
 ) -> Cluster:
     """Connect to the cluster at `url` (default: SPARKLOG_CLUSTER): a path, file:///path, s3://bucket/prefix,
     gs://bucket/prefix, abfs://container/prefix, hdfs://host/path, memory://name, or the address of a coordinator,
@@ -412,8 +447,10 @@ def connect(
     configuration. `token` (default: SPARKLOG_TOKEN) is what coordinators ask for, `ca` (default: SPARKLOG_CA) a file
     with the certificates to trust for them. SPARKLOG_ZONE names the zone of this process: stores there are read before
     others.
-    Raises ClusterNotFound, ChainDamaged, UnsupportedVersion, InvalidInput, StoreUnavailable, AccessRefused.
+    Raises ClusterNotFound, ChainDamaged, UnsupportedVersion, InvalidInput, InvalidOption, StoreUnavailable,
+    AccessRefused.
     """
+    refuse_unknown("connect", unknown, ("url", "storage", "token", "ca"))
     address = url or os.environ.get("SPARKLOG_CLUSTER")
     if not address:
         raise InvalidInput("which cluster? give its address, or set SPARKLOG_CLUSTER (for example file:///path)")
