@@ -33,6 +33,7 @@ class ConsumerOffsets:
         """This commit has landed."""
         rows = {TopicPartition(row.topic_id, row.partition): row.offset for row in command.offsets}
         self._reading.positions.committed(rows)
+        self._reading.counts.commits += 1
 
     def go_back(self, settle: Callable[[], None] | None = None) -> None:
         """Read again what is not committed; with `settle`, once that has returned, which the next read calls first."""
