@@ -277,8 +277,11 @@ class Reading:
         self.moves += 1
 
     def go_back(self) -> None:
-        """Go on where what was handed out is not committed yet: after the last commit or seek."""
-        self._settle, self.gave_up_unread = None, False
+        """Go on where what was handed out is not committed yet: after the last commit or seek.
+
+        A transaction without an answer is still to be settled.
+        """
+        self.gave_up_unread = False
         self.positions.go_back()
         self.moves += 1
         self._look_due_ms = 0  # perhaps the group has another generation
@@ -291,6 +294,7 @@ class Reading:
         """Find out what became of a transaction without an answer, if there is one. Raises what its commit raises."""
         if self._settle is not None:
             self._settle()
+            self._settle = None
             self.go_back()
 
     def pause(self, keys: Iterable[TopicPartition], *, paused: bool) -> None:

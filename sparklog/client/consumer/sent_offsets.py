@@ -19,8 +19,10 @@ class ConsumerOffsets:
     def command(self) -> CommitOffsets | None:
         """The commit of the present positions, fenced by the generation in which they were read; None if none is new.
 
-        Raises IllegalGeneration if partitions went to others after records of them were handed out.
+        Raises IllegalGeneration if partitions went to others after records of them were handed out, and as
+        `Reading.settle`.
         """
+        self._reading.settle()
         self._reading.commits.wait()
         if self._reading.gave_up_unread:
             raise IllegalGeneration(

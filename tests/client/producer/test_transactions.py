@@ -163,11 +163,16 @@ def test_a_commit_without_an_answer_is_settled_before_the_consumer_reads_on(
 ) -> None:
     reader = consumer(cluster)
     settle(reader)
-    lose_one(cluster, monkeypatch, landed=landed, times=3)
+    lose_one(cluster, monkeypatch, landed=landed, times=5)
     with pytest.raises(OutcomeUnknown):
         work(producer, reader, most=4)
     assert len(written(cluster)) == (4 if landed else 0)
-    for call in (reader.poll, reader.commit):
+
+    def without_poll() -> None:
+        with producer.transaction() as transaction:
+            transaction.send_offsets(reader)
+
+    for call in (reader.poll, reader.commit, without_poll, lambda: work(producer, reader)):
         with pytest.raises(OutcomeUnknown):
             call()
     work(producer, reader)
