@@ -65,6 +65,17 @@ GUARDS: Final = (
         (_TESTS + "test_a_commit_without_an_answer_is_settled_before_the_consumer_reads_on",),
     ),
     Guard(
+        "transaction-still-unsettled",
+        "A block that fails behind a commit without an answer does not forget that this is to be looked up.",
+        _READING,
+        "        self.gave_up_unread = False\n        self.positions.go_back()\n",
+        "        self._settle, self.gave_up_unread = None, False\n        self.positions.go_back()\n",
+        (
+            _TESTS + "test_a_commit_without_an_answer_is_settled_before_the_consumer_reads_on",
+            "tests/client/producer/test_transaction_histories.py::test_each_order_makes_one_bill",
+        ),
+    ),
+    Guard(
         "transaction-auto-commit",
         "A consumer that commits by itself takes no part in a transaction: it could commit before it.",
         _CONSUMER,

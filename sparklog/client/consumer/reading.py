@@ -60,8 +60,8 @@ class Reading:
         self._listener = RebalanceListener()
         self._look_due_ms = 0
         self._commit_due_ms = 0 if self.auto_commits else NEVER_MS
-        self._counts = ConsumerCounts()
-        self.commits = Commits(self._shares, self._counts)
+        self.counts = ConsumerCounts()
+        self.commits = Commits(self._shares, self.counts)
         self.positions = self._new_positions()
         # Reads, seeks, pauses and rebalances so far: what was fetched before one is not handed out after it.
         self.moves = 0
@@ -113,7 +113,7 @@ class Reading:
             for partition, at in held
             if partition is not None and at is not None
         ]
-        return self._counts.shown(len(self.positions.share), lags)
+        return self.counts.shown(len(self.positions.share), lags)
 
     # ---- one round of reading -------------------------------------------------------------------
 
@@ -135,7 +135,7 @@ class Reading:
             self.tend(look=has_looked)
             found = self._ready(most_records, columns)
             if found.pieces:
-                self._counts.read(batch for _, _, batch in found.pieces)
+                self.counts.read(batch for _, _, batch in found.pieces)
                 return found
             if not has_looked:
                 self._connection.follower.catch_up()
@@ -231,7 +231,7 @@ class Reading:
             return
         before = self.positions.share
         self.gave_up_unread = self.gave_up_unread or any(map(self.positions.is_ahead, change.revoked))
-        self._counts.rebalances += 1
+        self.counts.rebalances += 1
         if change.revoked:
             self.moves += 1
             self._listener.on_partitions_revoked(places({key: before[key] for key in change.revoked}))
@@ -267,14 +267,21 @@ class Reading:
         return position
 
     def seek(self, keys: Iterable[TopicPartition], target: Callable[[Partition], int]) -> None:
-        """Go on at these offsets, all of them or none. Raises OffsetOutOfRange, UnknownTopicOrPartition."""
+        """Go on at these offsets, all of them or none.
+
+        Raises OffsetOutOfRange, UnknownTopicOrPartition, and as `settle`.
+        """
+        self.settle()
         with self._connection.follower.current() as state:
             self.positions.seek(state, dict.fromkeys(keys, target))
         self.moves += 1
 
     def go_back(self) -> None:
-        """Go on where what was handed out is not committed yet: after the last commit or seek."""
-        self._settle, self.gave_up_unread = None, False
+        """Go on where what was handed out is not committed yet: after the last commit or seek.
+
+        A transaction without an answer is still to be settled.
+        """
+        self.gave_up_unread = False
         self.positions.go_back()
         self.moves += 1
         self._look_due_ms = 0  # perhaps the group has another generation
@@ -287,6 +294,7 @@ class Reading:
         """Find out what became of a transaction without an answer, if there is one. Raises what its commit raises."""
         if self._settle is not None:
             self._settle()
+            self._settle = None
             self.go_back()
 
     def pause(self, keys: Iterable[TopicPartition], *, paused: bool) -> None:

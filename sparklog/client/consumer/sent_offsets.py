@@ -19,8 +19,10 @@ class ConsumerOffsets:
     def command(self) -> CommitOffsets | None:
         """The commit of the present positions, fenced by the generation in which they were read; None if none is new.
 
-        Raises IllegalGeneration if partitions went to others after records of them were handed out.
+        Raises IllegalGeneration if partitions went to others after records of them were handed out, and as
+        `Reading.settle`.
         """
+        self._reading.settle()
         self._reading.commits.wait()
         if self._reading.gave_up_unread:
             raise IllegalGeneration(
@@ -33,6 +35,7 @@ class ConsumerOffsets:
         """This commit has landed."""
         rows = {TopicPartition(row.topic_id, row.partition): row.offset for row in command.offsets}
         self._reading.positions.committed(rows)
+        self._reading.counts.commits += 1
 
     def go_back(self, settle: Callable[[], None] | None = None) -> None:
         """Read again what is not committed; with `settle`, once that has returned, which the next read calls first."""

@@ -117,12 +117,12 @@ class Transaction:
         self._size_bytes = 0
         self._consumer: SentOffsets | None = None
         self._offsets: CommitOffsets | None = None
-        self._is_open = False
+        self._is_begun = self._is_open = False
 
     def __enter__(self) -> Transaction:
-        if self._is_open or self.result is not None:
+        if self._is_begun:
             raise InvalidInput("a transaction is one block: begin the next one with producer.transaction()")
-        self._is_open = True
+        self._is_begun = self._is_open = True
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:

@@ -85,6 +85,7 @@ def test_records_of_several_partitions_and_offsets_are_one_entry(  # M: I-05
     assert committed(cluster) == {P0: RECORDS, P1: RECORDS, P2: RECORDS}
     assert written(cluster) == written(cluster, "audit") == orders()
     assert work(producer, reader) is None, "there was nothing to commit"
+    assert reader.metrics()["commit_total"] == 1
     fill(cluster, 1, 1, first=RECORDS)
     work(producer, reader)
     assert committed(cluster)[P1] == RECORDS + 1
@@ -162,11 +163,16 @@ def test_a_commit_without_an_answer_is_settled_before_the_consumer_reads_on(
 ) -> None:
     reader = consumer(cluster)
     settle(reader)
-    lose_one(cluster, monkeypatch, landed=landed, times=3)
+    lose_one(cluster, monkeypatch, landed=landed, times=5)
     with pytest.raises(OutcomeUnknown):
         work(producer, reader, most=4)
     assert len(written(cluster)) == (4 if landed else 0)
-    for call in (reader.poll, reader.commit):
+
+    def without_poll() -> None:
+        with producer.transaction() as transaction:
+            transaction.send_offsets(reader)
+
+    for call in (reader.poll, reader.commit, without_poll, lambda: work(producer, reader)):
         with pytest.raises(OutcomeUnknown):
             call()
     work(producer, reader)
@@ -234,8 +240,9 @@ def test_what_a_transaction_refuses(cluster: Cluster, producer: Producer) -> Non
     with pytest.raises(InvalidInput, match="used inside its block"):
         transaction.send("bills", "b")
     assert written(cluster) == []
-    with pytest.raises(InvalidInput, match="one block"):
-        sent(producer, ("bills", "b")).__enter__()
+    for over in (transaction, sent(producer, ("bills", "b"))):
+        with pytest.raises(InvalidInput, match="one block"):
+            over.__enter__()
     producer.close()
     with pytest.raises(InvalidInput, match="closed"):
         producer.transaction()
