@@ -189,7 +189,7 @@ def _exported_rows() -> Iterable[tuple[str, ...]]:
 def _option_rows(options: Iterable[Option], side: Side) -> Iterable[tuple[str, ...]]:
     for option in options:
         default = f"`{option.stream_default}`" if side.is_stream and option.stream_default else _default(option.key)
-        yield f"`{option.name}`", default, option.legal(), option.key.doc
+        yield f"`{option.name}`", default, option.legal(side), option.key.doc
 
 
 def _key_rows(keys: Iterable[ConfigKey]) -> Iterable[tuple[str, ...]]:
