@@ -147,10 +147,10 @@ def read_block(
         columns = {
             name: np.full(chunk.rows, -1, dtype)
             if name in lacking
-            else batch.column(name).to_numpy(zero_copy_only=True)
+            else np.from_dlpack(batch.column(name))  # a view, as `to_numpy`, which would import pandas
             for name, dtype in dtypes.items()
         }
-    except (pa.ArrowInvalid, KeyError) as error:
+    except (pa.ArrowException, KeyError) as error:
         found = f"its checksum is right, but it can't be read as a table of {', '.join(dtypes)}: {error}"
         raise damaged_chunk(snapshot_key(n), chunk_key(chunk.sha256), found, store.url) from error
     dead = None
