@@ -14,7 +14,7 @@ import pyarrow as pa
 
 
 def numpy_of(numbers: pa.Array) -> npt.NDArray[Any]:
-    """The numbers as a read-only view. Raises ArrowTypeError if some are null, or if they are no numbers."""
+    """The numbers, none of which is null, as a read-only view."""
     view: npt.NDArray[Any] = np.from_dlpack(numbers)
     return view
 
