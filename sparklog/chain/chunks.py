@@ -138,8 +138,9 @@ def read_block(store: ObjectStore, n: int, chunk: Chunk, dtypes: Mapping[str, st
     body = pa.py_buffer(_body(store, n, chunk))
     try:
         batch: Any = pa.ipc.open_file(body).get_batch(0)
-        columns = {name: batch.column(name).to_numpy(zero_copy_only=True) for name in dtypes}
-    except (pa.ArrowInvalid, KeyError) as error:
+        # A view, as `to_numpy`, which would import pandas.
+        columns = {name: np.from_dlpack(batch.column(name)) for name in dtypes}
+    except (pa.ArrowException, KeyError) as error:
         found = f"its checksum is right, but it can't be read as a table of {', '.join(dtypes)}: {error}"
         raise damaged_chunk(snapshot_key(n), chunk_key(chunk.sha256), found, store.url) from error
     dead = None
