@@ -98,7 +98,7 @@ class Activity:
     _appended: Mapping[TopicId, AppendCounts] = field(default_factory=dict)  # at the newest sample
 
     def newly_appended(self, appended: Mapping[TopicId, AppendCounts]) -> dict[TopicId, AppendCounts]:
-        """What topics got since the last call; see `Sample`. Counts that fell began anew."""
+        """Return what topics got since the last call; see `Sample`. Counts that fell began anew."""
         before, self._appended = self._appended, appended
         found = {}
         for topic_id, now in appended.items():

@@ -14,7 +14,7 @@ import tempfile
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from html import unescape
 from pathlib import Path
@@ -102,23 +102,28 @@ def browsers(count: int = BROWSERS, seconds: float = SECONDS) -> list[Row]:
             with sparklog.connect(running.address) as cluster:
                 for group in range(20):
                     cluster.commit_offsets(f"group-{group}", {("orders", at): 10 for at in range(6)})
-            idle = _share(running, "/", 0, seconds)
-            shares = {what: _share(running, path, count, seconds) for what, path in LIVE_PAGES.items()}
+            idle = _share(running, [], seconds)
+            shares = {what: _share(running, [path] * count, seconds) for what, path in LIVE_PAGES.items()}
+            ways = [f"{path}{'&' if '?' in path else '?'}own" for path in LIVE_PAGES.values()]
+            apart = _share(running, [f"{ways[at % len(ways)]}={at}" for at in range(count)], seconds)
     shown = ", ".join(f"{what} {share:.1%}" for what, share in shares.items())
-    return [(f"{count} browsers on live pages", f"of a core, over {seconds:.0f} s: nobody {idle:.1%}; all on {shown}")]
+    figure = (
+        f"of a core, over {seconds:.0f} s: nobody {idle:.1%}; all on {shown}; each on a page of its own {apart:.1%}"
+    )
+    return [(f"{count} browsers on live pages", figure)]
 
 
-def _share(running: RunningCoordinator, path: str, count: int, seconds: float) -> float:
-    """The part of a core that the coordinator takes while so many browsers show this page."""
+def _share(running: RunningCoordinator, paths: Sequence[str], seconds: float) -> float:
+    """The part of a core that the coordinator takes while browsers show these pages."""
     process = psutil.Process(running.process.pid)
     host = running.address.partition("://")[2]
 
-    async def browser(number: int) -> list[int]:
+    async def browser(number: int, path: str) -> list[int]:
         connection = http.client.HTTPConnection(host, timeout=60)
         statuses = []
-        await asyncio.sleep(number / count * EVERY_S)
+        await asyncio.sleep(number / len(paths) * EVERY_S)
         while time.monotonic() < end_s:
-            connection.request("GET", path)
+            connection.request("GET", path, headers={"sparklog-refresh": "1"})
             answer = await asyncio.to_thread(connection.getresponse)
             statuses.append(answer.status)
             answer.read()
@@ -127,7 +132,7 @@ def _share(running: RunningCoordinator, path: str, count: int, seconds: float) -
         return statuses
 
     async def all_of_them() -> Counter[int]:
-        found = await asyncio.gather(*map(browser, range(count)))
+        found = await asyncio.gather(*(browser(*each) for each in enumerate(paths)))
         await asyncio.sleep(max(0.0, end_s - time.monotonic()))
         return Counter(status for statuses in found for status in statuses)
 
@@ -137,7 +142,7 @@ def _share(running: RunningCoordinator, path: str, count: int, seconds: float) -
     elapsed_s = time.monotonic() - began_s
     taken_s: float = sum(process.cpu_times()[:2]) - before_s
     answered = ", ".join(f"{times} with {status}" for status, times in sorted(statuses.items())) or "none"
-    print(f"{path}: {taken_s / elapsed_s:.2%} of a core, answers: {answered}", file=sys.stderr)
+    print(f"{paths[-1:]}: {taken_s / elapsed_s:.2%} of a core, answers: {answered}", file=sys.stderr)
     return taken_s / elapsed_s
 
 

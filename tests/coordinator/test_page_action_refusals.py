@@ -221,6 +221,7 @@ def test_a_form_is_good_for_some_minutes_only(tmp_path: Path, monkeypatch: pytes
         ("create-topic", {"topic": "new", "config": "retention.ms"}, 400, "INVALID_OPTION: config"),
         ("create-topic", {"topic": "new", "config": "retention.mss=1"}, 400, "did you mean retention.ms?"),
         ("create-topic", {"topic": "new", "config": "retention.ms=x"}, 400, "INVALID_CONFIG"),
+        ("create-topic", {"topic": "new", "config": "retention.ms=1" + "0" * 20_000}, 400, "at most 20000 characters"),
         ("alter-topic", {"topic": "orders"}, 400, "nothing to change"),
         ("alter-topic", {}, 400, "INVALID_OPTION: topic: wanted a name"),
         ("alter-topic", {"topic": "none", "set": "segment.ms=1"}, 404, "UNKNOWN_TOPIC_OR_PARTITION"),

@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
+from msgspec.structs import replace
 
 import sparklog
 from sparklog.cli.main import run
@@ -21,7 +22,8 @@ from sparklog.client.groups.offsets import committed
 from sparklog.coordinator.page.actions import job_actions
 from sparklog.core.errors import TryAgain
 from sparklog.core.state import ClusterState
-from sparklog.wire.messages import SubmitReply, SubmitRequest
+from sparklog.wire.errors import error_reply
+from sparklog.wire.messages import Outcome, SubmitReply, SubmitRequest
 from tests.client.orders import settle
 from tests.coordinator.acting import RECORDS, acting, actions_in, forms_in, made, sealed_in
 from tests.coordinator.asgi import Answer
@@ -188,6 +190,26 @@ def test_what_storage_refused_may_be_sent_again_under_the_same_ids(
         assert "Try again" in refused.text
         assert asked.send("create-topic", sealed_in(refused)).status == 200
         assert "new" in asked.state.topic_ids
+
+
+def test_what_was_done_in_part_is_said_and_the_same_form_does_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with acting(tmp_path) as asked:
+        sealed = sealed_in(asked.plan("delete-records", {"topic": "orders", "offset": "3"}))
+        commit = asked.coordinator.service.submit
+
+        async def one_of_them(request: SubmitRequest) -> SubmitReply:
+            reply = await commit(replace(request, commands=request.commands[:1]))
+            busy = Outcome(error=error_reply(TryAgain("500 commands wait already")))
+            return replace(reply, outcomes=(*reply.outcomes, busy))
+
+        with monkeypatch.context() as patched:
+            patched.setattr(asked.coordinator.service, "submit", one_of_them)
+            partly = asked.send("delete-records", sealed)
+        assert (partly.status, "1 of 2 commands are in the chain." in partly.text) == (503, True)
+        assert asked.send("delete-records", sealed_in(partly)).status == 200
+        assert summary(asked.state)["topics"]["orders"][2] == [3, 3]
 
 
 def test_an_outcome_that_nobody_knows_is_found_by_sending_the_form_again(

@@ -1,19 +1,20 @@
-"""Readers of one live page share its answer while it is fresh; nobody is given what he may not see, or an error."""
+"""Readers of one page share its answer while it is fresh; none is given what its rights do not show, or an error."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.responses import Response
 
-from sparklog.coordinator.page.records import record_routes, shared_answers
-from sparklog.coordinator.page.records.shared_answers import FRESH_MS, SharedAnswers
+import sparklog
+from sparklog.coordinator.page import shared_answers
+from sparklog.coordinator.page.shared_answers import FRESH_MS, SharedAnswers
 from tests.coordinator.acting import acting
-from tests.coordinator.shown_records import Records
+from tests.coordinator.shown_records import Records, rows
 from tests.coordinator.test_gate import TOKEN, access, basic
 from tests.faults.faulty_store import VirtualClock
 
@@ -80,23 +81,34 @@ def test_few_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     assert asyncio.run(run()) == ["a", "b", "b"]
 
 
-def test_a_live_tail_is_read_once_for_all_who_may_see_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    reads: list[Any] = []
-    find = record_routes.find_records  # type: ignore[attr-defined]
+def test_an_error_is_its_readers_own() -> None:
+    async def run() -> list[str]:
+        made = list[str]()
+        shared = SharedAnswers(VirtualClock())
+        names = ("anna", "ben")
+        answers = await asyncio.gather(*(shared.of("a", counted(made, name, 403)) for name in names))
+        return [bytes(each.body).decode() for each in answers]
 
-    def noted(*given: Any) -> Any:
-        reads.append(given[1])
-        return find(*given)
+    assert asyncio.run(run()) == ["anna", "ben"]
 
-    monkeypatch.setattr(record_routes, "find_records", noted)
+
+def test_a_page_that_its_script_reads_again_is_made_once_for_readers_with_the_same_rights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_answers, "FRESH_MS", 600_000)
     rights = ["describe:*", "read:orders"]
+    anna = basic(f"anna:{TOKEN}")
     with acting(tmp_path, access=lambda: access(*rights)) as asked:
-        monkeypatch.setattr(shared_answers, "FRESH_MS", 600_000)
-        pages: list[Records] = []
-        for find_text in ("", "", "0-1"):
-            given = {"live": "1", "find": find_text}
-            pages.append(asked.get("/topics/orders/messages", given, basic(f"anna:{TOKEN}")))
+
+        def reads(query: Mapping[str, str], **headers: str) -> Records:
+            return asked.get("/topics/orders/messages", query, {**anna, **headers})
+
+        again = {"sparklog-refresh": "1"}
+        shown = [reads({"live": "1"}, **again)]
+        with sparklog.connect(asked.coordinator.address) as cluster:
+            cluster.append("orders", rows(["new"]))
+        shown += [reads({"live": "1"}, **again), reads({"live": "1"}), reads({"live": "1", "count": "9"}, **again)]
+        assert [len(page.places) for page in shown] == [8, 8, 9, 9]
         rights.pop()
-        refused = asked.get("/topics/orders/messages", {"live": "1"}, basic(f"anna:{TOKEN}"))
-    assert (len(reads), [len(page.places) for page in pages]) == (2, [8, 8, 1])
+        refused = reads({"live": "1"}, **again)
     assert (refused.status, refused.places) == (403, [])

@@ -79,6 +79,17 @@ GUARDS: Final[tuple[Guard, ...]] = (
         (f"{_RECORDS}test_a_search_finds_parts_of_values_and_whole_keys",),
     ),
     Guard(
+        "page-shared",
+        "A page that was made for somebody with other rights is shown to nobody.",
+        "sparklog/coordinator/page/routes.py",
+        'f"{request.url.path}?{request.url.query} {rights}"',
+        'f"{request.url.path}?{request.url.query}"',
+        (
+            "tests/coordinator/test_shared_answers.py::"
+            "test_a_page_that_its_script_reads_again_is_made_once_for_readers_with_the_same_rights",
+        ),
+    ),
+    Guard(
         "action-off",
         "The pages change nothing unless the cluster's config says so.",
         "sparklog/coordinator/page/actions/action_routes.py",

@@ -16,8 +16,8 @@ from sparklog import __version__
 from sparklog.client.chain_tail import folded
 from sparklog.coordinator.observation import Observation, observe
 from sparklog.coordinator.page import views, words
+from sparklog.coordinator.page.actions.action_list import writes_are_on
 from sparklog.coordinator.service import Service
-from sparklog.core.config.cluster import effective_cluster
 from sparklog.core.errors import NotFound
 from sparklog.host.clock import now_ms
 
@@ -53,8 +53,8 @@ def static_file(name: str) -> Response:
 
 def _rendered(template: str, view: View, seen: Observation, status: int) -> tuple[str, int]:
     """The page as text, and its status."""
-    writes = effective_cluster(seen.state.config).page_writes
-    known = {"seen": seen, "state": seen.state, "lead": views.lead(seen), "late": views.late(seen), "writes": writes}
+    known = {"seen": seen, "state": seen.state, "lead": views.lead(seen), "late": views.late(seen)}
+    known["writes"] = writes_are_on(seen.state)
     environment = _environment()
     try:
         content = view(seen)

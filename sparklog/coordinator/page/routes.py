@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -19,12 +19,17 @@ from sparklog.coordinator.page.actions.action_routes import action_routes
 from sparklog.coordinator.page.records.masks import MaskRule
 from sparklog.coordinator.page.records.record_routes import MESSAGES, record_page_of
 from sparklog.coordinator.page.rendering import View, rendered, static_file
+from sparklog.coordinator.page.shared_answers import SharedAnswers
 from sparklog.coordinator.service import Service
 from sparklog.core.access import Need, Verb
 from sparklog.core.errors import SparklogError
+from sparklog.host.clock import SystemClock
 
 TAIL: Final = 50  # entries on the page of the chain
 TAIL_AT_FIRST: Final = 8  # on the overview
+REFRESH_HEADER: Final = "sparklog-refresh"  # as static/page.js sends it
+
+Page = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 def page_routes(service: Service, masks: Sequence[MaskRule] = ()) -> list[GatedRoute]:
@@ -73,7 +78,7 @@ def page_routes(service: Service, masks: Sequence[MaskRule] = ()) -> list[GatedR
     async def shown(template: str, view: View) -> Response:
         return await rendered(service, template, view)
 
-    pages: dict[str, Callable[[Request], Awaitable[Response]]] = {
+    pages: dict[str, Page] = {
         "/": overview,
         "/topics": topics,
         "/topics/{name}": topic,
@@ -85,8 +90,30 @@ def page_routes(service: Service, masks: Sequence[MaskRule] = ()) -> list[GatedR
         "/jobs": jobs,
         "/page/{file}": static,
     }
-    shown_only = [GatedRoute("GET", path, page, Need(Verb.DESCRIBE), for_people=True) for path, page in pages.items()]
-    return [*shown_only, *action_routes(service)]
+    shared = SharedAnswers(SystemClock())
+    return [
+        *(
+            GatedRoute("GET", path, _refreshed(page, shared), Need(Verb.DESCRIBE), for_people=True)
+            for path, page in pages.items()
+        ),
+        *action_routes(service),
+    ]
+
+
+def _refreshed(page: Page, shared: SharedAnswers) -> Page:
+    """The page, which readers with the same rights share when its script reads it again.
+
+    Whoever loads it anew sees what is so now. A page depends on its address and on the rights of its reader, not on
+    the name.
+    """
+
+    async def answered(request: Request) -> Response:
+        if REFRESH_HEADER not in request.headers:
+            return await page(request)
+        rights = caller_of(request.scope).principal.rights
+        return await shared.of(f"{request.url.path}?{request.url.query} {rights}", lambda: page(request))
+
+    return answered
 
 
 class _Tail:

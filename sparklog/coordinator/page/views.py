@@ -249,7 +249,7 @@ def charts(seen: Observation) -> list[Chart]:
 
 
 def topic_charts(seen: Observation, name: str) -> list[Chart]:
-    """What this process has appended to a topic in the last minutes."""
+    """Charts of what this process has appended to a topic in the last minutes."""
     seconds, every = _spans(seen)
     found = appended_rates(seen.samples, every, seen.state.topic_ids[name])
     describe = f"sparklog topic describe {shlex.quote(name)}"

@@ -30,7 +30,7 @@ class Field(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What an action would do, decided by a state, and the command line that does the same.
+    """The effect of an action, decided by a state, and the command line that does the same.
 
     `commands`: none if there is nothing to do. `summary` is a sentence of what would be, `done` one of what is then.
     """
@@ -45,7 +45,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class Planning(msgspec.Struct, frozen=True):
-    """What a plan is made from: the newest state, the time, the parameters, and look-ups by time in the log.
+    """Material for a plan: the newest state, the time, the parameters, and look-ups by time in the log.
 
     `offset_for_time` takes a topic, a partition and microseconds; it reads objects.
     """
@@ -87,7 +87,7 @@ class Planning(msgspec.Struct, frozen=True):
 
 
 class Action(msgspec.Struct, frozen=True):
-    """Something that can be done to `of`: a topic, a group, or what does not exist yet ("").
+    """An action on a topic or a group (`of`), or on neither ("").
 
     `may` says whether a principal has the right to do it to the thing of this name, as far as that is known before
     there is a plan. An action that `changes` nothing has a plan only.

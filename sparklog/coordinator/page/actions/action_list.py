@@ -46,7 +46,7 @@ def _may_create(principal: Principal, state: ClusterState, name: str) -> bool:
 
 
 def _may_reset(principal: Principal, state: ClusterState, name: str) -> bool:
-    """Whether one of the topics of the group may be read, or any topic if it has committed nothing yet."""
+    """True if one of the topics of the group may be read, or any topic if it has committed nothing yet."""
     topics = {topic for topic, _ in committed(state, name)}
     if topics:
         return any(principal.may(Verb.READ, topic) for topic in topics)
@@ -151,7 +151,7 @@ def address_of(action: str, given: Mapping[str, str]) -> str:
 
 
 def writes_are_on(state: ClusterState) -> bool:
-    """Whether the pages of this cluster change anything."""
+    """True if the pages of this cluster change anything."""
     return effective_cluster(state.config).page_writes
 
 
@@ -167,5 +167,5 @@ def links(seen: Observation, principal: Principal, *names: str, of: str = "") ->
 
 
 def _given(action: Action, of: str) -> dict[str, str]:
-    """What a link fills in. A form without fields is passed over."""
+    """Parameters of a link to a form. A form without fields is passed over: the link leads to the plan."""
     return {**({action.of: of} if action.of else {}), **({} if action.fields else {"plan": "1"})}

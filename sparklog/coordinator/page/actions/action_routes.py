@@ -42,6 +42,7 @@ from sparklog.core.errors import (
     OutcomeUnknown,
     SparklogError,
 )
+from sparklog.core.readable import counted
 from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber
 from sparklog.host.clock import now_ms
@@ -59,13 +60,14 @@ _log = logging.getLogger("sparklog.coordinator")
 
 @dataclass
 class ActionPage:
-    """What the page of an action shows. `sealed`: what its form of confirmation carries; "" for no such form."""
+    """The content of an action's page. `sealed`: what its form of confirmation carries; "" for no such form."""
 
     given: Mapping[str, str]
     action: Action | None = None
     plan: Plan | None = None
     sealed: str = ""
     done: str = ""
+    partly: str = ""
     problems: Sequence[SparklogError] = ()
 
     async def response(self, service: Service) -> Response:
@@ -77,6 +79,7 @@ class ActionPage:
     def _content(self, seen: Observation) -> dict[str, Any]:
         action = self.action
         name = "" if action is None else self.given.get(action.of, "")
+        sentences = list(dict.fromkeys(map(str, self.problems)))
         listed = "topics" if action is None else action.listed
         usable = action is not None and (not action.changes or (seen.leads and writes_are_on(seen.state)))
         return {
@@ -91,8 +94,9 @@ class ActionPage:
             "rows": () if self.plan is None else self.plan.rows[:ROWS],
             "sealed": self.sealed if usable else "",
             "done": self.done,
-            "problems": [str(each) for each in self.problems[:ERRORS]],
-            "more_problems": len(self.problems[ERRORS:]),
+            "partly": self.partly,
+            "problems": sentences[:ERRORS],
+            "more_problems": len(sentences[ERRORS:]),
         }
 
 
@@ -105,6 +109,8 @@ def action_routes(service: Service) -> list[GatedRoute]:
         try:
             page.action = action = _action(request)
             _check_on(service, action)
+            if any(len(text) > MOST_CHARACTERS for text in request.query_params.values()):
+                raise InvalidOption(f"a field has at most {MOST_CHARACTERS} characters, found more")
             if action.of and not page.given.get(action.of):
                 raise InvalidOption(f"{action.of}: wanted a name, found none")
             if "plan" in page.given:
@@ -145,9 +151,12 @@ def action_routes(service: Service) -> list[GatedRoute]:
             page.problems = [error]
             return await page.response(service)
         page.problems = await _committed(request, service, made)
-        if not page.problems:
+        total, failed = len(made.submissions), len(page.problems)
+        if not failed:
             page.done = made.done
-        elif any(error.landed is Landed.UNKNOWN for error in page.problems):
+        elif failed < total:
+            page.partly = f"{total - failed} of {counted(total, 'command')} are in the chain."
+        if any(error.landed is Landed.UNKNOWN for error in page.problems):
             doubted = tuple(replace(submission, in_doubt=True) for submission in made.submissions)
             page.sealed = seals.sealed(replace(made, submissions=doubted))
         elif any(error.retriable for error in page.problems):
@@ -192,16 +201,16 @@ def _planned(service: Service, action: Action, given: Mapping[str, str]) -> tupl
 
 
 async def _committed(request: Request, service: Service, made: SealedPlan) -> list[SparklogError]:
-    """Commit what was sealed; return the errors, of all commands that did not land."""
+    """Commit what was sealed. Return an error for each command without a result."""
     commands = tuple(SubmittedCommand(submission, TIMEOUT_MS) for submission in made.submissions)
     wanted = SubmitRequest(made.chain_id, made.submissions[0].n0, commands)
     try:
         reply = await submit_for(caller_of(request.scope), service, wanted)
     except SparklogError as error:
-        return [error]
+        return [error] * len(commands)
     except Exception as error:
         _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
-        return [OutcomeUnknown(f"the coordinator failed while it committed: {error!r}")]
+        return [OutcomeUnknown(f"the coordinator failed while it committed: {error!r}")] * len(commands)
     return [raised(outcome.error) for outcome in reply.outcomes if outcome.error is not None]
 
 
@@ -214,7 +223,7 @@ def _sealed_in(body: bytes) -> str:
 
 
 def _given(request: Request) -> dict[str, str]:
-    """What is filled in, as the address has it."""
+    """Parameters of the address: what is filled in, cut to MOST_CHARACTERS each."""
     return {name: text[:MOST_CHARACTERS] for name, text in request.query_params.items()}
 
 

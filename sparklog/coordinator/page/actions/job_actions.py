@@ -21,7 +21,7 @@ MOST_PARTITIONS: Final = 10_000  # in one plan: about a second of a thread
 
 
 def plan_job(planning: Planning) -> Plan:
-    """What the job would do now. Raises InvalidOption, UnknownTopicOrPartition."""
+    """Plan what the job would do now. Raises InvalidOption, UnknownTopicOrPartition."""
     state, job, name = planning.state, planning.wanted("job"), planning.text("topic")
     if job not in PLANNED:
         raise InvalidOption(f"job: wanted one of {', '.join(PLANNED)}, found {job[:30]!r}")

@@ -1,4 +1,4 @@
-"""What a form of confirmation carries: the commands of a plan with their ids, sealed for one principal, for minutes.
+"""The content of a form of confirmation: commands of a plan with their ids, sealed for one principal, for minutes.
 
 The server keeps nothing between the plan and its confirmation. A form that is sent twice has the same commands, under
 the same ids, so the chain applies them once. Nobody can make such a form for somebody else: the seal is an HMAC under a

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 from starlette.requests import Request
@@ -23,7 +23,6 @@ from sparklog.coordinator.page.records.masks import MaskRule, mask_of
 from sparklog.coordinator.page.records.record_query import RecordQuery, query_of
 from sparklog.coordinator.page.records.record_reading import LIMITS, LIVE_LIMITS, RecordsFound, Source, find_records
 from sparklog.coordinator.page.records.record_views import json_lines, record_page
-from sparklog.coordinator.page.records.shared_answers import SharedAnswers
 from sparklog.coordinator.page.rendering import HEADERS, rendered
 from sparklog.coordinator.queries import check_topic
 from sparklog.coordinator.service import Service
@@ -45,36 +44,23 @@ PATIENCE_MS: Final = 20_000  # of the person who waits for a page
 T = TypeVar("T")
 
 
-def record_page_of(service: Service, masks: Sequence[MaskRule]) -> Callable[[Request], Awaitable[Response]]:
+def record_page_of(service: Service, masks: Sequence[MaskRule]) -> Callable[[Request], Coroutine[Any, Any, Response]]:
     """The handler of `MESSAGES`."""
     reads = RecordReads()
-    live = SharedAnswers(SystemClock())
 
     async def messages(request: Request) -> Response:
-        topic, is_download = request.path_params["name"], request.query_params.get("format") == "jsonl"
-        query, problem = RecordQuery(), None
+        topic = request.path_params["name"]
+        mask = mask_of(masks, topic)
+        query, found, problem, status = RecordQuery(), None, "", 200
         try:
             _check_may_read(request, service.follower.state, topic)
             query = query_of(request.query_params)
-        except SparklogError as error:
-            problem = error
-        if query.live and not is_download:  # the right was checked, and what is masked is so for everybody
-            return await live.of(query.address(topic), lambda: answer(topic, query, None))
-        return await answer(topic, query, problem, is_download=is_download)
-
-    async def answer(
-        topic: str, query: RecordQuery, refused: SparklogError | None, *, is_download: bool = False
-    ) -> Response:
-        mask, found = mask_of(masks, topic), None
-        problem, status = "", 200
-        try:
-            if refused is not None:
-                raise refused
+            source = _source(service)
             limits = LIVE_LIMITS if query.live else LIMITS
-            found = await reads.run(partial(find_records, _source(service), topic, query, mask, limits))
+            found = await reads.run(partial(find_records, source, topic, query, mask, limits))
         except SparklogError as error:
             problem, status = str(error), http_status(error)
-        if is_download:
+        if request.query_params.get("format") == "jsonl":
             return await _download(topic, partial(json_lines, topic, query, mask), found, problem, status)
 
         def view(seen: Observation) -> dict[str, object]:
