@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Never
 
     from sparklog.client.cluster import Cluster
 
@@ -26,8 +27,9 @@ def connect(
     storage: Mapping[str, str] | None = None,
     token: str | None = None,
     ca: str | None = None,
+    **unknown: Never,
 ) -> Cluster:
     """Connect to the cluster at `url` (default: SPARKLOG_CLUSTER). See `sparklog.client.cluster.connect`."""
     from sparklog.client.cluster import connect as connect_to
 
-    return connect_to(url, storage=storage, token=token, ca=ca)
+    return connect_to(url, storage=storage, token=token, ca=ca, **unknown)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
 import sys
@@ -51,6 +52,11 @@ def run_command(
         discard(sys.stdout)
         return code
     except Exception as error:
+        if (
+            isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None
+        ):  # no store's: StoreFull
+            discard(sys.stdout)
+            return _failed(f"{SparklogError.code}: stdout can't be written: {error.strerror}; not all is printed", 1)
         return _failed(unforeseen(error, _text(error)), 1)
 
 

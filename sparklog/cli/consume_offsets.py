@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from sparklog.cli.times import time_us
 from sparklog.core.errors import InvalidOption, OffsetOutOfRange
 
 if TYPE_CHECKING:
@@ -46,15 +47,13 @@ def times_of(text: str) -> list[int]:
 
     Raises InvalidOption, also if B is before A.
     """
-    from sparklog.options.starting_offsets import parse_timestamp_us
-
     colons = [index for index, character in enumerate(text) if character == ":"]
     for times in ([text], *([text[:at], text[at + 1 :]] for at in colons)):
         try:
-            parsed = [parse_timestamp_us("--offset", time) for time in times]
+            parsed = [time_us("--offset", time) for time in times]
         except InvalidOption:
             continue
         if parsed[0] > parsed[-1]:
             raise InvalidOption(f"--offset: wanted @A:B with A not after B, found {text!r}")
         return parsed
-    return [parse_timestamp_us("--offset @TIME[:TIME]", text)]
+    return [time_us("--offset @TIME[:TIME]", text)]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from sparklog.cli.consume_offsets import offsets_to_print
 from sparklog.cli.output import print_warning
 from sparklog.client.consumer.listener import RebalanceListener
+from sparklog.client.consumer.subscription import subscription
 from sparklog.core.errors import (
     DataLoss,
     IllegalGeneration,
@@ -35,9 +36,13 @@ RECORDS_PER_TABLE = 10_000  # a member of a group commits after so many, which a
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to read. `offset` is the option --offset. No `partitions`, `num` or `columns`: all of them."""
+    """What to read: `topics`, or else all whose names match `pattern`. `offset` is the option --offset.
 
-    topic: str
+    No `partitions`, `num` or `columns`: all of them.
+    """
+
+    topics: Sequence[str]
+    pattern: str | None
     offset: str
     partitions: Sequence[int]
     num: int | None
@@ -63,7 +68,7 @@ class Reader(Protocol):
 def tables(cluster: Cluster, wanted: Wanted, group: str | None) -> Generator[pa.Table, None, None]:
     """The records to print. When the next table is asked for, the one before it is printed.
 
-    Raises as `offsets_to_print` and `Consumer.poll`; InvalidOption for an end in a group.
+    Raises as `offsets_to_print`, `Consumer.subscribe` and `Consumer.poll`; InvalidOption for an end in a group.
     """
     reader: Reader = AloneReader(cluster, wanted) if group is None else MemberReader(cluster, wanted, group)
     left = wanted.num
@@ -83,29 +88,31 @@ def tables(cluster: Cluster, wanted: Wanted, group: str | None) -> Generator[pa.
 class AloneReader(RebalanceListener):
     """Reads the partitions one after the other, each up to the end that it has then; a follower goes on with all.
 
-    If none were chosen, a follower also reads the partitions that are added later. Records that retention removes
-    before they are read are passed with a warning.
+    If none were chosen, a follower also reads the partitions that are added later, and, with a pattern, the topics.
+    Records that retention removes before they are read are passed with a warning.
     """
 
     def __init__(self, cluster: Cluster, wanted: Wanted) -> None:
         """Raises as `tables`."""
         self._cluster, self._wanted = cluster, wanted
         with cluster.connection.follower.current() as state:
-            topic = topic_of(state, wanted.topic)
-            partitions = chosen_partitions(state, topic, tuple(dict.fromkeys(wanted.partitions)))
-        self._topic_id: TopicId = topic.topic_id
+            topics = [topic_of(state, name) for name in subscription(state, wanted.topics, wanted.pattern).names(state)]
+            chosen = tuple(dict.fromkeys(wanted.partitions))
+            partitions = [(topic, each) for topic in topics for each in chosen_partitions(state, topic, chosen)]
+        self._topic_ids: dict[str, TopicId] = {topic.name: topic.topic_id for topic in topics}
         ranges = {
             (topic.name, int(partition.partition)): offsets_to_print(cluster, topic.name, partition, wanted.offset)
-            for partition in partitions
+            for topic, partition in partitions
         }
         self._ends = {place: end for place, (_, end) in ranges.items() if end is not None}
-        self._columns = None if wanted.columns is None else (*wanted.columns, "offset")
+        self._columns = None if wanted.columns is None else tuple(dict.fromkeys((*wanted.columns, "offset")))
         self._turns = deque(ranges)  # the partitions that are not read to their end yet; the first one is being read
         self._is_following = self._has_read = False
         self._followed_from: dict[Place, int] = {}
         self.consumer = cluster.consumer(auto_offset_reset="none", fail_on_data_loss=not wanted.skip_lost)
-        self.consumer.assign(ranges)
-        self.consumer.pause(*ranges)
+        if ranges:
+            self.consumer.assign(ranges)
+            self.consumer.pause(*ranges)
         for place, (start, _) in ranges.items():
             self._go(place, start)
 
@@ -134,12 +141,20 @@ class AloneReader(RebalanceListener):
     def on_partitions_assigned(self, partitions: Sequence[Place]) -> None:
         """The consumer follows these now: from where they were read so far, or from the start of a new one."""
         for place in partitions:
+            if self._wanted.pattern is not None and place[0] not in self._topic_ids:  # made since
+                self._topic_ids[place[0]] = self._cluster.connection.follower.state.topic_ids[place[0]]
             start = self._followed_from.pop(place, None)
             self._go(place, self._partition(place).log_start if start is None else start)
 
     def on_partitions_revoked(self, partitions: Sequence[Place]) -> None:
         """A consumer without a group loses a partition only if the topic is deleted."""
-        self._check_topic(self._cluster.connection.follower.state)
+        state = self._cluster.connection.follower.state
+        for topic in dict.fromkeys(topic for topic, _ in partitions):
+            if self._wanted.pattern is None:
+                self._check_topic(state, topic)
+            elif self._topic_ids.get(topic) not in state.topics:
+                self._topic_ids.pop(topic, None)
+                print_warning(f"topic {topic} was deleted while it was read")
 
     def _end(self, place: Place) -> int:
         """Where to stop in a partition that is read now."""
@@ -157,7 +172,7 @@ class AloneReader(RebalanceListener):
             self.consumer.resume(*self.consumer.assignment())
             return
         self._followed_from = {place: self.consumer.position(place) for place in self.consumer.assignment()}
-        self.consumer.subscribe(self._wanted.topic, listener=self)
+        self.consumer.subscribe(self._wanted.topics, pattern=self._wanted.pattern, listener=self)
 
     def _poll(self, timeout_ms: int, most_records: int) -> pa.Table:
         while True:
@@ -196,13 +211,13 @@ class AloneReader(RebalanceListener):
             return self._in(state, place)
 
     def _in(self, state: ClusterState, place: Place) -> Partition:
-        self._check_topic(state)
-        return state.partitions[TopicPartition(self._topic_id, PartitionIndex(place[1]))]
+        self._check_topic(state, place[0])
+        return state.partitions[TopicPartition(self._topic_ids[place[0]], PartitionIndex(place[1]))]
 
-    def _check_topic(self, state: ClusterState) -> None:
-        if self._topic_id not in state.topics:
-            again = " and created again" if self._wanted.topic in state.topic_ids else ""
-            raise UnknownTopicOrPartition(f"topic {self._wanted.topic} was deleted{again} while it was read")
+    def _check_topic(self, state: ClusterState, topic: str) -> None:
+        if self._topic_ids[topic] not in state.topics:
+            again = " and created again" if topic in state.topic_ids else ""
+            raise UnknownTopicOrPartition(f"topic {topic} was deleted{again} while it was read")
 
 
 class MemberReader(RebalanceListener):
@@ -214,16 +229,20 @@ class MemberReader(RebalanceListener):
     def __init__(self, cluster: Cluster, wanted: Wanted, group: str) -> None:
         """Raises as `tables`."""
         self._wanted = wanted
+        with cluster.connection.follower.current() as state:
+            topics = subscription(state, wanted.topics, wanted.pattern).names(state)
         self._ranges = {
-            (wanted.topic, int(partition.partition)): offsets_to_print(cluster, wanted.topic, partition, wanted.offset)
-            for partition in cluster.describe(wanted.topic).partitions
+            (topic, int(partition.partition)): offsets_to_print(cluster, topic, partition, wanted.offset)
+            for topic in topics
+            for partition in cluster.describe(topic).partitions
         }
         if any(end is not None for _, end in self._ranges.values()):
             raise InvalidOption("--offset @A:B does not go with --group: a group reads on from what it has committed")
         self._is_at_end = False
         self.consumer = cluster.consumer(
-            wanted.topic,
+            *wanted.topics,
             group=group,
+            pattern=wanted.pattern,
             listener=self,
             auto_offset_reset="earliest",
             enable_auto_commit=False,

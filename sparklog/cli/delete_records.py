@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import typer
 
+from sparklog.cli.completion import completed_topics
 from sparklog.cli.output import connect, done, ending, table
 from sparklog.cli.settings import DRY_RUN, settings
 from sparklog.core.errors import InvalidOption, SparklogError
@@ -31,7 +32,7 @@ _FORM: Final = "an offset from 0, or end (also -1) for the high watermark"
 
 
 def delete_records(
-    topic: str = typer.Argument(metavar="TOPIC", help="The topic."),
+    topic: str = typer.Argument(metavar="TOPIC", help="The topic.", autocompletion=completed_topics),
     partition: list[str] = typer.Option(
         [],
         "--partition",

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 import typer
 
 from sparklog.cli.command_line import STYLE
+from sparklog.cli.completion import completed_groups
 from sparklog.cli.output import connect, done, ending, print_values, show_document, show_rows, table
 from sparklog.cli.settings import settings
+from sparklog.cli.times import time_us
 from sparklog.core.errors import InvalidOption
 from sparklog.core.readable import counted
 
@@ -29,7 +31,7 @@ def list_groups() -> None:
 
 
 @app.command(epilog=ending("sparklog group describe billing", "sparklog group describe billing --format json"))
-def describe(group: str = typer.Argument(metavar="GROUP", help="The group.")) -> None:
+def describe(group: str = typer.Argument(metavar="GROUP", help="The group.", autocompletion=completed_groups)) -> None:
     """Show a group: committed offset, end and lag of each partition, and its members.
 
     The end of a partition is its high watermark, and the lag is how many offsets lie between what is committed and the
@@ -78,12 +80,16 @@ def describe(group: str = typer.Argument(metavar="GROUP", help="The group.")) ->
     )
 )
 def reset(
-    group: str = typer.Argument(metavar="GROUP", help="The group. It must have no active members."),
+    group: str = typer.Argument(
+        metavar="GROUP", help="The group. It must have no active members.", autocompletion=completed_groups
+    ),
     to_earliest: bool = typer.Option(False, "--to-earliest", help="To the log start: read everything again."),
     to_latest: bool = typer.Option(False, "--to-latest", help="To the end: skip everything that is there now."),
     to_offset: int | None = typer.Option(None, min=0, metavar="N", help="To this offset."),
     to_datetime: str | None = typer.Option(
-        None, metavar="TIME", help="To the first record at or after a time: ISO 8601 with a zone, or ms."
+        None,
+        metavar="TIME",
+        help="To the first record at or after a time: ISO 8601 with a zone, ms, or before now like -1h.",
     ),
     shift_by: int | None = typer.Option(None, metavar="N", help="Forward by N offsets, or back by -N."),
     topic: list[str] = typer.Option(
@@ -124,7 +130,11 @@ def reset(
 
 
 @app.command(epilog=ending("sparklog group delete billing", "sparklog group delete billing audit"))
-def delete(groups: list[str] = typer.Argument(metavar="GROUP…", help="Groups without active members.")) -> None:
+def delete(
+    groups: list[str] = typer.Argument(
+        metavar="GROUP…", help="Groups without active members.", autocompletion=completed_groups
+    ),
+) -> None:
     """Forget groups and all their offsets: all of these groups, or none."""
     from sparklog.core.commands import DeleteGroups
 
@@ -135,7 +145,7 @@ def delete(groups: list[str] = typer.Argument(metavar="GROUP…", help="Groups w
 
 @app.command(epilog=ending("sparklog group evict billing consumer-0f3a"))
 def evict(
-    group: str = typer.Argument(metavar="GROUP", help="The group."),
+    group: str = typer.Argument(metavar="GROUP", help="The group.", autocompletion=completed_groups),
     member: str = typer.Argument(metavar="MEMBER", help="The id of the member, as describe shows it."),
 ) -> None:
     """Let a member that is gone leave its group at once.
@@ -167,7 +177,6 @@ def _target(
 ) -> ResetTarget:
     """The target that was given. Raises InvalidOption unless there is exactly one."""
     from sparklog.client.groups.resets import ResetKind, ResetTarget
-    from sparklog.options.starting_offsets import parse_timestamp_us
 
     given = []
     if to_earliest:
@@ -177,7 +186,7 @@ def _target(
     if to_offset is not None:
         given.append(ResetTarget(ResetKind.OFFSET, to_offset))
     if to_datetime is not None:
-        given.append(ResetTarget(ResetKind.DATETIME, parse_timestamp_us("--to-datetime", to_datetime)))
+        given.append(ResetTarget(ResetKind.DATETIME, time_us("--to-datetime", to_datetime)))
     if shift_by is not None:
         given.append(ResetTarget(ResetKind.SHIFT, shift_by))
     if len(given) != 1:

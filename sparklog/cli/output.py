@@ -6,6 +6,7 @@ A verb whose reader has left goes on: its exit code may still have something to 
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -61,8 +62,9 @@ def show_rows(rows: Iterable[Row], *, empty: str) -> None:
 def table(rows: Sequence[Row]) -> str:
     """The rows in aligned columns under a header, numbers to the right. Values are never cut, so they can be copied."""
     columns = []
+    labels = labels_of(rows[0])
     for name in rows[0]:
-        cells = [label(name), *(human(name, row[name]) for row in rows)]
+        cells = [labels[name], *(human(name, row[name]) for row in rows)]
         width = max(len(cell) for cell in cells)
         numeric = all(row[name] is None or type(row[name]) in (int, float) for row in rows) and not name.endswith("_ms")
         columns.append([cell.rjust(width) if numeric else cell.ljust(width) for cell in cells])
@@ -79,11 +81,12 @@ def show_document(document: Row) -> None:
 
 def print_values(document: Row) -> None:
     """Print a line for each name and value. A list of several values takes a line for each of them."""
-    width = max(len(label(name)) for name in document)
+    labels = labels_of(document)
+    width = max(map(len, labels.values()))
     for name, value in document.items():
         several = isinstance(value, (list, tuple)) and len(value) > 1
         for line, item in enumerate(value if several else [value]):
-            print_to(sys.stdout, f"{'' if line else label(name):<{width}}  {human(name, item)}")
+            print_to(sys.stdout, f"{'' if line else labels[name]:<{width}}  {human(name, item)}")
 
 
 def print_json(value: object) -> None:
@@ -116,9 +119,14 @@ def done(message: str, document: Row) -> None:
 # ---- values for people ------------------------------------------------------------------------------
 
 
-def label(name: str) -> str:
-    """The name without its unit, because `human` prints the unit with the value."""
-    return name.removesuffix("_ms").removesuffix("_bytes").replace("_", " ")
+def labels_of(names: Iterable[str]) -> dict[str, str]:
+    """Each name without its unit, because `human` prints the unit with the value; `deleted_bytes` beside `deleted` is
+    the deleted size, and `deleted_ms` the deleted time."""
+    known = list(names)
+    bare = {name: name.removesuffix("_ms").removesuffix("_bytes") for name in known}
+    often = Counter(bare.values())
+    kinds = {name: " size" if name.endswith("_bytes") else " time" if name.endswith("_ms") else "" for name in known}
+    return {name: bare[name].replace("_", " ") + (kinds[name] if often[bare[name]] > 1 else "") for name in known}
 
 
 def human(name: str, value: Any) -> str:

@@ -11,12 +11,14 @@ import os
 import re
 import select
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
 
+from sparklog.cli.completion import completed_topics
 from sparklog.cli.output import connect, done, ending
 from sparklog.core.config.key import did_you_mean
 from sparklog.core.errors import InvalidInput, InvalidOption, SparklogError
@@ -43,12 +45,19 @@ EPILOG = ending(
     "printf 'anna:1 tea\\nben:2 cups\\n' | sparklog produce orders --key-separator :",
     """echo '{"key": "anna", "value": "1 tea", "headers": [{"key": "h", "value": "x"}]}' |""",
     "    sparklog produce orders --json",
+    "sparklog produce pictures a.png b.png --key cats",
     "sparklog consume orders --format json --base64 | sparklog produce copies --json --base64",
 )
 
 
 def produce(
-    topic: str = typer.Argument(metavar="TOPIC", help="The topic."),
+    topic: str = typer.Argument(metavar="TOPIC", help="The topic.", autocompletion=completed_topics),
+    files: list[Path] | None = typer.Argument(
+        None,
+        metavar="[FILE...]",
+        help="Files that are a record each, whole and unchanged. Default: the lines of stdin.",
+    ),
+    key: str | None = typer.Option(None, "--key", "-k", metavar="TEXT", help="The key of every record."),
     key_separator: str | None = typer.Option(
         None, "--key-separator", metavar="TEXT", help="Lines are KEY, this text, VALUE. Default: lines are values."
     ),
@@ -70,13 +79,17 @@ def produce(
         None, "--compression", "-z", metavar="zstd|lz4|none", help="Default: the topic's compression.type, else zstd."
     ),
 ) -> None:
-    """Append the lines of stdin to a topic.
+    """Append the lines of stdin to a topic, or files as one record each.
 
     Each batch is one atomic commit. An error stops the run and says how many records were appended before it. The
     topic's flush.messages and flush.ms make batches smaller.
     """
     from sparklog.host.clock import SystemClock
 
+    if files and (as_json or key_separator is not None):
+        raise InvalidOption("--json and --key-separator go with lines: a file is one value")
+    if key is not None and (as_json or key_separator is not None):
+        raise InvalidOption("--key is that of every record: leave out --key-separator and --json, which name others")
     if base64 and not as_json:
         raise InvalidOption("--base64 goes with --json: lines are taken as they are")
     if as_json and key_separator is not None:
@@ -84,15 +97,18 @@ def produce(
     if key_separator == "":
         raise InvalidOption("--key-separator needs a text")
     records = commits = 0
+    clock = SystemClock()
     ranges: dict[int, list[list[int]]] = {}
     with connect() as cluster:
         config = _check_target(cluster, topic, partition, compression)
         batch = min(batch, config.flush_messages or batch)
         linger_ms = linger_ms if config.flush_ms is None else min(linger_ms, config.flush_ms)
         try:
-            for lines in line_groups(stdin_reader(), batch, linger_ms, SystemClock()):
+            for lines in _file_groups(files, batch) if files else line_groups(stdin_reader(), batch, linger_ms, clock):
                 first = records + 1
                 columns = json_columns(lines, first, base64) if as_json else line_columns(lines, key_separator, first)
+                if key is not None:
+                    columns["key"] = [key.encode()] * len(lines)
                 if partition is not None:
                     columns["partition"] = [partition] * len(lines)
                 result = cluster.append(topic, _table(columns), compression=compression)
@@ -142,6 +158,23 @@ def _note(ranges: dict[int, list[list[int]]], result: CommandResult) -> None:
             known[-1][1] = written.end
         else:
             known.append([written.start, written.end])
+
+
+def _file_groups(files: Sequence[Path], most: int) -> Iterator[list[bytes]]:
+    """The contents of files, in groups of at most `most` and about COMMIT_BYTES. Raises InvalidInput."""
+    bodies: list[bytes] = []
+    size_bytes = 0
+    for file in files:
+        try:
+            bodies.append(file.read_bytes())
+        except OSError as error:
+            raise InvalidInput(f"{file}: wanted a file that can be read, found: {error.strerror}") from error
+        size_bytes += len(bodies[-1])
+        if len(bodies) == most or size_bytes >= COMMIT_BYTES:
+            yield bodies
+            bodies, size_bytes = [], 0
+    if bodies:
+        yield bodies
 
 
 # ---- from bytes to groups of lines ------------------------------------------------------------------

@@ -11,7 +11,13 @@ from sparklog.core.config.cluster import CLUSTER_KEYS, REFUSED_KEYS, TOPIC_DEFAU
 from sparklog.core.config.key import ConfigKey, text_of
 from sparklog.core.config.storage import SECRET_STORAGE_KEYS
 from sparklog.core.config.topic_keys import TOPIC_KEYS
-from sparklog.options.connector import CONNECTOR_IGNORED, KAFKA_ALIASES, KAFKA_REFUSED, KAFKA_VALUES
+from sparklog.options.connector import (
+    CONNECTOR_IGNORED,
+    KAFKA_ALIASES,
+    KAFKA_REFUSED,
+    KAFKA_VALUES,
+    STREAM_DIFFERENCES,
+)
 from sparklog.options.registry import OPTIONS, Option, Side
 
 _GENERATED: Final = "<!-- Rendered from the registries by sparklog.cli.render_docs; change them, not this page. -->"
@@ -100,7 +106,8 @@ def render_migration() -> str:
         "",
         'Change `format("kafka")` to `format("sparklog")`, and the address: `kafka.bootstrap.servers` becomes '
         "`cluster` (the old name works too, with a sparklog address). The columns are the same. The other "
-        "differences are in [compat.md](compat.md), each with the test that proves it.",
+        "differences are in [compat.md](compat.md), each with the test that proves it. Programs that use kafka-python "
+        "or confluent-kafka: [migrate-clients.md](migrate-clients.md).",
         "",
         "## The same name, the same meaning",
         "",
@@ -130,6 +137,15 @@ def render_migration() -> str:
         "",
         "The same holds for every other `kafka.*` option (they configure Kafka's clients, which sparklog does not "
         "use), and for read options given to a write, or the reverse. `path` is accepted only together with `cluster`.",
+        "",
+        "## Streaming queries",
+        "",
+        "What a query meets beside its options. More is in [compat-streams.md](compat-streams.md).",
+        "",
+        *_table(
+            ("what", "Spark's Kafka connector", "sparklog", "test"),
+            ((what, connector, here, f"`{test}`") for what, connector, here, test in STREAM_DIFFERENCES),
+        ),
         "",
         "## Only in sparklog",
         "",
@@ -189,7 +205,7 @@ def _exported_rows() -> Iterable[tuple[str, ...]]:
 def _option_rows(options: Iterable[Option], side: Side) -> Iterable[tuple[str, ...]]:
     for option in options:
         default = f"`{option.stream_default}`" if side.is_stream and option.stream_default else _default(option.key)
-        yield f"`{option.name}`", default, option.legal(), option.key.doc
+        yield f"`{option.name}`", default, option.legal(side), option.key.doc
 
 
 def _key_rows(keys: Iterable[ConfigKey]) -> Iterable[tuple[str, ...]]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from sparklog.cli.completion import completed_topics
 from sparklog.cli.output import connect, done, ending, print_json, show_rows, table
 from sparklog.cli.settings import DRY_RUN, settings
 from sparklog.core.readable import counted
@@ -70,7 +71,12 @@ def list_replicas(
     )
 )
 def move(
-    topic: str | None = typer.Argument(None, metavar="[TOPIC]", help="The topic. With --off or --cancel: default all."),
+    topic: str | None = typer.Argument(
+        None,
+        metavar="[TOPIC]",
+        help="The topic. With --off or --cancel: default all.",
+        autocompletion=completed_topics,
+    ),
     partition: int | None = PARTITION,
     to: str | None = typer.Option(
         None, "--to", metavar="ID,ID,…", help="The stores to have the replicas on, the preferred leader first."
@@ -124,7 +130,9 @@ def move(
     )
 )
 def elect(
-    topic: str | None = typer.Argument(None, metavar="[TOPIC]", help="The topic. Default: all."),
+    topic: str | None = typer.Argument(
+        None, metavar="[TOPIC]", help="The topic. Default: all.", autocompletion=completed_topics
+    ),
     partition: int | None = PARTITION,
     store: str | None = typer.Option(
         None,

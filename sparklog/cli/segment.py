@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from sparklog.cli.completion import completed_topics
 from sparklog.cli.output import connect, ending, print_json, print_warning, show_rows, table
 from sparklog.cli.record_lines import JsonLines
 from sparklog.cli.settings import settings
-from sparklog.core.errors import SparklogError
+from sparklog.core.errors import OffsetOutOfRange, SparklogError
 from sparklog.core.readable import counted
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Inspect the objects that hold a topic.", no_args_is_help=True)
 
-NAME = typer.Argument(metavar="TOPIC", help="The topic.")
+NAME = typer.Argument(metavar="TOPIC", help="The topic.", autocompletion=completed_topics)
 
 
 @app.command(
@@ -173,10 +174,18 @@ def _failure(place: str, rows: list[dict[str, Any]], failures: Mapping[int, Spar
 
 
 def _slices(state: ClusterState, partition: Partition, offset: int, most: int | None) -> Iterator[SliceToRead]:
-    """The slices of a partition with their objects, starting with the slice that holds `offset`."""
+    """The slices of a partition with their objects, starting with the slice that holds `offset`.
+
+    Raises OffsetOutOfRange for an offset beyond the end of the log; one that is removed by now leads to the log start.
+    """
     from sparklog.core.reading.plan import slices_to_read
     from sparklog.core.types import Offset, OffsetRange, TopicPartition
 
+    if offset > partition.next_offset:
+        raise OffsetOutOfRange(
+            f"{state.topics[partition.topic_id].name}-{partition.partition}: wanted offset {offset}, the log ends at "
+            f"{partition.next_offset}"
+        )
     key = TopicPartition(partition.topic_id, partition.partition)
     start = Offset(min(max(offset, partition.log_start), partition.next_offset))
     slices = state.slices.find(key, OffsetRange(start, partition.next_offset))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from sparklog.cli.completion import completed_topics
 from sparklog.cli.output import (
     connect,
     done,
@@ -18,6 +19,7 @@ from sparklog.cli.output import (
     table,
 )
 from sparklog.cli.settings import DRY_RUN, settings
+from sparklog.cli.times import time_us
 from sparklog.core.readable import counted
 from sparklog.options.key_value import assignment_of, key_values
 
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Create, describe, change and delete topics.", no_args_is_help=True)
 
-NAME = typer.Argument(metavar="TOPIC", help="The topic.")
+NAME = typer.Argument(metavar="TOPIC", help="The topic.", autocompletion=completed_topics)
 ASSIGNMENT = typer.Option(
     None,
     "--assignment",
@@ -315,7 +317,8 @@ def offsets(
         "latest",
         "--time",
         metavar="earliest|latest|max-timestamp|TIME",
-        help="TIME is ISO 8601 with a zone, or ms since the epoch: the first record, by offset, at or after it.",
+        help="TIME is ISO 8601 with a zone, ms since the epoch, or before now like -1h: the first record, by "
+        "offset, at or after it.",
     ),
     leader_epoch: int | None = typer.Option(
         None,
@@ -329,8 +332,6 @@ def offsets(
     There is one offset for each partition. It is empty if no record is at or after the time, or if the epoch is still
     to come.
     """
-    from sparklog.options.starting_offsets import parse_timestamp_us
-
     with connect() as cluster:
         partitions = cluster.describe(topic).partitions
         if leader_epoch is not None:
@@ -344,7 +345,7 @@ def offsets(
             case "max-timestamp":
                 offsets = [_at_newest(cluster, topic, partition) for partition in partitions]
             case _:
-                at_us = parse_timestamp_us("--time (or earliest, latest, max-timestamp)", time)
+                at_us = time_us("--time (or earliest, latest, max-timestamp)", time)
                 offsets = [cluster.offset_for_time(topic, partition.partition, at_us) for partition in partitions]
     rows = [
         {"topic": topic, "partition": partition.partition, "offset": offset}

@@ -9,16 +9,14 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from types import TracebackType
+from typing import TYPE_CHECKING, Any, Never
 
 import msgspec
-import pyarrow as pa
 
 from sparklog.chain.committer import DEFAULT_TIMEOUT_MS
 from sparklog.client.admin import Admin
-from sparklog.client.commits.append import commit_append
 from sparklog.client.commits.unawaited import UnawaitedCommits
 from sparklog.client.connection import Connection
-from sparklog.client.consumer.consumer import Consumer
 from sparklog.client.consumer.listener import RebalanceListener
 from sparklog.client.consumer.options import consumer_options
 from sparklog.client.groups.member import SESSION_TIMEOUT_MS, GroupMember
@@ -30,10 +28,8 @@ from sparklog.client.groups.offsets import (
     committed,
     describe_group,
 )
-from sparklog.client.producer.producer import Producer
-from sparklog.client.upload_rows import upload_rows
+from sparklog.client.kafka_names import refuse_unknown
 from sparklog.client.write_plan import Durability, append_command
-from sparklog.client.write_rows import check_partition_named, producer_slices
 from sparklog.core.commands import AllocateProducer, Application, DeleteGroups
 from sparklog.core.config.storage import storage_settings
 from sparklog.core.errors import InvalidInput, RequestTimedOut, Wakeup
@@ -48,7 +44,7 @@ from sparklog.core.producing.settings import (
     MAX_IN_FLIGHT,
     ProducerSettings,
 )
-from sparklog.core.readable import duration
+from sparklog.core.readable import counted, duration, summary
 from sparklog.core.reading.plan import RangeToRead, check_range, partition_of, plan_range, topic_of
 from sparklog.core.records import CommandResult
 from sparklog.core.replication.append import Acks
@@ -56,18 +52,23 @@ from sparklog.core.replication.epoch_history import EpochEnd
 from sparklog.core.state import ClusterState
 from sparklog.core.types import Place
 from sparklog.host.deadline import Deadline
-from sparklog.log.batch import check_compression
-from sparklog.log.record_lookup import start_of_last
-from sparklog.log.records_schema import DEFAULT_COLUMNS, left_out_warning, read_schema
-from sparklog.log.scan import scan
 from sparklog.log.stores import Stores
-from sparklog.log.time_lookup import first_at_or_after
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sparklog.client.aio import AsyncConsumer, AsyncProducer
+    from sparklog.client.consumer.consumer import Consumer
+    from sparklog.client.producer.producer import Producer
+    from sparklog.client.producer.targets import Serializer
 
 log = logging.getLogger("sparklog")
 
 
 class Cluster(Admin):
     """One cluster, as this process sees it: records and groups here, topics, stores and replicas in `Admin`.
+
+    What needs pyarrow is imported by the first call that needs it, so that commands without records start quickly.
 
     Thread-safe. Use it as a context manager, or call `close`.
     """
@@ -77,6 +78,10 @@ class Cluster(Admin):
         self._unawaited = UnawaitedCommits()
         self._producers: weakref.WeakSet[Producer] = weakref.WeakSet()
         self._consumers: set[Consumer] = set()  # the open ones
+
+    def __repr__(self) -> str:
+        state = self.connection.follower.state  # as it is known here: showing it reads nothing
+        return summary("Cluster", self.connection.url, counted(len(state.topic_ids), "topic"), f"entry {state.n}")
 
     def __enter__(self) -> Cluster:
         return self
@@ -137,6 +142,13 @@ class Cluster(Admin):
         of uploads does not count. Raises InvalidInput and its subclasses (nothing was written),
         NotEnoughReplicasAfterAppend and RequestTimedOut (see `landed`), OutcomeUnknown, and the stores' errors.
         """
+        import pyarrow as pa
+
+        from sparklog.client.commits.append import commit_append
+        from sparklog.client.upload_rows import upload_rows
+        from sparklog.client.write_rows import check_partition_named, producer_slices
+        from sparklog.log.records_schema import left_out_warning
+
         durability = Durability(Acks.of(acks), _is_pull(replication))
         if producer is not None:
             check_partition_named(rows)
@@ -186,12 +198,23 @@ class Cluster(Admin):
         max_in_flight: int = MAX_IN_FLIGHT,
         compression: str | None = None,
         producer_id: int | None = None,
+        key_serializer: Serializer | None = None,
+        value_serializer: Serializer | None = None,
+        **unknown: Never,
     ) -> Producer:
         """Send records one by one: they are written together in the background, idempotently and in order.
 
         docs/producer.md says what each setting does. With `producer_id` it goes on as that producer, in the next epoch,
-        and fences the older instance. Raises InvalidInput, InvalidRequiredAcks, UnknownProducerId.
+        and fences the older instance. Raises InvalidInput, InvalidOption, InvalidRequiredAcks, UnknownProducerId.
         """
+        from sparklog.client.producer.producer import Producer
+        from sparklog.log.batch import check_compression
+
+        refuse_unknown(
+            "a producer",
+            unknown,
+            (*ProducerSettings.__struct_fields__, "compression", "producer_id", "key_serializer", "value_serializer"),
+        )
         settings = ProducerSettings(
             acks=Acks.of(acks),
             linger_ms=linger_ms,
@@ -203,7 +226,14 @@ class Cluster(Admin):
         )
         if compression is not None:
             check_compression(compression)
-        made = Producer(self.connection, settings, compression=compression, producer_id=producer_id)
+        made = Producer(
+            self.connection,
+            settings,
+            compression=compression,
+            producer_id=producer_id,
+            key_serializer=key_serializer,
+            value_serializer=value_serializer,
+        )
         self._producers.add(made)
         return made
 
@@ -224,6 +254,11 @@ class Cluster(Admin):
         records are left out. Raises OffsetOutOfRange and UnknownTopicOrPartition at once, DataLoss and Damaged while
         the stream is read.
         """
+        import pyarrow as pa
+
+        from sparklog.log.records_schema import DEFAULT_COLUMNS, read_schema
+        from sparklog.log.scan import scan
+
         chosen = list(columns) if columns is not None else [*DEFAULT_COLUMNS, *(["headers"] if include_headers else [])]
         schema = read_schema(chosen)
         with self.connection.follower.current() as state:
@@ -265,6 +300,8 @@ class Cluster(Admin):
 
         Raises UnknownTopicOrPartition, DataLoss, Damaged, and the stores' errors.
         """
+        from sparklog.log.time_lookup import first_at_or_after
+
         return first_at_or_after(self._now, topic, partition, timestamp_us)
 
     def offset_of_last(self, topic: str, partition: int, records: int) -> int:
@@ -272,6 +309,8 @@ class Cluster(Admin):
 
         Raises as `offset_for_time`.
         """
+        from sparklog.log.record_lookup import start_of_last
+
         return start_of_last(self._now, topic, partition, records)
 
     def offsets_for_leader_epoch(self, topic: str, partition: int, leader_epoch: int) -> EpochEnd | None:
@@ -331,6 +370,8 @@ class Cluster(Admin):
         those of `ConsumerOptions`. Close it, or use it as a context manager; `close` of the cluster closes it as well.
         Raises InvalidOption, InvalidGroupId, InvalidInput, UnknownTopicOrPartition.
         """
+        from sparklog.client.consumer.consumer import Consumer
+
         consumer = Consumer(self.connection, group, consumer_options(options), self._consumers.discard)
         if topics or pattern is not None:
             consumer.subscribe(topics, pattern=pattern, listener=listener)
@@ -338,6 +379,18 @@ class Cluster(Admin):
             raise InvalidInput("a listener belongs to a subscription: give it to subscribe")
         self._consumers.add(consumer)
         return consumer
+
+    def async_producer(self, **settings: Any) -> AsyncProducer:
+        """As `producer`, for asyncio: `async with cluster.async_producer() as producer`. It takes the same settings."""
+        from sparklog.client.aio import AsyncProducer
+
+        return AsyncProducer(partial(self.producer, **settings))
+
+    def async_consumer(self, *topics: str, **options: Any) -> AsyncConsumer:
+        """As `consumer`, for asyncio: `async with cluster.async_consumer("orders") as consumer`. Same arguments."""
+        from sparklog.client.aio import AsyncConsumer
+
+        return AsyncConsumer(partial(self.consumer, *topics, **options))
 
     def delete_group(self, group: str) -> None:
         """Forget a group and its offsets. Raises NonEmptyGroup if it has members, GroupIdNotFound."""
@@ -383,6 +436,7 @@ def connect(
     storage: Mapping[str, str] | None = None,
     token: str | None = None,
     ca: str | None = None,
+    **unknown: Never,
 ) -> Cluster:
     """Connect to the cluster at `url` (default: SPARKLOG_CLUSTER): a path, file:///path, s3://bucket/prefix,
     gs://bucket/prefix, abfs://container/prefix, hdfs://host/path, memory://name, or the address of a coordinator,
@@ -393,8 +447,10 @@ def connect(
     configuration. `token` (default: SPARKLOG_TOKEN) is what coordinators ask for, `ca` (default: SPARKLOG_CA) a file
     with the certificates to trust for them. SPARKLOG_ZONE names the zone of this process: stores there are read before
     others.
-    Raises ClusterNotFound, ChainDamaged, UnsupportedVersion, InvalidInput, StoreUnavailable, AccessRefused.
+    Raises ClusterNotFound, ChainDamaged, UnsupportedVersion, InvalidInput, InvalidOption, StoreUnavailable,
+    AccessRefused.
     """
+    refuse_unknown("connect", unknown, ("url", "storage", "token", "ca"))
     address = url or os.environ.get("SPARKLOG_CLUSTER")
     if not address:
         raise InvalidInput("which cluster? give its address, or set SPARKLOG_CLUSTER (for example file:///path)")

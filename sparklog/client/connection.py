@@ -14,14 +14,13 @@ from sparklog.chain.committer import DEFAULT_TIMEOUT_MS
 from sparklog.chain.copies import Copies
 from sparklog.chain.follower import Follower
 from sparklog.client.commits.coordinated import Coordinated
-from sparklog.client.read_plan import replanned
 from sparklog.client.waiting import Waiting
 from sparklog.core.commands import Command
 from sparklog.core.config.storage import StorageSettings
 from sparklog.core.coordinators import Author
 from sparklog.core.decide.command import decide
 from sparklog.core.errors import InconsistentClusterId
-from sparklog.core.reading.plan import RangeToRead
+from sparklog.core.reading.plan import RangeToRead, replanned
 from sparklog.core.records import At, CommandResult, Record
 from sparklog.core.state import ClusterState, Store
 from sparklog.core.types import EntryNumber, Offset, StoreId

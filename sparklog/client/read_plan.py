@@ -11,13 +11,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final
 
-from sparklog.core.decide.append import existing_partition
 from sparklog.core.errors import Conflict, InvalidOption, OffsetOutOfRange
 from sparklog.core.readable import point_in_time_us
 from sparklog.core.reading.plan import RangeToRead, check_range, pack, partition_of, plan_range, topic_of, weigh
-from sparklog.core.reading.positions import right_up_to
 from sparklog.core.state import ClusterState, Partition, Topic
-from sparklog.core.types import EntryNumber, Offset, OffsetRange, TopicId, TopicPartition
+from sparklog.core.types import EntryNumber, Offset, OffsetRange, TopicId
 from sparklog.log.stores import Stores
 from sparklog.log.time_lookup import first_at_or_after
 from sparklog.options.starting_offsets import AtOffset, AtTimestamp, Earliest, Latest, Position, check_names_all
@@ -83,15 +81,6 @@ def tasks_of(
         ]
         for task in packed
     ]
-
-
-def replanned(state: ClusterState, plan: RangeToRead, at: Offset) -> RangeToRead:
-    """A new plan for [at, plan.end) by a newer state. Raises as `right_up_to`."""
-    right_up_to(state, plan.position_at(at))  # the same topic of the same cluster, and no older state of it
-    partition = existing_partition(state, TopicPartition(plan.topic_id, plan.partition))
-    start = min(max(at, partition.log_start), plan.end)
-    rest = OffsetRange(Offset(start), plan.end)
-    return plan_range(state, state.topics[plan.topic_id], plan.partition, rest)
 
 
 def partitions_to_read(

@@ -7,6 +7,7 @@ import msgspec
 from sparklog.core.config.cluster import topic_defaults
 from sparklog.core.config.key import text_of
 from sparklog.core.config.topic import topic_values
+from sparklog.core.readable import amount, counted, summary
 from sparklog.core.reading.plan import topic_of
 from sparklog.core.state import ClusterState, Partition
 
@@ -23,6 +24,10 @@ class TopicDescription(msgspec.Struct, frozen=True):
     partitions: tuple[Partition, ...]
     config: dict[str, tuple[str, str]]
     records: int  # that can be read
+
+    def __repr__(self) -> str:
+        count = counted(len(self.partitions), "partition")
+        return summary("Topic", self.name, count, counted(self.records, "record"), amount(self.size_bytes))
 
     @property
     def size_bytes(self) -> int:

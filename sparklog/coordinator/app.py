@@ -28,7 +28,13 @@ from sparklog.coordinator.service import Service
 from sparklog.coordinator.submitting import submit_for
 from sparklog.coordinator.waiting import waiting_routes
 from sparklog.core.access import Access, Need, Verb
-from sparklog.core.errors import GroupIdNotFound, InconsistentClusterId, NotController, UnknownMemberId
+from sparklog.core.errors import (
+    FencedInstanceId,
+    GroupIdNotFound,
+    InconsistentClusterId,
+    NotController,
+    UnknownMemberId,
+)
 from sparklog.wire.jobs import JOBS, JobsReply
 from sparklog.wire.messages import (
     CLUSTER,
@@ -114,7 +120,7 @@ def _commits(service: Service) -> list[Endpoint]:
             needs=Need(Verb.READ, any_topic=True),
             takes=_member_heartbeat,
             gives=ClusterReply,
-            errors=(NotController, InconsistentClusterId, GroupIdNotFound, UnknownMemberId),
+            errors=(NotController, InconsistentClusterId, GroupIdNotFound, UnknownMemberId, FencedInstanceId),
         ),
         Endpoint(
             "GET",

@@ -156,7 +156,7 @@ class Control:
             self.watching.heard(heartbeat.store, heartbeat.registration, moment.now_ms)
 
     def member_heartbeat(self, heartbeat: MemberHeartbeat, moment: Moment) -> None:
-        """A member of a group is at work. Raises GroupIdNotFound, UnknownMemberId, and as `heartbeat`."""
+        """A member of a group is at work. Raises as `heartbeat`, and what the group refuses."""
         self._admit(heartbeat.chain_id, moment.state)
         group = existing_group(moment.state, heartbeat.group)
         if group.member(heartbeat.member_id) is None:

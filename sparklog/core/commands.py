@@ -406,12 +406,17 @@ class JoinGroup(msgspec.Struct, frozen=True, tag="join-group"):
     """Be a member of a group, which is created if it is new. The author draws `member_id`, and keeps it.
 
     A member that joins again with the same `topics` shows that it is alive; with others, it changes its subscription.
+
+    The id of a static member (KIP-345) names its instance: INSTANCE@RANDOM, another one for each life of the instance.
+    A new life takes the place of the one before it. `again`: this life was a member before, so it is refused
+    (FencedInstanceId) if another one has its place by now.
     """
 
     group: str
     member_id: str
     topics: tuple[str, ...]
     session_timeout_ms: int
+    again: bool = False
 
 
 class LeaveGroup(msgspec.Struct, frozen=True, tag="leave-group"):

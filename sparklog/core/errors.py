@@ -129,7 +129,7 @@ class InvalidCommitOffsetSize(InvalidInput):
 
 
 class InvalidRecord(InvalidInput):
-    """A record does not fit its topic, or a row to produce can't be read; nothing of its write was appended."""
+    """A record does not fit its topic, or can't be read as its reader wants it; nothing of a write was appended."""
 
     code = "INVALID_RECORD"
 
@@ -330,6 +330,12 @@ class UnknownMemberId(Conflict):
     """The consumer is not a member of the group, or not any more: join again. Nothing was committed."""
 
     code = "UNKNOWN_MEMBER_ID"
+
+
+class FencedInstanceId(Conflict):
+    """Another consumer has joined with the same `group_instance_id`, so this one is a member no more (KIP-345)."""
+
+    code = "FENCED_INSTANCE_ID"
 
 
 class IllegalGeneration(Conflict):

@@ -7,6 +7,8 @@ from enum import StrEnum
 
 import msgspec
 
+from sparklog.core.readable import amount, counted, summary
+
 MOST_FAILURES_IN_CHAIN = 100
 
 
@@ -129,6 +131,16 @@ class JobReport(msgspec.Struct, frozen=True):
     floor: int
     notes: tuple[str, ...]
     exit_code: int
+
+    def __repr__(self) -> str:
+        work = self.planned if self.dry_run else self.done
+        amounts = counted(work.objects, "object"), counted(work.records, "record"), amount(work.size_bytes)
+        return summary(
+            f"{self.job} {'planned' if self.dry_run else 'done'}:",
+            counted(len(self.partitions), "partition"),
+            *amounts,
+            f"{self.failed} failed",
+        )
 
     def to_json(self) -> str:
         """The whole report, for --report and --format json."""

@@ -10,6 +10,7 @@ import pytest
 
 from sparklog.cli.command_line import COMPLETE
 from sparklog.cli.main import run
+from tests.cli.conftest import Cli
 from tests.cli.test_main import HEAVY
 
 
@@ -44,6 +45,22 @@ def test_nouns_verbs_and_options_are_offered(
     line: str, offered: set[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert set(completed(line, "bash", monkeypatch, capsys)) == offered
+
+
+def test_names_of_topics_and_groups_are_offered(
+    orders: Cli, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    orders("topic", "create", "returns")
+    orders("consume", "orders", "--group", "billing")
+    for line, offered in (
+        ("consume o", ["orders"]),
+        ("topic describe ", ["orders", "returns"]),
+        ("consume orders --group b", ["billing"]),
+        ("group describe x", []),
+    ):
+        assert completed(f"sparklog --cluster {orders.url} {line}", "bash", monkeypatch, capsys) == offered
+    gone = f"sparklog --cluster {orders.url}-gone topic describe o"
+    assert completed(gone, "bash", monkeypatch, capsys) == []
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish"])

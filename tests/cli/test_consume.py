@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import io
 import json
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 import sparklog as library
-from sparklog.cli import consume_reading
+from sparklog.cli import consume_reading, times
 from sparklog.cli.consume_offsets import times_of
 from sparklog.cli.main import run
 from sparklog.client.cluster import Cluster
@@ -90,6 +93,101 @@ def test_two_times_are_told_apart_though_both_have_colons(text: str, found: list
 def test_no_time_at_all_is_refused() -> None:
     with pytest.raises(InvalidOption, match="ISO 8601"):
         times_of("noon:night")
+
+
+@pytest.mark.parametrize(
+    ("text", "before_ms"), [("-90s", 90_000), ("-15m", 900_000), ("-1h", 3_600_000), ("-7d", 604_800_000)]
+)
+def test_times_count_back_from_now(monkeypatch: pytest.MonkeyPatch, text: str, before_ms: int) -> None:
+    monkeypatch.setattr(times, "now_ms", lambda: 1_000_000_000)
+    assert times_of(text) == [(1_000_000_000 - before_ms) * 1000]
+    assert times_of(f"{text}:-1s") == [(1_000_000_000 - before_ms) * 1000, 999_999_000_000]
+
+
+def test_a_time_before_now_needs_a_unit() -> None:
+    with pytest.raises(InvalidOption, match="or a time before now like -90s, -15m, -1h or -7d"):
+        times_of("-5")
+
+
+def several(sparklog: Cli) -> None:
+    for topic in ("orders", "orders-old", "bills"):
+        sparklog("topic", "create", topic)
+        sparklog("produce", topic, stdin=f"{topic} 1\n{topic} 2\n")
+
+
+def test_several_topics_are_read_one_after_the_other(sparklog: Cli) -> None:
+    several(sparklog)
+    said = sparklog("consume", "orders", "bills", "-o", "1")
+    assert (said.code, said.out.splitlines()) == (0, ["bills 2", "orders 2"])
+    said = sparklog("consume", "--pattern", "orders.*", "--format", "json", "-n", "3")
+    assert [(each["topic"], each["offset"]) for each in said.lines] == [
+        ("orders", 0),
+        ("orders", 1),
+        ("orders-old", 0),
+    ]
+    assert sparklog("consume", "--pattern", "nothing").out == ""
+    assert sparklog("consume", "--pattern", "bi.*", "orders").code == 2
+    assert sparklog("consume", "--pattern", "(").err.startswith("INVALID_REQUEST: pattern: wanted a regular expression")
+    assert "wanted topic 'order'" in sparklog("consume", "bills", "order").err
+
+
+def test_a_group_reads_all_topics_of_a_pattern(sparklog: Cli) -> None:
+    several(sparklog)
+    read = [sparklog("consume", "--pattern", "orders.*", "--group", "g").out.splitlines() for _ in range(2)]
+    assert (sorted(read[0]), read[1]) == (["orders 1", "orders 2", "orders-old 1", "orders-old 2"], [])
+
+
+def test_a_follower_of_a_pattern_sees_topics_come_and_go(sparklog: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds = 0
+
+    def happens(*_: object) -> None:
+        nonlocal rounds
+        rounds += 1
+        with library.connect(sparklog.url) as cluster:
+            if rounds == 1:
+                cluster.create_topic("orders-new")
+                cluster.append("orders-new", _rows("new", 0))
+            elif rounds == 2:
+                cluster.delete_topic("orders-old")
+            else:
+                cluster.append("orders", _rows("late", 0))
+        if rounds == 4:
+            raise KeyboardInterrupt
+
+    several(sparklog)
+    monkeypatch.setattr(SystemClock, "pause", happens)
+    said = sparklog("consume", "--pattern", "orders.*", "-o", "end", "--follow")
+    assert (said.code, said.out) == (130, "new\nlate\n")
+    assert said.err == "warning: topic orders-old was deleted while it was read\n"
+
+
+def test_a_template_says_how_records_are_printed(sparklog: Cli) -> None:
+    sparklog("topic", "create", "t")
+    record = '{"key": "k", "value": "vv", "timestamp": 5, "headers": [{"key": "h", "value": "1"}, {"key": "i"}]}'
+    sparklog("produce", "t", "--json", stdin=record + '\n{"value": null}\n')
+    said = sparklog("consume", "t", "-n", "1", "--template", r"%t-%p@%o %k=%s %K %S %T %h 100%% \x41\\\t\n")
+    assert (said.code, said.out) == (0, "t-0@0 k=vv 1 2 5 h=1,i=NULL 100% A\\\t\n")
+    assert sparklog("consume", "t", "-o", "1", "--template", "<%k|%s|%K|%S>").out == "<||-1|-1>"
+    assert sparklog("consume", "t", "--template", ".").out == ".."
+    assert sparklog("consume", "t", "--template", ".", "--group", "g").out == ".."
+
+
+@pytest.mark.parametrize("template", ["%q", "%", "\\", r"\x4", r"\q"])
+def test_an_unknown_place_in_a_template_is_told(orders: Cli, template: str) -> None:
+    said = orders("consume", "orders", "--template", template)
+    assert said.code == 2
+    assert f"found {template[:2]!r}" in said.err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_full_disk_behind_stdout_is_told(orders: Cli) -> None:
+    command = [sys.executable, "-m", "sparklog", "--cluster", orders.url, "consume", "orders"]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert (done.returncode, done.stderr) == (
+        1,
+        "UNKNOWN_SERVER_ERROR: stdout can't be written: No space left on device; not all is printed\n",
+    )
 
 
 def test_bytes_are_printed_as_they_are(sparklog: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

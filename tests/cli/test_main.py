@@ -50,6 +50,18 @@ for verb in {list(EVERY)!r}:
     assert done.stdout.count("Usage: sparklog") == len(EVERY)
 
 
+@pytest.mark.parametrize("verb", ["topic list", "topic describe orders", "group list", "cluster health", "chain tail"])
+def test_what_reads_no_records_loads_no_arrow(orders: Cli, verb: str) -> None:
+    code = f"""
+import sys
+from sparklog.cli.main import run
+assert run(["--cluster", {orders.url!r}, *{verb.split()!r}]) == 0
+print({{"pyarrow", "pyspark", "pandas", "rich", "s3fs", "starlette"}} & set(sys.modules), file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "set()\n")
+
+
 def test_everything_is_explained_and_every_verb_has_an_example() -> None:
     for path, command in EVERY.items():
         assert command.help, path

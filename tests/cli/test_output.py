@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparklog.cli.output import ending, human, label, table
+from sparklog.cli.output import ending, human, labels_of, table
 
 
 @pytest.mark.parametrize(
@@ -29,7 +29,12 @@ def test_a_value_is_shown_by_the_unit_in_its_name(name: str, value: object, show
 
 
 def test_the_unit_is_not_shown_twice() -> None:
-    assert [label(each) for each in ("oldest_ms", "size_bytes", "log_start")] == ["oldest", "size", "log start"]
+    assert list(labels_of(("oldest_ms", "size_bytes", "log_start")).values()) == ["oldest", "size", "log start"]
+
+
+def test_two_columns_have_two_names() -> None:
+    names = ("deleted", "deleted_bytes", "deleted_ms", "done_bytes")
+    assert list(labels_of(names).values()) == ["deleted", "deleted size", "deleted time", "done"]
 
 
 def test_columns_are_aligned_and_nothing_is_cut_or_taken_as_markup() -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import sparklog as library
 from sparklog.cli import produce
 from sparklog.cli.produce import line_groups
 from sparklog.core.errors import InvalidInput
@@ -211,12 +213,41 @@ def test_a_batch_with_a_record_too_large_is_not_appended_at_all(sparklog: Cli) -
         (("--partition", "-1"), 2, "--partition"),
         (("--partition", "5"), 3, "it has only partition 0"),
         (("--compression", "gzip"), 2, "gzip"),
+        (("--key", "k", "--key-separator", ":"), 2, "--key is that of every record"),
+        (("file", "--json"), 2, "a file is one value"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(orders: Cli, arguments: tuple[str, ...], code: int, text: str) -> None:
     said = orders("produce", "orders", *arguments, stdin="a\n")
     assert (said.code, text in said.err) == (code, True)
     assert orders.json("topic", "list")[0]["records"] == 3
+
+
+def test_each_file_is_one_record_as_it_is(sparklog: Cli, tmp_path: Path) -> None:
+    bodies = [b"one\r\ntwo\n", b"", bytes(range(256))]
+    files = [tmp_path / str(number) for number in range(3)]
+    for file, body in zip(files, bodies, strict=True):
+        file.write_bytes(body)
+    sparklog("topic", "create", "t")
+    said = sparklog("produce", "t", *map(str, files), "--key", "k", "--batch", "2")
+    assert (said.code, said.out) == (0, "appended 3 records to t in 2 commits\n")
+    with library.connect(sparklog.url) as cluster:
+        rows = cluster.read("t", partition=0)
+    assert (rows["value"].to_pylist(), rows["key"].to_pylist()) == (bodies, [b"k"] * 3)
+
+
+def test_a_file_that_cant_be_read_is_told(sparklog: Cli, tmp_path: Path) -> None:
+    sparklog("topic", "create", "t")
+    (tmp_path / "there").write_bytes(b"x")
+    for missing, why in (("gone", "No such file or directory"), ("", "Is a directory")):
+        said = sparklog("produce", "t", "--batch", "1", str(tmp_path / "there"), str(tmp_path / missing))
+        assert (said.code, why in said.err, said.err.endswith("appended before it: 1 record\n")) == (2, True, True)
+
+
+def test_a_fixed_key_is_that_of_every_line(sparklog: Cli) -> None:
+    sparklog("topic", "create", "t")
+    sparklog("produce", "t", "-k", "", stdin="a\nb\n")
+    assert sparklog("consume", "t", "--template", "%K:%s ").out == "0:a 0:b "
 
 
 def test_a_missing_topic_is_told_before_anything_is_read(sparklog: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

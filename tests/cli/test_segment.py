@@ -41,12 +41,18 @@ def test_slices_are_listed_in_offset_order_with_their_objects(orders: Cli) -> No
         (("--offset", "1"), [1, 2]),
         (("-n", "1"), [0]),
         (("--offset", "1", "-n", "1"), [1]),
-        (("--offset", "9"), []),
+        (("--offset", "3"), []),
         (("-p", "0"), [0, 1, 2]),
     ],
 )
 def test_a_part_of_the_slices_can_be_asked_for(orders: Cli, arguments: tuple[str, ...], starts: list[int]) -> None:
     assert [each["start"] for each in orders.json("segment", "list", "orders", *arguments)] == starts
+
+
+@pytest.mark.parametrize("verb", ["list", "dump"])
+def test_an_offset_beyond_the_end_is_refused(orders: Cli, verb: str) -> None:
+    said = orders("segment", verb, "orders", "--offset", "9")
+    assert (said.code, said.err) == (2, "OFFSET_OUT_OF_RANGE: orders-0: wanted offset 9, the log ends at 3\n")
 
 
 def test_an_empty_topic_has_none(sparklog: Cli) -> None:

@@ -1,4 +1,4 @@
-"""The snippets of the README, pasted into clean shells as its text says."""
+"""The snippets of the README and of docs/quickstart.md, pasted into clean shells as their texts say."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from tests.docs.clean_shell import in_clean_shell
 
 README = Path(__file__).parents[2] / "README.md"
+QUICKSTART = README.parent / "docs" / "quickstart.md"
 _SNIPPET = re.compile(r"```(?:python|bash)\n(.*?)```", re.DOTALL)
 _SUBMITTED = re.compile(r"`(spark-submit [^`]+)`")
 
@@ -15,25 +16,29 @@ _SUBMITTED = re.compile(r"`(spark-submit [^`]+)`")
 def check_snippets(folder: Path, program: str = "the same python") -> None:
     """Run all snippets in `folder`, which has .venv and jobs as the project's folder has, and check their output.
 
-    The second goes into the `python` of the first; those after the third into that of the third, or `pyspark`.
+    Those with a stream and with jobs go into the `python` of the others, or into `pyspark`.
     """
-    text = README.read_text(encoding="utf-8").replace("/tmp/sparklog-readme", str(folder / "cluster"))
-    first, client, records, write, read, stream, maintain, verbs = _SNIPPET.findall(text)
-    roll, explain = _SUBMITTED.findall(text)
-    printed = _pasted(folder, first, "python", client + "\n" + records)
-    assert "[(0, 0, 1), (1, 0, 2), (2, 0, 1)]" in printed
-    assert "[b'2 cups', b'1 spoon']" in printed
-    assert "[b'1 cake', b'1 spoon', b'1 tea', b'2 cups', b'2 forks']" in printed
-    assert "left to read: 0\n" in printed
+    readme, quickstart = (
+        page.read_text(encoding="utf-8").replace("/tmp/sparklog-readme", str(folder / "cluster"))
+        for page in (README, QUICKSTART)
+    )
+    arrow, frames = _SNIPPET.findall(readme)
+    first, client, stream, maintain, verbs = _SNIPPET.findall(quickstart)
+    roll, explain = _SUBMITTED.findall(quickstart)
     if program == "pyspark":
-        _pasted(folder, first, "python", write)
-        shown = _pasted(folder, first, "pyspark", read + stream + maintain)
+        printed = _pasted(folder, first, "python", "\n".join((arrow, frames, client)))
+        printed += _pasted(folder, first, "pyspark", stream + "\n" + maintain)
     else:
-        shown = _pasted(folder, first, "python", write + "\n" + read + stream + maintain)
-    assert "|        2|    14|" in shown
-    assert "shouted: 1005\n" in shown
-    assert "Work(" in shown
-    assert '"value":"3 spoons"' in in_clean_shell(folder, first + verbs)
+        printed = _pasted(folder, first, "python", "\n".join((arrow, frames, client, stream, maintain)))
+    assert "[b'2 cups', b'1 spoon']" in printed
+    assert "|        2|    14|" in printed
+    assert "consumed: 1005\n" in printed
+    assert "left to read: 0\n" in printed
+    assert "shouted: 1005\n" in printed
+    assert "Work(" in printed
+    shown = in_clean_shell(folder, first + verbs)
+    assert '"value":"3 spoons"' in shown
+    assert re.search(r"^0 0 (alice=1 tea|eve=1 cake)$", shown, re.MULTILINE)
     assert "Usage: spark-submit jobs/produce.py" in in_clean_shell(folder, f"{first}\n{roll}\n{explain}\n")
 
 

@@ -30,13 +30,14 @@ from tests.docs.markdown_pages import PAGES, ROOT
 from tests.maintenance.test_schedules import commands_of_the_dag_file, cron_lines
 
 RUN_BY = {
-    "README.md": "tests/docs/readme_snippets.py",
     "docs/clusters.md": "tests/clusters/page.py",
     "docs/consumer.md": "tests/docs/test_consumer.py",
     "docs/coordinator.md": "tests/docs/test_coordinator.py",
     "docs/cost.md": "tests/cost_table.py",  # the page, for tests/docs/test_cost.py
     "docs/groups.md": "tests/docs/test_groups.py",
     "docs/maintenance.md": "tests/docs/test_maintenance.py",
+    "docs/migrate-clients.md": "tests/docs/test_migrate_clients.py",
+    "docs/quickstart.md": "tests/docs/readme_snippets.py",
     "docs/producer.md": "tests/docs/test_producer.py",
     "docs/replication.md": "tests/docs/test_replication.py",
     "docs/security.md": "tests/docs/test_security.py",

@@ -39,6 +39,7 @@ def test_the_snippets_run_one_after_the_other(
     assert seeked is not None
     assert int(seeked[1]) - 2 == int(seeked[2])
     assert "('orders', 0) [2, 3, 4]\n" in printed
+    assert printed.endswith("awaited 30\n")
 
 
 def test_the_options_and_their_defaults_are_those_of_the_code() -> None:

@@ -70,11 +70,17 @@ def test_a_goal_that_nobody_can_check_is_refused() -> None:
         report.page("a machine", [compared("read", 1, 1, "fast")], [], "")
 
 
-def test_what_is_claimed_of_reads_and_writes_spans_all_medians_of_the_page() -> None:
-    measured = [compared("write 100 B", 2.0, 1.0), compared("write 1000 B", 3.0, 2.0), compared("read 100 B", 1.0, 1.0)]
-    lines = report.lines_of(report.page("a machine", measured, [], "s3"))
-    assert readme_figures.longer(lines, "write ", "parquet") == "1.5 to 2.0 times as long"
-    assert readme_figures.longer(lines, "read ", "parquet") == "1.0 times as long"
+def test_the_readme_has_the_medians_beside_kafka_and_delta_lake() -> None:
+    measured = [
+        compared(what, number + 1, peer_s, peer=peer)
+        for number, (_, what, kafka, delta) in enumerate(readme_figures.ROWS)
+        for peer, peer_s in ((kafka, 20), (delta, 30))
+        if peer
+    ]
+    table = readme_figures.speed(report.page("a machine", measured, [], "")).splitlines()
+    assert table[2].endswith("| 1.00 | 20.00 | 30.00 |")
+    assert [row.split(" | ")[-2:] for row in table[3:5]] == [["20.00", "- |"], ["-", "30.00 |"]]
+    assert len(table) == len(readme_figures.ROWS) + 2
 
 
 def test_a_readme_without_the_marks_is_refused() -> None:

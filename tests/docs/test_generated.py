@@ -29,6 +29,6 @@ def test_the_page_of_spark_versions_is_what_the_marks_and_the_lock_files_say() -
     assert spark_versions.PAGE.read_text(encoding="utf-8") == spark_versions.page(), "run: make docs"
 
 
-def test_the_figures_of_the_readme_are_those_of_the_benchmarks_and_of_the_marks() -> None:
+def test_the_figures_of_the_readme_are_those_of_the_benchmarks() -> None:
     readme = readme_figures.README.read_text(encoding="utf-8")
     assert readme == readme_figures.with_figures(readme), "run: make docs"

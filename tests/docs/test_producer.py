@@ -24,6 +24,8 @@ def test_the_page_of_the_producer(tmp_path: Path) -> None:
     printed = in_clean_shell(tmp_path, 'export PATH="$PWD/.venv/bin:$PATH"\n' + "\n".join(lines))
     assert "RecordMetadata(topic='orders', partition=" in printed
     assert "failed: 0\n" in printed
+    assert "clicks counted: 1000\n" in printed
+    assert re.search(r"^RecordMetadata\(topic='clicks', partition=\d, offset=\d+\)$", printed, re.MULTILINE)
     assert printed.endswith("INVALID_PRODUCER_EPOCH\n")
     with sparklog.connect(f"{tmp_path}/cluster") as cluster:
         values = [value for p in range(3) for value in cluster.read("orders", partition=p)["value"].to_pylist()]
@@ -34,7 +36,7 @@ def test_the_page_of_the_producer(tmp_path: Path) -> None:
 def test_the_settings_and_their_defaults_are_those_of_the_code() -> None:
     rows = dict(re.findall(r"^\| `(\w+)` \| ([^|]+?) \|", PAGE, re.MULTILINE))
     given = inspect.signature(Cluster.producer).parameters
-    assert list(rows) == [name for name in given if name != "self"]
+    assert list(rows) == [name for name in given if name not in ("self", "unknown")]
     for name, shown in rows.items():
         default = given[name].default
         if isinstance(default, int):

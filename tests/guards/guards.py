@@ -40,6 +40,7 @@ from tests.guards import (
     stores,
     streams,
     three_stores,
+    transactions,
     verify,
     waiting,
     writes,
@@ -80,5 +81,6 @@ GUARDS: Final[tuple[Guard, ...]] = (
     *spark.GUARDS,
     *streams.GUARDS,
     *three_stores.GUARDS,
+    *transactions.GUARDS,
     *verify.GUARDS,
 )

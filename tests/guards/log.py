@@ -183,7 +183,7 @@ GUARDS: Final = (
     Guard(
         "replan-same-chain",
         "A range that was planned on another cluster is not read from the one that took its place.",
-        "sparklog/client/read_plan.py",
+        "sparklog/core/reading/plan.py",
         "    right_up_to(state, plan.position_at(at))",
         "    pass",
         ("tests/client/test_connection.py::test_a_range_of_another_cluster_or_of_a_later_state_is_not_planned_again",),

@@ -124,7 +124,8 @@ class Soak:
 
     def _stop(self, *kinds: str) -> None:
         codes = self.processes.stop(*kinds)
-        assert set(codes.values()) == {0}, codes
+        ends = {name: self.processes.all[name].last_words() for name, code in codes.items() if code}
+        assert not ends, (codes, ends)
 
     def complaints(self) -> tuple[list[str], History]:
         history = History(

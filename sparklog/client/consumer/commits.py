@@ -11,7 +11,9 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from sparklog.client.commits.unawaited import UnawaitedCommits
+from sparklog.client.consumer.counts import ConsumerCounts
 from sparklog.client.consumer.shares import Shares
+from sparklog.core.commands import CommitOffsets
 from sparklog.core.errors import (
     IllegalGeneration,
     InvalidInput,
@@ -32,8 +34,9 @@ CommitCallback = Callable[[Mapping[Place, int], Exception | None], None]
 class Commits:
     """Commits positions to the group of `shares`, and notes in the positions what is committed. For one thread."""
 
-    def __init__(self, shares: Shares) -> None:
+    def __init__(self, shares: Shares, counts: ConsumerCounts) -> None:
         self._shares = shares
+        self._counts = counts
         self._unawaited = UnawaitedCommits("sparklog-consumer-commits")
         self._ended: deque[tuple[Callable[[Exception | None], None], Exception | None]] = deque()
         self._under_way = 0
@@ -42,8 +45,18 @@ class Commits:
         """Commit these rows, after those that are under way. Raises as `GroupMember.commit`."""
         self.wait()
         if rows:
-            self._shares.prepared(rows, positions.share, positions.generation, metadata)()
+            try:
+                self._shares.prepared(rows, positions.share, positions.generation, metadata)()
+            except SparklogError:
+                self._counts.failed_commits += 1
+                raise
+            self._counts.commits += 1
             positions.committed({key: row.offset for key, row in rows.items()})
+
+    def command(self, positions: ConsumerPositions) -> CommitOffsets | None:
+        """The commit of all that is not committed yet, to be part of an append; None if there is nothing."""
+        rows = positions.to_commit()
+        return self._shares.command(rows, positions.share, positions.generation) if rows else None
 
     def commit_if_still_its_own(self, positions: ConsumerPositions, rows: Rows) -> bool:
         """As `commit`. False and a warning if the group has a newer generation, or a topic is gone (it begins one)."""
@@ -68,6 +81,8 @@ class Commits:
         commit = self._shares.prepared(rows, share, positions.generation, metadata)
 
         def done(error: Exception | None) -> None:
+            self._counts.commits += error is None
+            self._counts.failed_commits += error is not None
             if error is None:
                 positions.committed({key: row.offset for key, row in rows.items()})
             (callback or self._log_failure)(offsets, error)

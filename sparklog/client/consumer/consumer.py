@@ -21,14 +21,17 @@ from sparklog.client.connection import Connection
 from sparklog.client.consumer.commits import CommitCallback
 from sparklog.client.consumer.fetches import COLUMNS
 from sparklog.client.consumer.listener import RebalanceListener
+from sparklog.client.consumer.log_questions import LogQuestions
 from sparklog.client.consumer.options import ConsumerOptions, check_positive
-from sparklog.client.consumer.reading import Reading
-from sparklog.client.consumer.records import ConsumerRecord, records_of
+from sparklog.client.consumer.reading import End, Reading
+from sparklog.client.consumer.records import ConsumerRecord, Deserializers
+from sparklog.client.consumer.sent_offsets import ConsumerOffsets
 from sparklog.client.consumer.shares import without_group
 from sparklog.client.consumer.subscription import assignment, places, subscription
 from sparklog.client.groups.offsets import committed
 from sparklog.core.errors import InvalidInput, InvalidOption, Wakeup
 from sparklog.core.groups.status import lag_of
+from sparklog.core.readable import counted, summary
 from sparklog.core.reading.positions import Position
 from sparklog.core.state import Partition
 from sparklog.core.types import Offset, Place, TopicPartition
@@ -38,7 +41,7 @@ from sparklog.log.records_schema import read_schema
 FOREVER_MS = ALL_RECORDS = 1 << 40
 
 
-class Consumer:
+class Consumer(LogQuestions):
     """A consumer, for one thread at a time; only `wakeup` may be called from others. Made by `Cluster.consumer`.
 
     A forked child can't use it, and leaves the group to the process that was forked.
@@ -56,14 +59,24 @@ class Consumer:
         """Raises InvalidGroupId, InvalidOption."""
         if group is None and options.enable_auto_commit:
             raise InvalidOption("enable_auto_commit: without a group there is nowhere to commit to")
+        if group is None and options.group_instance_id is not None:
+            raise InvalidOption("group_instance_id: without a group there is nothing to be a member of")
         self.group = group
         self._connection = connection
-        self._options = options
+        self.options = options
         self._reading = Reading(connection, group, options)
+        self._deserializers = Deserializers(options.key_deserializer, options.value_deserializer)
         self._in_use = threading.RLock()
         self._owner = Owner("consumer")
         self._when_closed = when_closed
         self._closed = False
+
+    def __repr__(self) -> str:
+        group = "no group" if self.group is None else f"group {self.group}"
+        if self._closed:
+            return summary("Consumer", group, "closed")
+        has = f"has {counted(len(self.assignment()), 'partition')}"
+        return summary("Consumer", group, has, ", ".join(self.subscription()) or "no subscription")
 
     def __enter__(self) -> Consumer:
         return self
@@ -108,23 +121,36 @@ class Consumer:
         """The partitions that it reads, as of its last look at the group; none before the first `poll`."""
         return tuple(places(self._reading.positions.share))
 
+    def subscription(self) -> tuple[str, ...]:
+        """The topics that it is subscribed to, in ascending order; none if partitions were assigned by hand."""
+        return self._reading.subscription()
+
     # ---- reading --------------------------------------------------------------------------------
 
     def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> dict[Place, list[ConsumerRecord]]:
         """Records by topic and partition, ascending by offset; at most `max_records` (the option `max_poll_records`).
 
         Waits up to `timeout_ms` for the first one, and returns {} if there is none. Raises Wakeup; OffsetOutOfRange and
-        DataLoss as the options say; Damaged; and what the stores raise. An error loses nothing: the next call begins
-        at the same position.
+        DataLoss as the options say; Damaged; InvalidRecord if a deserializer fails; and what the stores raise. An error
+        loses nothing: the next call begins at the same position.
         """
-        most = self._options.max_poll_records if max_records is None else max_records
+        most = self.options.max_poll_records if max_records is None else max_records
         check_positive("max_records", most)
         with self._alone():
-            found: dict[Place, list[ConsumerRecord]] = {}
             read = self._reading.read(timeout_ms, most)
+            found: dict[Place, list[ConsumerRecord]] = {}
+            ends: dict[TopicPartition, End] = {}
             for key, topic, batch in read.pieces:
                 place = topic, int(key.partition)
-                found.setdefault(place, []).extend(records_of(*place, batch))
+                records, error = self._deserializers.records(*place, batch)
+                if records:
+                    found.setdefault(place, []).extend(records)
+                    ends[key] = Offset(records[-1].offset + 1), read.ends[key][1]
+                if error is not None:
+                    if not found:
+                        raise error
+                    self._reading.hand_out(ends)  # what comes before it; the next call raises
+                    return found
             self._reading.hand_out(read.ends)
             return found
 
@@ -155,17 +181,18 @@ class Consumer:
         While a record is being processed, the position is already behind it, but an auto-commit waits until the record
         is done.
         """
-        timeout_ms = self._options.consumer_timeout_ms or FOREVER_MS
+        timeout_ms = self.options.consumer_timeout_ms or FOREVER_MS
         reading, now_ms = self._reading, self._connection.committer.clock.monotonic_ms
         while True:
             with self._alone():
-                read = reading.read(timeout_ms, self._options.max_poll_records)
+                read = reading.read(timeout_ms, self.options.max_poll_records)
             moves, due_ms, has_read = reading.moves, reading.due_ms, reading.positions.has_read
             if not read.pieces:
                 return
             for key, topic, batch in read.pieces:
                 _, epoch = read.ends[key]
-                for record in records_of(topic, key.partition, batch):
+                records, error = self._deserializers.records(topic, int(key.partition), batch)
+                for record in records:
                     has_read(key, Offset(record.offset + 1), epoch)
                     yield record
                     if now_ms() >= due_ms:
@@ -176,6 +203,8 @@ class Consumer:
                         break  # what was fetched is fetched again, from where the consumer is now
                 if reading.moves != moves:
                     break
+                if error is not None:
+                    raise error
             else:
                 reading.hand_out(read.ends)
 
@@ -255,6 +284,27 @@ class Consumer:
                 row = committed(state, group).get((place[0], place[1]))
             return None if row is None else row.offset
 
+    def sent_offsets(self) -> ConsumerOffsets:
+        """Its positions, for a transaction that commits them with records: see `Transaction.send_offsets`.
+
+        Raises InvalidGroupId without a group, InvalidInput if it commits by itself.
+        """
+        with self._alone():
+            group = self._group_to_commit_to()
+            if self._reading.auto_commits:
+                raise InvalidInput(
+                    f"this consumer of group {group} commits by itself, perhaps before the transaction: give it "
+                    "enable_auto_commit=False"
+                )
+            return ConsumerOffsets(self._reading)
+
+    def metrics(self) -> dict[str, int]:
+        """Counts since it was made, and its lag as of the newest state known here. The names are Kafka's.
+
+        `records_lag` and `records_lag_max` count offsets: of all its partitions, and of the one with most of them.
+        """
+        return self._reading.metrics()
+
     # ---- its end --------------------------------------------------------------------------------
 
     def wakeup(self) -> None:
@@ -292,6 +342,7 @@ class Consumer:
 
     def _to_commit(self, offsets: Mapping[Place, int] | None) -> dict[TopicPartition, Position]:
         self._group_to_commit_to()
+        self._reading.settle()
         if offsets is None:
             return self._reading.positions.to_commit()
         rows = {}

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sparklog.client.groups.member import SESSION_TIMEOUT_MS
-from sparklog.core.config.key import did_you_mean
+from sparklog.client.kafka_names import unknown_option
 from sparklog.core.errors import InvalidOption
 from sparklog.core.reading.consumer_positions import AutoOffsetReset
+
+if TYPE_CHECKING:
+    from sparklog.client.consumer.records import Deserializer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,8 +27,12 @@ class ConsumerOptions:
     records of one call take; what is fetched ahead for the next partitions takes as much again at most. What
     stays open from call to call holds about `fetches.MOST_OPEN_BYTES` beside that.
     `session_timeout_ms`: if a member of a group does nothing for so long, the others share its partitions.
+    `group_instance_id`: the consumer is a static member of its group (KIP-345): it does not leave when it is closed.
+    Whichever comes within its session under the same id takes its place, without a rebalance, and fences it.
     `heartbeat_interval_ms`: how often it looks at its group and its topics.
     `consumer_timeout_ms`: the iterator ends if there is no record for so long; None: never.
+    `key_deserializer`, `value_deserializer`: functions that make a key and a value of bytes, for `poll` and the
+    iterator; `poll_table` returns bytes. None stays None.
     `fail_on_data_loss`: fail with DATA_LOSS if acknowledged records are lost, as Spark does; else log it and go on.
     """
 
@@ -35,9 +42,12 @@ class ConsumerOptions:
     max_poll_records: int = 500
     fetch_max_bytes: int = 50 << 20
     session_timeout_ms: int = SESSION_TIMEOUT_MS
+    group_instance_id: str | None = None
     heartbeat_interval_ms: int = 3_000
     consumer_timeout_ms: int | None = None
     fail_on_data_loss: bool = True
+    key_deserializer: Deserializer | None = None
+    value_deserializer: Deserializer | None = None
 
     def __post_init__(self) -> None:
         """Raises InvalidOption."""
@@ -58,6 +68,9 @@ class ConsumerOptions:
         for name in ("enable_auto_commit", "fail_on_data_loss"):
             if not isinstance(getattr(self, name), bool | None):
                 raise InvalidOption(f"{name}: wanted True or False, found {getattr(self, name)!r}")
+        for name in ("key_deserializer", "value_deserializer"):
+            if getattr(self, name) is not None and not callable(getattr(self, name)):
+                raise InvalidOption(f"{name}: wanted a function of one argument, found {getattr(self, name)!r}")
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
             raise InvalidOption(
                 f"heartbeat_interval_ms={self.heartbeat_interval_ms} is not below "
@@ -76,5 +89,5 @@ def consumer_options(given: Mapping[str, Any]) -> ConsumerOptions:
     names = [field.name for field in fields(ConsumerOptions)]
     for name in given:
         if name not in names:
-            raise InvalidOption(f"a consumer has no option {name!r}{did_you_mean(name, names)}")
+            raise unknown_option("a consumer", name, ["group", "pattern", "listener", *names])
     return ConsumerOptions(**given)

@@ -11,12 +11,14 @@ import pyarrow as pa
 
 from sparklog.client.connection import Connection
 from sparklog.client.consumer.commits import Commits
+from sparklog.client.consumer.counts import ConsumerCounts
 from sparklog.client.consumer.fetches import COLUMNS, Fetches
 from sparklog.client.consumer.listener import RebalanceListener
 from sparklog.client.consumer.options import ConsumerOptions
 from sparklog.client.consumer.shares import Shares
 from sparklog.client.consumer.subscription import Assignment, Subscription, places
 from sparklog.core.errors import DataLoss, InvalidInput, SparklogError, UnknownTopicOrPartition, Wakeup
+from sparklog.core.groups.status import lag_of
 from sparklog.core.purgatory import Records
 from sparklog.core.reading.consumer_positions import AutoOffsetReset, ConsumerPositions, Unread
 from sparklog.core.reading.positions import Position
@@ -48,8 +50,8 @@ class Reading:
         """Raises InvalidGroupId."""
         self._connection = connection
         self._options = options
-        self._shares = Shares(connection, group, options.session_timeout_ms)
-        self._auto_commits = group is not None and options.enable_auto_commit is not False
+        self._shares = Shares(connection, group, options.session_timeout_ms, options.group_instance_id)
+        self.auto_commits = group is not None and options.enable_auto_commit is not False
         self._clock = connection.committer.clock
         self._bell = Bell()
         self._woken = False
@@ -57,11 +59,15 @@ class Reading:
         self._fetches = Fetches(connection, fail_on_data_loss=options.fail_on_data_loss)
         self._listener = RebalanceListener()
         self._look_due_ms = 0
-        self._commit_due_ms = 0 if self._auto_commits else NEVER_MS
-        self.commits = Commits(self._shares)
+        self._commit_due_ms = 0 if self.auto_commits else NEVER_MS
+        self.counts = ConsumerCounts()
+        self.commits = Commits(self._shares, self.counts)
         self.positions = self._new_positions()
         # Reads, seeks, pauses and rebalances so far: what was fetched before one is not handed out after it.
         self.moves = 0
+        # Partitions went to others after records of them were handed out, and before these were committed.
+        self.gave_up_unread = False
+        self._settle: Callable[[], None] | None = None  # a commit without an answer, to be sent again before a read
 
     def wakeup(self) -> None:
         """From any thread or signal handler: let the `read` that waits, or else the next one, raise Wakeup."""
@@ -80,7 +86,7 @@ class Reading:
     def end(self, *, commits: bool = True) -> None:
         """Give up what it reads, after a last commit if it auto-commits, and leave the group."""
         try:
-            if commits and self._auto_commits:
+            if commits and self.auto_commits:
                 self.commits.commit_if_still_its_own(self.positions, self.positions.to_commit())
             self.commits.wait()
             if self.positions.share:
@@ -89,8 +95,25 @@ class Reading:
             self._fetches.close()
             self.moves += 1
             self._look_due_ms = 0
+            self.gave_up_unread, self._settle = False, None
             self.positions = self._new_positions()
             self._shares.leave()
+
+    def subscription(self) -> tuple[str, ...]:
+        """The topics of the subscription; none if there is none, or partitions were assigned by hand."""
+        wanted = self._shares.wanted
+        return wanted.names(self._connection.follower.state) if isinstance(wanted, Subscription) else ()
+
+    def metrics(self) -> dict[str, int]:
+        """As `Consumer.metrics`."""
+        state = self._connection.follower.state
+        held = ((state.partitions.get(key), self.positions.position(key)) for key in self.positions.share)
+        lags = [
+            lag_of(at.offset, partition.log_start, partition.high_watermark)
+            for partition, at in held
+            if partition is not None and at is not None
+        ]
+        return self.counts.shown(len(self.positions.share), lags)
 
     # ---- one round of reading -------------------------------------------------------------------
 
@@ -101,6 +124,7 @@ class Reading:
         """
         if self._shares.wanted is None:
             raise InvalidInput("this consumer reads nothing yet: subscribe to topics, or assign partitions")
+        self.settle()
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
         has_looked = False
         self.moves += 1
@@ -111,6 +135,7 @@ class Reading:
             self.tend(look=has_looked)
             found = self._ready(most_records, columns)
             if found.pieces:
+                self.counts.read(batch for _, _, batch in found.pieces)
                 return found
             if not has_looked:
                 self._connection.follower.catch_up()
@@ -205,6 +230,8 @@ class Reading:
         if change is None:
             return
         before = self.positions.share
+        self.gave_up_unread = self.gave_up_unread or any(map(self.positions.is_ahead, change.revoked))
+        self.counts.rebalances += 1
         if change.revoked:
             self.moves += 1
             self._listener.on_partitions_revoked(places({key: before[key] for key in change.revoked}))
@@ -240,10 +267,35 @@ class Reading:
         return position
 
     def seek(self, keys: Iterable[TopicPartition], target: Callable[[Partition], int]) -> None:
-        """Go on at these offsets, all of them or none. Raises OffsetOutOfRange, UnknownTopicOrPartition."""
+        """Go on at these offsets, all of them or none.
+
+        Raises OffsetOutOfRange, UnknownTopicOrPartition, and as `settle`.
+        """
+        self.settle()
         with self._connection.follower.current() as state:
             self.positions.seek(state, dict.fromkeys(keys, target))
         self.moves += 1
+
+    def go_back(self) -> None:
+        """Go on where what was handed out is not committed yet: after the last commit or seek.
+
+        A transaction without an answer is still to be settled.
+        """
+        self.gave_up_unread = False
+        self.positions.go_back()
+        self.moves += 1
+        self._look_due_ms = 0  # perhaps the group has another generation
+
+    def settle_first(self, settle: Callable[[], None]) -> None:
+        """Call this before the next read or commit, until it returns; then go on as after `go_back`."""
+        self._settle = settle
+
+    def settle(self) -> None:
+        """Find out what became of a transaction without an answer, if there is one. Raises what its commit raises."""
+        if self._settle is not None:
+            self._settle()
+            self._settle = None
+            self.go_back()
 
     def pause(self, keys: Iterable[TopicPartition], *, paused: bool) -> None:
         """Read nothing of these partitions, or read them again."""

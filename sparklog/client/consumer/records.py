@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from itertools import repeat
+from typing import Any, NamedTuple
 
 import msgspec
 import pyarrow as pa
 
+from sparklog.core.errors import InvalidRecord
+
 Headers = tuple[tuple[str, bytes | None], ...]
+Deserializer = Callable[[bytes], Any]
 
 
 class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
-    """A record as a consumer returns it. `timestamp_type`: 0 is the producer's time, 1 the time of the append."""
+    """A record as a consumer returns it. `timestamp_type`: 0 is the producer's time, 1 the time of the append.
+
+    Key and value are bytes or None, unless the consumer has deserializers.
+    """
 
     topic: str
     partition: int
     offset: int
-    key: bytes | None
-    value: bytes | None
+    key: Any
+    value: Any
     headers: Headers
     timestamp_us: int  # since the epoch, UTC
     timestamp_type: int
@@ -28,14 +36,51 @@ class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
         return self.timestamp_us // 1000
 
 
-def records_of(topic: str, partition: int, batch: pa.RecordBatch) -> list[ConsumerRecord]:
-    """The records of a batch of this partition, which has all columns of the read schema and at least one row."""
-    columns = [batch.column(name).to_pylist() for name in ("offset", "key", "value")]
-    headers = batch.column("headers")
-    stamps = batch.column("timestamp").cast(pa.int64()).to_pylist()
-    of_rows = repeat(()) if headers.null_count == len(headers) else map(_headers, headers.to_pylist())
-    kind = batch.column("timestampType")[0].as_py()
-    return list(map(ConsumerRecord, repeat(topic), repeat(partition), *columns, of_rows, stamps, repeat(kind)))
+class Deserializers(NamedTuple):
+    """What makes keys and values of bytes. None stays None: no key, and a tombstone."""
+
+    key: Deserializer | None = None
+    value: Deserializer | None = None
+
+    def records(
+        self, topic: str, partition: int, batch: pa.RecordBatch
+    ) -> tuple[list[ConsumerRecord], InvalidRecord | None]:
+        """The records of a batch of this partition, as far as they can be deserialized, and the error behind them.
+
+        The batch has all columns of the read schema and at least one row.
+        """
+        offsets, keys, values = (batch.column(name).to_pylist() for name in ("offset", "key", "value"))
+        why: Exception | None = None
+        if self.key is not None:
+            keys, why = _applied(self.key, keys)
+        if self.value is not None:
+            values, of_value = _applied(self.value, values[: len(keys)])
+            why = of_value or why
+        headers = batch.column("headers")
+        stamps = batch.column("timestamp").cast(pa.int64()).to_pylist()
+        of_rows = repeat(()) if headers.null_count == len(headers) else map(_headers, headers.to_pylist())
+        kind = batch.column("timestampType")[0].as_py()
+        columns = (repeat(topic), repeat(partition), offsets, keys, values, of_rows, stamps, repeat(kind))
+        records = list(map(ConsumerRecord, *columns))  # up to the end of the shortest
+        if why is None:
+            return records, None
+        error = InvalidRecord(
+            f"{topic}-{partition}: the record at offset {offsets[len(records)]} can't be deserialized: {why!r}; "
+            "to pass it over, seek to the next offset"
+        )
+        error.__cause__ = why
+        return records, error
+
+
+def _applied(function: Deserializer, column: Sequence[bytes | None]) -> tuple[list[Any], Exception | None]:
+    """What the function returns for each, up to the first that it fails at, and that error."""
+    made: list[Any] = []
+    try:
+        for each in column:
+            made.append(None if each is None else function(each))  # noqa: PERF401 - what was made before an error counts
+    except Exception as error:
+        return made, error
+    return made, None
 
 
 def _headers(found: list[dict[str, bytes | None]] | None) -> Headers:

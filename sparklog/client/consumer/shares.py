@@ -8,9 +8,10 @@ from functools import partial
 from sparklog.client.connection import Connection
 from sparklog.client.consumer.subscription import Assignment, Share, Subscription
 from sparklog.client.groups.member import GroupMember
-from sparklog.client.groups.offsets import commit_offsets
+from sparklog.client.groups.offsets import commit_offsets, commit_with_records
+from sparklog.core.commands import CommitOffsets
 from sparklog.core.errors import InvalidGroupId
-from sparklog.core.groups.membership import CommittedOffset, GroupGeneration, check_name
+from sparklog.core.groups.membership import CommittedOffset, GroupGeneration, check_instance_id, check_name
 from sparklog.core.groups.status import committed_offsets
 from sparklog.core.purgatory import KnownTopic
 from sparklog.core.reading.positions import Position
@@ -21,10 +22,15 @@ from sparklog.core.types import TopicPartition
 class Shares:
     """The present subscription or assignment, and the membership in the group if it needs one."""
 
-    def __init__(self, connection: Connection, group: str | None, session_timeout_ms: int) -> None:
+    def __init__(
+        self, connection: Connection, group: str | None, session_timeout_ms: int, instance_id: str | None
+    ) -> None:
         """Raises InvalidGroupId."""
         if group is not None:
             check_name("a group id", group)
+        if instance_id is not None:
+            check_instance_id(instance_id)
+        self._instance_id = instance_id
         self.group = group
         self.wanted: Subscription | Assignment | None = None
         self._connection = connection
@@ -44,17 +50,24 @@ class Shares:
         if not topics:
             return  # nothing matches the pattern now, and a member needs a topic: it joins, or changes, once one does
         if self._member is None:
-            timeout_ms = self._session_timeout_ms
-            self._member = GroupMember(self._connection, self.group, topics, session_timeout_ms=timeout_ms)
+            self._member = GroupMember(
+                self._connection,
+                self.group,
+                topics,
+                session_timeout_ms=self._session_timeout_ms,
+                instance_id=self._instance_id,
+            )
         elif topics != self._member.topics:
             self._member.wants(topics)
 
     def is_stale(self, generation: GroupGeneration | None) -> bool:
-        """Whether the group has another generation than this one, as far as this process knows."""
+        """Whether the group has another generation than this one, or not this member, as far as this process knows."""
         if self._member is None:
             return False
         group = self._connection.follower.state.groups.get(self._member.group)
-        return group is None or GroupGeneration(group.number, group.generation) != generation
+        if group is None or group.member(self._member.member_id) is None:
+            return True
+        return GroupGeneration(group.number, group.generation) != generation
 
     def now(self) -> tuple[Share, GroupGeneration | None]:
         """The partitions, as of the last look, and the generation that gave them. Raises UnknownTopicOrPartition."""
@@ -87,6 +100,17 @@ class Shares:
         if self._member is not None and generation is not None:
             return self._member.prepared(offsets, metadata, generation)
         return partial(commit_offsets, self._connection, self.group, offsets, metadata)
+
+    def command(
+        self, rows: Mapping[TopicPartition, Position], share: Share, generation: GroupGeneration | None
+    ) -> CommitOffsets:
+        """As `prepared`, but as a command that goes with an append."""
+        if self.group is None:
+            raise without_group()
+        offsets = {(share[key], int(key.partition)): position for key, position in rows.items()}
+        if self._member is not None and generation is not None:
+            return self._member.command(offsets, generation=generation, with_records=True)
+        return commit_with_records(self._connection.follower.state, self.group, offsets)
 
     def leave(self) -> None:
         """Leave the group, and want nothing."""

@@ -22,7 +22,7 @@ from sparklog.client.groups.offsets import Offsets, committed, rows_to_commit
 from sparklog.core.commands import CommitOffsets, JoinGroup, LeaveGroup
 from sparklog.core.coordinators import Coordinator
 from sparklog.core.errors import GroupIdNotFound, SparklogError, UnknownMemberId
-from sparklog.core.groups.membership import GroupGeneration
+from sparklog.core.groups.membership import GroupGeneration, check_instance_id
 from sparklog.core.groups.sessions import PeerWatch, renewal_interval_ms
 from sparklog.core.state import ClusterState
 from sparklog.core.types import Place, TopicPartition
@@ -52,15 +52,21 @@ class GroupMember:
         topics: Iterable[str],
         *,
         session_timeout_ms: int = SESSION_TIMEOUT_MS,
+        instance_id: str | None = None,
         member_id: str | None = None,
         clock: Clock | None = None,
     ) -> None:
         """Join. Raises InvalidGroupId, InvalidSessionTimeout, InvalidInput.
 
+        With `instance_id` it is a static member (KIP-345), which takes the place of an earlier one of this instance.
         `member_id` is drawn unless a test gives one. It differs for each life of a process.
         """
+        if instance_id is not None:
+            check_instance_id(instance_id)
         self.group, self.topics = group, tuple(sorted(set(topics)))
-        self.member_id = member_id or f"consumer-{new_id()}"
+        self.member_id = member_id or f"{'consumer-' if instance_id is None else f'{instance_id}@'}{new_id()}"
+        self._is_static = instance_id is not None
+        self._was_member = False
         self.generation = NO_GENERATION
         self.assigned: tuple[Place, ...] = ()
         self.share: dict[TopicPartition, str] = {}  # the names of topics, by partition
@@ -83,7 +89,7 @@ class GroupMember:
         """Stay a member: show a sign of life if that is due, evict silent others, join again if this one was evicted.
 
         True if the group has another generation than before: then read `assigned` again, and go on from the committed
-        offsets. Raises what reading and writing the chain raise.
+        offsets. Raises FencedInstanceId, and what reading and writing the chain raise.
         """
         self._owner.check()
         before = self.generation
@@ -127,12 +133,23 @@ class GroupMember:
         It is of this generation, by default the present one, whatever the member does meanwhile. Raises what the commit
         itself raises about its offsets.
         """
+        return partial(self._commit, self.command(offsets, metadata, generation))
+
+    def command(
+        self,
+        offsets: Offsets,
+        metadata: str = "",
+        generation: GroupGeneration | None = None,
+        *,
+        with_records: bool = False,
+    ) -> CommitOffsets:
+        """As `prepared`, but as a command; `with_records`: it goes with an append."""
         self._owner.check()
         with self._connection.follower.current() as state:
-            rows = rows_to_commit(state, offsets, metadata)
+            rows = rows_to_commit(state, offsets, metadata, with_records=with_records)
         self._commits += 1
         fence = generation or self.generation
-        command = CommitOffsets(
+        return CommitOffsets(
             self._chain_id,
             self.group,
             rows,
@@ -141,7 +158,6 @@ class GroupMember:
             self._commits,
             group_number=fence.group_number,
         )
-        return partial(self._commit, command)
 
     def wants(self, topics: Iterable[str]) -> None:
         """Share the partitions of these topics from now on. Raises InvalidInput if there is none."""
@@ -156,11 +172,15 @@ class GroupMember:
         self._renewed_ms = begun_ms
 
     def leave(self) -> None:
-        """Leave the group, so that the others have its partitions at once. No error if it is no member any more."""
+        """Leave the group, so that the others have its partitions at once. No error if it is no member any more.
+
+        A static member keeps its place for a session, for its next life.
+        """
         if not self._owner.is_here:
             return
-        with suppress(UnknownMemberId, GroupIdNotFound):
-            self._connection.submit(LeaveGroup(self.group, self.member_id))
+        if not self._is_static:
+            with suppress(UnknownMemberId, GroupIdNotFound):
+                self._connection.submit(LeaveGroup(self.group, self.member_id))
         self._has_nothing()
 
     def _renew(self, coordinator: Coordinator) -> None:
@@ -183,7 +203,9 @@ class GroupMember:
 
     def _join(self) -> None:
         self._renewed_ms = self._clock.monotonic_ms()
-        self._connection.submit(JoinGroup(self.group, self.member_id, self.topics, self._session_timeout_ms))
+        timeout_ms, again = self._session_timeout_ms, self._was_member
+        self._connection.submit(JoinGroup(self.group, self.member_id, self.topics, timeout_ms, again))
+        self._was_member = True
         self._catch_up()
 
     def _catch_up(self) -> None:

@@ -21,20 +21,26 @@ from sparklog.client.connection import Connection
 from sparklog.client.producer.open_producers import open_producers
 from sparklog.client.producer.record_future import RecordFuture, SentRecords
 from sparklog.client.producer.sending import FlushRows, Sending, Taken, rows_of, settle_failed, settle_written
-from sparklog.client.producer.waiting_records import CELLS, Header, Target, WaitingRecords, as_bytes, as_headers
+from sparklog.client.producer.targets import Serializer, Targets
+from sparklog.client.producer.transaction import Transaction, TransactionSettings
+from sparklog.client.producer.waiting_records import CELLS, Header, WaitingRecords
 from sparklog.client.write_plan import Durability
 from sparklog.core.commands import AllocateProducer, Submission
-from sparklog.core.errors import InvalidInput, Landed, RecordTooLarge, RequestTimedOut, SparklogError
+from sparklog.core.errors import (
+    InvalidInput,
+    InvalidRequiredAcks,
+    Landed,
+    RecordTooLarge,
+    RequestTimedOut,
+    SparklogError,
+)
 from sparklog.core.producing.buffer import ProducerBuffer
 from sparklog.core.producing.flush import Commit, Failed, Flush, Renew, Upload, Work
 from sparklog.core.producing.flushes import Flushes
-from sparklog.core.producing.settings import RECORD_BYTES, ProducerSettings
-from sparklog.core.readable import duration, exact_amount
-from sparklog.core.reading.plan import topic_of
+from sparklog.core.producing.settings import ProducerSettings
+from sparklog.core.readable import counted, duration, exact_amount, summary
 from sparklog.core.replication.append import Acks
-from sparklog.core.state import ClusterState
-from sparklog.core.topic_names import check_not_internal
-from sparklog.host.clock import SystemClock, now_ms, now_us
+from sparklog.host.clock import SystemClock
 from sparklog.host.deadline import Deadline
 from sparklog.host.dice import SystemDice
 from sparklog.host.fork import Owner
@@ -57,6 +63,8 @@ class Producer:
         *,
         compression: str | None = None,
         producer_id: int | None = None,
+        key_serializer: Serializer | None = None,
+        value_serializer: Serializer | None = None,
     ) -> None:
         """Ask the chain for a producer id; or, with `producer_id`, for its next epoch, which fences its older instance.
 
@@ -64,9 +72,11 @@ class Producer:
         """
         self._connection = connection
         self._settings = settings
+        self._targets = Targets(connection, key_serializer, value_serializer)
         allocated = connection.submit(AllocateProducer(producer_id))
         assert allocated.producer_id is not None
         assert allocated.producer_epoch is not None
+        self._compression = compression
         self._sending = Sending(connection, Durability(settings.acks), compression, SystemDice().below(1 << 20))
         self._lock = threading.Lock()  # held to change what follows
         self._work_there = threading.Condition(self._lock)
@@ -75,7 +85,6 @@ class Producer:
         self._buffer = ProducerBuffer(settings)
         self._flushes = Flushes(settings, allocated.producer_id, allocated.producer_epoch)
         self._waiting: dict[str, WaitingRecords] = {}
-        self._targets: dict[str, Target] = {}
         self._unsettled: weakref.WeakSet[SentRecords] = weakref.WeakSet()
         self._threads: list[threading.Thread] = []
         self._idle = 0  # threads that wait for work
@@ -94,6 +103,16 @@ class Producer:
         """The id under which the chain knows this producer."""
         return self._flushes.identity.producer_id
 
+    @property
+    def max_block_ms(self) -> int:
+        """For how long `send` blocks while the buffer is full, if its caller does not say."""
+        return self._settings.max_block_ms
+
+    def __repr__(self) -> str:
+        acks = "all" if self._settings.acks is Acks.ALL else f"{self._settings.acks}"
+        waiting = "closed" if self._ended else f"{counted(self._buffer.waiting_records, 'record')} waiting"
+        return summary(f"Producer {self.producer_id}:", f"acks={acks}", waiting)
+
     def __enter__(self) -> Producer:
         return self
 
@@ -105,38 +124,29 @@ class Producer:
     def send(
         self,
         topic: str,
-        value: bytes | str | None,
+        value: object,
         *,
-        key: bytes | str | None = None,
+        key: object = None,
         headers: Sequence[Header] | None = None,
         timestamp_ms: int | None = None,
         partition: int | None = None,
+        max_block_ms: int | None = None,
     ) -> RecordFuture:
         """Add a record to what waits. Its future is done once the record is where `acks` asks for.
 
+        Key and value are bytes, text (as UTF-8) or None, or what the producer's serializers take.
         The partition: as given; else by the key, as Kafka's producer chooses it; else one for all records of a flush.
-        Blocks while the buffer is full, for up to `max_block_ms`. Raises RequestTimedOut after that; RecordTooLarge,
-        InvalidRecord, InvalidInput, UnknownTopicOrPartition; InvalidProducerEpoch once a newer instance is active. In
-        all these cases the record is not sent.
+        Blocks while the buffer is full, for up to `max_block_ms`, by default the producer's. Raises RequestTimedOut
+        after that; RecordTooLarge, InvalidRecord, InvalidInput, UnknownTopicOrPartition; InvalidProducerEpoch once a
+        newer instance is active; what a serializer raises. In all these cases the record is not sent.
         """
-        target = self._targets.get(topic) or self._target(self._connection.follower.state, topic)
-        body = value if type(value) is bytes else as_bytes("value", value)
-        name = key if key is None or type(key) is bytes else as_bytes("key", key)
-        size = (len(body) if body else 0) + (len(name) if name else 0)
-        listed: list[Header] | None = None
-        if headers:
-            listed, more = as_headers(headers)
-            size += more
-        if size > target.max_message_bytes or partition is not None or target.needs_key:
-            self._check(target, name, size, partition)
-        timestamp_us = now_us() if timestamp_ms is None else target.check_timestamp(timestamp_ms, now_ms())
-        size += RECORD_BYTES
+        target, cells_of_record, size = self._targets.record(topic, value, key, headers, timestamp_ms, partition)
         buffer = self._buffer
         with self._lock:
             if self._refusal is not None:
                 raise copy.copy(self._refusal)
             if buffer.room_bytes < size:
-                self._await_room(size)
+                self._await_room(size, self._settings.max_block_ms if max_block_ms is None else max_block_ms)
             waiting = self._waiting.get(topic)
             if waiting is None:
                 waiting = self._waiting[topic] = WaitingRecords(
@@ -153,8 +163,34 @@ class Producer:
             if enough or not self._noticed:
                 self._wake_sender()
                 self._noticed = True
-            cells.extend((name, body, listed, timestamp_us, partition))
+            cells.extend(cells_of_record)
         return RecordFuture(waiting.sent, index)
+
+    def knows(self, topic: str) -> bool:
+        """Whether `send` can check a record of this topic without reading the chain."""
+        return self._targets.knows(topic)
+
+    def look_up(self, topic: str) -> None:
+        """Find a topic, if need be in the chain. Raises UnknownTopicOrPartition."""
+        self._targets.look_up(topic)
+
+    def transaction(self) -> Transaction:
+        """Records and group offsets in one commit, or none: `with producer.transaction() as transaction: …`.
+
+        See transaction.py. It needs acks="all", as whatever must be visible as a whole. Raises InvalidRequiredAcks,
+        InvalidInput once the producer is closed.
+        """
+        self._owner.check()
+        if self._refusal is not None:
+            raise copy.copy(self._refusal)
+        if self._settings.acks is not Acks.ALL:
+            raise InvalidRequiredAcks(
+                f'a transaction is visible as a whole or not at all: wanted a producer with acks="all", found '
+                f"acks={self._settings.acks}"
+            )
+        most_bytes, timeout_ms = self._settings.buffer_memory, self._settings.delivery_timeout_ms
+        settings = TransactionSettings(self._compression, most_bytes, timeout_ms, SystemDice().below(1 << 20))
+        return Transaction(self._connection, self._targets, settings, self.flush)
 
     def flush(self, timeout_ms: int | None = None) -> None:
         """Write what waits, without lingering, and wait until everything sent before is written, or has failed.
@@ -205,33 +241,14 @@ class Producer:
 
     # ---- inside `send` and `flush` ------------------------------------------------------------------
 
-    def _target(self, state: ClusterState, topic: str) -> Target:
-        """What is known of a topic; the chain is read if it is not known here. Raises UnknownTopicOrPartition."""
-        if not isinstance(topic, str):
-            raise InvalidInput(f"topic: wanted its name, found {topic!r}")
-        if state.topic_named(topic) is None:
-            state = self._connection.follower.catch_up().state
-        check_not_internal(topic)
-        found = topic_of(state, topic)
-        target = self._targets[topic] = Target(found, state.topic_config(found))
-        return target
-
-    def _check(self, target: Target, key: bytes | None, size_bytes: int, partition: int | None) -> None:
-        """Refuse a record that its topic does not take, as the topic is now."""
-        try:
-            target.check(key, size_bytes, partition)
-        except SparklogError:
-            newest = self._connection.follower.catch_up().state
-            self._target(newest, target.topic).check(key, size_bytes, partition)
-
-    def _await_room(self, size_bytes: int) -> None:
+    def _await_room(self, size_bytes: int, max_block_ms: int) -> None:
         if size_bytes > self._settings.buffer_memory:
             raise RecordTooLarge(
                 f"a record takes {exact_amount(size_bytes)} of the producer's buffer, buffer_memory is "
                 f"{exact_amount(self._settings.buffer_memory)}"
             )
         self._not_in_a_sender("send with a full buffer")
-        deadline = Deadline(self._settings.max_block_ms)
+        deadline = Deadline(max_block_ms)
         self._urged += 1
         try:
             self._wake_sender()
@@ -239,7 +256,7 @@ class Producer:
                 if deadline.passed():
                     raise RequestTimedOut(
                         f"the producer's buffer of {exact_amount(self._settings.buffer_memory)} (buffer_memory) was "
-                        f"full for {duration(self._settings.max_block_ms)} (max_block_ms); the record is not sent"
+                        f"full for {duration(max_block_ms)} (max_block_ms); the record is not sent"
                     )
                 self._room_there.wait(deadline.left_s())
                 if self._refusal is not None:
@@ -316,7 +333,7 @@ class Producer:
             match work:
                 case Upload():
                     self._sending.upload(work.flush, work.timeout_ms)
-                    self._targets.clear()  # the chain was read: topics may have changed
+                    self._targets.forget()
                     with self._lock:
                         self._flushes.uploaded(work.flush)
                         self._tell_all()

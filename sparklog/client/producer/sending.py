@@ -6,12 +6,11 @@ import logging
 from collections.abc import Collection, Mapping
 
 import msgspec
-import pyarrow as pa
 
 from sparklog.client.commits.append import commit_append
 from sparklog.client.connection import Connection
 from sparklog.client.producer.record_future import Outcome, Written
-from sparklog.client.producer.waiting_records import RoutedRecords, WaitingRecords, routed
+from sparklog.client.producer.waiting_records import RoutedRecords, WaitingRecords, naming_topic, routed
 from sparklog.client.upload_rows import upload_rows
 from sparklog.client.write_plan import Durability, TaskWritten, WritePlan, append_command
 from sparklog.client.write_rows import sequenced
@@ -21,7 +20,6 @@ from sparklog.core.producing.flushes import SHORT_ATTEMPT_MS
 from sparklog.core.records import CommandResult
 from sparklog.core.replication.append import Acks
 from sparklog.core.types import TopicPartition
-from sparklog.log.records_schema import READ_SCHEMA
 
 log = logging.getLogger("sparklog")
 
@@ -102,7 +100,7 @@ class Sending:
         topics = [(name, of_topic) for piece in flush.pieces for name, of_topic in rows_of(piece).topics.items()]
         names = list(dict(topics))
         several = len(names) > 1
-        batches = [_naming(each.rows, name) if several else each.rows for name, each in topics]
+        batches = [naming_topic(each.rows, name) if several else each.rows for name, each in topics]
         plan, written, _ = upload_rows(
             self._connection,
             None if several else names[0],
@@ -166,8 +164,3 @@ def rows_of(flush: Flush) -> FlushRows:
     """The records of a flush of this process that is not joined."""
     assert isinstance(flush.rows, FlushRows)
     return flush.rows
-
-
-def _naming(rows: pa.RecordBatch, topic: str) -> pa.RecordBatch:
-    """The rows with a column that names their topic."""
-    return rows.append_column(READ_SCHEMA.field("topic"), pa.repeat(topic, rows.num_rows))

@@ -20,6 +20,7 @@ from sparklog.log.records_schema import HEADERS, RAW_SCHEMA, READ_SCHEMA, TIMEST
 from sparklog.log.routing import partition_of_rows
 
 Header = tuple[str, bytes | None]
+Cells = tuple[bytes | None, bytes | None, list[Header] | None, int, int | None]  # as CELLS says
 _SENT_SCHEMA: Final = pa.schema([*RAW_SCHEMA, READ_SCHEMA.field("partition")])
 _KINDS: Final = (pa.binary(), pa.binary(), HEADERS, TIMESTAMP, pa.int32())
 CELLS: Final = len(_KINDS)  # of a record: key, value, headers, timestamp in microseconds, partition
@@ -158,3 +159,8 @@ def routed(waiting: WaitingRecords, state: ClusterState, sticky: int) -> RoutedR
     at = rows.schema.get_field_index("partition")
     rows = rows.set_column(at, rows.schema.field(at), pa.array(filled, pa.int32()))
     return RoutedRecords(topic.topic_id, rows, partitions, waiting.sent)
+
+
+def naming_topic(rows: pa.RecordBatch, topic: str) -> pa.RecordBatch:
+    """The rows with a column that names their topic."""
+    return rows.append_column(READ_SCHEMA.field("topic"), pa.repeat(topic, rows.num_rows))

@@ -47,7 +47,9 @@ _MINUTE_MS = 60_000
 def decide_join_group(state: ClusterState, command: JoinGroup, at: At) -> tuple[Record, ...]:
     """The group with the member in it. Its next generation begins, unless the member only joins again as it was.
 
-    Raises InvalidGroupId, InvalidSessionTimeout, InvalidTopic, InvalidInput.
+    A static member in its next life has what it had before, in the same generation, and its former life is fenced.
+
+    Raises InvalidGroupId, InvalidSessionTimeout, InvalidTopic, InvalidInput, FencedInstanceId.
     """
     check_name("a group id", command.group)
     check_name("a member id", command.member_id)
@@ -69,6 +71,12 @@ def decide_join_group(state: ClusterState, command: JoinGroup, at: At) -> tuple[
     if known is not None and (known.topics, known.session_timeout_ms) == (topics, command.session_timeout_ms):
         return (OffsetsCommitted(group.name, group.number, (), known.member_id, known.commits),)
     member = Member(command.member_id, topics, command.session_timeout_ms, at.n, commits=commits)
+    before = group.holder(member.instance_id) if known is None else None
+    if before is not None:
+        if command.again:
+            raise unknown_member(group, command.member_id)
+        if before.topics == topics:
+            return (GroupChanged(group.with_member(msgspec.structs.replace(member, assigned=before.assigned))),)
     return (GroupChanged(_divided(state, group.with_member(member))),)
 
 

@@ -4,6 +4,9 @@ Membership is a part of the chain's state, so a group needs no coordinator. A jo
 partitions gives the group its next generation, and each generation divides all partitions again. A commit names its
 member and generation, and one of an older generation is refused: so nobody commits for partitions that another member
 has by now.
+
+A static member (KIP-345) has an instance id, which its member id begins with. If it dies and joins again within its
+session, it takes its own place: the generation and all shares stay, and only the commits of its former life are fenced.
 """
 
 from __future__ import annotations
@@ -12,11 +15,18 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from sparklog.core.errors import IllegalGeneration, InvalidCommitOffsetSize, InvalidGroupId, UnknownMemberId
+from sparklog.core.errors import (
+    FencedInstanceId,
+    IllegalGeneration,
+    InvalidCommitOffsetSize,
+    InvalidGroupId,
+    UnknownMemberId,
+)
 from sparklog.core.readable import amount, counted
 from sparklog.core.types import EntryNumber, LeaderEpoch, Offset, PartitionIndex, TopicId, TopicPartition
 
 GROUP_CONDITIONS = ("Stable", "Empty")  # with members, and without
+MAX_INSTANCE_LENGTH = 200  # of a group_instance_id, which member ids begin with
 MAX_NAME_LENGTH = 249  # of a group and of a member id, as of a topic
 # A commit must fit into one entry of the chain.
 OFFSETS_PER_COMMIT = 50_000
@@ -56,6 +66,11 @@ class Member(msgspec.Struct, frozen=True, array_like=True):
     assigned: tuple[TopicPartition, ...] = ()
     commits: int = 0
 
+    @property
+    def instance_id(self) -> str | None:
+        """The instance of a static member, else None."""
+        return instance_of(self.member_id)
+
 
 class Group(msgspec.Struct, frozen=True, array_like=True):
     """A consumer group. `number` is never used twice: a group that is deleted and created again has another one.
@@ -74,9 +89,18 @@ class Group(msgspec.Struct, frozen=True, array_like=True):
         """The member of this id, or None."""
         return next((member for member in self.members if member.member_id == member_id), None)
 
+    def holder(self, instance_id: str | None) -> Member | None:
+        """The static member that is this instance now, or None."""
+        return next((member for member in self.members if instance_id and member.instance_id == instance_id), None)
+
     def with_member(self, changed: Member) -> Group:
-        """The group with this member in place of the one of the same id, or added. Generation and shares stay."""
-        others = [member for member in self.members if member.member_id != changed.member_id]
+        """The group with this member in place of the one of the same id or instance, or added.
+
+        Generation and shares stay.
+        """
+        before = self.holder(changed.instance_id)
+        gone = {changed.member_id} if before is None else {changed.member_id, before.member_id}
+        others = [member for member in self.members if member.member_id not in gone]
         members = tuple(sorted([*others, changed], key=lambda member: member.member_id))
         return msgspec.structs.replace(self, members=members, emptied_ms=0)
 
@@ -114,6 +138,20 @@ def check_name(what: str, name: str) -> None:
         raise InvalidGroupId(f"wanted {what} of 1 to {MAX_NAME_LENGTH} printable characters, found {name[:80]!r}")
 
 
+def check_instance_id(instance_id: str) -> None:
+    """Raise InvalidGroupId unless it is a name that leaves room for the random part of member ids."""
+    check_name("a group_instance_id", instance_id)
+    if len(instance_id) > MAX_INSTANCE_LENGTH:
+        raise InvalidGroupId(
+            f"a group_instance_id has at most {MAX_INSTANCE_LENGTH} characters, found {len(instance_id)}"
+        )
+
+
+def instance_of(member_id: str) -> str | None:
+    """The instance in the id of a static member, INSTANCE@RANDOM; None if the member is not static."""
+    return member_id.rpartition("@")[0] or None
+
+
 def check_commit_size(offsets: Sequence[OffsetToCommit], *, with_records: bool = False) -> None:
     """Raise InvalidCommitOffsetSize if a commit would be too large for an entry of the chain.
 
@@ -146,7 +184,10 @@ def check_same_group(group: Group, number: int | None) -> None:
 
 
 def check_fencing(group: Group, member_id: str, generation: int) -> Member:
-    """The member, if it belongs to the present generation. Raises UnknownMemberId, IllegalGeneration."""
+    """The member, if it belongs to the present generation.
+
+    Raises UnknownMemberId, FencedInstanceId, IllegalGeneration.
+    """
     member = group.member(member_id)
     if member is None:
         raise unknown_member(group, member_id)
@@ -158,8 +199,14 @@ def check_fencing(group: Group, member_id: str, generation: int) -> Member:
     return member
 
 
-def unknown_member(group: Group, member_id: str) -> UnknownMemberId:
-    """The error for a member that has left or was evicted."""
+def unknown_member(group: Group, member_id: str) -> UnknownMemberId | FencedInstanceId:
+    """The error for a member that has left, was evicted, or is static and had its place taken."""
+    instance_id = instance_of(member_id)
+    if group.holder(instance_id) is not None:
+        return FencedInstanceId(
+            f"group {group.name} has another member with the group_instance_id {instance_id}, which joined later: only "
+            "one consumer at a time may have it"
+        )
     return UnknownMemberId(
         f"group {group.name} (generation {group.generation}) has no member {member_id}: it left, or it was silent for "
         "longer than its session timeout; join again, and go on from the committed offsets"
@@ -178,13 +225,14 @@ def range_assignment(
 ) -> dict[str, tuple[TopicPartition, ...]]:
     """The partitions of each member, as Kafka's RangeAssignor gives them out. `wanted`: topics by member id.
 
-    Topic by topic, the members that want it get neighbouring partitions in the order of their ids. If they can't be
-    divided evenly, the first members get one more each. A topic that does not exist is nobody's.
+    Topic by topic, the members that want it get neighbouring partitions: static ones first, in the order of their
+    instances, then the others in the order of their ids. If they can't be divided evenly, the first members get one
+    more each. A topic that does not exist is nobody's.
     """
     shares: dict[str, list[TopicPartition]] = {member_id: [] for member_id in wanted}
     for name in sorted({name for names in wanted.values() for name in names} & topics.keys()):
         topic = topics[name]
-        readers = sorted(member_id for member_id, names in wanted.items() if name in names)
+        readers = sorted((member_id for member_id, names in wanted.items() if name in names), key=_order)
         each, more = divmod(topic.partitions, len(readers))
         first = 0
         for at, member_id in enumerate(readers):
@@ -192,6 +240,11 @@ def range_assignment(
             shares[member_id] += _partitions(topic.topic_id, range(first, end))
             first = end
     return {member_id: tuple(partitions) for member_id, partitions in shares.items()}
+
+
+def _order(member_id: str) -> tuple[bool, str]:
+    instance_id = instance_of(member_id)
+    return instance_id is None, instance_id or member_id
 
 
 def _partitions(topic_id: TopicId, indexes: Iterable[int]) -> list[TopicPartition]:

@@ -59,12 +59,16 @@ class Unread(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class _HeldPartition:
-    """A partition that the consumer holds. `offset` is None until `begin` has decided where to start."""
+    """A partition that the consumer holds. `offset` is None until `begin` has decided where to start.
+
+    What lies between `base` and `offset` was handed out, and is not committed.
+    """
 
     topic: str
     offset: Offset | None = None
     leader_epoch: LeaderEpoch = LeaderEpoch(0)
     committed: Offset | None = None
+    base: tuple[Offset, LeaderEpoch] | None = None
     paused: bool = False
 
 
@@ -141,11 +145,13 @@ class ConsumerPositions:
             row = committed.get(key)
             if row is not None:
                 held.offset, held.leader_epoch, held.committed = row.offset, row.leader_epoch, row.offset
+                held.base = row.offset, row.leader_epoch
                 continue
             is_new = key.partition >= self._known.get(key.topic_id, 0)
             found = "found no committed offset"
             held.offset = self._reset_to(partition, self._name(key), found, from_start=is_new)
             held.leader_epoch = partition.replication.leader_epoch
+            held.base = held.offset, held.leader_epoch
             if self._reset is AutoOffsetReset.LATEST:
                 at_end[key] = self._position(key, held.offset, held.leader_epoch)
         return at_end
@@ -186,7 +192,20 @@ class ConsumerPositions:
                 )
             wanted.append((key, partition, Offset(offset)))
         for key, partition, offset in wanted:
-            self._go(self._held[key], partition, offset)
+            held = self._held[key]
+            self._go(held, partition, offset)
+            held.base = offset, held.leader_epoch
+
+    def is_ahead(self, key: TopicPartition) -> bool:
+        """Whether records of this partition were handed out that are not committed."""
+        held = self._held[key]
+        return held.base is not None and held.offset is not None and held.offset > held.base[0]
+
+    def go_back(self) -> None:
+        """Hand out again what is not committed: go on after the last commit or seek, or where this consumer began."""
+        for held in self._held.values():
+            if held.base is not None and held.offset is not None:
+                held.offset, held.leader_epoch = held.base
 
     def unread(self, state: ClusterState) -> Iterator[Unread]:
         """What can be read now, first where the consumer read longest ago.
@@ -241,7 +260,8 @@ class ConsumerPositions:
         """These offsets are committed by now. Partitions that were given up meanwhile are left out."""
         for key, offset in offsets.items():
             if key in self._held:
-                self._held[key].committed = Offset(offset)
+                held = self._held[key]
+                held.committed, held.base = Offset(offset), (Offset(offset), held.leader_epoch)
 
     # ---- inside ---------------------------------------------------------------------------------
 

@@ -11,10 +11,11 @@ import msgspec
 import numpy as np
 
 from sparklog.core.config.key import did_you_mean
+from sparklog.core.decide.append import existing_partition
 from sparklog.core.errors import OffsetOutOfRange, UnknownTopicOrPartition
 from sparklog.core.numbering import offset_behind, records_between
 from sparklog.core.readable import numbered
-from sparklog.core.reading.positions import Position
+from sparklog.core.reading.positions import Position, right_up_to
 from sparklog.core.replicas.held_slices import Holding, named_object
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.tables.slice_table import SliceColumns
@@ -161,6 +162,15 @@ def plan_range(
         planned.replication.leader_epoch,
         tuple(lost for lost in planned.replication.lost if lost.start < offsets.end and lost.end > offsets.start),
     )
+
+
+def replanned(state: ClusterState, plan: RangeToRead, at: Offset) -> RangeToRead:
+    """A new plan for [at, plan.end) by a newer state. Raises as `right_up_to`."""
+    right_up_to(state, plan.position_at(at))  # the same topic of the same cluster, and no older state of it
+    partition = existing_partition(state, TopicPartition(plan.topic_id, plan.partition))
+    start = min(max(at, partition.log_start), plan.end)
+    rest = OffsetRange(Offset(start), plan.end)
+    return plan_range(state, state.topics[plan.topic_id], plan.partition, rest)
 
 
 def slices_to_read(state: ClusterState, partition: Partition, slices: Iterable[Slice]) -> tuple[SliceToRead, ...]:

@@ -20,6 +20,7 @@ from sparklog.core.commands import (
 )
 from sparklog.core.decide.groups import existing_group, expired
 from sparklog.core.errors import (
+    FencedInstanceId,
     GroupIdNotFound,
     IllegalGeneration,
     InconsistentClusterId,
@@ -111,6 +112,28 @@ def log() -> GroupLog:
 
 
 # ---- commits ------------------------------------------------------------------------------------------
+
+
+def test_a_static_member_in_its_next_life_takes_its_place() -> None:
+    """KIP-345: the generation and all shares stay, and the former life is fenced."""
+    log = GroupLog()
+    log.join("b")
+    assert log.join("a@1") == 2
+    [first, other] = log.state.groups["billing"].members
+    assert (first.member_id, first.instance_id, other.instance_id) == ("a@1", "a", None)
+    log.commit(3, by=("a@1", 2, 1))
+    assert log.join("a@2", timeout_ms=10_000) == 2
+    assert log.state.groups["billing"].members == (
+        Member("a@2", first.topics, 10_000, EntryNumber(log.state.n), first.assigned),
+        other,
+    )
+    late = CommitOffsets(CHAIN, "billing", (to_commit(0, 4),), "a@1", 2, 2)
+    for command in (late, LeaveGroup("billing", "a@1"), JoinGroup("billing", "a@1", ("orders",), 45_000, again=True)):
+        log.refused(FencedInstanceId, command)
+    log.commit(4, by=("a@2", 2, 1))
+    assert log.join("a@3", "orders", "more") == 3, "it wants something else"
+    log.submit(LeaveGroup("billing", "a@3"))
+    log.submit(JoinGroup("billing", "a@1", ("orders",), 45_000, again=True))
 
 
 def test_offsets_are_kept_by_group_and_partition_with_their_text_and_time(log: GroupLog) -> None:  # M: I-07

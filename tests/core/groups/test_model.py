@@ -22,6 +22,7 @@ from sparklog.core.commands import (
     RaiseFloor,
 )
 from sparklog.core.errors import (
+    FencedInstanceId,
     GroupIdNotFound,
     IllegalGeneration,
     NonEmptyGroup,
@@ -39,7 +40,7 @@ from tests.core.state_contents import contents
 
 CHAIN, END = "c" * 32, 10
 DAY_MS = 86_400_000
-NAMES, MEMBERS = st.sampled_from(["g", "h", "i"]), st.sampled_from(["m1", "m2", "m3"])
+NAMES, MEMBERS = st.sampled_from(["g", "h", "i"]), st.sampled_from(["m1", "m2", "s@1", "s@2", "s@3"])
 PLACES = st.tuples(st.sampled_from([1, 1, 1, 2, 3]), st.integers(0, 2))
 OFFSETS = st.dictionaries(PLACES, st.tuples(st.integers(0, END + 1), st.sampled_from(["", "", "text"])), max_size=5)
 
@@ -54,6 +55,10 @@ class GroupTwin:
     commits: dict[str, int] = field(default_factory=dict)
     offsets: dict[tuple[int, int], tuple[int, str, int]] = field(default_factory=dict)
     emptied_ms: int = 0
+
+    def holder(self, member: str) -> str | None:
+        """Another life of the same static member, which has its place."""
+        return next((each for each in self.topics if "@" in each and "@" in member and each != member), None)
 
 
 @pytest.fixture(autouse=True)
@@ -98,14 +103,33 @@ class Groups(RuleBasedStateMachine):
 
     # ---- rules ----------------------------------------------------------------------------------
 
-    @rule(name=NAMES, member=MEMBERS, topics=st.sets(st.sampled_from(["orders", "more"]), min_size=1))
-    def join(self, name: str, member: str, topics: set[str]) -> None:
-        group = self.twin.setdefault(name, GroupTwin(number=self.log.state.next_group_number))
-        if group.topics.get(member) != topics:
+    @rule(
+        name=NAMES,
+        member=MEMBERS,
+        topics=st.sets(st.sampled_from(["orders", "more"]), min_size=1),
+        again=st.sampled_from([False, False, True]),
+    )
+    def join(self, name: str, member: str, topics: set[str], again: bool) -> None:
+        command = JoinGroup(name, member, tuple(topics), 45_000, again)
+        group = self.twin.get(name) or GroupTwin(number=self.log.state.next_group_number)
+        holder = None if member in group.topics else group.holder(member)
+        if holder is not None and again:
+            self.submit(command, FencedInstanceId)
+            return
+        self.twin[name] = group
+        before = group.topics.get(holder or member)
+        if holder is not None:
+            del group.topics[holder], group.commits[holder]
+        if before != topics:
             group.generation += 1
-            group.topics[member], group.emptied_ms = topics, 0
-            group.commits.setdefault(member, 0)
-        self.submit(JoinGroup(name, member, tuple(topics), 45_000))
+        group.topics[member], group.emptied_ms = topics, 0
+        group.commits.setdefault(member, 0)
+        shares = (
+            {each.assigned for each in self.log.state.groups[name].members} if name in self.log.state.groups else {}
+        )
+        self.submit(command)
+        if before == topics:
+            assert {each.assigned for each in self.log.state.groups[name].members} == shares
 
     @rule(name=NAMES, member=MEMBERS, evicted=st.sampled_from(["no", "seen", "renewed since"]))
     def leave(self, name: str, member: str, evicted: str) -> None:
@@ -123,7 +147,8 @@ class Groups(RuleBasedStateMachine):
             group.emptied_ms = 0 if group.topics else self.log.now_ms
             self.submit(command)
         else:
-            self.submit(command, UnknownMemberId if evicted == "no" and member not in group.topics else None)
+            gone = FencedInstanceId if group.holder(member) else UnknownMemberId
+            self.submit(command, gone if evicted == "no" and member not in group.topics else None)
 
     @rule(
         name=NAMES,
@@ -161,7 +186,7 @@ class Groups(RuleBasedStateMachine):
             elif not rows:
                 return
         elif life or member not in group.topics:
-            wanted = UnknownMemberId
+            wanted = UnknownMemberId if life or not group.holder(member) else FencedInstanceId
         elif late:
             wanted = IllegalGeneration
         elif number < 1:

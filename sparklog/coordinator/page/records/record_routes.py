@@ -16,7 +16,6 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sparklog.client.read_plan import replanned
 from sparklog.coordinator.audit import audit_refused
 from sparklog.coordinator.gate import caller_of
 from sparklog.coordinator.observation import Observation
@@ -30,7 +29,7 @@ from sparklog.coordinator.service import Service
 from sparklog.core.access import Verb
 from sparklog.core.errors import AccessRefused, SparklogError, StoreUnavailable, TryAgain
 from sparklog.core.readable import counted, duration
-from sparklog.core.reading.plan import RangeToRead
+from sparklog.core.reading.plan import RangeToRead, replanned
 from sparklog.core.state import ClusterState
 from sparklog.core.types import Offset
 from sparklog.host.clock import SystemClock

@@ -1,0 +1,37 @@
+"""Names of topics and groups for the shell's Tab key."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import typer
+
+from sparklog.cli.settings import settings
+from sparklog.core.errors import SparklogError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sparklog.client.cluster import Cluster
+
+
+def completed_topics(context: typer.Context, incomplete: str) -> list[str]:
+    """The topics whose names begin so, in ascending order; none if the cluster can't be asked."""
+    return _beginning(context, incomplete, lambda cluster: cluster.topics())
+
+
+def completed_groups(context: typer.Context, incomplete: str) -> list[str]:
+    """The consumer groups whose names begin so, in ascending order; none if the cluster can't be asked."""
+    return _beginning(context, incomplete, lambda cluster: cluster.groups())
+
+
+def _beginning(context: typer.Context, incomplete: str, names: Callable[[Cluster], list[str]]) -> list[str]:
+    from sparklog.cli.output import connect
+
+    typed = context.find_root().params  # the command line itself comes in a variable of the shell
+    settings.take([f"--{name}={typed[name]}" for name in ("cluster", "config") if typed.get(name)])
+    try:
+        with settings.in_force(), connect() as cluster:
+            return [name for name in names(cluster) if name.startswith(incomplete)]
+    except (SparklogError, OSError):
+        return []  # a line of text here would become part of what is typed

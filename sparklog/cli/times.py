@@ -1,0 +1,25 @@
+"""Times on the command line: ISO 8601 with a zone, milliseconds since the epoch, or so long before now."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from sparklog.cli.output import now_ms
+from sparklog.core.errors import InvalidOption
+
+_BEFORE_NOW: Final = re.compile(r"-([0-9]{1,9})(s|m|h|d)")
+_UNIT_MS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def time_us(where: str, text: str) -> int:
+    """Microseconds since the epoch; -90s, -15m, -1h and -7d count back from now. Raises InvalidOption with `where`."""
+    from sparklog.options.starting_offsets import parse_timestamp_us
+
+    before = _BEFORE_NOW.fullmatch(text.strip())
+    if before is not None:
+        return max(0, now_ms() - int(before[1]) * _UNIT_MS[before[2]]) * 1000
+    try:
+        return parse_timestamp_us(where, text)
+    except InvalidOption as error:
+        raise InvalidOption(f"{error.message}, or a time before now like -90s, -15m, -1h or -7d") from error

@@ -1,0 +1,329 @@
+"""Producer and consumer for asyncio: `cluster.async_producer(...)` and `cluster.async_consumer(...)`.
+
+    async with cluster.async_producer() as producer:
+        metadata = await producer.send_and_wait("orders", b"…", key=b"…")
+    async with cluster.async_consumer("orders", group="billing") as consumer:
+        async for record in consumer: ...
+
+The work is done by the producer and the consumer that other programs use. A producer has its sender threads anyway, and
+what they have written reaches the event loop once for many records; a consumer has one thread. The methods are named as
+those of aiokafka, or else as in the classes behind them.
+
+A wait that is cancelled loses nothing: a record whose future is cancelled is written all the same, and records that
+were read for a `poll` that was cancelled come with the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial, update_wrapper
+from typing import Any, Concatenate, Final, ParamSpec, TypeVar
+
+from sparklog.client.consumer.consumer import Consumer
+from sparklog.client.consumer.records import ConsumerRecord
+from sparklog.client.producer.producer import Producer
+from sparklog.client.producer.record_future import RecordFuture, RecordMetadata
+from sparklog.client.producer.waiting_records import Header
+from sparklog.core.errors import InvalidInput, OffsetOutOfRange, RequestTimedOut, SparklogError, Wakeup
+from sparklog.core.types import Place
+from sparklog.host.clock import SystemClock
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+ROOM_LOOK_S: Final = 0.005  # how often a send looks for room in a full buffer
+LONGEST_POLL_MS: Final = 5_000  # an iteration polls again after so long; its thread outlives a program no longer
+_CLOCK: Final = SystemClock()
+
+
+class AsyncProducer:
+    """Sends records. For one event loop; use it with `async with`, or `start` and `close`."""
+
+    def __init__(self, make: Callable[[], Producer]) -> None:
+        """`make` makes the producer that does the work."""
+        self._make = make
+        self._producer: Producer | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._lock = threading.Lock()  # held to change what follows
+        self._settled: list[tuple[asyncio.Future[RecordMetadata], RecordFuture]] = []  # for the loop to deliver
+
+    async def __aenter__(self) -> AsyncProducer:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *exc: object) -> None:
+        await self.close()
+
+    async def start(self) -> None:
+        """Ask the chain for a producer id. Raises as `Cluster.producer`."""
+        self._loop = asyncio.get_running_loop()
+        self._producer = await asyncio.to_thread(self._make)
+
+    async def send(
+        self,
+        topic: str,
+        value: object,
+        *,
+        key: object = None,
+        headers: Sequence[Header] | None = None,
+        timestamp_ms: int | None = None,
+        partition: int | None = None,
+    ) -> asyncio.Future[RecordMetadata]:
+        """Add a record to what waits, once there is room. The future that it returns is done as `Producer.send` says.
+
+        If this is cancelled, the record is not sent. If the future is cancelled, it is. Raises as `Producer.send`.
+        """
+        producer = self._started()
+        if not producer.knows(topic):
+            await asyncio.to_thread(producer.look_up, topic)
+        given = partial(producer.send, topic, value, key=key, headers=headers, timestamp_ms=timestamp_ms)
+        end_ms = _CLOCK.monotonic_ms() + producer.max_block_ms
+        while True:
+            try:
+                sent = given(partition=partition, max_block_ms=0)
+                break
+            except RequestTimedOut:
+                if _CLOCK.monotonic_ms() >= end_ms:
+                    raise
+            await asyncio.sleep(ROOM_LOOK_S)
+        future: asyncio.Future[RecordMetadata] = asyncio.get_running_loop().create_future()
+        sent.add_done_callback(partial(self._note, future))
+        return future
+
+    async def send_and_wait(
+        self,
+        topic: str,
+        value: object,
+        *,
+        key: object = None,
+        headers: Sequence[Header] | None = None,
+        timestamp_ms: int | None = None,
+        partition: int | None = None,
+    ) -> RecordMetadata:
+        """As `send`, and wait until the record is written. Raises what it failed with."""
+        sent = self.send(topic, value, key=key, headers=headers, timestamp_ms=timestamp_ms, partition=partition)
+        return await (await sent)
+
+    async def flush(self) -> None:
+        """Wait until everything sent before is written, or has failed; see `Producer.flush`."""
+        await asyncio.to_thread(self._started().flush)
+        self._deliver()
+
+    async def close(self) -> None:
+        """Write everything that was sent, then end. Closing twice does nothing."""
+        if self._producer is not None:
+            await asyncio.to_thread(self._producer.close)
+            self._deliver()
+
+    def _started(self) -> Producer:
+        if self._producer is None:
+            raise InvalidInput("this producer was not started: use it with `async with`, or await start()")
+        return self._producer
+
+    def _note(self, future: asyncio.Future[RecordMetadata], sent: RecordFuture) -> None:
+        """In a thread of the producer, or in the loop: let the loop deliver what is settled, all of it at once."""
+        with self._lock:
+            self._settled.append((future, sent))
+            is_first = len(self._settled) == 1
+        if is_first and self._loop is not None:
+            with suppress(RuntimeError):  # the loop has ended, and nobody waits
+                self._loop.call_soon_threadsafe(self._deliver)
+
+    def _deliver(self) -> None:
+        with self._lock:
+            settled, self._settled = self._settled, []
+        for future, sent in settled:
+            if future.done():  # cancelled
+                continue
+            error = sent.exception()
+            if error is None:
+                future.set_result(sent.result())
+            else:
+                future.set_exception(error)
+
+
+def _asks(
+    method: Callable[Concatenate[Consumer, P], T],
+) -> Callable[Concatenate[AsyncConsumer, P], Coroutine[Any, Any, T]]:
+    """The method of the consumer, in its thread."""
+
+    async def call(self: AsyncConsumer, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._call(method, *args, **kwargs)
+
+    return _documented(call, method)
+
+
+def _acts(
+    method: Callable[Concatenate[Consumer, P], T],
+) -> Callable[Concatenate[AsyncConsumer, P], Coroutine[Any, Any, T]]:
+    """The same for a method to which it matters where the consumer is."""
+
+    async def call(self: AsyncConsumer, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        await self._put_back()
+        return await self._call(method, *args, **kwargs)
+
+    return _documented(call, method)
+
+
+def _documented(call: T, method: Callable[..., object]) -> T:
+    return update_wrapper(call, method)  # type: ignore[arg-type, return-value]
+
+
+class AsyncConsumer:
+    """A consumer. For one event loop and one task at a time; use it with `async with`, or `start` and `close`.
+
+    What the thread has read and the caller has not got yet counts as not read: a commit or a close does not cover it.
+    """
+
+    def __init__(self, make: Callable[[], Consumer]) -> None:
+        """`make` makes the consumer that does the work."""
+        self._make = make
+        self._consumer: Consumer | None = None
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sparklog-async-consumer")
+        self._polling: asyncio.Future[dict[Place, list[ConsumerRecord]]] | None = None
+        self._unread: deque[ConsumerRecord] = deque()
+        self._polled_ms = 0
+
+    async def __aenter__(self) -> AsyncConsumer:
+        await self.start()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, *exc: object) -> None:
+        """Close. After an error or a cancellation, what was handed out last is not committed."""
+        await self._end(lambda consumer: consumer.__exit__(kind))
+
+    async def start(self) -> None:
+        """Make the consumer. Raises as `Cluster.consumer`."""
+        self._consumer = await self._run(self._make)
+
+    async def close(self) -> None:
+        """As `Consumer.close`."""
+        await self._end(Consumer.close)
+
+    # ---- reading --------------------------------------------------------------------------------
+
+    async def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> dict[Place, list[ConsumerRecord]]:
+        """As `Consumer.poll`. If it is cancelled, the next call returns what was read."""
+        if not self._unread:
+            await self._fetch(timeout_ms, max_records)
+        found: dict[Place, list[ConsumerRecord]] = {}
+        most = max_records or self._started().options.max_poll_records
+        while self._unread and most:
+            record = self._unread.popleft()
+            found.setdefault((record.topic, record.partition), []).append(record)
+            most -= 1
+        return found
+
+    def __aiter__(self) -> AsyncConsumer:
+        return self
+
+    async def __anext__(self) -> ConsumerRecord:
+        """The next record; ends once none has come for `consumer_timeout_ms`."""
+        now_ms = _CLOCK.monotonic_ms()
+        options = self._started().options
+        if self._unread and now_ms - self._polled_ms >= options.heartbeat_interval_ms:
+            await self._put_back()  # the next poll shows that the member is alive, and commits what was handed out
+        timeout_ms = options.consumer_timeout_ms
+        while not self._unread:
+            left_ms = LONGEST_POLL_MS if timeout_ms is None else now_ms + timeout_ms - _CLOCK.monotonic_ms()
+            if left_ms <= 0:
+                raise StopAsyncIteration
+            await self._fetch(min(left_ms, LONGEST_POLL_MS), None)
+        return self._unread.popleft()
+
+    def wakeup(self) -> None:
+        """Let the `poll` that waits, or else the next one, raise Wakeup at once."""
+        self._started().wakeup()
+
+    subscribe = _acts(Consumer.subscribe)
+    assign = _acts(Consumer.assign)
+    unsubscribe = _acts(Consumer.unsubscribe)
+    position = _acts(Consumer.position)
+    lag = _acts(Consumer.lag)
+    seek = _acts(Consumer.seek)
+    seek_to_beginning = _acts(Consumer.seek_to_beginning)
+    seek_to_end = _acts(Consumer.seek_to_end)
+    pause = _acts(Consumer.pause)
+    resume = _acts(Consumer.resume)
+    commit = _acts(Consumer.commit)
+    committed = _asks(Consumer.committed)
+    paused = _asks(Consumer.paused)
+    assignment = _asks(Consumer.assignment)
+    subscription = _asks(Consumer.subscription)
+    topics = _asks(Consumer.topics)
+    partitions_for_topic = _asks(Consumer.partitions_for_topic)
+    beginning_offsets = _asks(Consumer.beginning_offsets)
+    end_offsets = _asks(Consumer.end_offsets)
+    offsets_for_times = _asks(Consumer.offsets_for_times)
+    metrics = _asks(Consumer.metrics)
+
+    # ---- inside ---------------------------------------------------------------------------------
+
+    def _started(self) -> Consumer:
+        if self._consumer is None:
+            raise InvalidInput("this consumer was not started: use it with `async with`, or await start()")
+        return self._consumer
+
+    async def _call(self, method: Callable[Concatenate[Consumer, P], T], *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._run(partial(method, self._started(), *args, **kwargs))
+
+    async def _run(self, call: Callable[[], T]) -> T:
+        """Run this in the consumer's thread, to its end, even if the caller is cancelled."""
+        return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, call))
+
+    async def _fetch(self, timeout_ms: int, max_records: int | None) -> None:
+        """Read on; if a `poll` that was cancelled is still under way, wait for that one."""
+        if self._polling is None:
+            call = partial(self._started().poll, timeout_ms, max_records)
+            self._polling = asyncio.get_running_loop().run_in_executor(self._thread, call)
+        polling = self._polling
+        try:
+            found = await asyncio.shield(polling)
+        except asyncio.CancelledError:
+            raise  # what it reads is for the next call, also if it is done by now
+        except BaseException:
+            self._polling = None
+            raise
+        if self._polling is not polling:  # another call has it
+            return
+        self._polling = None
+        self._polled_ms = _CLOCK.monotonic_ms()
+        self._unread.extend(record for records in found.values() for record in records)
+
+    async def _put_back(self) -> None:
+        """Let the consumer be where its caller is: what was read for it and not handed out is read again."""
+        consumer = self._started()
+        if self._polling is not None:
+            consumer.wakeup()
+            with suppress(Wakeup):
+                await self._fetch(0, None)
+                await self._fetch(0, None)  # if that one was over by then, the wakeup ends this one
+        unread, self._unread = self._unread, deque()
+        if unread:
+            await self._call(_go_back, unread)
+
+    async def _end(self, end: Callable[[Consumer], None]) -> None:
+        if self._consumer is None:
+            return
+        try:
+            with suppress(SparklogError):  # of a poll that was cancelled: whoever reads on sees it
+                await self._put_back()
+            await self._call(end)
+        finally:
+            self._thread.shutdown(wait=False)
+            self._consumer = None
+
+
+def _go_back(consumer: Consumer, unread: Iterable[ConsumerRecord]) -> None:
+    """Seek to the first of these records in each partition, as far as the consumer has it and the log has it."""
+    first: dict[Place, int] = {}
+    for record in unread:
+        first.setdefault((record.topic, record.partition), record.offset)
+    for place, offset in first.items():
+        with suppress(InvalidInput, OffsetOutOfRange):
+            consumer.seek(place, offset)

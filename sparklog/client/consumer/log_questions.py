@@ -1,0 +1,61 @@
+"""What a consumer can be asked about the log: topics, partitions, their ends, and offsets by time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager
+
+from sparklog.client.connection import Connection
+from sparklog.core.reading.plan import partition_of, topic_of
+from sparklog.core.state import ClusterState, Partition
+from sparklog.core.types import Place
+from sparklog.log.stores import Stores
+from sparklog.log.time_lookup import first_at_or_after
+
+
+class LogQuestions:
+    """The part of `Consumer` that asks about any partitions, its own or not, as of the newest state."""
+
+    _connection: Connection
+
+    def _alone(self) -> AbstractContextManager[None]:
+        """As `Consumer._alone`."""
+        raise NotImplementedError
+
+    def topics(self) -> list[str]:
+        """The names of all topics, in ascending order."""
+        with self._alone(), self._connection.follower.current() as state:
+            return sorted(state.topic_ids)
+
+    def partitions_for_topic(self, topic: str) -> set[int] | None:
+        """The numbers of a topic's partitions; None if there is no such topic."""
+        with self._alone(), self._connection.follower.current() as state:
+            found = state.topic_named(topic)
+            return None if found is None else set(range(found.partitions))
+
+    def beginning_offsets(self, places: Iterable[Place]) -> dict[Place, int]:
+        """The log start of each partition. Raises UnknownTopicOrPartition."""
+        return {place: int(partition.log_start) for place, partition in self._partitions(places).items()}
+
+    def end_offsets(self, places: Iterable[Place]) -> dict[Place, int]:
+        """The high watermark of each partition: the offset of the next record. Raises UnknownTopicOrPartition."""
+        return {place: int(partition.high_watermark) for place, partition in self._partitions(places).items()}
+
+    def offsets_for_times(self, timestamps_ms: Mapping[Place, int]) -> dict[Place, int | None]:
+        """For each partition the lowest offset whose record is at or after its time; None if there is none (S-05).
+
+        Raises UnknownTopicOrPartition, DataLoss, Damaged, and the stores' errors.
+        """
+        with self._alone():
+            return {
+                (topic, partition): first_at_or_after(self._now, topic, partition, time_ms * 1000)
+                for (topic, partition), time_ms in timestamps_ms.items()
+            }
+
+    def _partitions(self, places: Iterable[Place]) -> dict[Place, Partition]:
+        with self._alone(), self._connection.follower.current() as state:
+            return {(topic, index): partition_of(state, topic_of(state, topic), index) for topic, index in places}
+
+    def _now(self) -> tuple[ClusterState, Stores]:
+        with self._connection.follower.current() as state:
+            return state, self._connection.stores(state)

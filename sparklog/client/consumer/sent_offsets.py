@@ -1,0 +1,45 @@
+"""The positions of a consumer in a transaction of a producer, which commits them with its records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from sparklog.client.consumer.reading import Reading
+from sparklog.core.commands import CommitOffsets
+from sparklog.core.errors import IllegalGeneration
+from sparklog.core.types import TopicPartition
+
+
+class ConsumerOffsets:
+    """What `Transaction.send_offsets` takes from a consumer; see `transaction.SentOffsets`."""
+
+    def __init__(self, reading: Reading) -> None:
+        self._reading = reading
+
+    def command(self) -> CommitOffsets | None:
+        """The commit of the present positions, fenced by the generation in which they were read; None if none is new.
+
+        Raises IllegalGeneration if partitions went to others after records of them were handed out, and as
+        `Reading.settle`.
+        """
+        self._reading.settle()
+        self._reading.commits.wait()
+        if self._reading.gave_up_unread:
+            raise IllegalGeneration(
+                "partitions were taken away whose records were handed out and not committed: nothing was written; "
+                "poll, and process again what comes"
+            )
+        return self._reading.commits.command(self._reading.positions)
+
+    def committed(self, command: CommitOffsets) -> None:
+        """This commit has landed."""
+        rows = {TopicPartition(row.topic_id, row.partition): row.offset for row in command.offsets}
+        self._reading.positions.committed(rows)
+        self._reading.counts.commits += 1
+
+    def go_back(self, settle: Callable[[], None] | None = None) -> None:
+        """Read again what is not committed; with `settle`, once that has returned, which the next read calls first."""
+        if settle is None:
+            self._reading.go_back()
+        else:
+            self._reading.settle_first(settle)

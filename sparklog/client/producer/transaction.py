@@ -1,0 +1,236 @@
+"""`producer.transaction()`: records of several topics and the offsets they were made from, in one commit or none.
+
+    consumer = cluster.consumer("orders", group="billing", enable_auto_commit=False)
+    while True:
+        with producer.transaction() as transaction:
+            transaction.send_offsets(consumer)
+            for records in consumer.poll(timeout_ms=1000).values():
+                for record in records:
+                    transaction.send("bills", bill_of(record.value), key=record.key)
+
+The records wait in memory. At the end of the block they are uploaded, and one command of the chain names them together
+with the offsets (I-05), so no reader sees a part. No coordinator of transactions is needed, and no marker in the log:
+what is not committed is not in the log.
+
+What may fail, and what is in the log then:
+
+- The process dies before the commit: neither records nor offsets. Uploaded objects are orphans, which vacuum removes.
+- It dies after the commit, whether or not it heard of it: both. The next member begins behind what was processed.
+- The block raises, or the commit is refused: neither. The consumer goes back to where its group is.
+- Another member has the partitions by now: the commit names its member and generation and is refused, as in KIP-447
+  (IllegalGeneration, UnknownMemberId).
+- The commit gets no answer (`landed` is unknown): the same command is sent again before the consumer reads on, which
+  then goes on from where the group is.
+
+Without a member (partitions that were assigned by hand, or a group by name), a second process that commits for the same
+group is not fenced: run one at a time.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Protocol, overload
+
+from sparklog.client.commits.append import commit_append
+from sparklog.client.connection import Connection
+from sparklog.client.groups.offsets import Offsets, commit_with_records
+from sparklog.client.producer.record_future import SentRecords
+from sparklog.client.producer.targets import Targets
+from sparklog.client.producer.waiting_records import Header, WaitingRecords, naming_topic, routed
+from sparklog.client.upload_rows import upload_rows
+from sparklog.client.write_plan import Durability, append_command
+from sparklog.core.commands import CommitOffsets
+from sparklog.core.errors import (
+    FencedInstanceId,
+    IllegalGeneration,
+    InvalidInput,
+    Landed,
+    OutOfOrderSequence,
+    RecordTooLarge,
+    SparklogError,
+    UnknownMemberId,
+    UnknownTopicOrPartition,
+)
+from sparklog.core.readable import exact_amount
+from sparklog.core.records import CommandResult
+
+log = logging.getLogger("sparklog")
+
+# Refusals that nothing takes back: the generation, the member, its later commits, and the topic are gone for good.
+_FOR_EVER: Final = (
+    IllegalGeneration,
+    UnknownMemberId,
+    FencedInstanceId,
+    OutOfOrderSequence,
+    UnknownTopicOrPartition,
+)
+
+
+class SentOffsets(Protocol):
+    """The positions of a consumer, as a transaction commits them."""
+
+    def command(self) -> CommitOffsets | None:
+        """The commit of the present positions; None if nothing was read. Raises IllegalGeneration."""
+        ...
+
+    def committed(self, command: CommitOffsets) -> None:
+        """This commit has landed."""
+        ...
+
+    def go_back(self, settle: Callable[[], None] | None = None) -> None:
+        """Let the consumer read again what is not committed, after `settle` has returned if it is given."""
+        ...
+
+
+class ConsumerInTransaction(Protocol):
+    """A consumer, as far as transactions are concerned."""
+
+    def sent_offsets(self) -> SentOffsets: ...
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionSettings:
+    """`most_bytes`: what the records of a transaction take in memory. `sticky`: where records without a key begin."""
+
+    compression: str | None
+    most_bytes: int
+    timeout_ms: int
+    sticky: int
+
+
+class Transaction:
+    """One transaction, for one thread; see above. `result` has the offsets of its records once it is committed."""
+
+    def __init__(
+        self, connection: Connection, targets: Targets, settings: TransactionSettings, flush: Callable[[], None]
+    ) -> None:
+        """`flush` writes what was sent outside of transactions, so that the order of `send` is kept."""
+        self.result: CommandResult | None = None
+        self._connection = connection
+        self._targets = targets
+        self._settings = settings
+        self._flush = flush
+        self._waiting: dict[str, WaitingRecords] = {}
+        self._size_bytes = 0
+        self._consumer: SentOffsets | None = None
+        self._offsets: CommitOffsets | None = None
+        self._is_begun = self._is_open = False
+
+    def __enter__(self) -> Transaction:
+        if self._is_begun:
+            raise InvalidInput("a transaction is one block: begin the next one with producer.transaction()")
+        self._is_begun = self._is_open = True
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
+        """Commit; after an error, write nothing.
+
+        Raises what `Cluster.append` raises; IllegalGeneration, UnknownMemberId or FencedInstanceId if the partitions of
+        the consumer may belong to others by now.
+        """
+        self._is_open = False
+        if kind is None:
+            self._commit()
+        elif self._consumer is not None:
+            self._consumer.go_back()
+
+    def send(
+        self,
+        topic: str,
+        value: object,
+        *,
+        key: object = None,
+        headers: Sequence[Header] | None = None,
+        timestamp_ms: int | None = None,
+        partition: int | None = None,
+    ) -> None:
+        """Add a record, as `Producer.send`. Nothing is written before the end of the block.
+
+        Raises as `Producer.send`, and RecordTooLarge if the records of the transaction take more than `buffer_memory`.
+        """
+        self._check_open()
+        _, cells, size = self._targets.record(topic, value, key, headers, timestamp_ms, partition)
+        if self._size_bytes + size > self._settings.most_bytes:
+            raise RecordTooLarge(
+                f"the records of a transaction wait in memory, with at most {exact_amount(self._settings.most_bytes)} "
+                "(buffer_memory of the producer): commit fewer at a time"
+            )
+        waiting = self._waiting.get(topic)
+        if waiting is None:
+            waiting = self._waiting[topic] = WaitingRecords(SentRecords(topic), 0)
+        waiting.cells.extend(cells)
+        self._size_bytes += size
+
+    @overload
+    def send_offsets(self, group: ConsumerInTransaction) -> None: ...
+    @overload
+    def send_offsets(self, group: str, offsets: Offsets) -> None: ...
+    def send_offsets(self, group: ConsumerInTransaction | str, offsets: Offsets | None = None) -> None:
+        """Commit with the records where a consumer is at the end of the block, or these offsets of a group.
+
+        A consumer comes first in the block, before its `poll`: if the block fails, it goes back to where the group is.
+        A group of this name has no members, as in `Cluster.commit_offsets`. A second call replaces the first.
+
+        Raises InvalidInput (the consumer commits by itself; no offsets), InvalidGroupId (it has no group), and as
+        `Cluster.commit_offsets`.
+        """
+        self._check_open()
+        if not isinstance(group, str):
+            self._consumer, self._offsets = group.sent_offsets(), None
+            return
+        if not offsets:
+            raise InvalidInput(f"wanted the offsets of group {group}, found none")
+        with self._connection.follower.current() as state:
+            self._consumer, self._offsets = None, commit_with_records(state, group, offsets)
+
+    def _check_open(self) -> None:
+        if not self._is_open:
+            raise InvalidInput("a transaction is used inside its block: with producer.transaction() as transaction")
+
+    def _commit(self) -> None:
+        consumer, settle = self._consumer, None
+        try:
+            self._flush()
+            offsets = self._offsets if consumer is None else consumer.command()
+            commit = self._uploaded(offsets)
+            if commit is None:
+                return
+            settle = partial(_settle, commit, consumer, offsets)
+            self.result = commit()
+        except BaseException as error:
+            if consumer is not None:
+                is_known = settle is None or (isinstance(error, SparklogError) and error.landed is Landed.NO)
+                consumer.go_back(None if is_known else settle)
+            raise
+        if consumer is not None and offsets is not None:
+            consumer.committed(offsets)
+
+    def _uploaded(self, offsets: CommitOffsets | None) -> Callable[[], CommandResult] | None:
+        """The commit of what was sent, whose rows are uploaded; None if there is nothing to commit."""
+        names = list(self._waiting)
+        if not names and offsets is None:
+            return None
+        state, settings = self._connection.follower.state, self._settings
+        rows = [
+            naming_topic(routed(waiting, state, settings.sticky).rows, name) for name, waiting in self._waiting.items()
+        ]
+        plan, written, spent_ms = upload_rows(
+            self._connection, None, rows, settings.compression, Durability(), settings.timeout_ms, among=names
+        )
+        command = append_command(plan, [written], consumed=offsets)
+        assert command is not None
+        return partial(commit_append, self._connection, plan, [written], command, settings.timeout_ms - spent_ms)
+
+
+def _settle(commit: Callable[[], CommandResult], consumer: SentOffsets | None, offsets: CommitOffsets | None) -> None:
+    """Send a commit without an answer again, as the same command. Raises if there is no answer yet."""
+    try:
+        commit()
+    except _FOR_EVER as error:  # had it landed, it would have been found by its id
+        log.warning("a transaction without an answer was not committed: %s", error)
+    else:
+        if consumer is not None and offsets is not None:
+            consumer.committed(offsets)

@@ -1,0 +1,248 @@
+"""Transactions of a producer: records and the offsets they were made from, in one commit or none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sparklog.client.cluster import Cluster
+from sparklog.client.consumer.consumer import Consumer
+from sparklog.client.producer.producer import Producer
+from sparklog.client.producer.transaction import Transaction
+from sparklog.core.commands import LeaveGroup
+from sparklog.core.errors import (
+    IllegalGeneration,
+    InvalidGroupId,
+    InvalidInput,
+    InvalidRequiredAcks,
+    OutcomeUnknown,
+    RecordTooLarge,
+    UnknownMemberId,
+    UnknownTopicOrPartition,
+)
+from sparklog.core.records import CommandResult
+from tests.client.orders import P0, P1, P2, RECORDS, cluster, committed, consumer, fill, settle
+
+__all__ = ["cluster"]
+
+OUT = ("bills", "audit")
+
+
+@pytest.fixture
+def producer(cluster: Cluster) -> Producer:
+    for topic in OUT:
+        cluster.create_topic(topic, partitions=2)
+    return cluster.producer()
+
+
+def written(cluster: Cluster, topic: str = "bills") -> list[str]:
+    tables = [cluster.read(topic, partition=partition)["value"].to_pylist() for partition in range(2)]
+    return sorted(value.decode() for table in tables for value in table)
+
+
+def orders(partitions: range = range(3), first: int = 0) -> list[str]:
+    return [f"{partition}-{at}" for partition in partitions for at in range(first, RECORDS)]
+
+
+def work(
+    producer: Producer, reader: Consumer, most: int | None = None, then: Callable[[], object] = lambda: None
+) -> CommandResult | None:
+    """One transaction: each order becomes a bill, and a line of the audit. `then` is called before its commit."""
+    with producer.transaction() as transaction:
+        transaction.send_offsets(reader)
+        for records in reader.poll(max_records=most).values():
+            for record in records:
+                transaction.send("bills", record.value, key=record.value)
+                transaction.send("audit", record.value)
+        then()
+    return transaction.result
+
+
+def fail() -> None:
+    raise ValueError("as work may fail")
+
+
+def sent(producer: Producer, *records: tuple[str, str]) -> Transaction:
+    """A transaction of these records, by topic and value."""
+    with producer.transaction() as transaction:
+        for topic, value in records:
+            transaction.send(topic, value)
+    return transaction
+
+
+def test_records_of_several_partitions_and_offsets_are_one_entry(  # M: I-05
+    cluster: Cluster, producer: Producer
+) -> None:
+    reader = consumer(cluster)
+    settle(reader)
+    before = cluster.connection.follower.catch_up().n
+    result = work(producer, reader)
+    assert result is not None
+    assert (result.n, result.records) == (before + 1, 6 * RECORDS)
+    assert len(result.ranges) == 3, "bills by their keys, audit in one partition"
+    assert committed(cluster) == {P0: RECORDS, P1: RECORDS, P2: RECORDS}
+    assert written(cluster) == written(cluster, "audit") == orders()
+    assert work(producer, reader) is None, "there was nothing to commit"
+    assert reader.metrics()["commit_total"] == 1
+    fill(cluster, 1, 1, first=RECORDS)
+    work(producer, reader)
+    assert committed(cluster)[P1] == RECORDS + 1
+
+
+def test_a_block_that_fails_writes_nothing_and_its_records_come_again(cluster: Cluster, producer: Producer) -> None:
+    reader = consumer(cluster)
+    for _ in range(2):
+        with pytest.raises(ValueError, match="as work may fail"):
+            work(producer, reader, then=fail)
+    assert written(cluster) == []
+    assert sum(committed(cluster).values()) == 0
+    work(producer, reader, most=4)
+    with pytest.raises(ValueError, match="as work may fail"):
+        work(producer, reader, then=fail)
+    work(producer, reader)
+    assert written(cluster) == orders()
+
+
+def test_a_member_that_was_replaced_commits_nothing(cluster: Cluster, producer: Producer) -> None:
+    slow, fast = consumer(cluster), consumer(cluster)
+    with pytest.raises(IllegalGeneration):
+        work(producer, slow, 4, then=lambda: settle(fast))
+    assert written(cluster) == []
+    settle(slow, fast)
+    work(producer, slow)
+    work(producer, fast)
+    assert written(cluster) == orders()
+
+
+def test_an_evicted_member_commits_nothing(cluster: Cluster, producer: Producer) -> None:
+    reader = consumer(cluster)
+
+    def evict() -> None:
+        [member] = cluster.describe_group("billing").members
+        cluster.submit(LeaveGroup("billing", member.member_id))
+
+    with pytest.raises(UnknownMemberId):
+        work(producer, reader, then=evict)
+    assert written(cluster) == []
+    work(producer, reader)
+    assert written(cluster) == orders()
+
+
+def test_partitions_that_are_taken_away_inside_a_block_end_it(cluster: Cluster, producer: Producer) -> None:
+    """Otherwise their records would be committed without offsets, and by their next owner once more."""
+    reader, other = consumer(cluster), consumer(cluster)
+    with pytest.raises(IllegalGeneration, match="taken away"):
+        work(producer, reader, then=lambda: settle(other, reader))
+    assert written(cluster) == []
+    work(producer, reader)
+    work(producer, other)
+    assert written(cluster) == orders()
+
+
+def lose_one(cluster: Cluster, patch: pytest.MonkeyPatch, *, landed: bool, times: int = 1) -> None:
+    """Let the next commits of this process stay without an answer."""
+    committer = cluster.connection.committer
+    submit, left = committer.submit, [times]
+
+    def unheard(*args: Any, **kwargs: Any) -> CommandResult:
+        if not left[0]:
+            return submit(*args, **kwargs)
+        left[0] -= 1
+        if landed:
+            submit(*args, **kwargs)
+        raise OutcomeUnknown("no answer")
+
+    patch.setattr(committer, "submit", unheard)
+
+
+@pytest.mark.parametrize("landed", [True, False])
+def test_a_commit_without_an_answer_is_settled_before_the_consumer_reads_on(
+    cluster: Cluster, producer: Producer, monkeypatch: pytest.MonkeyPatch, landed: bool
+) -> None:
+    reader = consumer(cluster)
+    settle(reader)
+    lose_one(cluster, monkeypatch, landed=landed, times=5)
+    with pytest.raises(OutcomeUnknown):
+        work(producer, reader, most=4)
+    assert len(written(cluster)) == (4 if landed else 0)
+
+    def without_poll() -> None:
+        with producer.transaction() as transaction:
+            transaction.send_offsets(reader)
+
+    for call in (reader.poll, reader.commit, without_poll, lambda: work(producer, reader)):
+        with pytest.raises(OutcomeUnknown):
+            call()
+    work(producer, reader)
+    assert written(cluster) == orders()
+    assert committed(cluster) == {P0: RECORDS, P1: RECORDS, P2: RECORDS}
+
+
+def test_a_commit_without_an_answer_that_is_refused_later_is_done_again(
+    cluster: Cluster, producer: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader, other = consumer(cluster), consumer(cluster)
+    settle(reader)
+    lose_one(cluster, monkeypatch, landed=False)
+    with pytest.raises(OutcomeUnknown):
+        work(producer, reader, most=4)
+    settle(other)  # begins the next generation, in which the lost commit is refused
+    work(producer, reader)
+    work(producer, other)
+    work(producer, reader)
+    assert written(cluster) == orders()
+
+
+def test_what_was_sent_before_comes_before(cluster: Cluster) -> None:
+    cluster.create_topic("bills", partitions=1)
+    with cluster.producer(linger_ms=10_000) as producer:
+        producer.send("bills", "first")
+        with producer.transaction() as transaction:
+            transaction.send("bills", "second")
+        assert cluster.read("bills", partition=0)["value"].to_pylist() == [b"first", b"second"]
+
+
+def test_offsets_of_a_group_without_a_consumer(cluster: Cluster, producer: Producer) -> None:
+    with producer.transaction() as transaction:
+        transaction.send("bills", "b")
+        transaction.send_offsets("billing", {P0: 4})
+    assert committed(cluster) == {P0: 4}
+    with producer.transaction() as transaction:
+        transaction.send_offsets("billing", {P1: 2})
+    assert committed(cluster) == {P0: 4, P1: 2}
+
+
+def test_a_consumer_of_partitions_by_hand_goes_back_to_where_it_began(cluster: Cluster, producer: Producer) -> None:
+    reader = cluster.consumer(group="by hand", auto_offset_reset="latest", enable_auto_commit=False)
+    reader.assign([P0])
+    reader.seek(P0, 2)
+    with pytest.raises(ValueError, match="as work may fail"):
+        work(producer, reader, then=fail)
+    assert reader.position(P0) == 2
+    work(producer, reader)
+    assert written(cluster) == orders(range(1), first=2)
+    assert cluster.committed("by hand")[P0].offset == RECORDS
+
+
+def test_what_a_transaction_refuses(cluster: Cluster, producer: Producer) -> None:
+    with pytest.raises(InvalidRequiredAcks, match="found acks=1"):
+        cluster.producer(acks=1).transaction()
+    with pytest.raises(InvalidInput, match="enable_auto_commit=False"), producer.transaction() as transaction:
+        transaction.send_offsets(cluster.consumer("orders", group="billing"))
+    with pytest.raises(InvalidGroupId), producer.transaction() as transaction:
+        transaction.send_offsets(cluster.consumer("orders"))
+    with pytest.raises(UnknownTopicOrPartition):
+        sent(producer, ("bills", "b"), ("nope", "n"))
+    with pytest.raises(RecordTooLarge, match="buffer_memory"):
+        sent(cluster.producer(buffer_memory=1000, batch_size=1000), ("bills", "b" * 500), ("bills", "b" * 500))
+    with pytest.raises(InvalidInput, match="used inside its block"):
+        transaction.send("bills", "b")
+    assert written(cluster) == []
+    for over in (transaction, sent(producer, ("bills", "b"))):
+        with pytest.raises(InvalidInput, match="one block"):
+            over.__enter__()
+    producer.close()
+    with pytest.raises(InvalidInput, match="closed"):
+        producer.transaction()
