@@ -140,10 +140,9 @@ class AsyncProducer:
         for future, sent in settled:
             if future.done():  # cancelled
                 continue
-            error = sent.exception()
-            if error is None:
+            try:
                 future.set_result(sent.result())
-            else:
+            except Exception as error:
                 future.set_exception(error)
 
 
