@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from sparklog.chain.claim import Claim, Lost, Voided, Won
-from sparklog.chain.copying import Copying
 from sparklog.chain.group import Ticket
 from sparklog.chain.head import Head
 from sparklog.core.errors import SparklogError
@@ -25,7 +24,7 @@ class Attempt:
     after: Head
     decided: Sequence[tuple[Ticket, AppliedCommand]]
     began_ms: int
-    copying: Copying | None = None  # it has won, and gets its copies on other stores
+    is_copying: bool = False  # it has won, and gets its copies on other stores
     is_copied: bool = False
     is_followed: bool = False  # waiting commands were decided on top of it already
     outcome: Won | Lost | Voided | SparklogError | None = None

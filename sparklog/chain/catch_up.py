@@ -1,28 +1,22 @@
-"""Catching up, as a state machine: from one head to the newest head at the time of the call, or a newer one.
+"""Catching up: from one head to the newest head at the time of the call, or a newer one.
 
-STARTING ── no head yet, or the block is void ──► LOADING the newest snapshot ──┐
-   ├────────────────────────────────────────────────────────────────────────────┘
-   └► READING the next entries ──► LOOKING for the marks of their blocks ──► FETCHING what they name by reference
-         ▲                             │ present ──► LOADING                    │
-         └── not yet at the end ◄──────┼────────────────────────────────────────┴──► the head
-         │                             └── an entry does not fit: DOUBTING its block's mark ── absent ──► ChainDamaged
-         └── what an entry names is gone: LOADING a newer snapshot, by which it was deleted as old
-
-Entries take effect only after the marks of their blocks were found absent. A failed round changes nothing.
+A round reads the entries behind the head, then looks for the marks of their blocks, then fetches what the entries name
+by reference; only then do they take effect. A mark, or something that is gone because it was deleted as old, leads to a
+newer snapshot. A failed round changes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from enum import StrEnum
+from collections.abc import Sequence
 
 from sparklog.chain.command_body import append_of
 from sparklog.chain.damage import PUT_BACK, damage
 from sparklog.chain.entry import Entry, decode_entry
 from sparklog.chain.head import Draft, Head
-from sparklog.chain.requests import Get, GetMany, LoadSnapshot, Reply, Request
+from sparklog.chain.requests import Get, LoadSnapshot
+from sparklog.chain.steps import Steps, check_answered, many
 from sparklog.core.commands import Append
-from sparklog.core.errors import ChainDamaged, InconsistentClusterId, KeyNotFound, SparklogError
+from sparklog.core.errors import ChainDamaged, InconsistentClusterId, SparklogError
 from sparklog.core.records import AppendedByReference, AppliedCommand
 from sparklog.core.types import CommandId
 from sparklog.storage.keys import command_key, entry_block, entry_key, void_key
@@ -32,189 +26,115 @@ ROUND_ENTRIES = 2_048  # a round of a backlog ends after so many entries,
 ROUND_BYTES = 64 << 20  # or when they are this large together
 
 
-class Phase(StrEnum):
-    """What the machine is waiting for."""
+def caught_up(head: Head, url: str, *, found: bytes | None = None, reload: bool = False) -> Steps[Head]:
+    """The head after all that was written before the call. `url` is for messages.
 
-    LOADING = "loading"
-    READING = "reading"
-    LOOKING = "looking"
-    FETCHING = "fetching"
-    DOUBTING = "doubting"
-
-
-Outcome = Head | SparklogError
-
-
-class CatchUp:
-    """Catches up from `head`. `found`: the body of the next entry, if it is already known. `url` is for messages.
-
-    If a snapshot has to be loaded, it must be newer than the head. Otherwise nothing leads on from the head.
+    `found`: the body of the next entry, if it is already known. `reload`: the block behind the head is marked as
+    deleted, so only a newer snapshot leads on from it. Raises ChainDamaged, InconsistentClusterId (another cluster is
+    at the address), UnsupportedVersion, and the store's errors.
     """
+    bodies = [] if found is None else [found]
+    if reload or head.n < 0:
+        newer = yield from _snapshot(head, url, _uncovered(head, url) if reload else None)
+        if newer is not head:
+            head, bodies = newer, []  # what was found is older than the snapshot
+    while True:
+        is_at_end = yield from _read(head, bodies)
+        ahead = yield from _applied(head, bodies, url)
+        if isinstance(ahead, ChainDamaged):
+            head = yield from _snapshot(head, url, ahead)
+        elif is_at_end:
+            return ahead
+        else:
+            head = ahead  # read only up to the end seen at the start: chasing a faster writer would never finish
+        bodies.clear()
 
-    def __init__(self, head: Head, url: str, *, found: bytes | None = None, reload: bool = False) -> None:
-        self.head = head
-        self.phase = Phase.LOADING if reload or head.n < 0 else Phase.READING
-        self._url = url
-        self._bodies: list[bytes] = [] if found is None else [found]
-        self._at_end = False
-        self._is_void = reload  # the block after the head is marked as deleted: only a snapshot leads on
-        self._entries: list[Entry] = []
-        self._damage: ChainDamaged | None = None
-        self._missing: ChainDamaged | None = None  # the missing object because of which a snapshot is loaded
 
-    def start(self) -> Request:
-        """The first request."""
-        return LoadSnapshot() if self.phase is Phase.LOADING else self._read()
+def _snapshot(head: Head, url: str, unless: ChainDamaged | None) -> Steps[Head]:
+    """The head of the newest snapshot. If there is no newer one, raises `unless`; None: the head is still right."""
+    loaded, _ = yield LoadSnapshot()
+    if isinstance(loaded, SparklogError):
+        raise loaded
+    if isinstance(loaded, Head):
+        if head.n >= 0 and loaded.state.chain_id != head.state.chain_id:
+            raise InconsistentClusterId(
+                f"cluster {head.state.chain_id} is no longer at {url}, found cluster {loaded.state.chain_id}: it was "
+                "deleted and created again; connect again"
+            )
+        if loaded.n > head.n:
+            return loaded
+    if unless is not None:
+        raise unless
+    return head
 
-    def reply(self, reply: Reply) -> Request | Outcome:
-        """The next request, or the outcome."""
-        if isinstance(reply, SparklogError) and not isinstance(reply, KeyNotFound):
-            return reply
-        match self.phase:
-            case Phase.LOADING:
-                return self._after_load(reply)
-            case Phase.READING:
-                return self._after_read(reply)
-            case Phase.LOOKING:
-                return self._after_look(reply)
-            case Phase.FETCHING:
-                return self._after_fetch(reply)
-            case Phase.DOUBTING:
-                return self._reload() if isinstance(reply, bytes | memoryview) else _not_none(self._damage)
 
-    # ---- snapshot -------------------------------------------------------------------------------
-
-    def _reload(self) -> Request:
-        self.phase, self._is_void = Phase.LOADING, True
-        self._bodies.clear()
-        return LoadSnapshot()
-
-    def _after_load(self, reply: Reply) -> Request | Outcome:
-        if isinstance(reply, SparklogError):
-            return reply
-        missing, self._missing = self._missing, None
-        if isinstance(reply, Head):
-            if self.head.n >= 0 and reply.state.chain_id != self.head.state.chain_id:
-                return InconsistentClusterId(
-                    f"cluster {self.head.state.chain_id} is no longer at {self._url}, found cluster "
-                    f"{reply.state.chain_id}: it was deleted and created again; connect again"
-                )
-            if reply.n <= self.head.n:
-                return missing or self._uncovered()
-            self.head = reply
-            self._bodies.clear()  # what was found is older than the snapshot
-        elif self.head.n >= 0 or self._is_void or missing:
-            return missing or self._uncovered()
-        return self._read()
-
-    def _uncovered(self) -> ChainDamaged:
-        return ChainDamaged(
-            f"{self._url}: block {entry_block(self.head.n + 1)} is marked as deleted, but no snapshot covers it: the "
-            f"snapshot behind it is missing; {PUT_BACK}"
-        )
-
-    # ---- entries --------------------------------------------------------------------------------
-
-    def _read(self) -> Request:
-        """Ask for the next entry, then the one after it, and from the third entry on for many at once."""
-        self.phase = Phase.READING
-        first = self.head.n + 1 + len(self._bodies)
-        width = 1 if len(self._bodies) < 2 else READ_WIDTH
-        return GetMany([entry_key(n) for n in range(first, first + width)])
-
-    def _after_read(self, reply: Reply) -> Request | Outcome:
-        bodies: list[bytes | None] = reply  # type: ignore[assignment]
-        for body in bodies:
+def _read(head: Head, bodies: list[bytes]) -> Steps[bool]:
+    """Read the next entries: one, then the one after it, and from the third on many at once. Whether all are read."""
+    while True:
+        first = head.n + 1 + len(bodies)
+        width = 1 if len(bodies) < 2 else READ_WIDTH
+        for body in (yield from many([entry_key(n) for n in range(first, first + width)])):
             if body is None:
-                return self._look(at_end=True)
-            self._bodies.append(body)
-        if len(self._bodies) >= ROUND_ENTRIES or sum(map(len, self._bodies)) >= ROUND_BYTES:
-            return self._look(at_end=False)
-        return self._read()
-
-    def _look(self, *, at_end: bool) -> Request:
-        """Look for the marks of all blocks that were read, including the block of the slot that was taken for the end.
-
-        A block's mark is put before its entries are deleted, so a mark that is absent now was absent during the reads.
-        """
-        self.phase, self._at_end = Phase.LOOKING, at_end
-        first = self.head.n + 1
-        blocks = range(entry_block(first), entry_block(first + len(self._bodies)) + 1)
-        return GetMany([void_key(block) for block in blocks])
-
-    def _after_look(self, reply: Reply) -> Request | Outcome:
-        marks: list[bytes | None] = reply  # type: ignore[assignment]
-        if any(mark is not None for mark in marks):
-            return self._reload()
-        try:
-            self._entries = [decode_entry(n, body, self._url) for n, body in enumerate(self._bodies, self.head.n + 1)]
-        except SparklogError as error:
-            return error
-        named = self._by_reference()
-        if not named:
-            return self._apply({})
-        self.phase = Phase.FETCHING
-        return GetMany([command_key(command.n0, command.command_id, record.body) for _, command, record in named])
-
-    # ---- effect ---------------------------------------------------------------------------------
-
-    def _by_reference(self) -> list[tuple[Entry, AppliedCommand, AppendedByReference]]:
-        return [
-            (entry, command, record)
-            for entry in self._entries
-            for command in entry.commands
-            for record in command.records
-            if isinstance(record, AppendedByReference)
-        ]
-
-    def _after_fetch(self, reply: Reply) -> Request | Outcome:
-        bodies: list[bytes | None] = reply  # type: ignore[assignment]
-        appends = {}
-        try:
-            for (entry, command, record), body in zip(self._by_reference(), bodies, strict=True):
-                if body is None:
-                    return self._reload_for(entry, command, record)
-                appends[command.command_id] = append_of(
-                    body, command.command_id, command.n0, record, entry.n, self._url
-                )
-        except SparklogError as error:
-            return error
-        return self._apply(appends)
-
-    def _reload_for(self, entry: Entry, command: AppliedCommand, record: AppendedByReference) -> Request:
-        """Load a snapshot because a body is gone: vacuum deletes it when FLOOR has passed it in the kept snapshots."""
-        key = command_key(command.n0, command.command_id, record.body)
-        self._missing = damage(key, f"entry {entry.n} names it, it is not there", self._url)
-        self._bodies.clear()
-        self._entries.clear()
-        self.phase = Phase.LOADING
-        return LoadSnapshot()
-
-    def _apply(self, appends: Mapping[CommandId, Append]) -> Request | Outcome:
-        draft = Draft(self.head)
-        for entry, body in zip(self._entries, self._bodies, strict=True):
-            if not draft.follows(entry):
-                return self._doubt(entry, draft)
-            draft.apply(entry, body, appends)
-        self.head = draft.head()
-        self._bodies.clear()
-        self._entries.clear()
-        # Read only up to the end seen at the start: chasing a faster writer would never finish.
-        return self.head if self._at_end else self._read()
-
-    def _doubt(self, entry: Entry, draft: Draft) -> Request:
-        """The entry names another predecessor: damage, unless its block was deleted since its mark was looked for."""
-        self._damage = damage(
-            entry_key(entry.n),
-            f"wanted chain {draft.state.chain_id} after hash {draft.entry_hash}, "
-            f"found chain {entry.chain_id} after {entry.previous}",
-            self._url,
-        )
-        self.phase = Phase.DOUBTING
-        return Get(void_key(entry_block(entry.n)))
+                return True
+            bodies.append(body)
+        if len(bodies) >= ROUND_ENTRIES or sum(map(len, bodies)) >= ROUND_BYTES:
+            return False
 
 
-def _not_none(error: ChainDamaged | None) -> ChainDamaged:
-    if error is None:
-        raise AssertionError("a mark is doubted because of an entry that does not fit")
-    return error
+def _applied(head: Head, bodies: Sequence[bytes], url: str) -> Steps[Head | ChainDamaged]:
+    """The head behind these entries; what is damaged if no newer snapshot leads on from `head`.
+
+    All blocks that were read are looked for by their marks, including the block of the slot that was taken for the end.
+    A block's mark is put before its entries are deleted, so a mark that is absent now was absent during the reads.
+    """
+    first = head.n + 1
+    blocks = range(entry_block(first), entry_block(first + len(bodies)) + 1)
+    marks = yield from many([void_key(block) for block in blocks])
+    if any(mark is not None for mark in marks):
+        return _uncovered(head, url)
+    entries = [decode_entry(n, body, url) for n, body in enumerate(bodies, first)]
+    appends: dict[CommandId, Append] = {}
+    named = _by_reference(entries)
+    if named:
+        keys = [command_key(command.n0, command.command_id, record.body) for _, command, record in named]
+        for (entry, command, record), key, body in zip(named, keys, (yield from many(keys)), strict=True):
+            if body is None:  # vacuum deletes it when FLOOR has passed it in the kept snapshots
+                return damage(key, f"entry {entry.n} names it, it is not there", url)
+            appends[command.command_id] = append_of(body, command.command_id, command.n0, record, entry.n, url)
+    draft = Draft(head)
+    for entry, body in zip(entries, bodies, strict=True):
+        if not draft.follows(entry):
+            return (yield from _doubted(entry, draft, head, url))
+        draft.apply(entry, body, appends)
+    return draft.head()
+
+
+def _by_reference(entries: Sequence[Entry]) -> list[tuple[Entry, AppliedCommand, AppendedByReference]]:
+    return [
+        (entry, command, record)
+        for entry in entries
+        for command in entry.commands
+        for record in command.records
+        if isinstance(record, AppendedByReference)
+    ]
+
+
+def _doubted(entry: Entry, draft: Draft, head: Head, url: str) -> Steps[ChainDamaged]:
+    """An entry names another predecessor. Raises damage, unless its block was deleted since its mark was looked for."""
+    mark, _ = yield Get(void_key(entry_block(entry.n)))
+    check_answered(mark)
+    if isinstance(mark, bytes | memoryview):
+        return _uncovered(head, url)
+    raise damage(
+        entry_key(entry.n),
+        f"wanted chain {draft.state.chain_id} after hash {draft.entry_hash}, "
+        f"found chain {entry.chain_id} after {entry.previous}",
+        url,
+    )
+
+
+def _uncovered(head: Head, url: str) -> ChainDamaged:
+    return ChainDamaged(
+        f"{url}: block {entry_block(head.n + 1)} is marked as deleted, but no snapshot covers it: the snapshot behind "
+        f"it is missing; {PUT_BACK}"
+    )

@@ -131,26 +131,16 @@ def _encode_columns(columns: Mapping[str, Column]) -> bytes:
     return bytes(sink.getvalue())
 
 
-def read_block(
-    store: ObjectStore, n: int, chunk: Chunk, dtypes: Mapping[str, str], newer: frozenset[str] = frozenset()
-) -> Block:
-    """The block in a chunk that the snapshot of entry `n` names. Raises ChainDamaged.
-
-    `newer`: columns that a chunk of an older format may lack. They are filled with -1.
-    """
+def read_block(store: ObjectStore, n: int, chunk: Chunk, dtypes: Mapping[str, str]) -> Block:
+    """The block in a chunk that the snapshot of entry `n` names. Raises ChainDamaged."""
     import pyarrow as pa
 
     body = pa.py_buffer(_body(store, n, chunk))
     try:
         batch: Any = pa.ipc.open_file(body).get_batch(0)
-        lacking = newer.difference(batch.schema.names)
-        columns = {
-            name: np.full(chunk.rows, -1, dtype)
-            if name in lacking
-            else batch.column(name).to_numpy(zero_copy_only=True)
-            for name, dtype in dtypes.items()
-        }
-    except (pa.ArrowInvalid, KeyError) as error:
+        # A view, as `to_numpy`, which would import pandas.
+        columns = {name: np.from_dlpack(batch.column(name)) for name in dtypes}
+    except (pa.ArrowException, KeyError) as error:
         found = f"its checksum is right, but it can't be read as a table of {', '.join(dtypes)}: {error}"
         raise damaged_chunk(snapshot_key(n), chunk_key(chunk.sha256), found, store.url) from error
     dead = None

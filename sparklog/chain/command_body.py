@@ -12,7 +12,8 @@ from collections.abc import Sequence
 import msgspec
 
 from sparklog.chain.damage import damage
-from sparklog.chain.requests import FIRST_PAUSE_MS, Get, Now, Pause, Put, Reply, Request, longer
+from sparklog.chain.requests import FIRST_PAUSE_MS, Get, Pause, Put, longer
+from sparklog.chain.steps import Steps
 from sparklog.core.commands import Append, Submission
 from sparklog.core.errors import (
     ChainDamaged,
@@ -74,82 +75,64 @@ class CommandBody(msgspec.Struct, frozen=True):
         )
 
 
-class StoreBody:
-    """Puts the body of a large append under its key, as a state machine. A retry recognizes its own object.
+def stored_body(submission: Submission, deadline_ms: int, timeout_ms: int, url: str) -> Steps[CommandBody]:
+    """Put the body of a large append under its key. A retry recognizes its own object.
 
     Only the entry names the body, so after an unknown outcome it is safe to try again. If an earlier submission of the
-    command left a body that names other holders of the same objects, this one becomes the next. The outcome is the
-    body, RequestTimedOut, ChainDamaged (the command's key holds something else), or the store's own error.
+    command left a body that names other holders of the same objects, this one becomes the next. Raises
+    RequestTimedOut, ChainDamaged (the command's key holds something else), or the store's own error.
     """
+    command = submission.command
+    if not isinstance(command, Append):
+        raise TypeError("only an append has a body")
+    body = encode_body(command.objects, command.slices)
+    number = 0
+    pause_ms = FIRST_PAUSE_MS
+    while True:
+        key = command_key(submission.n0, submission.command_id, number)
+        reply, now = yield Put(key, body)
+        if isinstance(reply, KeyExists):
+            reply, now = yield Get(key)
+        match reply:
+            case None:
+                return _named(command, body, number)
+            case (OutcomeUnknown() | StoreUnavailable() | KeyNotFound()) as error:
+                if now.monotonic_ms >= deadline_ms:
+                    waited = duration(timeout_ms)
+                    raise RequestTimedOut(f"{key} at {url} could not be written in {waited}: {error}") from error
+                yield Pause(pause_ms)
+                pause_ms = longer(pause_ms)
+            case SparklogError() as error:
+                raise error
+            case there:
+                existing = bytes(there)  # type: ignore[call-overload]
+                if _is_of(command, existing, key):
+                    return _named(command, existing, number)
+                number += 1
 
-    def __init__(self, submission: Submission, deadline_ms: int, timeout_ms: int, url: str) -> None:
-        if not isinstance(submission.command, Append):
-            raise TypeError("only an append has a body")
-        self._command = submission.command
-        self._n0, self._command_id = submission.n0, submission.command_id
-        self._number = 0
-        self._key = command_key(submission.n0, submission.command_id)
-        self._body = encode_body(self._command.objects, self._command.slices)
-        self._deadline_ms, self._timeout_ms, self._url = deadline_ms, timeout_ms, url
-        self._pause_ms = FIRST_PAUSE_MS
-        self._asked: Request = Pause(0)
 
-    def start(self) -> Request:
-        """The first request."""
-        return self._ask(Put(self._key, self._body))
+def _is_of(command: Append, existing: bytes, key: str) -> bool:
+    """Whether a body is that of the command, perhaps encoded by another version; False if only its holders differ.
 
-    def reply(self, reply: Reply, now: Now) -> Request | CommandBody | SparklogError:
-        """The next request, or the outcome."""
-        match self._asked, reply:
-            case Pause(), _:
-                return self.start()
-            case Put(), None:
-                return self._of(self._body)
-            case Put(), KeyExists():
-                return self._ask(Get(self._key))
-            case _, (OutcomeUnknown() | StoreUnavailable() | KeyNotFound()) as error:
-                return self._again(error, now)
-            case _, SparklogError() as error:
-                return error
-            case _, body:
-                return self._existing(bytes(body))  # type: ignore[call-overload]
+    Raises ChainDamaged if it is something else.
+    """
+    own = command.objects, command.slices
+    try:
+        objects, slices = decode_body(existing)
+        if (objects, slices) == own:
+            return True
+        if (_without_holders(objects), slices) == (_without_holders(command.objects), command.slices):
+            return False
+    except (ValueError, KeyError, msgspec.MsgspecError):  # Arrow's errors are ValueErrors
+        pass
+    wanted = f"wanted this command's own {counted(len(command.slices), 'slice')}"
+    what = f"{wanted}, found {exact_amount(len(existing))} of something else"
+    raise ChainDamaged(f"{key}: {what}; nothing names it yet: move it away, then write again")
 
-    def _existing(self, body: bytes) -> Request | CommandBody | SparklogError:
-        """What is under the key already: this body, perhaps encoded by another version to other bytes, or another."""
-        try:
-            objects, slices = decode_body(body)
-        except (ValueError, KeyError, msgspec.MsgspecError):  # Arrow's errors are ValueErrors
-            return self._taken(body)
-        if (objects, slices) == (self._command.objects, self._command.slices):
-            return self._of(body)
-        if (_without_holders(objects), slices) != (_without_holders(self._command.objects), self._command.slices):
-            return self._taken(body)
-        self._number += 1
-        self._key = command_key(self._n0, self._command_id, self._number)
-        return self.start()
 
-    def _taken(self, body: bytes) -> ChainDamaged:
-        wanted = f"wanted this command's own {counted(len(self._command.slices), 'slice')}"
-        what = f"{wanted}, found {exact_amount(len(body))} of something else"
-        return ChainDamaged(f"{self._key}: {what}; nothing names it yet: move it away, then write again")
-
-    def _ask(self, request: Request) -> Request:
-        self._asked = request
-        return request
-
-    def _of(self, body: bytes) -> CommandBody:
-        sha256 = hashlib.sha256(body).hexdigest()
-        return CommandBody(sha256, len(body), len(self._command.objects), len(self._command.slices), self._number)
-
-    def _again(self, error: SparklogError, now: Now) -> Request | SparklogError:
-        if now.monotonic_ms >= self._deadline_ms:
-            waited = duration(self._timeout_ms)
-            late = RequestTimedOut(f"{self._key} at {self._url} could not be written in {waited}: {error}")
-            late.__cause__ = error
-            return late
-        pause = Pause(self._pause_ms)
-        self._pause_ms = longer(self._pause_ms)
-        return self._ask(pause)
+def _named(command: Append, body: bytes, number: int) -> CommandBody:
+    sha256 = hashlib.sha256(body).hexdigest()
+    return CommandBody(sha256, len(body), len(command.objects), len(command.slices), number)
 
 
 def append_of(

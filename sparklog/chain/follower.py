@@ -10,17 +10,19 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from typing import TypeVar
 
 from sparklog.chain import snapshot
-from sparklog.chain.catch_up import READ_WIDTH, CatchUp
+from sparklog.chain.catch_up import READ_WIDTH, caught_up
 from sparklog.chain.chunks import Chunk
 from sparklog.chain.copies import Copies
 from sparklog.chain.damage import damage
 from sparklog.chain.entry import Entry
 from sparklog.chain.head import Head
-from sparklog.chain.read_entries import ReadEntries, results_in
-from sparklog.chain.requests import Copy, Get, GetMany, LoadSnapshot, Pause, Put, Reply, Request
-from sparklog.chain.same_chain import ChainCheck, SameChain
+from sparklog.chain.read_entries import read_entries, results_in
+from sparklog.chain.requests import Copy, Get, GetMany, LoadSnapshot, Now, Pause, Put, Reply, Request
+from sparklog.chain.same_chain import same_chain
+from sparklog.chain.steps import Steps, run
 from sparklog.core.errors import ClusterNotFound, InconsistentClusterId, KeyNotFound, SparklogError
 from sparklog.core.records import CommandResult
 from sparklog.core.state import ClusterState
@@ -31,6 +33,7 @@ from sparklog.host.dice import jittered
 from sparklog.storage.keys import LOG, entry_key, parse_entry_key
 from sparklog.storage.object_store import ObjectStore
 
+T = TypeVar("T")
 CHECKS_OF_END = 4
 ENTRIES_AT_ONCE = 256  # when entries are read again; each may be a MiB
 
@@ -123,13 +126,7 @@ class Follower:
         """The entries that still exist, in ascending order. Raises StoreUnavailable, ChainDamaged."""
         ascending = sorted(set(numbers))
         for at in range(0, len(ascending), ENTRIES_AT_ONCE):
-            machine = ReadEntries(ascending[at : at + ENTRIES_AT_ONCE], self.store.url)
-            step: Request | list[Entry] | SparklogError = machine.start()
-            while isinstance(step, Request):
-                step = machine.reply(self.perform(step))
-            if isinstance(step, SparklogError):
-                raise step
-            yield from step
+            yield from self._run(read_entries(ascending[at : at + ENTRIES_AT_ONCE], self.store.url))
 
     @contextmanager
     def current(self) -> Iterator[ClusterState]:
@@ -140,13 +137,11 @@ class Follower:
         """True unless the location was wiped and created again (`same_chain.py`). Raises the store's errors."""
         if self.head.n < 0:
             return False
-        check = ChainCheck(self.head, self.store.url)
-        step: Request | SameChain | SparklogError = check.start()
-        while isinstance(step, Request):
-            step = check.reply(self.perform(step))
-        if isinstance(step, SparklogError) and not isinstance(step, InconsistentClusterId):
-            raise step
-        return isinstance(step, SameChain)
+        try:
+            self._run(same_chain(self.head, self.store.url))
+        except InconsistentClusterId:
+            return False
+        return True
 
     def perform(self, request: Request) -> Reply:
         """Perform a request of one of the chain's machines. An error of the store is a reply."""
@@ -173,17 +168,14 @@ class Follower:
             return error
 
     def _read_on(self) -> None:
-        machine = CatchUp(self.head, self.store.url)
-        step = machine.start()
-        while True:
-            match machine.reply(self.perform(step)):
-                case Request() as step:
-                    pass
-                case Head() as head:
-                    self.publish(head)
-                    return
-                case SparklogError() as error:
-                    raise error
+        self.publish(self._run(caught_up(self.head, self.store.url)))
+
+    def _run(self, steps: Steps[T]) -> T:
+        """The outcome of a machine, whose requests are performed here. Raises what it raises."""
+        return run(steps, self.perform, self._now)
+
+    def _now(self) -> Now:
+        return Now(self.clock.now_ms(), self.clock.monotonic_ms(), "")
 
     def _get_many(self, request: GetMany) -> list[bytes | None]:
         if len(request.keys) == 1:

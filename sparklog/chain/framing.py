@@ -1,10 +1,10 @@
 """The frame of metadata bodies: a line with the kind, format, checksum and length, then JSON.
 
-    sparklog-entry 3 8a9136aa 512
+    sparklog-entry 5 8a9136aa 512
     {...512 bytes of JSON...}
 
 Any text tool can show it. Flipped bits and truncation are detected before the JSON is parsed: the checksum covers the
-format, a space and the JSON. In formats 1 and 2 it covered the JSON alone.
+format, a space and the JSON.
 """
 
 from __future__ import annotations
@@ -15,10 +15,6 @@ from sparklog.chain.damage import damage
 from sparklog.core.errors import UnsupportedVersion
 from sparklog.core.readable import exact_amount
 from sparklog.core.state import FORMAT
-
-_READABLE = frozenset(b"%d" % each for each in range(1, FORMAT + 1))
-
-_UNCHECKED = (b"1", b"2")  # formats that their checksum does not cover
 
 
 def frame(kind: str, payload: bytes) -> bytes:
@@ -35,13 +31,13 @@ def unframe(kind: str, body: bytes | memoryview, key: str, store_url: str = "") 
     if not newline or len(words) != 4 or words[0] != f"sparklog-{kind}".encode():
         wanted = f"wanted a line 'sparklog-{kind} format checksum length' first"
         raise damage(key, f"{wanted}, found {_text(head)!r} in {exact_amount(len(whole))}", store_url)
-    if words[1] not in _READABLE:
-        if words[1].isdigit() and int(words[1]) > FORMAT and words[2:] == _check_words(words[1], payload):
+    if words[1] != b"%d" % FORMAT:
+        if words[1].isdigit() and words[2:] == _check_words(words[1], payload):
+            use = "use a newer sparklog" if int(words[1]) > FORMAT else "it was written before the first release"
             raise UnsupportedVersion(
-                f"{key}: this version of sparklog reads formats up to {FORMAT}, found format {int(words[1])}: "
-                "use a newer sparklog"
+                f"{key}: this version of sparklog reads format {FORMAT}, found format {int(words[1])}: {use}"
             )
-        raise damage(key, f"wanted a format from 1 to {FORMAT}, found {_text(words[1])!r}", store_url)
+        raise damage(key, f"wanted format {FORMAT}, found {_text(words[1])!r}", store_url)
     if words[2:] != _check_words(words[1], payload):
         wanted = f"after its first line wanted {_text(words[3])} bytes with CRC32C {_text(words[2])}"
         found = f"found {len(payload)} bytes with {_checksum(words[1], payload):08x}"
@@ -58,6 +54,5 @@ def _check_words(format_: bytes, payload: bytes) -> list[bytes]:
 
 
 def _checksum(format_: bytes, payload: bytes) -> int:
-    before = b"" if format_ in _UNCHECKED else format_ + b" "
-    checksum: int = google_crc32c.extend(google_crc32c.value(before), payload)
+    checksum: int = google_crc32c.extend(google_crc32c.value(format_ + b" "), payload)
     return checksum

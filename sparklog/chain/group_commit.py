@@ -26,21 +26,21 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from functools import partial
 
-from sparklog.chain import same_chain
 from sparklog.chain.attempt import Attempt, CommitCounts
-from sparklog.chain.catch_up import CatchUp
+from sparklog.chain.catch_up import caught_up
 from sparklog.chain.claim import Claim, Lost, Voided, Won
-from sparklog.chain.command_body import CommandBody, StoreBody
-from sparklog.chain.copying import Copied, Copying
+from sparklog.chain.command_body import CommandBody, stored_body
+from sparklog.chain.copying import copied
 from sparklog.chain.entry import Entry
 from sparklog.chain.gathering import Gathering
 from sparklog.chain.group import Group, Ticket, decide_group, taken
 from sparklog.chain.head import Head
 from sparklog.chain.pending_requests import PendingRequests
-from sparklog.chain.read_entries import ReadEntries, answered, unreadable
+from sparklog.chain.read_entries import answered, read_entries, unreadable
 from sparklog.chain.requests import Now, Pause, Reply, Request
-from sparklog.chain.same_chain import ChainCheck, SameChain
-from sparklog.chain.settling import Settled, Settling
+from sparklog.chain.same_chain import is_long_silent, same_chain
+from sparklog.chain.settling import settled
+from sparklog.chain.steps import Steps
 from sparklog.core.apply import result_of
 from sparklog.core.coordinators import Author, is_fenced, not_in_force
 from sparklog.core.errors import Landed, RequestTimedOut, SparklogError
@@ -147,7 +147,7 @@ class GroupCommit:
     def _advance(self, now: Now) -> None:
         """Start whatever can be started."""
         while self._may_decide():
-            if not self._attempts and same_chain.is_long_silent(self.head, self._known_ms, now):
+            if not self._attempts and is_long_silent(self.head, self._known_ms, now):
                 self._check_chain()
                 return
             if self._gathers(now) or not self._decide(now):
@@ -186,7 +186,7 @@ class GroupCommit:
             self._read_back(group.committed)
             return False
         if not self._caught_up.issuperset(ticket for ticket, _ in group.refused):
-            self._follow(CatchUp(self.head, self._url), group.tickets)
+            self._follow(caught_up(self.head, self._url), group.tickets)
             return False
         for ticket, result in group.known:
             ticket.result = result
@@ -218,8 +218,8 @@ class GroupCommit:
         """Store the bodies of large commands beside the chain, before an entry names them."""
         self.phase = Phase.STORING
         for ticket in tickets:
-            store = StoreBody(ticket.submission, ticket.deadline_ms, ticket.timeout_ms, self._url)
-            self._pending.run(store.start(), store.reply, partial(self._stored, ticket))
+            stored = stored_body(ticket.submission, ticket.deadline_ms, ticket.timeout_ms, self._url)
+            self._pending.run(stored, partial(self._stored, ticket))
 
     def _stored(self, ticket: Ticket, outcome: CommandBody | SparklogError, now: Now) -> None:
         if isinstance(outcome, CommandBody):
@@ -241,7 +241,7 @@ class GroupCommit:
         for ticket, _ in group.decided:
             ticket.sent = True
         self._caught_up = frozenset()
-        self._pending.run(claim.start(), claim.reply, partial(self._claimed, attempt))
+        self._pending.run(claim.steps(), partial(self._claimed, attempt))
 
     def _claimed(self, attempt: Attempt, outcome: Won | Lost | Voided | SparklogError, now: Now) -> None:
         attempt.outcome = outcome
@@ -262,21 +262,21 @@ class GroupCommit:
                     self._after_lost(first, outcome.body, now)
                 case Voided():
                     first = self._give_up(in_doubt=True)
-                    self._follow(CatchUp(self.head, self._url, reload=True), list(self._queue))
+                    self._follow(caught_up(self.head, self._url, reload=True), list(self._queue))
                 case SparklogError() as error:
                     first = self._give_up()
                     self._fail([ticket for ticket, _ in first.decided], error)
 
     def _copy(self, attempt: Attempt) -> None:
         """Get the copies of an entry that has won its slot; its commands are acknowledged after that."""
-        if attempt.copying is not None:
+        if attempt.is_copying:
             return
+        attempt.is_copying = True
         patient_ms = max(ticket.deadline_ms for ticket, _ in attempt.decided)
-        attempt.copying = Copying(attempt.after, attempt.claim.body, patient_ms)
-        self._pending.run(attempt.copying.start(), attempt.copying.reply, partial(self._copied, attempt))
+        self._pending.run(copied(attempt.after, attempt.claim.body, patient_ms), partial(self._copied, attempt))
 
-    def _copied(self, attempt: Attempt, outcome: Copied | SparklogError, now: Now) -> None:
-        if isinstance(outcome, Copied):
+    def _copied(self, attempt: Attempt, outcome: SparklogError | None, now: Now) -> None:
+        if outcome is None:
             attempt.is_copied = True
         else:
             self._attempts.popleft()
@@ -327,7 +327,7 @@ class GroupCommit:
                 self._fail([ticket], RequestTimedOut(f"command {ticket.submission.command_id} {what}"))
         next_body = body if self.head.n == attempt.at.n - 1 else None
         many = self._lost_in_a_row % REST_AFTER == 0
-        self._follow(CatchUp(self.head, self._url, found=next_body), tickets, self._rest if many else None)
+        self._follow(caught_up(self.head, self._url, found=next_body), tickets, self._rest if many else None)
 
     def _fail(self, tickets: Iterable[Ticket], error: SparklogError) -> None:
         """End those of `tickets` that are not done yet, with `error`."""
@@ -351,7 +351,7 @@ class GroupCommit:
 
     # ---- following ------------------------------------------------------------------------------
 
-    def _follow(self, catch_up: CatchUp, tickets: Iterable[Ticket], then: Callable[[], None] | None = None) -> None:
+    def _follow(self, catch_up: Steps[Head], tickets: Iterable[Ticket], then: Callable[[], None] | None = None) -> None:
         """Follow the chain to its end, and then call `then`. An error ends `tickets`."""
         self.phase = Phase.FOLLOWING
         self._round = [ticket for ticket in tickets if not ticket.done]
@@ -365,7 +365,7 @@ class GroupCommit:
             if then is not None:
                 then()
 
-        self._pending.run(catch_up.start(), lambda reply, now: catch_up.reply(reply), followed)
+        self._pending.run(catch_up, followed)
 
     def _rest(self) -> None:
         """Let others go first for a moment."""
@@ -383,24 +383,22 @@ class GroupCommit:
         self.phase = Phase.SETTLING
         self._round = list(self._queue)
         patient_ms = max(ticket.deadline_ms for ticket in self._round)
-        settling = Settling(self.head, patient_ms, copied=self._copies_wanted(self.head.state) > 0)
-        self._pending.run(settling.start(), settling.reply, self._settled)
+        with_copies = self._copies_wanted(self.head.state) > 0
+        self._pending.run(settled(self.head, patient_ms, with_copies=with_copies), self._settled)
 
-    def _settled(self, outcome: Settled | SparklogError, now: Now) -> None:
-        if isinstance(outcome, Settled):
-            self._settled_n = outcome.n
-        else:
+    def _settled(self, outcome: int | SparklogError, now: Now) -> None:
+        if isinstance(outcome, SparklogError):
             self._fail_round(outcome)
+        else:
+            self._settled_n = outcome
 
     # ---- what was committed before --------------------------------------------------------------
 
     def _read_back(self, committed: Sequence[tuple[Ticket, EntryNumber]]) -> None:
         """Answer commands that the chain has applied before, from the entries that applied them."""
         self.phase = Phase.READING
-        machine = ReadEntries((n for _, n in committed), self._url)
-        self._pending.run(
-            machine.start(), lambda reply, now: machine.reply(reply), partial(self._have_read_back, committed)
-        )
+        read = read_entries((n for _, n in committed), self._url)
+        self._pending.run(read, partial(self._have_read_back, committed))
 
     def _have_read_back(
         self, committed: Sequence[tuple[Ticket, EntryNumber]], outcome: list[Entry] | SparklogError, now: Now
@@ -414,7 +412,7 @@ class GroupCommit:
         self.ended.extend(ticket for ticket, _ in committed if ticket.done)
         self._queue = deque(ticket for ticket in self._queue if not ticket.done)
         if not self._caught_up.issuperset(ticket for ticket, _ in unread):
-            self._follow(CatchUp(self.head, self._url), [ticket for ticket, _ in unread])
+            self._follow(caught_up(self.head, self._url), [ticket for ticket, _ in unread])
             return
         for ticket, n in unread:
             self._fail([ticket], unreadable(ticket, n, self._url))
@@ -423,15 +421,14 @@ class GroupCommit:
 
     def _check_chain(self) -> None:
         """Refuse to write if another cluster is at the address by now."""
-        self._follow(CatchUp(self.head, self._url), self._queue, self._read_newest)
+        self._follow(caught_up(self.head, self._url), self._queue, self._read_newest)
 
     def _read_newest(self) -> None:
         self.phase = Phase.CHECKING
-        check = ChainCheck(self.head, self._url)
-        self._pending.run(check.start(), lambda reply, now: check.reply(reply), self._checked)
+        self._pending.run(same_chain(self.head, self._url), self._checked)
 
-    def _checked(self, outcome: SameChain | SparklogError, now: Now) -> None:
-        if isinstance(outcome, SameChain):
-            self.head, self._known_ms = outcome.head, now.monotonic_ms
-        else:
+    def _checked(self, outcome: Head | SparklogError, now: Now) -> None:
+        if isinstance(outcome, SparklogError):
             self._fail_round(outcome)
+        else:
+            self.head, self._known_ms = outcome, now.monotonic_ms

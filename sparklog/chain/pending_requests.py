@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import TypeVar
 
 from sparklog.chain.requests import Now, Reply, Request
+from sparklog.chain.steps import Steps
+from sparklog.core.errors import SparklogError
 
+T = TypeVar("T")
 Handler = Callable[[Reply, Now], None]
 
 
@@ -27,17 +30,20 @@ class PendingRequests:
         self._handlers[request] = handler
         self.to_perform.append(request)
 
-    def run(self, first: Request, step: Callable[[Reply, Now], object], ended: Callable[[Any, Now], None]) -> None:
-        """Run another machine: `step` turns each reply into the next request, or into the outcome for `ended`."""
+    def run(self, steps: Steps[T], ended: Callable[[T | SparklogError, Now], None]) -> None:
+        """Run another machine. `ended` gets its outcome, or the error that it raised."""
 
         def handle(reply: Reply, now: Now) -> None:
-            next_step = step(reply, now)
-            if isinstance(next_step, Request):
-                self.ask(next_step, handle)
+            try:
+                request = steps.send((reply, now))
+            except StopIteration as end:
+                ended(end.value, now)
+            except SparklogError as error:
+                ended(error, now)
             else:
-                ended(next_step, now)
+                self.ask(request, handle)
 
-        self.ask(first, handle)
+        self.ask(next(steps), handle)
 
     def taken(self, request: Request) -> Handler | None:
         """What is to be done with the reply to this request; None if nobody waits for it any more."""

@@ -1,4 +1,4 @@
-"""Reading chosen entries again, as a state machine, to learn the results of commands that they applied.
+"""Reading chosen entries again, to learn the results of commands that they applied.
 
 An entry counts only if the void mark of its block is absent after the read: in a block that is being deleted, a stalled
 writer may have put another entry into the slot.
@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from sparklog.chain.damage import damage
 from sparklog.chain.entry import Entry, decode_entry
 from sparklog.chain.group import Ticket
-from sparklog.chain.requests import GetMany, Reply, Request
+from sparklog.chain.steps import Steps, many
 from sparklog.core.apply import result_of
 from sparklog.core.errors import ChainDamaged, Landed, SparklogError
 from sparklog.core.losses import check_left
@@ -21,36 +21,18 @@ from sparklog.core.types import EntryNumber
 from sparklog.storage.keys import entry_block, entry_key, void_key
 
 
-class ReadEntries:
-    """Reads the entries `numbers`, at least one. Ends with those that are there, ascending, or with an error."""
-
-    def __init__(self, numbers: Iterable[EntryNumber], url: str) -> None:
-        self._numbers = sorted(set(numbers))
-        self._url = url
-        self._bodies: list[bytes | None] | None = None
-
-    def start(self) -> Request:
-        """The first request."""
-        return GetMany([entry_key(n) for n in self._numbers])
-
-    def reply(self, reply: Reply) -> Request | list[Entry] | SparklogError:
-        """The next request, or the outcome."""
-        if isinstance(reply, SparklogError):
-            return reply
-        blocks = sorted({entry_block(n) for n in self._numbers})
-        if self._bodies is None:
-            self._bodies = reply  # type: ignore[assignment]
-            return GetMany([void_key(block) for block in blocks])
-        marks: list[bytes | None] = reply  # type: ignore[assignment]
-        void = {block for block, mark in zip(blocks, marks, strict=True) if mark is not None}
-        try:
-            return [
-                decode_entry(n, body, self._url)
-                for n, body in zip(self._numbers, self._bodies, strict=True)
-                if body is not None and entry_block(n) not in void
-            ]
-        except SparklogError as error:
-            return error
+def read_entries(numbers: Iterable[EntryNumber], url: str) -> Steps[list[Entry]]:
+    """The entries `numbers`, at least one, that are there, ascending. Raises ChainDamaged and the store's errors."""
+    ascending = sorted(set(numbers))
+    blocks = sorted({entry_block(n) for n in ascending})
+    bodies = yield from many([entry_key(n) for n in ascending])
+    marks = yield from many([void_key(block) for block in blocks])
+    void = {block for block, mark in zip(blocks, marks, strict=True) if mark is not None}
+    return [
+        decode_entry(n, body, url)
+        for n, body in zip(ascending, bodies, strict=True)
+        if body is not None and entry_block(n) not in void
+    ]
 
 
 def results_in(entries: Iterable[Entry]) -> Iterator[tuple[AppliedCommand, CommandResult]]:

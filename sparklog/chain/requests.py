@@ -1,8 +1,4 @@
-"""The requests that the chain's state machines make of a shell.
-
-A machine holds no store, clock, lock or random numbers. It issues requests. A shell performs them in any way it likes
-(in threads, in an event loop, under a test's control) and returns each reply; an error of the store is a reply too.
-"""
+"""The requests that the chain's machines (`steps.py`) make of a shell, and what each is replied to with."""
 
 from __future__ import annotations
 

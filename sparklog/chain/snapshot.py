@@ -10,13 +10,12 @@ rows that have died since. So a snapshot costs only what changed.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import msgspec
-import numpy as np
 
 from sparklog.chain.chunks import Chunk, packed, put_chunk, read_block, refused_as_taken, table_chunks, unpacked
 from sparklog.chain.damage import damage
@@ -26,11 +25,10 @@ from sparklog.core.coordinators import NO_COORDINATOR, Coordinator
 from sparklog.core.errors import ChainDamaged, KeyExists, KeyNotFound, StoreUnavailable
 from sparklog.core.groups.membership import Group
 from sparklog.core.maintenance.cleaner import Cleaner
-from sparklog.core.records import CommandResult, JobRan, LostRecords
+from sparklog.core.records import JobRan, LostRecords
 from sparklog.core.state import (
     ApplicationState,
     ClusterState,
-    Partition,
     Producer,
     SequencedBatch,
     Store,
@@ -40,17 +38,15 @@ from sparklog.core.tables import object_table, offset_table, result_table, retir
 from sparklog.core.tables.copy_on_write import CopyOnWriteMap
 from sparklog.core.tables.object_table import ObjectTable
 from sparklog.core.tables.offset_table import OffsetKey, OffsetTable
-from sparklog.core.tables.result_table import AppliedBy, ResultTable, label_hash
-from sparklog.core.tables.retired_table import Retired, RetiredTable
+from sparklog.core.tables.result_table import ResultTable
+from sparklog.core.tables.retired_table import RetiredTable
 from sparklog.core.tables.slice_table import SliceTable
 from sparklog.core.types import (
-    CommandId,
     EntryNumber,
     Holder,
     ObjectNumber,
     ProducerId,
     StoreId,
-    TopicId,
     TopicPartition,
 )
 from sparklog.storage.keys import SNAPSHOTS, chunk_key, entry_key, parse_snapshot_key, snapshot_key
@@ -83,7 +79,6 @@ class SmallState(msgspec.Struct, frozen=True):
     applications: dict[str, ApplicationState]
     jobs: tuple[JobRan, ...]
     released: dict[ObjectNumber, int]
-    retired: tuple[Retired, ...] = ()  # as older versions wrote them
     cleaners: tuple[tuple[TopicPartition, Cleaner], ...] = ()
 
 
@@ -97,8 +92,7 @@ class StoredGroups(msgspec.Struct, frozen=True):
 class Manifest(msgspec.Struct, frozen=True):
     """One snapshot: everything but the chunks' bytes. `entry_hash` is the hash of entry n.
 
-    `results` are chunks of the table of commands. Older versions wrote one chunk with all results in full. Partitions
-    name a store by its position in `stores`.
+    `results` are chunks of the table of commands. Partitions name a store by its position in `stores`.
     """
 
     chain_id: str
@@ -113,7 +107,7 @@ class Manifest(msgspec.Struct, frozen=True):
     objects: tuple[Chunk, ...]
     topics: Chunk
     partitions: Chunk
-    results: tuple[Chunk, ...] | Chunk
+    results: tuple[Chunk, ...]
     small: Chunk
     retired: tuple[Chunk, ...] = ()
     retired_topics: tuple[str, ...] = ()
@@ -314,8 +308,8 @@ def load(store: ObjectStore, manifest: Manifest) -> ClusterState:
             restored(partition, manifest.stores)
             for partition in unpacked(store, manifest.n, manifest.partitions, tuple[StoredPartition, ...])
         ]
-        topics = _with_stores(topics, partitions)
-        results = _results(pool, store, manifest)
+        results = pool.map(lambda chunk: read_block(store, manifest.n, chunk, result_table.DTYPES), manifest.results)
+        retired = pool.map(lambda chunk: read_block(store, manifest.n, chunk, retired_table.DTYPES), manifest.retired)
         groups = (
             StoredGroups() if manifest.groups is None else unpacked(store, manifest.n, manifest.groups, StoredGroups)
         )
@@ -338,7 +332,7 @@ def load(store: ObjectStore, manifest: Manifest) -> ClusterState:
             slices=SliceTable(slices),
             objects=ObjectTable(objects, manifest.holder_sets),
             released=CopyOnWriteMap(small.released),
-            retired=_retired(pool, store, manifest, small),
+            retired=RetiredTable(retired, manifest.retired_topics, manifest.retired_stores),
             producers=CopyOnWriteMap(
                 (
                     producer.producer_id,
@@ -353,7 +347,7 @@ def load(store: ObjectStore, manifest: Manifest) -> ClusterState:
                 for producer in small.producers
             ),
             applications=CopyOnWriteMap(small.applications),
-            results=results,
+            results=ResultTable(results, manifest.floor),
             jobs=CopyOnWriteMap({job.job: job for job in small.jobs}),
             groups=CopyOnWriteMap({group.name: group for group in groups.groups}),
             offsets=OffsetTable(offsets, ((OffsetKey(number, key), text) for number, key, text in groups.metadata)),
@@ -362,47 +356,11 @@ def load(store: ObjectStore, manifest: Manifest) -> ClusterState:
         )
 
 
-def _with_stores(topics: Iterable[Topic], partitions: Iterable[Partition]) -> tuple[Topic, ...]:
-    """The topics with the stores of their replicas, which format 1 did not name: there, no replica ever moved."""
-    stores: dict[TopicId, set[StoreId]] = {}
-    for partition in partitions:
-        stores.setdefault(partition.topic_id, set()).update(partition.replication.replicas)
-    return tuple(topic if topic.stores else topic.on(stores.get(topic.topic_id, ())) for topic in topics)
-
-
-def _results(pool: ThreadPoolExecutor, store: ObjectStore, manifest: Manifest) -> ResultTable:
-    chunks = manifest.results
-    if isinstance(chunks, tuple):
-        blocks = pool.map(
-            lambda chunk: read_block(store, manifest.n, chunk, result_table.DTYPES, result_table.NOT_IN_FORMAT_1),
-            chunks,
-        )
-        return ResultTable(blocks, manifest.floor)
-    table = ResultTable((), manifest.floor)
-    for command_id, result in unpacked(store, manifest.n, chunks, dict[CommandId, CommandResult]).items():
-        table.add(AppliedBy(command_id, result.n, result.n0, label_hash(result.label)))
-    return table
-
-
-def _retired(pool: ThreadPoolExecutor, store: ObjectStore, manifest: Manifest, small: SmallState) -> RetiredTable:
-    blocks = pool.map(
-        lambda chunk: read_block(store, manifest.n, chunk, retired_table.DTYPES, retired_table.NOT_IN_FORMAT_1),
-        manifest.retired,
-    )
-    table = RetiredTable(blocks, manifest.retired_topics, manifest.retired_stores)
-    for object_ in small.retired:
-        table.add_all(
-            np.array([object_.number], dtype=np.int64), object_.delete_after_ms, object_.topic, object_.stores
-        )
-    return table
-
-
 def known_chunks(manifest: Manifest) -> dict[str, Chunk]:
     """The chunks that a snapshot names, by sha256. They need not be written again."""
-    results = (manifest.results,) if isinstance(manifest.results, Chunk) else manifest.results
     groups = () if manifest.groups is None else (manifest.groups,)
     small = (manifest.topics, manifest.partitions, manifest.small, *groups)
-    tables = (*manifest.slices, *manifest.objects, *results, *manifest.retired, *manifest.offsets)
+    tables = (*manifest.slices, *manifest.objects, *manifest.results, *manifest.retired, *manifest.offsets)
     return {chunk.sha256: chunk for chunk in (*tables, *small)}
 
 

@@ -1,7 +1,6 @@
 """A partition as a snapshot holds it: stores as numbers, and nothing that follows from the rest.
 
-There may be 100,000, and a snapshot writes them all. What format 1 wrote, store names and all, is read by the same
-type: its fields come first, in the same order.
+There may be 100,000, and a snapshot writes them all.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from sparklog.core.replication.partition import Replication
 from sparklog.core.state import Partition
 from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, PartitionIndex, StoreId, TopicId
 
-StoredStores = tuple[int | StoreId, ...]  # positions in the snapshot's list of stores; in format 1 their ids
+StoredStores = tuple[int, ...]  # positions in the snapshot's list of stores
 
 
 class StoredExtras(msgspec.Struct, frozen=True, array_like=True):
@@ -34,7 +33,7 @@ class StoredPartition(msgspec.Struct, frozen=True, array_like=True):
     topic_id: TopicId
     partition: PartitionIndex
     replicas: StoredStores
-    leader: int | StoreId | None
+    leader: int | None
     leader_epoch: LeaderEpoch
     version: int
     isr: StoredStores | None
@@ -83,13 +82,13 @@ def restored(partition: StoredPartition, stores: Sequence[StoreId]) -> Partition
     """Inverse of `stored`: `stores` are those of the snapshot. Raises IndexError if it names one that is not there."""
 
     def named(bits: StoredStores) -> tuple[StoreId, ...]:
-        return tuple(_name(number, stores) for number in bits)
+        return tuple(stores[number] for number in bits)
 
     replicas, end = named(partition.replicas), partition.next_offset
     extras = partition.extras or StoredExtras((), (), (), (), ())
     value = Replication(
         replicas,
-        None if partition.leader is None else _name(partition.leader, stores),
+        None if partition.leader is None else stores[partition.leader],
         partition.leader_epoch,
         partition.version,
         replicas if partition.isr is None else named(partition.isr),
@@ -102,10 +101,6 @@ def restored(partition: StoredPartition, stores: Sequence[StoreId]) -> Partition
         named(extras.adding),
         named(extras.removing),
         extras.lost,
-        tuple((_name(store, stores), log_end) for store, log_end in extras.arrived),
+        tuple((stores[number], log_end) for number, log_end in extras.arrived),
     )
     return Partition(partition.topic_id, partition.partition, value, partition.size_bytes)
-
-
-def _name(store: int | StoreId, stores: Sequence[StoreId]) -> StoreId:
-    return stores[store] if isinstance(store, int) else store

@@ -11,7 +11,13 @@ from sparklog.core.config.cluster import CLUSTER_KEYS, REFUSED_KEYS, TOPIC_DEFAU
 from sparklog.core.config.key import ConfigKey, text_of
 from sparklog.core.config.storage import SECRET_STORAGE_KEYS
 from sparklog.core.config.topic_keys import TOPIC_KEYS
-from sparklog.options.connector import CONNECTOR_IGNORED, KAFKA_ALIASES, KAFKA_REFUSED, KAFKA_VALUES
+from sparklog.options.connector import (
+    CONNECTOR_IGNORED,
+    KAFKA_ALIASES,
+    KAFKA_REFUSED,
+    KAFKA_VALUES,
+    STREAM_DIFFERENCES,
+)
 from sparklog.options.registry import OPTIONS, Option, Side
 
 _GENERATED: Final = "<!-- Rendered from the registries by sparklog.cli.render_docs; change them, not this page. -->"
@@ -132,6 +138,15 @@ def render_migration() -> str:
         "The same holds for every other `kafka.*` option (they configure Kafka's clients, which sparklog does not "
         "use), and for read options given to a write, or the reverse. `path` is accepted only together with `cluster`.",
         "",
+        "## Streaming queries",
+        "",
+        "What a query meets beside its options. More is in [compat-streams.md](compat-streams.md).",
+        "",
+        *_table(
+            ("what", "Spark's Kafka connector", "sparklog", "test"),
+            ((what, connector, here, f"`{test}`") for what, connector, here, test in STREAM_DIFFERENCES),
+        ),
+        "",
         "## Only in sparklog",
         "",
         ", ".join(f"`{name}`" for name in own) + ": see [options](options.md).",
@@ -190,7 +205,7 @@ def _exported_rows() -> Iterable[tuple[str, ...]]:
 def _option_rows(options: Iterable[Option], side: Side) -> Iterable[tuple[str, ...]]:
     for option in options:
         default = f"`{option.stream_default}`" if side.is_stream and option.stream_default else _default(option.key)
-        yield f"`{option.name}`", default, option.legal(), option.key.doc
+        yield f"`{option.name}`", default, option.legal(side), option.key.doc
 
 
 def _key_rows(keys: Iterable[ConfigKey]) -> Iterable[tuple[str, ...]]:

@@ -117,7 +117,7 @@ def plan_write(
     wanted = [topic] if topic is not None else among
     for name in wanted or ():
         check_not_internal(name)
-    names = list(state.topic_ids) if wanted is None else [topic_of(state, name).name for name in wanted]
+    names = list(state.topic_ids) if wanted is None else [_named(state, name) for name in wanted]
     topics = {name: _planned(state, name, compression, now_ms, pull=durability.pull) for name in names}
     return WritePlan(
         places,
@@ -176,6 +176,15 @@ def append_command(
         take_over=acks is Acks.ALL and not pull and any(of_task.not_taken for of_task in written),
         consumed=consumed,
     )
+
+
+def create_first(name: str) -> str:
+    """The end of an error about a topic that is not there: Kafka's brokers would create it with the first record."""
+    return f"; no write creates a topic: sparklog topic create {name}"
+
+
+def _named(state: ClusterState, name: str) -> str:
+    return topic_of(state, name, advice=create_first(name)).name
 
 
 def _planned(state: ClusterState, name: str, compression: str | None, now_ms: int, *, pull: bool) -> PlannedTopic:

@@ -9,7 +9,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparklog.client.write_plan import PlannedTopic, TaskWritten, WritePlan
+from sparklog.client.write_plan import PlannedTopic, TaskWritten, WritePlan, create_first
 from sparklog.core.config.key import did_you_mean
 from sparklog.core.errors import (
     InvalidInput,
@@ -138,7 +138,7 @@ def _topic_of(plan: WritePlan, name: str) -> PlannedTopic:
         known = sorted(plan.topics)
         raise UnknownTopicOrPartition(
             f"a row names topic {name!r}, the cluster had {', '.join(known[:10]) or 'no topics'} "
-            f"when this write began{did_you_mean(name, known)}"
+            f"when this write began{did_you_mean(name, known) or create_first(name)}"
         )
     return planned
 

@@ -10,14 +10,19 @@ from bisect import bisect_left
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from heapq import nlargest
 from itertools import pairwise
 
+from sparklog.chain.attempt import AppendCounts
 from sparklog.core.replication.partition import Replication
 from sparklog.core.state import ClusterState
-from sparklog.core.types import TopicPartition
+from sparklog.core.types import TopicId, TopicPartition
 
 LATENCY_BOUNDS_MS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000)
 SAMPLES = 600  # one per second: ten minutes
+LAG_SAMPLES = 360  # one per ten seconds: an hour
+GROUPS_PER_SAMPLE = 100  # so at most some 5 MiB in all samples of lags
+TOPICS_PER_SAMPLE = 100  # of what was appended: at most some 10 MiB in all samples
 
 
 @dataclass(slots=True)
@@ -43,13 +48,25 @@ class Distribution:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The counts at one moment. `at_ms` is the wall clock's; `lag_ms`: how late the event loop was."""
+    """The counts at one moment. `at_ms` is the wall clock's; `lag_ms`: how late the event loop was.
+
+    `appended`: what topics got since the sample before, of the TOPICS_PER_SAMPLE that got most bytes.
+    """
 
     at_ms: int
     entries: int
     commands: int
     queued: int
     lag_ms: int
+    appended: Mapping[TopicId, AppendCounts] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LagSample:
+    """The lag of groups at one moment, in offsets: of the GROUPS_PER_SAMPLE that are furthest behind."""
+
+    at_ms: int
+    lags: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +89,26 @@ class Activity:
         default_factory=lambda: Distribution(LATENCY_BOUNDS_MS)
     )  # ms, of commands that landed
     samples: deque[Sample] = field(default_factory=lambda: deque(maxlen=SAMPLES))
+    lags: deque[LagSample] = field(default_factory=lambda: deque(maxlen=LAG_SAMPLES))
     isr_shrinks: int = 0
     isr_expands: int = 0
     elections: int = 0
     storage_failure: str = ""  # of the newest commands, if storage took none of them
     _state: ClusterState | None = None
+    _appended: Mapping[TopicId, AppendCounts] = field(default_factory=dict)  # at the newest sample
+
+    def newly_appended(self, appended: Mapping[TopicId, AppendCounts]) -> dict[TopicId, AppendCounts]:
+        """Return what topics got since the last call; see `Sample`. Counts that fell began anew."""
+        before, self._appended = self._appended, appended
+        found = {}
+        for topic_id, now in appended.items():
+            was = before.get(topic_id, AppendCounts())
+            if was != now:
+                was = was if was.records <= now.records else AppendCounts()
+                found[topic_id] = AppendCounts(now.records - was.records, now.size_bytes - was.size_bytes)
+        if len(found) <= TOPICS_PER_SAMPLE:
+            return found
+        return dict(nlargest(TOPICS_PER_SAMPLE, found.items(), key=lambda each: each[1].size_bytes))
 
     def observe(self, state: ClusterState) -> None:
         """Count how ISRs and leaders differ from those of the state that was observed before."""
@@ -112,4 +144,15 @@ def rates(samples: Iterable[Sample], every: int) -> list[Rates]:
         entries = after.entries - (0 if anew else before.entries)
         commands = after.commands - (0 if anew else before.commands)
         found.append(Rates(after.at_ms, entries / seconds, commands / seconds, commands / entries if entries else 0.0))
+    return found
+
+
+def appended_rates(samples: Iterable[Sample], every: int, topic_id: TopicId) -> list[tuple[float, float]]:
+    """Records and bytes per second that a topic got per `every` samples, oldest first."""
+    listed = list(samples)
+    found = []
+    for low, high in pairwise(list(range(len(listed) - 1, -1, -every))[::-1]):
+        got = [sample.appended[topic_id] for sample in listed[low + 1 : high + 1] if topic_id in sample.appended]
+        seconds = max(listed[high].at_ms - listed[low].at_ms, 1) / 1000
+        found.append((sum(each.records for each in got) / seconds, sum(each.size_bytes for each in got) / seconds))
     return found

@@ -64,8 +64,9 @@ class Openness(Enum):
 class GatedRoute(Route):
     """A route with what a caller needs. A handler may also be an ASGI application.
 
-    A route `for_people` changes nothing. There the token may also come as the password of HTTP's Basic authentication
-    (RFC 7617), which is what a browser asks for.
+    On a route `for_people` the token may also come as the password of HTTP's Basic authentication (RFC 7617), which is
+    what a browser asks for, and then sends with every request, whoever makes it send one. So such a route changes
+    nothing, except by a form that it has made itself (`page/actions/sealed_plan.py`).
     """
 
     def __init__(

@@ -113,8 +113,14 @@ async def not_served(request: Request, error: Exception) -> Response:
 
 async def decoded(request: Request, decoders: Decoders[T]) -> T:
     """The body of the request. Raises InvalidInput."""
-    length, content_type, _ = _headers(request.scope)
-    return decoders.decode(await _body(length, request.receive), content_type, request.url.path)
+    _, content_type, _ = _headers(request.scope)
+    return decoders.decode(await body_of(request), content_type, request.url.path)
+
+
+async def body_of(request: Request) -> bytes:
+    """The bytes of the body. Raises InvalidInput, ClientDisconnect."""
+    length, _, _ = _headers(request.scope)
+    return await _body(length, request.receive)
 
 
 def _headers(scope: Scope) -> tuple[str | None, str, str]:

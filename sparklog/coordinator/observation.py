@@ -8,7 +8,7 @@ from functools import cached_property
 
 from sparklog.chain.attempt import CommitCounts
 from sparklog.client.store_look import StoreLook
-from sparklog.coordinator.activity import Distribution, Sample
+from sparklog.coordinator.activity import Distribution, LagSample, Sample
 from sparklog.coordinator.service import Service
 from sparklog.core.replicas.counts import ReplicaCounts, replica_counts
 from sparklog.core.state import ClusterState
@@ -42,6 +42,7 @@ class Observation:
     refusals: Mapping[str, int]
     latency: Distribution
     samples: tuple[Sample, ...]
+    lags: tuple[LagSample, ...]
     isr_shrinks: int
     isr_expands: int
     elections: int
@@ -80,6 +81,7 @@ def observe(service: Service, now_ms: int) -> Observation:
         refusals=dict(activity.refusals),
         latency=activity.latency.copy(),
         samples=tuple(activity.samples),
+        lags=tuple(activity.lags),
         isr_shrinks=activity.isr_shrinks,
         isr_expands=activity.isr_expands,
         elections=activity.elections,

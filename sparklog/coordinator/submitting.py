@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from sparklog.coordinator.audit import audit_command, is_audited
 from sparklog.coordinator.gate import Caller
 from sparklog.coordinator.service import Service
-from sparklog.core.access import Need, check_access, need_of, topic_names, unknown_topics
+from sparklog.core.access import Need, Principal, check_access, need_of, topic_names, unknown_topics
 from sparklog.core.errors import AccessRefused, SparklogError
 from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber
@@ -26,7 +26,7 @@ async def submit_for(caller: Caller, service: Service, request: SubmitRequest) -
     if any(unknown_topics(need, service.follower.state) for need in needs):  # perhaps newer than the state
         await service.read_up_to(request.seen)
     state = service.follower.state
-    refusals = [_refusal(caller, need, state) for need in needs]
+    refusals = [refusal_of(caller.principal, need, state) for need in needs]
     allowed = tuple(sent for sent, refusal in zip(request.commands, refusals, strict=True) if refusal is None)
     try:
         if allowed or not refusals:
@@ -42,9 +42,10 @@ async def submit_for(caller: Caller, service: Service, request: SubmitRequest) -
     return replace(reply, outcomes=outcomes)
 
 
-def _refusal(caller: Caller, need: Need, state: ClusterState) -> SparklogError | None:
+def refusal_of(principal: Principal, need: Need, state: ClusterState) -> SparklogError | None:
+    """The error for a principal that lacks the right; None if it has it."""
     try:
-        check_access(caller.principal, need, state)
+        check_access(principal, need, state)
     except AccessRefused as error:
         return error
     return None

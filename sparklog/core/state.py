@@ -63,7 +63,7 @@ class Store(msgspec.Struct, frozen=True):
 
     Every object that it holds with a number below `recovery_point` was read and is whole (F-03). A new registration
     sets it back to 0. `grew_at`: the last entry that gave the store a replica of records that were there before.
-    `registered_at`: the entry of its registration, or -1 if an older version wrote the snapshot.
+    `registered_at`: the entry of its registration.
     """
 
     store: StoreId
@@ -76,7 +76,7 @@ class Store(msgspec.Struct, frozen=True):
     had_agent: bool = False
     recovery_point: ObjectNumber = ObjectNumber(0)
     grew_at: EntryNumber = EntryNumber(0)
-    registered_at: EntryNumber = EntryNumber(-1)
+    registered_at: EntryNumber = EntryNumber(0)
 
     @property
     def reachable(self) -> bool:

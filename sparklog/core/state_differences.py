@@ -1,7 +1,4 @@
-"""Whether two states of one chain say the same. How their tables are cut into blocks does not count.
-
-What a snapshot of an older format does not say is -1 in its columns: there, any value is right.
-"""
+"""Whether two states of one chain say the same. How their tables are cut into blocks does not count."""
 
 from __future__ import annotations
 
@@ -10,12 +7,11 @@ from dataclasses import fields
 from typing import Final, TypeVar
 
 import numpy as np
-from msgspec.structs import replace
 
 from sparklog.core.state import ClusterState
 from sparklog.core.tables.column_blocks import Block, Column, live_columns, make_block
 
-UNKNOWN: Final = -1
+NONE: Final = -1  # the number of no value in a column of numbers
 Columns = Mapping[str, Column]
 H = TypeVar("H", bound=Hashable)
 
@@ -28,18 +24,6 @@ def differing_parts(one: ClusterState, other: ClusterState) -> list[str]:
 def _equal(one: ClusterState, other: ClusterState, name: str) -> bool:
     first, second = getattr(one, name), getattr(other, name)
     return bool(dict(first) == dict(second)) if isinstance(first, Mapping) else bool(first == second)
-
-
-def _same_stores(one: ClusterState, other: ClusterState, name: str) -> bool:
-    if one.stores.keys() != other.stores.keys():
-        return False
-    for store, first in one.stores.items():
-        second = other.stores[store]
-        if UNKNOWN in (first.registered_at, second.registered_at):
-            second = replace(second, registered_at=first.registered_at)
-        if first != second:
-            return False
-    return True
 
 
 def _same_slices(one: ClusterState, other: ClusterState, name: str) -> bool:
@@ -67,7 +51,7 @@ def _same_retired(one: ClusterState, other: ClusterState, name: str) -> bool:
         )
         for table in tables
     )
-    return _same(first, second, unknown="stores")
+    return _same(first, second)
 
 
 def _same_results(one: ClusterState, other: ClusterState, name: str) -> bool:
@@ -78,7 +62,7 @@ def _same_results(one: ClusterState, other: ClusterState, name: str) -> bool:
         rows = _rows(state.results.in_blocks().blocks, ("id_high", "id_low"))
         at_floor = rows["n0"] >= state.results.floor if rows else None  # older ones may stay in a block
         known.append({column: values[at_floor] for column, values in rows.items()})
-    return _same(known[0], known[1], unknown="first_object")
+    return _same(known[0], known[1])
 
 
 def _same_offsets(one: ClusterState, other: ClusterState, name: str) -> bool:
@@ -88,7 +72,6 @@ def _same_offsets(one: ClusterState, other: ClusterState, name: str) -> bool:
 
 
 _SAME: Final[Mapping[str, Callable[[ClusterState, ClusterState, str], bool]]] = {
-    "stores": _same_stores,
     "slices": _same_slices,
     "objects": _same_objects,
     "retired": _same_retired,
@@ -107,7 +90,7 @@ def _rows(blocks: Sequence[Block], order: Sequence[str]) -> Columns:
 
 def _numbered(values: Sequence[H], numbers: Mapping[H, int]) -> Column:
     """For each row of a table of values its number; the last one is for -1, which stays."""
-    return np.array([*(numbers[value] for value in values), UNKNOWN], dtype=np.int64)
+    return np.array([*(numbers[value] for value in values), NONE], dtype=np.int64)
 
 
 def _with(columns: Columns, name: str, numbers: Column) -> Columns:
@@ -115,19 +98,11 @@ def _with(columns: Columns, name: str, numbers: Column) -> Columns:
     return {**columns, name: numbers[columns[name]]} if columns else columns
 
 
-def _same(one: Columns, other: Columns, unknown: str = "") -> bool:
-    """Whether the columns are equal. In the column `unknown`, -1 is equal to anything."""
+def _same(one: Columns, other: Columns) -> bool:
+    """Whether the columns are equal."""
     if not _length(one) and not _length(other):
         return True
-    if _length(one) != _length(other):
-        return False
-    for name, column in one.items():
-        equal = column == other[name]
-        if name == unknown:
-            equal |= (column == UNKNOWN) | (other[name] == UNKNOWN)
-        if not equal.all():
-            return False
-    return True
+    return _length(one) == _length(other) and all((column == other[name]).all() for name, column in one.items())
 
 
 def _length(columns: Columns) -> int:

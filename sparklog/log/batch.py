@@ -164,12 +164,12 @@ def no_headers(records: int) -> pa.Array:
 def _no_headers(records: int) -> pa.Array:
     validity = pa.py_buffer(bytes((records + 7) // 8))
     offsets = pa.py_buffer(bytes(4 * (records + 1)))
-    return pa.Array.from_buffers(HEADERS, records, [validity, offsets], children=[pa.array([], HEADERS.value_type)])
+    return pa.Array.from_buffers(HEADERS, records, [validity, offsets], children=[pa.nulls(0, HEADERS.value_type)])
 
 
 @functools.lru_cache(maxsize=4)
 def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    columns = [no_headers(0) if field.type == HEADERS else pa.array([], field.type) for field in schema]
+    columns = [no_headers(0) if field.type == HEADERS else pa.nulls(0, field.type) for field in schema]
     return pa.RecordBatch.from_arrays(columns, schema=schema)
 
 

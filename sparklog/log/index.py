@@ -24,6 +24,7 @@ from sparklog.core.readable import counted, exact_amount
 from sparklog.core.types import NewObject, Slice
 from sparklog.log.batch import PARTITION_KEY, crc32c, offset_bounds, timestamp_bounds, verify
 from sparklog.log.ipc_file import FILE_START
+from sparklog.log.number_arrays import numpy_of
 from sparklog.log.records_schema import COMPACTED_SCHEMA, OBJECT_FORMAT_KEY, RAW_SCHEMA, STORED_SCHEMAS
 
 INDEX_FORMAT_KEY: Final = b"sparklog.index"
@@ -187,7 +188,7 @@ def decode_index(key: str, body: memoryview, named: NewObject) -> Index:
     reader = pa.ipc.open_file(buffer)
     schema = _of_format("index", key, reader.schema, INDEX_FORMAT_KEY, _INDEX_SCHEMAS)
     rows = reader.get_batch(0)
-    return Index(**{name: rows.column(name).to_numpy() for name in schema.names})
+    return Index(**{name: numpy_of(rows.column(name)) for name in schema.names})
 
 
 def rebuild_index(key: str, body: memoryview, named: NewObject) -> Index:

@@ -25,6 +25,7 @@ from sparklog.core.types import NamedObject, Offset, OffsetRange, Slice, Timesta
 from sparklog.host.fork import after_fork_in_child
 from sparklog.log.batch import decode
 from sparklog.log.index import Index, SliceIndex, cut_to_slice, decode_index, rebuild_index
+from sparklog.log.number_arrays import array_of, numpy_of
 from sparklog.log.ranged_reads import ranged_reads
 from sparklog.log.read_ahead import bodies
 from sparklog.log.read_errors import damage_of
@@ -228,7 +229,7 @@ def read_batches(
 def _offsets_of(index: SliceIndex, at: int, batch: pa.RecordBatch, object_key: str) -> RowOffsets:
     if not index.offsets.are_stored:
         return index.offsets.of_batch(at)
-    offsets = index.offsets.of_column(at, batch.column(_OFFSET).to_numpy())
+    offsets = index.offsets.of_column(at, numpy_of(batch.column(_OFFSET)))
     if offsets is None:
         raise Damaged(
             f"record batch at byte {index.batches.position[at]} of {object_key}: wanted ascending offsets from "
@@ -276,7 +277,7 @@ class _Overlay:
             case "partition":
                 return _repeated(self.slice.partition, pa.int32(), rows)
             case "offset":
-                return pa.array(offsets.column())
+                return array_of(offsets.column())
             case "timestampType":
                 created = self.slice.timestamp_source is TimestampSource.CREATE_TIME
                 return _repeated(_CREATE_TIME if created else _APPEND_TIME, pa.int32(), rows)
@@ -294,6 +295,8 @@ def _repeated(value: str | int, kind: pa.DataType, rows: int) -> pa.Array:
 
 @functools.lru_cache(maxsize=64)
 def _repeated_power_of_two(value: str | int, kind: pa.DataType, rows: int) -> pa.Array:
-    if kind == TIMESTAMP:
-        return pa.repeat(pa.scalar(value, pa.int64()), rows).cast(TIMESTAMP)
-    return pa.repeat(pa.scalar(value, kind), rows)
+    if isinstance(value, int):
+        return array_of(np.full(rows, value, np.int64 if kind == TIMESTAMP else np.int32), kind)
+    text = value.encode()
+    ends = np.arange(rows + 1, dtype=np.int32) * len(text)
+    return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(ends), pa.py_buffer(text * rows)])

@@ -79,3 +79,61 @@ SPARKS_OWN_IN_STREAMS: Final = frozenset(
         "asyncProgressTrackingCheckpointIntervalMs",
     }
 )
+
+# What a streaming query meets that no option says: the subject, Spark's Kafka connector, sparklog, and the test that
+# proves it. Source: Spark's `KafkaMicroBatchStream`, `KafkaOffsetReaderAdmin` and `ConsumerStrategy`.
+STREAM_DIFFERENCES: Final[tuple[tuple[str, str, str, str], ...]] = (
+    (
+        "A topic that is written to and does not exist (`auto.create.topics.enable`)",
+        "the broker creates it, as its settings say",
+        "an error before any row is written, in batches and streams, which names `sparklog topic create`",
+        "test_a_write_creates_no_topic_and_says_how",
+    ),
+    (
+        "Output mode `update`",
+        "appends the rows that changed",
+        "refused by Spark for every sink that is written in Python: in `foreachBatch`, write with `txnAppId` and "
+        "`txnVersion`",
+        "test_output_mode_complete_appends_its_rows_and_spark_refuses_update",
+    ),
+    (
+        "Streaming listeners, `lastProgress`",
+        "the source has metrics, and is described as `KafkaV2[Subscribe[orders]]`",
+        "listeners are called with the same rows, durations and offsets, which are JSON. Spark takes neither metrics "
+        "nor a description from a source or a sink in Python, and shows the name of its own class: the offsets name "
+        "the topics, `queryName` the query",
+        "test_a_listener_sees_rows_and_offsets_and_sparks_own_description",
+    ),
+    (
+        "Tasks of a micro-batch",
+        "one for each partition with something new; `minPartitions` and `maxRecordsPerPartition` split them",
+        "small ranges share a task, so a small micro-batch is one task; `minPartitions` and `maxRecordsPerPartition` "
+        "split them in the same way",
+        "test_a_small_micro_batch_is_one_task_unless_options_split_it",
+    ),
+    (
+        "A topic of `subscribe` or `assign` is deleted while the query runs, with `failOnDataLoss=false`",
+        "the query fails, because the topic can't be described; only with `subscribePattern` it goes on",
+        "the query goes on without the topic, with a warning, and reads it from its start once it is back",
+        "test_a_query_goes_on_without_a_topic_that_is_deleted_while_it_runs",
+    ),
+    (
+        "`Trigger.Continuous`, `Trigger.RealTime`",
+        "supported",
+        "refused by Spark for every source that is written in Python",
+        "test_spark_has_no_continuous_trigger_for_sources_in_python",
+    ),
+    (
+        "`readStream.table`, `FROM STREAM`",
+        "no tables",
+        "a table on a log is read as a stream; `toTable` is refused ([compat.md](compat.md#tables-in-sql))",
+        "test_a_table_of_a_log_is_read_as_a_stream",
+    ),
+    (
+        "The first query of a session",
+        "runs in Spark's JVM",
+        "begins later, because Spark starts a Python process for each thing that it asks of a source or a sink in "
+        "Python: [streams.md](streams.md#how-long-a-query-takes-to-begin)",
+        "test_planning_and_reading_import_only_what_they_need",
+    ),
+)

@@ -91,7 +91,7 @@ class GivenOptions:
 
     def text(self, name: str) -> str:
         """The text of a given option, stripped of blanks. Raises `InvalidOption` if it is empty."""
-        return str(OPTIONS[name].parse(self._texts[name][0], self._texts[name][1]))
+        return str(OPTIONS[name].parse(*self._texts[name], self.side))
 
     def optional_text(self, name: str) -> str | None:
         """The text of an option, or its default; None if it has neither."""
@@ -161,7 +161,7 @@ class GivenOptions:
 
     def _value(self, name: str) -> ConfigValue | None:
         option = OPTIONS[name]
-        return option.parse(*self._texts[name]) if name in self._texts else option.key.default
+        return option.parse(*self._texts[name], self.side) if name in self._texts else option.key.default
 
     def _take_alias(self, target: str, text: str, name: str) -> None:
         if target in self._texts:

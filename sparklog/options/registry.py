@@ -15,6 +15,7 @@ import msgspec
 from sparklog.core.config.key import ConfigKey, ConfigValue, ValueType, shown
 from sparklog.core.errors import InvalidOption
 from sparklog.options.starting_offsets import (
+    ANY_WORD,
     FROM_EARLIEST,
     PARTITIONS_EXAMPLE,
     TIMESTAMPS_EXAMPLE,
@@ -49,8 +50,8 @@ class Option(msgspec.Struct, frozen=True):
     """An option: its key (name, type, default, legal values, doc), the sides that use it, and Kafka's counterpart.
 
     `form` describes the legal values where the type is not enough. `kafka_equivalent` is the option of Spark's Kafka
-    connector, or the config of a Kafka client, that this option replaces; "" if there is none. `stream_default` is the
-    default of a stream, where it is another one.
+    connector, or the config of a Kafka client, that this option replaces; "" if there is none. `stream_default` and
+    `stream_form` are those of a stream, where they are others.
     """
 
     key: ConfigKey
@@ -58,22 +59,25 @@ class Option(msgspec.Struct, frozen=True):
     kafka_equivalent: str = ""
     form: str = ""
     stream_default: str = ""
+    stream_form: str = ""
 
     @property
     def name(self) -> str:
         """The name as the docs write it."""
         return self.key.name
 
-    def legal(self) -> str:
-        """The legal values, in words that follow "wanted"."""
+    def legal(self, side: Side | None = None) -> str:
+        """The legal values, in words that follow "wanted": those of a batch, unless `side` is of a stream."""
+        if side is not None and side.is_stream and self.stream_form:
+            return self.stream_form
         return self.form or self.key.legal()
 
-    def parse(self, raw: str, given_as: str = "") -> ConfigValue:
+    def parse(self, raw: str, given_as: str = "", side: Side | None = None) -> ConfigValue:
         """The typed value. Raises `InvalidOption`. `given_as` is the name that the user wrote."""
         value = self.key.read(raw)
         if value is None or value == "":
             via = f" (from {given_as})" if given_as and given_as.lower() != self.name.lower() else ""
-            raise InvalidOption(f"{self.name}{via}: wanted {self.legal()}, found {shown(raw)}")
+            raise InvalidOption(f"{self.name}{via}: wanted {self.legal(side)}, found {shown(raw)}")
         return value
 
 
@@ -150,13 +154,15 @@ _DECLARED: Final = (
             "startingOffsets",
             _STRING,
             "earliest",
-            "Where to start. By partition, every partition to be read must be named, and -2 means earliest. A batch "
-            "can't start at latest. A stream starts there only in its first run, and new partitions start at earliest.",
+            "Where to start. By partition, every partition to be read must be named: -2 means earliest, and -1 latest. "
+            "A batch can't start at latest. A stream starts there only in its first run, and new partitions start at "
+            "earliest.",
         ),
         _READ,
         "startingOffsets",
         offsets_form(FROM_EARLIEST),
         "latest",
+        offsets_form(ANY_WORD),
     ),
     Option(
         ConfigKey(
@@ -175,8 +181,8 @@ _DECLARED: Final = (
             "minOffsetsPerTrigger",
             _LONG,
             None,
-            "Wait until there are this many new offsets, but not longer than `maxTriggerDelay`. `Trigger.AvailableNow` "
-            "does not wait.",
+            "Wait until there are this many new offsets, but not longer than `maxTriggerDelay`. A run does not wait "
+            "when it begins; `Trigger.AvailableNow` and `Trigger.Once` never do.",
             minimum=1,
         ),
         _STREAM_READ,
@@ -187,7 +193,7 @@ _DECLARED: Final = (
             "maxTriggerDelay",
             _STRING,
             "15m",
-            "How long `minOffsetsPerTrigger` may hold records back, counted from the last micro-batch that had any.",
+            "How long `minOffsetsPerTrigger` may hold records back, counted from when it last held none back.",
         ),
         _STREAM_READ,
         "maxTriggerDelay",
@@ -210,7 +216,7 @@ _DECLARED: Final = (
             _STRING,
             "latest",
             "Where to end; the offset itself is not read. By partition, every partition to be read must be named, and "
-            "-1 means latest. A batch can't end at earliest.",
+            "-1 means latest. A batch can't end at earliest, and a stream has no end.",
         ),
         _BATCH_READ,
         "endingOffsets",

@@ -10,20 +10,24 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from sparklog.client.connection import Connection, shared
-from sparklog.client.read_plan import ReadPlan, plan_read
 from sparklog.core.errors import SparklogError
 from sparklog.log.read_errors import may_be_replaced
-from sparklog.log.stores import StorePlaces
 from sparklog.options.given import warning_of
 from sparklog.options.typed import ReadOptions
+from sparklog.spark.lazy_connection import shared
 from sparklog.spark.read_tasks import input_partitions, places_for, read_task
 from sparklog.spark.schema import RECORDS_SCHEMA, columns_of
+
+if TYPE_CHECKING:
+    from sparklog.client.connection import Connection
+    from sparklog.client.read_plan import ReadPlan
+    from sparklog.log.stores import StorePlaces
 
 log = logging.getLogger("sparklog")
 
@@ -58,6 +62,8 @@ class BatchReader(DataSourceReader):
         return read_task(partition, self.columns, fail_on_data_loss=self.options.fail_on_data_loss)
 
     def _plan(self, connection: Connection) -> tuple[ReadPlan, StorePlaces]:
+        from sparklog.client.read_plan import plan_read
+
         with connection.follower.current() as state:
             stores, places = places_for(connection, state, self.options.zone)
             return plan_read(state, self.options, stores), places

@@ -5,6 +5,8 @@
 The writer is pickled between processes. The command id is drawn once, in `begin_write`, so a second call of `commit`
 after a lost reply submits the same command. Failed, repeated and speculative attempts upload too; objects that no
 commit names are orphans, which vacuum removes.
+
+Planner, tasks and commit are processes of their own. So what only some of them need is imported where it is used.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ import logging
 import socket
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import pyarrow as pa
@@ -21,12 +23,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from sparklog.chain.committer import new_command_id
-from sparklog.client.commits.append import commit_append
-from sparklog.client.connection import Connection, shared
-from sparklog.client.groups.offsets import Offsets, commit_with_records
 from sparklog.client.write_plan import Durability, TaskWritten, WritePlan, append_command, plan_write
-from sparklog.client.write_rows import write_rows
 from sparklog.core.applications import check_run
 from sparklog.core.commands import Append, Application, CommitOffsets
 from sparklog.core.errors import InvalidInput, InvalidRequiredAcks, KeyNotFound, OutcomeUnknown
@@ -40,9 +37,14 @@ from sparklog.log.records_schema import left_out_warning
 from sparklog.log.stores import Stores
 from sparklog.options.given import warning_of
 from sparklog.options.typed import ConsumedOffsets, Transaction, WriteOptions
+from sparklog.spark.lazy_connection import shared
 from sparklog.spark.schema import check_written
 from sparklog.storage.http.coordinators import is_coordinator
 from sparklog.storage.keys import data_key
+
+if TYPE_CHECKING:
+    from sparklog.client.connection import Connection
+    from sparklog.client.groups.offsets import Offsets
 
 MANY_SLICES: Final = 256  # a commit with fewer slices is never warned about their size
 SMALL_SLICE_BYTES: Final = 64 << 10
@@ -85,6 +87,8 @@ def begin_write(options: WriteOptions, schema: StructType) -> BatchWriter:
 
 def planned_write(options: WriteOptions, schema: StructType) -> tuple[WritePlan, ClusterState]:
     """The plan of a write of rows of `schema`, and the state it was made from. Raises as `begin_write`."""
+    from sparklog.chain.committer import new_command_id
+
     check_written(schema, options.topic)
     connection = shared(options.cluster, options.storage)
     with connection.follower.current() as state:
@@ -110,6 +114,8 @@ class BatchWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> TaskMessage:
         """Upload the rows of one task attempt. They are not visible until `commit`. Raises as `write_rows`."""
+        from sparklog.client.write_rows import write_rows
+
         context = TaskContext.get()
         task = 0 if context is None else context.partitionId()
         written = write_rows(self._plan(), iterator, task=task) if self.done is None else TaskWritten()
@@ -122,6 +128,8 @@ class BatchWriter(DataSourceArrowWriter):
         changes nothing. Raises the command's error (then nothing was changed), or an OutcomeUnknown that says how to
         find out what happened.
         """
+        from sparklog.client.commits.append import commit_append
+
         if self.done is not None:
             self._warn_of_skipping(self.done)
             return
@@ -206,6 +214,8 @@ class BatchWriter(DataSourceArrowWriter):
 
 
 def _commit_of(state: ClusterState, consumed: ConsumedOffsets) -> CommitOffsets:
+    from sparklog.client.groups.offsets import commit_with_records
+
     offsets: Offsets = {
         (topic, int(partition)): offset
         for topic, by_partition in consumed.offsets.items()

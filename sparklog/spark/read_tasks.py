@@ -5,20 +5,24 @@ from __future__ import annotations
 import socket
 from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow as pa
 from msgspec.structs import replace
 from pyspark.sql.datasource import InputPartition
 
-from sparklog.client.connection import Connection, shared
 from sparklog.core.errors import ClusterNotFound, DataLoss, StoreAccessDenied, StoreUnavailable
 from sparklog.core.reading.plan import RangeToRead
-from sparklog.core.state import ClusterState
 from sparklog.core.types import Offset
 from sparklog.log.scan import scan
 from sparklog.log.stores import StorePlaces, Stores
 from sparklog.spark.installed import plan_of
+from sparklog.spark.lazy_connection import shared
+
+if TYPE_CHECKING:
+    from sparklog.client.connection import Connection
+    from sparklog.core.state import ClusterState
 
 
 class TaskToRead(msgspec.Struct, frozen=True):

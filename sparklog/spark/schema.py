@@ -76,7 +76,7 @@ def check_written(schema: StructType, topic: str | None) -> None:
             raise InvalidInput(
                 f"column {field.name!r}: type {field.dataType.simpleString()} can't be written: cast or drop it"
             ) from None
-        arrays.append(pa.array([], arrow_type))
+        arrays.append(pa.nulls(0, arrow_type))
         fields.append(pa.field(field.name, arrow_type))
     canonical(pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)))
     if topic is None and "topic" not in names:

@@ -66,8 +66,10 @@ class SparklogDataSource(DataSource):
         """A reader of the micro-batches of a stream; `schema` as in `reader`. Raises InvalidOption."""
         from sparklog.options.streams import parse_stream_read_options
         from sparklog.spark.stream_reader import StreamReader
+        from sparklog.spark.table_options import read_options_of_table
 
-        options = parse_stream_read_options(self.options, os.environ.get(_CLUSTER_VARIABLE))
+        given = read_options_of_table(self.options, schema)
+        options = parse_stream_read_options(given, os.environ.get(_CLUSTER_VARIABLE))
         self.options.clear()  # as in `reader`
         return StreamReader(options, schema)
 
@@ -90,7 +92,9 @@ class SparklogDataSource(DataSource):
         """
         from sparklog.options.streams import parse_stream_write_options
         from sparklog.spark.stream_writer import begin_stream_write
+        from sparklog.spark.table_options import check_written_options
 
+        check_written_options(self.options, schema)
         return begin_stream_write(parse_stream_write_options(self.options, os.environ.get(_CLUSTER_VARIABLE)), schema)
 
 

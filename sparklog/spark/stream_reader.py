@@ -4,6 +4,9 @@
 
 Spark keeps one reader in a planner process for a whole run, and sends others, pickled, to the tasks. Positions are in
 Spark's checkpoint, so nothing is lost with the process. Spark never calls `stop`, and there is nothing to release.
+
+Spark starts a process to plan, another one to pickle the reader, and one for each task that runs at a time. So what
+only some of them need is imported where it is used: a query starts sooner.
 """
 
 from __future__ import annotations
@@ -16,31 +19,20 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from sparklog.client.connection import Connection, shared
-from sparklog.client.groups.offsets import advance_group
-from sparklog.client.stream_plan import (
-    data_loss,
-    losses_at,
-    new_offsets,
-    newest_positions,
-    next_positions,
-    not_beyond,
-    start_positions,
-    tasks_between,
-)
 from sparklog.core.errors import SparklogError
 from sparklog.core.reading.stream_positions import StreamPositions, from_json, to_json
 from sparklog.core.reading.trigger_limits import TriggerLimits
 from sparklog.host.clock import Clock, SystemClock
-from sparklog.log.read_errors import may_be_replaced
 from sparklog.options.given import warning_of
 from sparklog.options.streams import StreamReadOptions
 from sparklog.spark.installed import SupportsTriggerAvailableNow
-from sparklog.spark.read_tasks import input_partitions, places_for, read_task
+from sparklog.spark.lazy_connection import shared
 from sparklog.spark.schema import RECORDS_SCHEMA, columns_of
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.datasource import ReadLimit
+
+    from sparklog.client.connection import Connection
 
 _MOST_ROWS = 2**63 - 1
 
@@ -59,7 +51,7 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
         self._seen: StreamPositions | None = None  # the end of the last micro-batch; only Spark 4.0 and 4.1 need it
         self._target: StreamPositions | None = None  # of AvailableNow
         self._newest: StreamPositions | None = None
-        self._last_batch_ms: int | None = None  # when a micro-batch last had records, on the monotonic clock
+        self._last_go_ms: int | None = None  # when no micro-batch was held back the last time, on the monotonic clock
 
     def __reduce__(self) -> tuple[Any, ...]:
         """To tasks, without secrets and without what only a run knows."""
@@ -68,6 +60,8 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Where the first run begins. Raises InvalidOption, UnknownTopicOrPartition, OffsetOutOfRange."""
+        from sparklog.log.read_errors import may_be_replaced
+
         connection = self._connection()
         try:
             self._seen = self._start(connection)
@@ -86,6 +80,8 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
         that is the start. The start is committed to the group, if there is one. Raises DataLoss, InconsistentClusterId,
         UnknownTopicOrPartition, and as `advance_group`.
         """
+        from sparklog.client.stream_plan import losses_at, new_offsets, newest_positions, next_positions, not_beyond
+
         connection = self._connection()
         begin = from_json(start) if start is not None else self._seen
         if begin is None:
@@ -98,11 +94,13 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
             self._newest = newest
             limits = self._limits(limit)
             new, now_ms = new_offsets(state, begin, newest), self._clock.monotonic_ms()
-            is_early = limits.holds_back(new, now_ms, self._last_batch_ms)
+            is_early = limits.holds_back(new, now_ms, self._last_go_ms)
             end = begin if is_early else next_positions(state, begin, newest, limits)
-        if new and not is_early:
-            self._last_batch_ms = now_ms
+        if not is_early:
+            self._last_go_ms = now_ms
         if self.options.group is not None:  # Spark asks for a micro-batch when the one before it was written
+            from sparklog.client.groups.offsets import advance_group
+
             advance_group(connection, self.options.group, begin.at.values())
         return to_json(end)
 
@@ -115,6 +113,8 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Read up to what there is now, and no further."""
+        from sparklog.client.stream_plan import newest_positions
+
         with self._connection().follower.current() as state:
             self._target = newest_positions(state, self.options.read, None)
 
@@ -128,6 +128,9 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
         After a restart Spark also asks for the last micro-batch, and for an empty one at its end. Raises DataLoss,
         InconsistentClusterId.
         """
+        from sparklog.client.stream_plan import tasks_between
+        from sparklog.spark.read_tasks import input_partitions, places_for
+
         connection = self._connection()
         self._seen = from_json(end)
         losses: list[str] = []
@@ -139,6 +142,8 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
         """The ranges of one task, each in offset order. Raises DataLoss, Damaged, and the stores' errors."""
+        from sparklog.spark.read_tasks import read_task
+
         return read_task(partition, self.columns, fail_on_data_loss=self.options.read.fail_on_data_loss)
 
     def _connection(self) -> Connection:
@@ -148,6 +153,9 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
         return shared(self.options.read.cluster, self.options.read.storage)
 
     def _start(self, connection: Connection) -> StreamPositions:
+        from sparklog.client.stream_plan import start_positions
+        from sparklog.spark.read_tasks import places_for
+
         warnings: list[str] = []
         with connection.follower.current() as state:
             stores, _ = places_for(connection, state, self.options.read.zone)
@@ -164,6 +172,8 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
 
     def _report(self, losses: list[str]) -> None:
         if losses and self.options.read.fail_on_data_loss:
+            from sparklog.client.stream_plan import data_loss
+
             raise data_loss(losses)
         for line in losses:
             self._warn(f"{line}: the stream goes on without (failOnDataLoss=false)")

@@ -23,10 +23,7 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from sparklog.client.connection import shared
-from sparklog.client.groups.offsets import commit_of_stream
 from sparklog.client.write_plan import TaskWritten, WritePlan
-from sparklog.client.write_rows import write_rows
 from sparklog.core.commands import CommitOffsets
 from sparklog.core.errors import InvalidInput, WriteLost
 from sparklog.core.state import ClusterState
@@ -36,6 +33,7 @@ from sparklog.options.given import warning_of
 from sparklog.options.typed import ConsumedByQuery, Transaction, WriteOptions
 from sparklog.spark.batch_writer import BatchWriter, TaskMessage, planned_write
 from sparklog.spark.installed import StreamArrowWriter
+from sparklog.spark.lazy_connection import shared
 from sparklog.spark.offset_log import digest_of, ends_of, logged_if_readable, logged_offsets, open_checkpoint
 from sparklog.storage.object_store import ObjectStore
 
@@ -95,6 +93,8 @@ class StreamWriter(StreamArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StreamTaskMessage:
         """Upload the rows of one task attempt. They are not visible until `commit`. Raises as `write_rows`."""
+        from sparklog.client.write_rows import write_rows
+
         context = TaskContext.get()
         assert context is not None
         task, micro_batch = context.partitionId(), _micro_batch(context)
@@ -141,6 +141,8 @@ class StreamWriter(StreamArrowWriter):
 
     def _consumed(self, transaction: Transaction, logged: bytes | None) -> CommitOffsets | None:
         """What the micro-batch was made from, to be committed with it. Raises as `ends_of`."""
+        from sparklog.client.groups.offsets import commit_of_stream
+
         consumed = self.options.consumed
         if not isinstance(consumed, ConsumedByQuery) or logged is None:
             return None

@@ -1,8 +1,8 @@
 """The options of a table in Spark's catalog. A Python data source sees them only while Spark creates the table.
 
     CREATE TABLE … USING sparklog OPTIONS (…)    Spark asks for the schema, with the options, and keeps the answer
-    SELECT … FROM                                Spark passes that schema back, but none of the table's options
-    INSERT INTO, saveAsTable                     Spark passes the schema of the rows, and nothing about the table
+    SELECT … FROM [STREAM], readStream.table     Spark passes that schema back, but none of the table's options
+    INSERT INTO, saveAsTable, toTable            Spark passes the schema of the rows, and nothing about the table
 
 The schema therefore carries the options, as metadata of its last column. Spark's `PythonDataSourceV2.getTable`
 drops what the catalog knows, and a Python data source has nowhere else to keep them.
@@ -31,8 +31,9 @@ _FOR_WRITES: Final = frozenset(
 )
 _OF_KAFKA: Final = ("password", "jaas", "secret", "token")  # words in the names of Kafka's secret options
 _NO_INSERT: Final = (
-    "Spark hands a Python data source no options of a table that is written to, so INSERT INTO and saveAsTable can't "
-    'append to a log: use df.write.format("sparklog").option("cluster", …).option("topic", …).mode("append").save()'
+    "Spark hands a Python data source no options of a table that is written to, so INSERT INTO, saveAsTable and "
+    'toTable can\'t append to a log: use df.write.format("sparklog").option("cluster", …).option("topic", …)'
+    '.mode("append").save(), or writeStream with the same options and start()'
 )
 
 
@@ -99,8 +100,8 @@ def read_options_of_table(given: Mapping[str, str], schema: StructType) -> dict[
 def check_written_options(given: Mapping[str, str], schema: StructType) -> None:
     """Raise InvalidOption unless the options of a write say where it goes.
 
-    For INSERT INTO and saveAsTable, Spark passes neither the options nor the name of the table. For some statements it
-    passes the schema of the table that the rows come from, so a guess would append to the wrong log.
+    For INSERT INTO, saveAsTable and toTable, Spark passes neither the options nor the name of the table. For some
+    statements it passes the schema of the table that the rows come from, so a guess would append to the wrong log.
     """
     addressed = any(name in given for name in _ADDRESS)
     if not addressed and "topic" not in given:

@@ -107,7 +107,8 @@ def streams_section(machine: str, comparisons: Sequence[Comparison], figures: Se
         "Written by `make bench`, and by `make bench ARGS=streams` alone. A micro-batch is measured by Spark's own "
         "`triggerExecution`, one after the other without a pause. The bare source reads Arrow files by memory map, "
         "the bare sink writes one with fsync; neither keeps a log, an index or a checksum. Spark's checkpoint is on "
-        "the same disk for both."
+        "the same disk for both. The first queries of a session are measured from `start` to the end, each session in "
+        "a JVM of its own: what the bare source and sink take is Spark's own start of Python processes."
     )
     return _section(STREAMS, about, machine, comparisons, figures)
 

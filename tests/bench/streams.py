@@ -1,11 +1,16 @@
-"""Streams: micro-batches from topic to topic beside a bare source and sink, and how long a record is on its way.
+"""Streams: micro-batches from topic to topic beside a bare source and sink, how long a query takes to begin and end,
+and how long a record is on its way.
 
-python -m tests.bench.streams        prints a line per figure
+python -m tests.bench.streams                        prints a line per figure
+python -m tests.bench.streams FOLDER log|bare        prints the seconds of each of the first queries of a session
 """
 
 from __future__ import annotations
 
+import json
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -29,18 +34,73 @@ BATCHES = 20  # in a run
 ROUNDS = 3
 RECORDS = 60  # that are sent one after the other
 PAUSE_S = 0.002  # between two looks for a record
+STARTS = 5  # sessions, in which one query follows another
+QUERIES = ("first", "second", "third")  # of a session
 
 
 def streams(
     folder: Path, batches: int = BATCHES, rounds: int = ROUNDS
 ) -> tuple[list[Comparison], list[tuple[str, str]]]:
     """Comparisons, and figures: (what was measured, its figure)."""
-    spark = session(folder, {"spark.sql.shuffle.partitions": "2"})
-    spark.dataSource.register(BareStream)
+    spark = _session(folder)
     try:
-        return measured(spark, folder, batches, rounds)
+        comparisons, figures = measured(spark, folder, batches, rounds)
     finally:
         spark.stop()
+    return comparisons + starts(folder / "starts"), figures
+
+
+def starts(folder: Path, rounds: int = STARTS) -> list[Comparison]:
+    """How long the queries of a session take with trigger(availableNow=True). Each session is a process of its own.
+
+    Spark starts a Python process for each thing that it asks a source or a sink written in Python: the first query
+    waits for all of them. Those of the bare source and sink import nothing but Spark and Arrow.
+    """
+    folder.mkdir()
+    init_cluster(str(folder / "streams"))
+    _fill_bare(folder, 1)
+    with sparklog.connect(str(folder / "streams")) as cluster:
+        _fill(cluster, 1)
+    sides: dict[str, Callable[[], object]] = {side: partial(_own_session, folder, side) for side in ("log", "bare")}
+    took = interleaved(sides, _printed, rounds=rounds, warm_up=1)
+    what = f"query of a session, availableNow, {PARTITIONS * ROWS:,} records"
+    return [
+        compared(f"{name} {what}", "bare source and sink", "", *([run[at] for run in runs] for runs in took.values()))
+        for at, name in enumerate(QUERIES)
+    ]
+
+
+def _own_session(folder: Path, side: str) -> str:
+    run = [sys.executable, "-m", "tests.bench.streams", str(folder), side]
+    return subprocess.run(run, stdout=subprocess.PIPE, text=True, check=True).stdout
+
+
+def _printed(run: Callable[[], object]) -> list[float]:
+    found: list[float] = json.loads(str(run()))
+    return found
+
+
+def _queries(folder: Path, side: str) -> None:
+    """Run the queries of one session, and print how many seconds each took."""
+    with tempfile.TemporaryDirectory(dir=folder) as own:
+        spark, url = _session(Path(own)), str(folder / "streams")
+        took = []
+        for _ in QUERIES:
+            rows = _from_log(spark, url) if side == "log" else _from_files(spark, folder, 1)
+            sink = {"cluster": url, "topic": "out"} if side == "log" else {"path": own}
+            writer = rows.select("key", "value").writeStream.format("sparklog" if side == "log" else "bare_stream")
+            writer = writer.options(**sink).option("checkpointLocation", tempfile.mkdtemp(dir=own))
+            begun = time.perf_counter()
+            writer.trigger(availableNow=True).start().awaitTermination()
+            took.append(time.perf_counter() - begun)
+        spark.stop()
+    print(json.dumps(took))
+
+
+def _session(folder: Path) -> SparkSession:
+    spark = session(folder, {"spark.sql.shuffle.partitions": "2"})
+    spark.dataSource.register(BareStream)
+    return spark
 
 
 def measured(
@@ -170,8 +230,11 @@ def _percentiles(seconds: list[float]) -> str:
 
 
 def main() -> None:
+    if len(sys.argv) > 1:
+        return _queries(Path(sys.argv[1]), sys.argv[2])
     with tempfile.TemporaryDirectory(prefix="sparklog-bench-") as name:
         streams(Path(name))
+    return None
 
 
 if __name__ == "__main__":

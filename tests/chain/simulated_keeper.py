@@ -6,12 +6,13 @@ from collections.abc import Generator
 from typing import TYPE_CHECKING
 
 from sparklog.chain import old_entries, snapshot
-from sparklog.chain.catch_up import CatchUp
+from sparklog.chain.catch_up import caught_up
 from sparklog.chain.head import Head
 from sparklog.chain.old_entries import PutMark
 from sparklog.chain.old_snapshots import decide_old, find
 from sparklog.chain.requests import Pause, Put, Request
 from sparklog.core.errors import KeyExists, SparklogError, StoreUnavailable
+from tests.chain.driven import Driven
 from tests.chain.simulated_store import URL
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ BLOCK = 2  # entries
 def keeping(world: World) -> Generator[Request, object, None]:
     """Catch up, write a snapshot if there is anything new, and delete what is old. Yields requests, takes replies."""
     keeper = world.keeper
-    machine = CatchUp(keeper.head, URL)
+    machine = Driven(caught_up(keeper.head, URL))
     step: Request | Head | SparklogError = machine.start()
     while isinstance(step, Request):
         step = machine.reply((yield step))

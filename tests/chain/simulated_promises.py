@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sparklog.chain.catch_up import CatchUp
+from sparklog.chain.catch_up import caught_up
 from sparklog.chain.head import Head
 from sparklog.chain.requests import GetMany, Request
+from sparklog.chain.steps import run
 from sparklog.core.errors import ChainDamaged, Landed, SparklogError
 from sparklog.core.invariants import check as check_invariants
 from sparklog.core.records import CommandResult
 from sparklog.core.types import Offset, OffsetRange, PartitionIndex, TopicPartition, UploadId
 from tests.chain.chain_kit import TOPIC
+from tests.chain.driven import NOW
 from tests.chain.simulated_store import URL
 from tests.core.state_contents import contents
 
@@ -56,14 +58,13 @@ def check(world: World) -> None:
 
 def _read_now(world: World, head: Head) -> Head:
     """What a process with this head reads when nothing goes wrong."""
-    machine = CatchUp(head, URL)
-    step: Request | Head | SparklogError = machine.start()
-    while isinstance(step, Request):
-        if isinstance(step, GetMany):
-            reply: object = [world.store.bodies.get(key) for key in step.keys]
-        else:
-            reply = world.store.perform(step)
-        step = machine.reply(world.lies(step, reply))
-    if isinstance(step, SparklogError):
-        raise AssertionError(f"a process that comes now can't read: {step}")
-    return step
+
+    def perform(request: Request) -> object:
+        if isinstance(request, GetMany):
+            return world.lies(request, [world.store.bodies.get(key) for key in request.keys])
+        return world.lies(request, world.store.perform(request))
+
+    try:
+        return run(caught_up(head, URL), perform, lambda: NOW)
+    except SparklogError as error:
+        raise AssertionError(f"a process that comes now can't read: {error}") from error

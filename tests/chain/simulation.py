@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from sparklog.chain import snapshot
-from sparklog.chain.catch_up import CatchUp
+from sparklog.chain.catch_up import caught_up
 from sparklog.chain.chunks import Chunk
 from sparklog.chain.group import Ticket
 from sparklog.chain.group_commit import GroupCommit
@@ -44,6 +44,7 @@ from sparklog.core.types import (
 )
 from sparklog.storage.keys import LOG, block_entries, entry_block, entry_key, parse_entry_key, void_key
 from tests.chain.chain_kit import append
+from tests.chain.driven import Driven
 from tests.chain.simulated_keeper import deleting, keeping
 from tests.chain.simulated_store import URL, SimulatedStore
 
@@ -99,7 +100,7 @@ class Process:
     name: str
     head: Head = field(default_factory=Head)
     commits: GroupCommit | None = None
-    reads: CatchUp | None = None
+    reads: Driven[Head] | None = None
     steps: Generator[Request, object, None] | None = None
     error: SparklogError | None = None
     chunks: dict[str, Chunk] = field(default_factory=dict)
@@ -326,7 +327,7 @@ class World:
 
     def _read(self, process: Process) -> None:
         if process.reads is None and process.steps is None and process.error is None:
-            process.reads = CatchUp(process.head, URL)
+            process.reads = Driven(caught_up(process.head, URL))
             self.calls.append(Call(process, process.reads.start()))
 
     def _take(self, process: Process, step: Request | Head | SparklogError) -> None:

@@ -9,6 +9,7 @@ from sparklog.chain.claim import Claim, Lost, Voided, Won
 from sparklog.chain.entry import NO_PREVIOUS, Entry, decode_entry, encode_entry
 from sparklog.chain.follower import Follower
 from sparklog.chain.requests import Get, Now, Request
+from sparklog.chain.steps import run
 from sparklog.core.coordinators import Author
 from sparklog.core.errors import (
     ChainDamaged,
@@ -17,7 +18,6 @@ from sparklog.core.errors import (
     Landed,
     OutcomeUnknown,
     RequestTimedOut,
-    SparklogError,
     StoreFull,
 )
 from sparklog.core.types import EntryNumber
@@ -52,16 +52,13 @@ def claim(
     """Drive a claim to its end. `instead`: replies that reads of a key get in place of what is there."""
     shell = Follower(store, clock or VirtualClock())
     deadline_ms = shell.clock.monotonic_ms() + timeout_ms
+    given = instead or {}
+
+    def perform(request: Request) -> object:
+        return given[request.key] if isinstance(request, Get) and request.key in given else shell.perform(request)
+
     machine = Claim(5, encode_entry(entry), deadline_ms, timeout_ms, store.url)
-    step: object = machine.start()
-    while isinstance(step, Request):
-        tampered = isinstance(step, Get) and instead is not None and step.key in instead
-        reply = instead[step.key] if tampered else shell.perform(step)  # type: ignore[index, attr-defined]
-        step = machine.reply(reply, Now(shell.clock.now_ms(), shell.clock.monotonic_ms(), ""))
-    if isinstance(step, SparklogError):
-        raise step
-    assert isinstance(step, Won | Lost | Voided)
-    return step
+    return run(machine.steps(), perform, lambda: Now(shell.clock.now_ms(), shell.clock.monotonic_ms(), ""))
 
 
 def test_a_free_slot_is_won(store: FaultyStore) -> None:

@@ -246,7 +246,7 @@ def test_without_that_look_the_new_cluster_would_have_a_gap_and_never_open_again
     for _ in range(5):
         chain.append()
     other = made_anew(chain)
-    monkeypatch.setattr(same_chain, "is_long_silent", lambda head, known_ms, now: False)
+    monkeypatch.setattr(group_commit, "is_long_silent", lambda head, known_ms, now: False)
     chain.clock.pause(same_chain.IDLE_MS)
     chain.append()
     with pytest.raises(ChainDamaged, match="is missing"):

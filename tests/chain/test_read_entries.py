@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparklog.chain.read_entries import ReadEntries, results_in
+from sparklog.chain.read_entries import read_entries, results_in
 from sparklog.core.commands import RaiseFloor
 from sparklog.core.errors import ChainDamaged, Landed, OutcomeUnknown, StoreUnavailable, WriteExpired
 from sparklog.core.types import EntryNumber
@@ -20,6 +20,7 @@ from tests.chain.chain_kit import (
     small_blocks,
     upload_of,
 )
+from tests.chain.driven import Driven
 from tests.chain.test_group_commit import together
 from tests.faults.faulty_store import Fault
 
@@ -61,11 +62,13 @@ def test_the_mark_is_looked_for_after_the_entry_was_read(chain: Member) -> None:
 
 def test_a_damaged_entry_is_an_error(chain: Member) -> None:
     chain.append()
-    machine = ReadEntries([EntryNumber(2)], "memory://x")
+    machine = Driven(read_entries([EntryNumber(2)], "memory://x"))
     machine.start()
     machine.reply([b"nonsense"])
     assert isinstance(machine.reply([None]), ChainDamaged)
-    assert isinstance(ReadEntries([EntryNumber(2)], "").reply(StoreUnavailable("gone")), StoreUnavailable)
+    machine = Driven(read_entries([EntryNumber(2)], ""))
+    machine.start()
+    assert isinstance(machine.reply(StoreUnavailable("gone")), StoreUnavailable)
 
 
 def test_what_each_command_of_an_entry_led_to_is_read_from_it(chain: Member) -> None:

@@ -7,10 +7,11 @@ import pytest
 from sparklog.chain.entry import NO_PREVIOUS, hash_of
 from sparklog.chain.head import Head
 from sparklog.chain.requests import Get, LoadSnapshot, Now
-from sparklog.chain.same_chain import IDLE_MS, ChainCheck, SameChain, is_long_silent
+from sparklog.chain.same_chain import IDLE_MS, is_long_silent, same_chain
 from sparklog.core.errors import InconsistentClusterId, KeyNotFound, StoreUnavailable
 from sparklog.core.state import ClusterState
 from sparklog.storage.keys import entry_key, void_key
+from tests.chain.driven import Driven
 
 BODY = b"the entry that it knows"
 OURS = "c" * 32
@@ -18,16 +19,16 @@ HEAD = Head(ClusterState(n=7, chain_id=OURS), hash_of(BODY))
 GONE = [KeyNotFound(entry_key(7)), b"another entry", memoryview(b"another entry")]
 
 
-def reading() -> ChainCheck:
+def reading() -> Driven[Head]:
     """A check that reads the newest known entry."""
-    check = ChainCheck(HEAD, "memory://x")
+    check = Driven(same_chain(HEAD, "memory://x"))
     request = check.start()
     assert isinstance(request, Get)
     assert request.key == entry_key(7)
     return check
 
 
-def looking(reply: object) -> ChainCheck:
+def looking(reply: object) -> Driven[Head]:
     """A check that has not found that entry, and looks for the mark of its block."""
     check = reading()
     look = check.reply(reply)
@@ -36,7 +37,7 @@ def looking(reply: object) -> ChainCheck:
     return check
 
 
-def loading(reply: object) -> ChainCheck:
+def loading(reply: object) -> Driven[Head]:
     """A check that has found the mark, and loads the newest snapshot."""
     check = looking(reply)
     assert isinstance(check.reply(b"entries 0 to 4095 are being deleted"), LoadSnapshot)
@@ -45,7 +46,7 @@ def loading(reply: object) -> ChainCheck:
 
 @pytest.mark.parametrize("body", [BODY, memoryview(BODY)])
 def test_the_same_bytes_in_the_newest_known_slot_are_the_same_chain(body: object) -> None:
-    assert reading().reply(body) == SameChain(HEAD)
+    assert reading().reply(body) is HEAD
 
 
 @pytest.mark.parametrize("reply", GONE)
@@ -58,7 +59,7 @@ def test_an_empty_slot_or_other_bytes_are_another_chain_if_no_mark_explains_them
 @pytest.mark.parametrize("reply", GONE)
 def test_a_process_whose_newest_entry_was_deleted_as_old_goes_on_from_a_newer_snapshot(reply: object) -> None:
     newest = Head(ClusterState(n=9_000, chain_id=OURS), hash_of(b"newer"))
-    assert loading(reply).reply(newest) == SameChain(newest)
+    assert loading(reply).reply(newest) is newest
 
 
 @pytest.mark.parametrize(

@@ -6,24 +6,24 @@ import pytest
 
 from sparklog.chain.head import Head
 from sparklog.chain.requests import Copy, Get, Now, Put, Request
-from sparklog.chain.settling import Settled, Settling
+from sparklog.chain.settling import settled
 from sparklog.core.errors import InconsistentClusterId, KeyExists, KeyNotFound, SparklogError, StoreUnavailable
 from sparklog.core.state import ClusterState
 from sparklog.storage.keys import entry_key
+from tests.chain.driven import NOW, Driven
 
 KEY = entry_key(5)
 HEAD = Head(ClusterState(n=5))
-NOW = Now(0, 0, "f" * 32)
 
 
-def reading(*, copied: bool = False) -> Settling:
+def reading(*, copied: bool = False) -> Driven[int]:
     """A machine that reads the entry."""
-    machine = Settling(HEAD, 1_000, copied=copied)
+    machine = Driven(settled(HEAD, 1_000, with_copies=copied))
     assert isinstance(machine.start(), Get)
     return machine
 
 
-def put_again(*, copied: bool = False) -> Settling:
+def put_again(*, copied: bool = False) -> Driven[int]:
     """A machine that has read the entry, and asked to put it."""
     machine = reading(copied=copied)
     put = machine.reply(memoryview(b"entry"), NOW)
@@ -34,11 +34,11 @@ def put_again(*, copied: bool = False) -> Settling:
 
 @pytest.mark.parametrize("reply", [None, KeyExists(KEY)])
 def test_an_entry_is_durable_once_its_bytes_are_put_again_or_refused_as_taken(reply: object) -> None:
-    assert put_again().reply(reply, NOW) == Settled(5)
+    assert put_again().reply(reply, NOW) == 5
 
 
 def test_an_entry_that_was_deleted_as_old_is_covered_by_a_snapshot() -> None:
-    assert reading().reply(KeyNotFound(KEY), NOW) == Settled(5)
+    assert reading().reply(KeyNotFound(KEY), NOW) == 5
 
 
 @pytest.mark.parametrize("error", [StoreUnavailable(KEY), KeyNotFound(KEY)])
@@ -59,7 +59,7 @@ def test_an_entry_gets_the_copies_that_are_wanted_after_it_is_durable() -> None:
     copy = machine.reply(KeyExists(KEY), NOW)
     assert isinstance(copy, Copy)
     assert (copy.head, copy.body) == (HEAD, b"entry")
-    assert machine.reply(None, NOW) == Settled(5)
+    assert machine.reply(None, NOW) == 5
 
 
 def test_an_entry_that_was_deleted_as_old_gets_its_copies_too() -> None:

@@ -15,7 +15,8 @@ from sparklog.chain.group import Ticket
 from sparklog.chain.head import Draft, Head
 from sparklog.chain.old_entries import OldBlocks, OldEntries, PutMark
 from sparklog.chain.old_snapshots import Found, oldest_kept
-from sparklog.chain.requests import Get, GetMany, Now, Reply, Request
+from sparklog.chain.requests import Get, GetMany, Reply, Request
+from sparklog.chain.steps import Steps
 from sparklog.core.commands import CreateTopic, Submission
 from sparklog.core.decide import command as decide_module
 from sparklog.core.decide.command import Decision, decide
@@ -102,22 +103,30 @@ def no_mark_for_a_reader(request: Request, reply: object) -> object:
     return [None] * len(reply) if asked else reply  # type: ignore[arg-type]
 
 
+def take_the_reply_to_a_put_for_another(patch: Patch, other: Callable[[Reply], Reply]) -> None:
+    real = Claim._put
+
+    def careless(claim: Claim) -> Steps[Any]:
+        steps = real(claim)
+        reply, now = yield next(steps)
+        answer = other(reply), now
+        while True:
+            try:
+                request = steps.send(answer)
+            except StopIteration as end:
+                return end.value
+            answer = yield request
+
+    patch.setattr(Claim, "_put", careless)
+
+
 def take_every_existing_key_for_ones_own(patch: Patch) -> None:
-    real = Claim._after_put
-
-    def careless(claim: Claim, reply: Reply, now: Now) -> Any:
-        return real(claim, None if isinstance(reply, KeyExists) else reply, now)
-
-    patch.setattr(Claim, "_after_put", careless)
+    take_the_reply_to_a_put_for_another(patch, lambda reply: None if isinstance(reply, KeyExists) else reply)
 
 
 def take_an_unknown_put_for_a_failed_one(patch: Patch) -> None:
-    real = Claim._after_put
-
-    def hopeful(claim: Claim, reply: Reply, now: Now) -> Any:
-        return real(claim, StoreUnavailable("failed") if isinstance(reply, OutcomeUnknown) else reply, now)
-
-    patch.setattr(Claim, "_after_put", hopeful)
+    failed = StoreUnavailable("failed")
+    take_the_reply_to_a_put_for_another(patch, lambda reply: failed if isinstance(reply, OutcomeUnknown) else reply)
 
 
 def forget_what_was_sent_when_a_caller_is_interrupted(patch: Patch) -> None:

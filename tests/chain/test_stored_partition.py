@@ -1,8 +1,6 @@
-"""A partition in a snapshot: every field comes back, what follows from the rest takes a byte, format 1 is read."""
+"""A partition in a snapshot: every field comes back, and what follows from the rest takes a byte."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import msgspec
 import pytest
@@ -47,10 +45,3 @@ def test_a_partition_whose_replicas_are_level_is_small() -> None:
     level = msgspec.msgpack.encode(stored(of(partition({"a": 9, "b": 9, "c": 9}, "abc", hw=9)), NUMBERS))
     assert len(level) <= 26
     assert len(level) < len(msgspec.msgpack.encode(of(partition({"a": 9, "b": 9, "c": 9}, "abc", hw=9)))) / 1.5
-
-
-def test_what_format_1_wrote_is_read() -> None:
-    """Names of stores, all that is known in full, and nothing of what came later."""
-    old: list[Any] = [7, 3, ["b", "a"], "b", 2, 5, ["b", "a"], [9, 9], 9, 9, 1, [[2, 1]], 1234]
-    found = restored(msgspec.msgpack.decode(msgspec.msgpack.encode(old), type=StoredPartition), ())
-    assert found == of(partition({"b": 9, "a": 9}, "ba", leader="b", hw=9, start=1, epochs=((2, 1),), version=5))

@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from sparklog.client import cluster as cluster_module
 from sparklog.client.cluster import Cluster
+from sparklog.client.commits import append as append_module
 from sparklog.client.commits import unawaited
 from sparklog.client.commits.append import commit_append
 from sparklog.client.commits.unawaited import UnawaitedCommits
@@ -99,7 +99,7 @@ def test_acks_0_waits_for_nothing_and_hears_of_no_error(
         cluster.delete_topic("t")
         return planned
 
-    monkeypatch.setattr("sparklog.client.cluster.upload_rows", deleted_meanwhile)
+    monkeypatch.setattr("sparklog.client.upload_rows.upload_rows", deleted_meanwhile)
     cluster.append("t", pa.table({"value": ["7"]}), acks=0)
     cluster.close()
     assert (
@@ -129,7 +129,7 @@ def test_a_write_never_passes_one_with_acks_0_that_was_begun_before(
         return commit_append(*given, **more)
 
     monkeypatch.setattr(UnawaitedCommits, "wait", waited_for)
-    monkeypatch.setattr(cluster_module, "commit_append", late)
+    monkeypatch.setattr(append_module, "commit_append", late)
     cluster.append("t", pa.table({"value": ["3"]}), acks=0)
     write(cluster, "4")
     cluster.close()
@@ -207,7 +207,7 @@ def test_a_write_behind_one_with_acks_0_waits_no_longer_than_its_time(
         assert go_on.wait(60)
         return commit_append(*given, **more)
 
-    monkeypatch.setattr(cluster_module, "commit_append", late)
+    monkeypatch.setattr(append_module, "commit_append", late)
     cluster.append("t", pa.table({"value": ["3"]}), acks=0)
     with pytest.raises(RequestTimedOut, match="earlier writes with acks=0 were not done within 1 ms") as raised:
         cluster.append("t", pa.table({"value": ["4"]}), timeout_ms=1)

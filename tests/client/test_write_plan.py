@@ -114,9 +114,13 @@ def test_a_topic_that_is_not_there_is_told_with_those_that_are(cluster: Cluster)
     cluster.create_topic("orders", partitions=1)
     with pytest.raises(UnknownTopicOrPartition, match=r"wanted topic 'order', .*orders, t.*did you mean orders"):
         planned(cluster, "order")
+    with pytest.raises(UnknownTopicOrPartition, match=r"; no write creates a topic: sparklog topic create elsewhere$"):
+        planned(cluster, "elsewhere")
     plan = planned(cluster, None)
     with pytest.raises(UnknownTopicOrPartition, match=r"a row names topic 'order', the cluster had orders, t"):
         write_rows(plan, [rows("a", topic=["order"])])
+    with pytest.raises(UnknownTopicOrPartition, match=r"; no write creates a topic: sparklog topic create elsewhere$"):
+        write_rows(plan, [rows("a", topic=["elsewhere"])])
     with pytest.raises(InvalidInput, match="which topic"):
         write_rows(plan, [rows("a")])
 

@@ -28,6 +28,7 @@ def init_shown(folder: Path) -> str:
             "replica.lag.time.max.ms": 10 * SESSION_MS,  # the one that lags stays in the ISR
             "default.replication.factor": 3,
             "min.insync.replicas": 2,
+            "page.writes": True,
         },
     )
     return url

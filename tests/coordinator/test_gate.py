@@ -161,6 +161,7 @@ def test_a_browser_sends_the_token_as_a_password_to_the_pages_and_to_nothing_els
             route.replace("{name}", "orders")
             .replace("{name:path}", "none")
             .replace("{file}", "page.js")
+            .replace("{action}", "plan-job")
             .replace("{key:path}", "log/0/0")
         )
 
@@ -173,7 +174,7 @@ def test_a_browser_sends_the_token_as_a_password_to_the_pages_and_to_nothing_els
 
     statuses = with_access(chain, access("describe:*"), work)
     topics, groups = {"/topics", "/topics/{name}", MESSAGES}, {"/groups", "/groups/{name:path}"}
-    assert FOR_PEOPLE == {"/", *topics, *groups, "/stores", "/chain", "/jobs", "/page/{file}"}
+    assert FOR_PEOPLE == {"/", *topics, *groups, "/stores", "/chain", "/jobs", "/page/{file}", "/actions/{action}"}
     assert {path for path, status in statuses.items() if status != 401} == FOR_PEOPLE | {"/healthz", "/readyz"}
     assert statuses.pop(MESSAGES) == 403, "who may describe topics can't read their records"
     assert statuses.pop("/groups/{name:path}") == 404
@@ -245,6 +246,7 @@ def test_a_route_needs_the_right_that_it_states(chain: Member, path: str, verb: 
     }
     asked = path.replace("{key:path}", entry_key(EntryNumber(0)).removeprefix("meta/"))
     asked = asked.replace("{name}", "orders").replace("{name:path}", "none").replace("{file}", "page.js")
+    asked = asked.replace("{action}", "plan-job")
 
     async def work(service: Service, app: Starlette) -> Answer:
         return await request(app, "POST" if path in bodies else "GET", asked, [bodies.get(path, b"")], bearer())

@@ -131,7 +131,9 @@ def test_every_page_is_whole_and_asks_nobody_else(shown: Shown) -> None:
 
 def test_a_phone_scrolls_down_only(shown: Shown) -> None:
     page = watched(shown.browser, width=360, height=740).page
-    for path in ("/", "/topics", "/topics/orders", "/topics/orders/messages", "/groups", "/stores", "/chain", "/jobs"):
+    shown_only = ("/", "/topics", "/topics/orders", "/topics/orders/messages", "/groups", "/stores", "/chain", "/jobs")
+    actions = ("create-topic", "alter-topic?topic=orders", "delete-records?topic=orders&offset=end&plan=1")
+    for path in (*shown_only, *(f"/actions/{action}" for action in actions)):
         page.goto(shown.address + path)
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, path
 
@@ -225,6 +227,60 @@ def test_the_live_tail_shows_new_records_and_keeps_opened_ones_open(shown: Shown
     page.clock.fast_forward(20_000)
     assert len(seen.asked) == asked
     assert seen.problems == []
+
+
+def test_a_topic_is_made_and_deleted_with_the_keyboard(shown: Shown) -> None:
+    """The browser sends its own forms with an Origin that the coordinator takes for its own."""
+    seen = watched(shown.browser)
+    page = seen.page
+    page.goto(f"{shown.address}/topics")
+    page.focus("text=Create a topic")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/actions/create-topic")
+    page.fill("#topic", "by-hand")
+    page.fill("#config", "retention.ms=1000")
+    page.press("#topic", "Enter")
+    page.wait_for_selector("#plan")
+    assert "by-hand" not in {topic["topic"] for topic in shown.cli("topic", "list")}
+    page.focus("button.confirm")
+    page.keyboard.press("Enter")
+    assert page.inner_text("#done").startswith("Created topic by-hand with 1 partition.")
+    page.reload()  # sends the form again
+    assert page.inner_text("#done").startswith("Created topic by-hand with 1 partition.")
+    page.goto(f"{shown.address}/topics/by-hand")
+    page.click("text=Delete the topic")
+    page.dblclick("button.confirm")
+    page.wait_for_selector("#done")
+    assert "by-hand" not in {topic["topic"] for topic in shown.cli("topic", "list")}
+    assert seen.problems == []
+
+
+def test_a_group_is_reset_as_its_plan_says(shown: Shown) -> None:
+    with sparklog.connect(shown.coordinators.url) as cluster:
+        cluster.commit_offsets("resettable", {("orders", 0): 5})
+    page = watched(shown.browser).page
+    page.goto(f"{shown.address}/groups/resettable")
+    page.click("text=Reset offsets")
+    page.select_option("#to", "to-offset")
+    page.fill("#value", "3")
+    page.press("#value", "Enter")
+    page.wait_for_selector("#plan")
+    assert "orders 0 5 3" in " ".join(page.inner_text("[aria-label='The plan'] tbody").split())
+    page.click("button.confirm")
+    page.wait_for_selector("#done")
+    assert shown.cli("group", "describe", "resettable")["partitions"][0]["committed"] == 3
+
+
+def test_a_form_of_another_site_changes_nothing(shown: Shown, tmp_path: Path) -> None:
+    page = watched(shown.browser).page
+    other = tmp_path / "form.html"
+    action = f"{shown.address}/actions/delete-topic?topic=orders"
+    other.write_text(f'<form method="post" action="{action}"><button>win</button></form>', encoding="utf-8")
+    page.goto(other.as_uri())
+    page.click("text=win")
+    page.wait_for_url("**/actions/delete-topic**")
+    assert "CLUSTER_AUTHORIZATION_FAILED" in page.inner_text("body")
+    assert "orders" in {topic["topic"] for topic in shown.cli("topic", "list")}
 
 
 def test_a_standby_sends_people_to_the_one_that_leads(shown: Shown) -> None:

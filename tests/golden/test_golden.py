@@ -1,4 +1,4 @@
-"""Clusters that older code wrote stay readable, byte for byte."""
+"""The golden cluster, which older code wrote, stays readable, byte for byte."""
 
 from __future__ import annotations
 
@@ -17,40 +17,25 @@ from sparklog.client.cluster import connect
 from sparklog.core.applications import check_run
 from sparklog.core.commands import Application
 from sparklog.core.errors import InvalidProducerEpoch, UnsupportedVersion
-from sparklog.core.maintenance.differences import DifferenceKind
 from sparklog.core.records import CoordinationClaimed, OffsetsCommitted, Record
 from sparklog.core.types import EntryNumber
 from sparklog.maintenance.verify import run_verify
 from tests.chain.newer_format import NEWER, make_newer
 from tests.golden.make_golden import GOLDEN, contents, make, rows
 
-FORMATS = sorted(Path(__file__).parent.glob("format-*"))
 
-
-@pytest.fixture(params=FORMATS, ids=[each.name for each in FORMATS])
-def golden(request: pytest.FixtureRequest) -> Path:
-    """The golden cluster of each format that there ever was."""
-    found: Path = request.param
-    return found
-
-
-def test_the_present_format_has_a_golden_cluster() -> None:
-    assert GOLDEN in FORMATS
-
-
-def test_the_golden_cluster_reads_as_it_was_written(golden: Path, tmp_path: Path) -> None:
-    shutil.copytree(golden / "cluster", tmp_path / "cluster")
+def test_the_golden_cluster_reads_as_it_was_written(tmp_path: Path) -> None:
+    shutil.copytree(GOLDEN / "cluster", tmp_path / "cluster")
     with connect(str(tmp_path / "cluster")) as cluster:
-        assert contents(cluster) == json.loads((golden / "expected.json").read_text())
+        assert contents(cluster) == json.loads((GOLDEN / "expected.json").read_text())
 
 
-def test_what_the_golden_cluster_applied_and_retired_is_known(golden: Path, tmp_path: Path) -> None:
-    """Of format 1, the snapshot holds results in full, in one chunk, and retired objects among the small things."""
-    shutil.copytree(golden / "cluster", tmp_path / "cluster")
+def test_what_the_golden_cluster_applied_and_retired_is_known(tmp_path: Path) -> None:
+    shutil.copytree(GOLDEN / "cluster", tmp_path / "cluster")
     with connect(str(tmp_path / "cluster")) as cluster:
         follower = cluster.connection.follower
         assert follower.snapshot_n > 0
-        assert all(topic.stores for topic in follower.state.topics.values())  # format 1 did not say
+        assert all(topic.stores for topic in follower.state.topics.values())
         applied = results_in(follower.entries(EntryNumber(n) for n in range(follower.state.n + 1)))
         every = [each for each in applied if not _is_known_otherwise(each[0].records[0])]
         *known, by_producer = [(command.command_id, result) for command, result in every]
@@ -66,8 +51,8 @@ def _is_known_otherwise(record: Record) -> bool:
     return by_member or isinstance(record, CoordinationClaimed)
 
 
-def test_the_golden_cluster_can_be_written_to(golden: Path, tmp_path: Path) -> None:
-    shutil.copytree(golden / "cluster", tmp_path / "cluster")
+def test_the_golden_cluster_can_be_written_to(tmp_path: Path) -> None:
+    shutil.copytree(GOLDEN / "cluster", tmp_path / "cluster")
     with connect(str(tmp_path / "cluster")) as cluster:
         assert cluster.append("golden", rows(0, 3), application=("app", 7)).records > 3  # version 7 was written
         assert cluster.append("golden", rows(0, 3), application=("app", 8)).records == 3
@@ -108,17 +93,16 @@ def test_segments_list_in_offset_order_from_their_names() -> None:  # M: S-02
     assert len(starts) > 1
 
 
-def test_an_entry_of_a_newer_format_is_refused_by_name(golden: Path, tmp_path: Path) -> None:
-    shutil.copytree(golden / "cluster", tmp_path / "cluster")
+def test_an_entry_of_a_newer_format_is_refused_by_name(tmp_path: Path) -> None:
+    shutil.copytree(GOLDEN / "cluster", tmp_path / "cluster")
     entry = sorted((tmp_path / "cluster" / "meta" / "log").rglob("*"))[-1]
     make_newer(entry)
     with pytest.raises(UnsupportedVersion, match=f"format {NEWER}"):
         connect(str(tmp_path / "cluster"))
 
 
-def test_the_golden_cluster_has_no_differences(golden: Path, tmp_path: Path) -> None:
+def test_the_golden_cluster_has_no_differences(tmp_path: Path) -> None:
     """Also the states in its snapshots are those that its entries lead to by today's rules."""
-    shutil.copytree(golden / "cluster", tmp_path / "cluster")
+    shutil.copytree(GOLDEN / "cluster", tmp_path / "cluster")
     report = run_verify(str(tmp_path / "cluster"), console=Console(file=io.StringIO()))
-    kinds = {difference.kind for difference in report.differences}
-    assert kinds <= {DifferenceKind.INCARNATION}, "of format 2, store b is nowhere"
+    assert list(report.differences) == []

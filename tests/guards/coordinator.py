@@ -101,10 +101,10 @@ GUARDS: Final[tuple[Guard, ...]] = (
     ),
     Guard(
         "format-checksum",
-        "A flipped bit does not make an entry one of an older format.",
+        "A flipped bit does not make an entry one of another format.",
         "sparklog/chain/framing.py",
-        '    before = b"" if format_ in _UNCHECKED else format_ + b" "',
-        '    before = b""',
+        'google_crc32c.value(format_ + b" ")',
+        'google_crc32c.value(b"")',
         ("tests/chain/test_entry.py::test_an_entry_is_not_taken_for_one_of_another_format",),
     ),
     Guard(

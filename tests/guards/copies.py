@@ -40,14 +40,6 @@ GUARDS: Final[tuple[Guard, ...]] = (
         ("tests/core/replicas/test_held_slices.py::test_what_is_retired_remembers_every_store_that_may_have_a_copy",),
     ),
     Guard(
-        "topic-stores-format-1",
-        "Topics of format 1 have copies on the stores of their replicas.",
-        "sparklog/chain/snapshot.py",
-        "        topics = _with_stores(topics, partitions)\n",
-        "",
-        ("tests/golden/test_golden.py::test_what_the_golden_cluster_applied_and_retired_is_known",),
-    ),
-    Guard(
         "delete-everywhere",
         "An object is deleted for good only when every store that takes part has deleted it.",
         "sparklog/log/object_deletion.py",

@@ -33,8 +33,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "copies-settled",
         "An answer that rests on an entry of another process waits for its copies.",
         "sparklog/chain/settling.py",
-        "        if not self._copied:",
-        "        if True:",
+        "    if with_copies:",
+        "    if False:",
         (f"{_COPIES}test_the_answer_to_a_repeat_waits_for_copies_too",),
     ),
     Guard(

@@ -8,6 +8,8 @@ from tests.guards.guard import Guard
 
 _PAGES = "tests/coordinator/test_pages.py::"
 _RECORDS = "tests/coordinator/test_record_page.py::"
+_ACTIONS = "tests/coordinator/test_page_actions.py::"
+_REFUSALS = "tests/coordinator/test_page_action_refusals.py::"
 _LOOKS = "tests/coordinator/test_store_looks.py::"
 _METRICS = "tests/coordinator/test_metrics.py::"
 
@@ -75,6 +77,89 @@ GUARDS: Final[tuple[Guard, ...]] = (
         'section.low = kept.column("offset")[0].as_py() if is_cut else piece.start',
         "section.low = piece.start",
         (f"{_RECORDS}test_a_search_finds_parts_of_values_and_whole_keys",),
+    ),
+    Guard(
+        "page-shared",
+        "A page that was made for somebody with other rights is shown to nobody.",
+        "sparklog/coordinator/page/routes.py",
+        'f"{request.url.path}?{request.url.query} {rights}"',
+        'f"{request.url.path}?{request.url.query}"',
+        (
+            "tests/coordinator/test_shared_answers.py::"
+            "test_a_page_that_its_script_reads_again_is_made_once_for_readers_with_the_same_rights",
+        ),
+    ),
+    Guard(
+        "action-off",
+        "The pages change nothing unless the cluster's config says so.",
+        "sparklog/coordinator/page/actions/action_routes.py",
+        "    if not writes_are_on(service.follower.state):",
+        "    if False:",
+        (f"{_REFUSALS}test_pages_only_show_until_the_cluster_says_otherwise",),
+    ),
+    Guard(
+        "action-origin",
+        "A form that another site makes a browser send changes nothing (CSRF).",
+        "sparklog/coordinator/page/actions/action_routes.py",
+        "            check_same_origin(request, service.control.leadership.address)",
+        "            pass",
+        (f"{_REFUSALS}test_a_form_that_another_site_sends_changes_nothing",),
+    ),
+    Guard(
+        "action-no-name",
+        "A form without an origin is not of a request without a host.",
+        "sparklog/coordinator/page/actions/sealed_plan.py",
+        'name != "" and (',
+        "(",
+        (f"{_REFUSALS}test_a_form_that_another_site_sends_changes_nothing",),
+    ),
+    Guard(
+        "action-seal",
+        "Only what this process has shown as a plan is committed.",
+        "sparklog/coordinator/page/actions/sealed_plan.py",
+        "        if not hmac.compare_digest(digest, self._digest(body)):",
+        "        if len(body) < 10:",
+        (f"{_REFUSALS}test_a_form_without_its_token_or_with_that_of_another_one_changes_nothing",),
+    ),
+    Guard(
+        "action-principal",
+        "Nobody has another principal send a form that was made for somebody else.",
+        "sparklog/coordinator/page/actions/sealed_plan.py",
+        "        if (plan.action, plan.principal) != (action, principal):",
+        "        if plan.action != action:",
+        (f"{_REFUSALS}test_a_form_is_good_for_its_principal_only",),
+    ),
+    Guard(
+        "action-age",
+        "A plan is confirmed while it is fresh.",
+        "sparklog/coordinator/page/actions/sealed_plan.py",
+        "        if not 0 <= now_ms - plan.made_ms <= VALID_MS:",
+        "        if False:",
+        (f"{_REFUSALS}test_a_form_is_good_for_some_minutes_only",),
+    ),
+    Guard(
+        "action-right",
+        "Nothing is planned for somebody without the right.",
+        "sparklog/coordinator/page/actions/action_routes.py",
+        "            if (refusal := refusal_of(principal, need_of(command), state)) is not None:",
+        "            if (refusal := refusal_of(principal, need_of(command), state)) is False:",
+        (f"{_REFUSALS}test_a_page_offers_what_its_reader_has_the_right_to_and_plans_nothing_else",),
+    ),
+    Guard(
+        "action-link",
+        "A page offers only what its reader has the right to.",
+        "sparklog/coordinator/page/actions/action_list.py",
+        "        if (action := ACTIONS[name]).may(principal, seen.state, of)",
+        "        if (action := ACTIONS[name])",
+        (f"{_REFUSALS}test_a_page_offers_what_its_reader_has_the_right_to_and_plans_nothing_else",),
+    ),
+    Guard(
+        "action-twice",
+        "A form that is sent twice is one command (C2).",
+        "sparklog/coordinator/page/actions/action_routes.py",
+        "SubmittedCommand(submission, TIMEOUT_MS)",
+        "SubmittedCommand(Submission(new_command_id(), submission.n0, submission.command), TIMEOUT_MS)",
+        (f"{_ACTIONS}test_a_form_that_is_sent_twice_is_one_command",),
     ),
     Guard(
         "page-leader-link",

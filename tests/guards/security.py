@@ -78,7 +78,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "access-command",
         "A command needs its right.",
         "sparklog/coordinator/submitting.py",
-        "        check_access(caller.principal, need, state)\n",
+        "        check_access(principal, need, state)\n",
         "        pass\n",
         (
             f"{_GATE_COMMANDS}test_every_command_needs_its_right_on_the_leader_and_on_a_standby",

@@ -6,7 +6,8 @@ import pytest
 
 from sparklog.core.errors import InvalidGroupId, InvalidOption
 from sparklog.core.reading.trigger_limits import TriggerLimits
-from sparklog.options.starting_offsets import EveryPartition, Latest
+from sparklog.options.registry import OPTIONS, Side
+from sparklog.options.starting_offsets import Earliest, EveryPartition, Latest
 from sparklog.options.streams import parse_stream_read_options, parse_stream_write_options
 from sparklog.options.typed import ConsumedByQuery
 
@@ -49,6 +50,18 @@ def test_what_is_not_legal_is_an_error(option: str, found: str, said: str) -> No
     with pytest.raises(InvalidOption) as raised:
         parse_stream_read_options({"cluster": "/c", "subscribe": "t", option: found})
     assert said in str(raised.value)
+
+
+def test_a_stream_begins_wherever_its_page_says() -> None:
+    words, _, example = OPTIONS["startingOffsets"].legal(Side.STREAM_READ).partition(" or offsets by partition like ")
+    assert words == "earliest, latest"
+    given = {"cluster": "/c", "subscribe": "topicA,topicB"}
+    for text in (*words.split(", "), example):
+        parse_stream_read_options({**given, "startingOffsets": text})
+    by_partition = parse_stream_read_options({**given, "startingOffsets": example}).read.start
+    assert [by_partition.at(*place) for place in (("topicA", 1), ("topicB", 0))] == [Latest(), Earliest()]
+    with pytest.raises(InvalidOption, match="startingOffsets: wanted earliest, latest or offsets by partition"):
+        parse_stream_read_options({**given, "startingOffsets": ""})
 
 
 def test_the_least_is_not_above_the_most() -> None:

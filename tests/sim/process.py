@@ -5,7 +5,7 @@ A task is a generator. It yields what it waits for, and gets the answer back; an
     Call                 one operation on a store -> its value
     list[Call]           several at once -> a list of values and errors
     Submission           a command, handed to the machine -> its CommandResult
-    chain Request        what `CatchUp` and the like ask for -> the reply, errors as values
+    chain Request        what `caught_up` and the like ask for -> the reply, errors as values
     CommitAs             the same, under this author
     Ask                  a request to a coordinator -> its reply
     int                  so many milliseconds of its own clock -> None
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sparklog.chain import snapshot
-from sparklog.chain.catch_up import CatchUp
+from sparklog.chain.catch_up import caught_up
 from sparklog.chain.group import Ticket
 from sparklog.chain.group_commit import GroupCommit
 from sparklog.chain.head import Head
@@ -31,6 +31,7 @@ from sparklog.core.losses import version_lost
 from sparklog.core.records import CommandResult
 from sparklog.core.state import ClusterState
 from sparklog.core.types import CommandId, EntryNumber, StoreId
+from tests.chain.driven import Driven
 from tests.sim.exchanges import Ask, Exchange, ask
 from tests.sim.network import send
 from tests.sim.stores import META, Call, OpenStores, View
@@ -161,8 +162,8 @@ class Process:
 
     def catch_up(self) -> Generator[Any, Any, ClusterState]:
         """Read the chain up to its present end."""
-        machine = CatchUp(self.head, URL)
-        step: Request | Head | SparklogError = machine.start()
+        machine = Driven(caught_up(self.head, URL))
+        step = machine.start()
         while isinstance(step, Request):
             step = machine.reply((yield step))
         if isinstance(step, SparklogError):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from sparklog.chain.command_body import CommandBody, StoreBody
+from sparklog.chain.command_body import CommandBody, stored_body
 from sparklog.chain.requests import Get, Now, Put, Request
+from sparklog.chain.steps import run
 from sparklog.core.commands import Submission
-from sparklog.core.errors import KeyExists, SparklogError
+from sparklog.core.errors import KeyExists
 from sparklog.core.types import CommandId, EntryNumber, Holder, StoreId
 from sparklog.storage.memory import MemoryStore
 from tests.chain.chain_kit import append, new_store
@@ -34,12 +35,8 @@ def test_a_large_append_is_submitted_again_with_other_holders() -> None:
     assert _stored(store, again) == stored
 
 
-def _stored(store: MemoryStore, submission: Submission) -> CommandBody | SparklogError:
-    machine = StoreBody(submission, 1_000, 1_000, store.url)
-    step: Request | CommandBody | SparklogError = machine.start()
-    while isinstance(step, Request):
-        step = machine.reply(_reply(store, step), NOW)
-    return step
+def _stored(store: MemoryStore, submission: Submission) -> CommandBody:
+    return run(stored_body(submission, 1_000, 1_000, store.url), lambda request: _reply(store, request), lambda: NOW)
 
 
 def _reply(store: MemoryStore, request: Request) -> object:

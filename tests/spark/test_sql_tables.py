@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+from tempfile import mkdtemp
 
 import pyarrow as pa
 import pytest
-from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
+from pyspark.errors import PySparkException, StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
 
 from sparklog.client.cluster import Cluster
 
@@ -38,6 +40,37 @@ def test_a_table_of_a_log_is_made_and_read(database: SparkSession, cluster: Clus
     assert [row.v for row in database.sql(f"{values} WITH ('subscribe' = 'u')").collect()] == ["b"]
 
 
+def test_a_table_of_a_log_is_read_as_a_stream(database: SparkSession, cluster: Cluster, tmp_path: Path) -> None:
+    for topic, value in (("t", "a"), ("u", "b")):
+        cluster.create_topic(topic, partitions=1)
+        cluster.append(topic, pa.table({"value": [value]}))
+    options = f"(cluster '{cluster.connection.url}', subscribe 't', startingOffsets 'earliest')"
+    database.sql(f"CREATE TABLE orders USING sparklog OPTIONS {options}")
+
+    def rows(stream: DataFrame) -> list[str]:
+        seen: list[str] = []
+
+        def keep(batch: DataFrame, batch_id: int) -> None:
+            seen.extend(row.v for row in batch.selectExpr("cast(value AS string) AS v").collect())
+
+        query = stream.writeStream.foreachBatch(keep).option("checkpointLocation", mkdtemp(dir=tmp_path))
+        query.trigger(availableNow=True).start().awaitTermination()
+        return seen
+
+    assert rows(database.readStream.table("orders")) == ["a"]
+    assert rows(database.readStream.option("startingOffsets", "latest").table("orders")) == []
+    assert rows(database.sql("SELECT value FROM STREAM orders WHERE offset = 0")) == ["a"]
+    with_options = "SELECT * FROM STREAM orders WITH ('subscribe' = 'u', 'startingOffsets' = 'earliest')"
+    assert rows(database.sql(with_options)) == ["b"]
+
+    cluster.create_topic("out", partitions=1)
+    database.sql(f"CREATE TABLE written USING sparklog OPTIONS (cluster '{cluster.connection.url}', subscribe 'out')")
+    copy = database.readStream.table("orders").select("value").writeStream.trigger(availableNow=True)
+    with pytest.raises(StreamingQueryException, match="INSERT INTO, saveAsTable and toTable can't append to a log"):
+        copy.option("checkpointLocation", mkdtemp(dir=tmp_path)).toTable("written").awaitTermination()
+    assert cluster.describe("out").records == 0
+
+
 @pytest.mark.sparks("insert", refused=True)
 def test_an_insert_that_spark_sends_without_its_table_is_refused(database: SparkSession, cluster: Cluster) -> None:
     """Spark gives the writer the schema of the rows, at times with what another table keeps: no guess is made."""
@@ -53,10 +86,10 @@ def test_an_insert_that_spark_sends_without_its_table_is_refused(database: Spark
     ):
         # Spark 4.0 itself wants all columns
         with pytest.raises(
-            PySparkException, match=r"INSERT INTO and saveAsTable can't append to a log|CANNOT_FIND_DATA"
+            PySparkException, match=r"INSERT INTO, saveAsTable and toTable can't append to a log|CANNOT_FIND_DATA"
         ):
             database.sql(insert)
-    with pytest.raises(PySparkException, match="INSERT INTO and saveAsTable can't append to a log"):
+    with pytest.raises(PySparkException, match="INSERT INTO, saveAsTable and toTable can't append to a log"):
         database.table("of_t").write.mode("append").format("sparklog").saveAsTable("of_u")
     with pytest.raises(PySparkException, match="a log is appended to; use"):
         database.sql("INSERT OVERWRITE of_u SELECT * FROM of_t")

@@ -5,7 +5,7 @@ The group must have no members, neither for the plan nor for the commit.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from enum import StrEnum
 
 import msgspec
@@ -16,6 +16,8 @@ from sparklog.core.decide.groups import check_no_members, existing_group
 from sparklog.core.errors import InvalidInput
 from sparklog.core.reading.plan import chosen_partitions, topic_of
 from sparklog.core.state import ClusterState, Partition
+
+OffsetForTime = Callable[[str, int, int], int | None]  # of topic, partition and microseconds: `Cluster.offset_for_time`
 
 
 class ResetKind(StrEnum):
@@ -53,23 +55,36 @@ class PlannedReset(msgspec.Struct, frozen=True):
 def plan_reset(
     cluster: Cluster, group: str, target: ResetTarget, topics: Sequence[str], chosen: Collection[int] = ()
 ) -> list[PlannedReset]:
+    """What a reset would do now. Raises as `planned_resets`."""
+    with cluster.connection.follower.current() as state:
+        return planned_resets(state, cluster.offset_for_time, group, target, topics, chosen)
+
+
+def planned_resets(
+    state: ClusterState,
+    offset_for_time: OffsetForTime,
+    group: str,
+    target: ResetTarget,
+    topics: Sequence[str],
+    chosen: Collection[int] = (),
+) -> list[PlannedReset]:
     """What a reset would do: in `topics` (their partitions `chosen`, or all), else wherever the group has committed.
 
     A target outside the log becomes its nearer end, as with Kafka's tool. With topics the group may be new. Raises
-    GroupIdNotFound, NonEmptyGroup, UnknownTopicOrPartition, InvalidInput (a shift where nothing is committed).
+    GroupIdNotFound, NonEmptyGroup, UnknownTopicOrPartition, InvalidInput (a shift where nothing is committed), and what
+    `offset_for_time` raises.
     """
-    with cluster.connection.follower.current() as state:
-        known = state.groups.get(group) if topics else existing_group(state, group)
-        if known is not None:
-            check_no_members(known)
-        before = {place: row.offset for place, row in committed(state, group).items()}
-        places = _places(state, topics or sorted({topic for topic, _ in before}), chosen)
+    known = state.groups.get(group) if topics else existing_group(state, group)
+    if known is not None:
+        check_no_members(known)
+    before = {place: row.offset for place, row in committed(state, group).items()}
+    places = _places(state, topics or sorted({topic for topic, _ in before}), chosen)
     plan = []
     for topic, partition in places:
         if not topics and (topic, partition.partition) not in before:
             continue
         was = before.get((topic, partition.partition))
-        wanted = _wanted(cluster, target, topic, partition, was)
+        wanted = _wanted(offset_for_time, target, topic, partition, was)
         after = min(max(wanted, partition.log_start), partition.high_watermark)
         plan.append(PlannedReset(topic, partition.partition, was, after, partition.high_watermark))
     return plan
@@ -88,7 +103,9 @@ def _places(state: ClusterState, topics: Sequence[str], chosen: Collection[int])
     ]
 
 
-def _wanted(cluster: Cluster, target: ResetTarget, topic: str, partition: Partition, before: int | None) -> int:
+def _wanted(
+    offset_for_time: OffsetForTime, target: ResetTarget, topic: str, partition: Partition, before: int | None
+) -> int:
     match target.kind:
         case ResetKind.EARLIEST:
             return partition.log_start
@@ -97,7 +114,7 @@ def _wanted(cluster: Cluster, target: ResetTarget, topic: str, partition: Partit
         case ResetKind.OFFSET:
             return target.value
         case ResetKind.DATETIME:
-            found = cluster.offset_for_time(topic, partition.partition, target.value)
+            found = offset_for_time(topic, partition.partition, target.value)
             return partition.high_watermark if found is None else found
         case ResetKind.SHIFT:
             if before is None:

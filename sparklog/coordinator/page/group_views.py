@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 
+from sparklog.coordinator.activity import LAG_SAMPLES
 from sparklog.coordinator.group_queries import described_group
 from sparklog.coordinator.observation import Observation
+from sparklog.coordinator.page.charts import Chart, chart
 from sparklog.coordinator.page.views import ROWS, Listed, listed
+from sparklog.coordinator.sampling import LAGS_EVERY_MS
 from sparklog.core.access import Principal
 from sparklog.core.groups.lag import NEVER, appended_ms, group_lags
 from sparklog.core.state import ClusterState
 from sparklog.core.tables.slice_table import partition_key
 from sparklog.core.types import TopicPartition
 from sparklog.wire.groups import GroupPartitionReply
+
+_SHORT_CHART: Final = 60  # samples: ten minutes
 
 
 class GroupPartitionRow(msgspec.Struct, frozen=True):
@@ -50,7 +55,18 @@ def group(seen: Observation, name: str, page: int, principal: Principal) -> dict
         "more_members": len(described.members[ROWS:]),
         "partitions": Listed(rows, described.partitions_total, page, pages),
         "quoted": shlex.quote(name),
+        "charts": lag_charts(seen, name),
     }
+
+
+def lag_charts(seen: Observation, name: str) -> list[Chart]:
+    """The lag of a group in the last hour or less, in the samples that know it. None while this process stands by."""
+    values = [float(sample.lags[name]) for sample in seen.lags if name in sample.lags]
+    if not values or not seen.leads:
+        return []
+    slots = _SHORT_CHART if len(values) <= _SHORT_CHART else LAG_SAMPLES
+    describe = f"sparklog group describe {shlex.quote(name)}"
+    return [chart("Lag", "offsets", describe, values, slots, slots * LAGS_EVERY_MS // 1000)]
 
 
 def partition_rows(state: ClusterState, partitions: Sequence[GroupPartitionReply]) -> list[GroupPartitionRow]:

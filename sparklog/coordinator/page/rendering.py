@@ -16,6 +16,7 @@ from sparklog import __version__
 from sparklog.client.chain_tail import folded
 from sparklog.coordinator.observation import Observation, observe
 from sparklog.coordinator.page import views, words
+from sparklog.coordinator.page.actions.action_list import writes_are_on
 from sparklog.coordinator.service import Service
 from sparklog.core.errors import NotFound
 from sparklog.host.clock import now_ms
@@ -27,7 +28,7 @@ HEADERS: Final = {
         "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
     ),
     "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
+    "referrer-policy": "same-origin",  # with no-referrer a browser would send its own forms with `Origin: null`
     "cross-origin-resource-policy": "same-origin",
 }
 
@@ -53,6 +54,7 @@ def static_file(name: str) -> Response:
 def _rendered(template: str, view: View, seen: Observation, status: int) -> tuple[str, int]:
     """The page as text, and its status."""
     known = {"seen": seen, "state": seen.state, "lead": views.lead(seen), "late": views.late(seen)}
+    known["writes"] = writes_are_on(seen.state)
     environment = _environment()
     try:
         content = view(seen)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -14,15 +14,22 @@ from sparklog.coordinator.endpoint import GatedRoute
 from sparklog.coordinator.gate import caller_of
 from sparklog.coordinator.observation import Observation
 from sparklog.coordinator.page import group_views, views
+from sparklog.coordinator.page.actions.action_list import ON_GROUP, ON_TOPIC, ON_TOPICS, links
+from sparklog.coordinator.page.actions.action_routes import action_routes
 from sparklog.coordinator.page.records.masks import MaskRule
 from sparklog.coordinator.page.records.record_routes import MESSAGES, record_page_of
 from sparklog.coordinator.page.rendering import View, rendered, static_file
+from sparklog.coordinator.page.shared_answers import SharedAnswers
 from sparklog.coordinator.service import Service
 from sparklog.core.access import Need, Verb
 from sparklog.core.errors import SparklogError
+from sparklog.host.clock import SystemClock
 
 TAIL: Final = 50  # entries on the page of the chain
 TAIL_AT_FIRST: Final = 8  # on the overview
+REFRESH_HEADER: Final = "sparklog-refresh"  # as static/page.js sends it
+
+Page = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 def page_routes(service: Service, masks: Sequence[MaskRule] = ()) -> list[GatedRoute]:
@@ -34,10 +41,13 @@ def page_routes(service: Service, masks: Sequence[MaskRule] = ()) -> list[GatedR
 
     async def topics(request: Request) -> Response:
         find = request.query_params.get("find", "")[:249]
-        return await shown("topics.html", lambda seen: views.topics(seen, find, _page(request)))
+        actions = _links(request, *ON_TOPICS)
+        return await shown("topics.html", lambda seen: {**views.topics(seen, find, _page(request)), **actions(seen)})
 
     async def topic(request: Request) -> Response:
-        return await shown("topic.html", lambda seen: views.topic(seen, request.path_params["name"], _page(request)))
+        name = request.path_params["name"]
+        actions = _links(request, *ON_TOPIC, of=name)
+        return await shown("topic.html", lambda seen: {**views.topic(seen, name, _page(request)), **actions(seen)})
 
     async def groups(request: Request) -> Response:
         find = request.query_params.get("find", "")[:249]
@@ -45,7 +55,12 @@ def page_routes(service: Service, masks: Sequence[MaskRule] = ()) -> list[GatedR
 
     async def group(request: Request) -> Response:
         name, principal = request.path_params["name"], caller_of(request.scope).principal
-        return await shown("group.html", lambda seen: group_views.group(seen, name, _page(request), principal))
+        actions = _links(request, *ON_GROUP, of=name)
+
+        def view(seen: Observation) -> dict[str, Any]:
+            return {**group_views.group(seen, name, _page(request), principal), **actions(seen)}
+
+        return await shown("group.html", view)
 
     async def stores(request: Request) -> Response:
         return await shown("stores.html", views.stores)
@@ -63,7 +78,7 @@ def page_routes(service: Service, masks: Sequence[MaskRule] = ()) -> list[GatedR
     async def shown(template: str, view: View) -> Response:
         return await rendered(service, template, view)
 
-    pages: dict[str, Callable[[Request], Awaitable[Response]]] = {
+    pages: dict[str, Page] = {
         "/": overview,
         "/topics": topics,
         "/topics/{name}": topic,
@@ -75,7 +90,30 @@ def page_routes(service: Service, masks: Sequence[MaskRule] = ()) -> list[GatedR
         "/jobs": jobs,
         "/page/{file}": static,
     }
-    return [GatedRoute("GET", path, page, Need(Verb.DESCRIBE), for_people=True) for path, page in pages.items()]
+    shared = SharedAnswers(SystemClock())
+    return [
+        *(
+            GatedRoute("GET", path, _refreshed(page, shared), Need(Verb.DESCRIBE), for_people=True)
+            for path, page in pages.items()
+        ),
+        *action_routes(service),
+    ]
+
+
+def _refreshed(page: Page, shared: SharedAnswers) -> Page:
+    """The page, which readers with the same rights share when its script reads it again.
+
+    Whoever loads it anew sees what is so now. A page depends on its address and on the rights of its reader, not on
+    the name.
+    """
+
+    async def answered(request: Request) -> Response:
+        if REFRESH_HEADER not in request.headers:
+            return await page(request)
+        rights = caller_of(request.scope).principal.rights
+        return await shared.of(f"{request.url.path}?{request.url.query} {rights}", lambda: page(request))
+
+    return answered
 
 
 class _Tail:
@@ -97,6 +135,12 @@ class _Tail:
             newer = {**self._known, **{shown.n: shown.entry for shown in tail.entries}}
             self._known = {n: newer[n] for n in sorted(newer)[-TAIL:]}
         return tail
+
+
+def _links(request: Request, *actions: str, of: str = "") -> View:
+    """The part of a page that leads to these actions, as far as the caller has the right."""
+    principal = caller_of(request.scope).principal
+    return lambda seen: {"actions": links(seen, principal, *actions, of=of)}
 
 
 def _page(request: Request) -> int:

@@ -13,7 +13,7 @@ import msgspec
 
 from sparklog.client.chain_tail import ChainTail
 from sparklog.client.topic_description import TopicDescription, describe_topic
-from sparklog.coordinator.activity import rates
+from sparklog.coordinator.activity import appended_rates, rates
 from sparklog.coordinator.observation import Observation
 from sparklog.coordinator.page.charts import Chart, chart
 from sparklog.coordinator.page.words import span
@@ -179,6 +179,7 @@ def topic(seen: Observation, name: str, page: int) -> dict[str, Any]:
         "config": [(key, value, origin) for key, (value, origin) in described.config.items() if origin != "default"],
         "quoted": shlex.quote(name),
         "times": topic_times(state, topic_of(state, name)),
+        "charts": topic_charts(seen, name) if seen.leads else [],
         "groups": group_lags(state).in_topic(state.topic_ids[name], ROWS),
     }
 
@@ -236,7 +237,7 @@ def health(seen: Observation) -> Health:
 
 def charts(seen: Observation) -> list[Chart]:
     """What this process has committed in the last minutes."""
-    seconds, every = next((chart for chart in _CHARTS if len(seen.samples) <= chart[0]), _CHARTS[-1])
+    seconds, every = _spans(seen)
     found = rates(seen.samples, every)
     series = (
         ("Commits", "entries per second", [rate.entries for rate in found]),
@@ -245,6 +246,23 @@ def charts(seen: Observation) -> list[Chart]:
     )
     tail = "sparklog chain tail"
     return [chart(title, unit, tail, values, seconds // every, seconds) for title, unit, values in series]
+
+
+def topic_charts(seen: Observation, name: str) -> list[Chart]:
+    """Charts of what this process has appended to a topic in the last minutes."""
+    seconds, every = _spans(seen)
+    found = appended_rates(seen.samples, every, seen.state.topic_ids[name])
+    describe = f"sparklog topic describe {shlex.quote(name)}"
+    series = (("Records", "appended per second", 0), ("Bytes", "stored per second", 1))
+    return [
+        chart(title, unit, describe, [rate[at] for rate in found], seconds // every, seconds)
+        for title, unit, at in series
+    ]
+
+
+def _spans(seen: Observation) -> tuple[int, int]:
+    """How long a chart of the samples lasts, and one point of it; seconds."""
+    return next((chart for chart in _CHARTS if len(seen.samples) <= chart[0]), _CHARTS[-1])
 
 
 def store_rows(seen: Observation) -> list[StoreRow]:

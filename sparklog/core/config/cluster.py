@@ -181,6 +181,13 @@ _OWN: Final = (
         minimum=1,
     ),
     ConfigKey(
+        "page.writes",
+        ValueType.BOOL,
+        False,
+        "Whether the pages of a coordinator also change topics and groups, for those with the right to do so "
+        "(sparklog's own key).",
+    ),
+    ConfigKey(
         "producer.id.expiration.ms",
         _INT,
         _DAY_MS,
@@ -288,6 +295,7 @@ class ClusterConfig(msgspec.Struct, frozen=True):
     num_replica_fetchers: int
     offset_metadata_max_bytes: int
     offsets_retention_minutes: int
+    page_writes: bool
     producer_id_expiration_ms: int
     queued_max_requests: int
     replica_fetch_backoff_ms: int
@@ -353,6 +361,7 @@ def _effective(config: tuple[tuple[str, str], ...]) -> ClusterConfig:
         num_replica_fetchers=_integer(values, "num.replica.fetchers"),
         offset_metadata_max_bytes=_integer(values, "offset.metadata.max.bytes"),
         offsets_retention_minutes=_integer(values, "offsets.retention.minutes"),
+        page_writes=values["page.writes"] is True,
         producer_id_expiration_ms=_integer(values, "producer.id.expiration.ms"),
         queued_max_requests=_integer(values, "queued.max.requests"),
         replica_fetch_backoff_ms=_integer(values, "replica.fetch.backoff.ms"),

@@ -14,7 +14,7 @@ class TriggerLimits(msgspec.Struct, frozen=True):
     """The limits of a stream's micro-batches; None if there is no such limit.
 
     A micro-batch takes about `max_offsets` offsets and `max_bytes` stored bytes at most. It waits for `min_offsets` new
-    offsets, but not for longer than `max_delay_ms` after the last one.
+    offsets, but not for longer than `max_delay_ms` after the last one that did not wait.
     """
 
     max_offsets: int | None = None
@@ -32,9 +32,10 @@ class TriggerLimits(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, min_offsets=None)
 
     def holds_back(self, new_offsets: int, now_ms: int, last_ms: int | None) -> bool:
-        """Whether to wait for more than `new_offsets`. `last_ms`: when the last micro-batch began, None if none did.
+        """True if a micro-batch is to wait for more than `new_offsets`. The first one of a run never waits.
 
-        Both times are of one monotonic clock. The first micro-batch never waits.
+        `last_ms` is when this was last asked and false, whether or not there was anything to read (as in Spark's
+        connector); None if it was not asked yet in this run. Both times are of one monotonic clock.
         """
         if self.min_offsets is None or last_ms is None or now_ms - last_ms >= self.max_delay_ms:
             return False

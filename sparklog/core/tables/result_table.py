@@ -30,7 +30,6 @@ DTYPES: Mapping[str, str] = {
     "first_object": "i8",
 }
 NO_OBJECT = -1
-NOT_IN_FORMAT_1 = frozenset({"first_object"})  # -1 in each row of an older block
 
 
 class AppliedBy(NamedTuple):

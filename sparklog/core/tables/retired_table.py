@@ -31,7 +31,6 @@ DTYPES: Mapping[str, str] = {
     "topic": "i4",  # row of `topics`
     "stores": "i4",  # row of `store_sets`, or -1: none is known
 }
-NOT_IN_FORMAT_1 = frozenset({"stores"})  # -1 in each row of an older block
 StoreSets = tuple[tuple[StoreId, ...], ...]
 
 

@@ -9,10 +9,9 @@ import re
 import ssl
 import threading
 from collections.abc import Callable, Mapping
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
-import urllib3
 
 from sparklog.core.config.storage import StorageSettings
 from sparklog.core.errors import (
@@ -28,6 +27,9 @@ from sparklog.wire.errors import ErrorReply, raised
 from sparklog.wire.messages import CONTENT_TYPE
 from sparklog.wire.metadata import CHAIN_HEADER
 from sparklog.wire.this_machine import is_this_machine
+
+if TYPE_CHECKING:  # else imported with the first request: most processes of a cluster without coordinators send none
+    import urllib3
 
 T = TypeVar("T")
 
@@ -81,6 +83,8 @@ class Calls:
 
         Raises NoCoordinatorAnswers and TlsFailed (nothing was sent unless `landed` says so), InvalidOption.
         """
+        import urllib3
+
         used = self._used
 
         def send(used: StorageSettings) -> urllib3.BaseHTTPResponse:
@@ -106,6 +110,8 @@ class Calls:
         return now.token != used.token
 
     def _pool(self, address: str, ca: str | None) -> urllib3.PoolManager:
+        import urllib3
+
         scheme = address.partition(":")[0]
         with self._changing:
             pool = self._pools.get(scheme)
@@ -147,7 +153,9 @@ def _authorization(token: str | None, address: str) -> dict[str, str]:
         return {}
     if _TOKEN.fullmatch(token) is None:  # a library's error would show it
         raise InvalidOption("cluster.token (SPARKLOG_TOKEN): wanted one line of ASCII without spaces, found another")
-    if not address.startswith("https://") and not is_this_machine(urllib3.util.parse_url(address).host or ""):
+    from urllib3.util import parse_url
+
+    if not address.startswith("https://") and not is_this_machine(parse_url(address).host or ""):
         raise TlsFailed(f"a token is sent over TLS or to this machine only, found {address}: use its https:// address")
     return {"authorization": f"Bearer {token}"}
 
@@ -165,6 +173,8 @@ def _trusting(ca: str | None) -> ssl.SSLContext:
 
 def _no_reply(address: str, error: urllib3.exceptions.HTTPError, landed: Landed) -> SparklogError:
     """The error for a request without a reply. `landed`: what is to be said if it may have been carried out."""
+    import urllib3
+
     if isinstance(error, urllib3.exceptions.SSLError):
         return _tls_failed(address, error, landed)
     if isinstance(error, urllib3.exceptions.NewConnectionError | urllib3.exceptions.ConnectTimeoutError):

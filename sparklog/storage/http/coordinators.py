@@ -9,8 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import urllib3
-
 from sparklog.core.errors import (
     InconsistentClusterId,
     InvalidInput,
@@ -122,9 +120,12 @@ def _address(text: str) -> str:
     wanted = "the address of a coordinator is like http://host:7400, several are separated by commas"
     if not is_coordinator(text):
         raise InvalidInput(f"{wanted}, found {text!r}" if "@" not in text else f"{wanted}")
+    from urllib3.exceptions import LocationParseError
+    from urllib3.util import parse_url
+
     try:
-        parts = urllib3.util.parse_url(text)
-    except urllib3.exceptions.LocationParseError as error:
+        parts = parse_url(text)
+    except LocationParseError as error:
         raise InvalidInput(f"{wanted}, found {text!r}") from error
     if parts.auth is not None:
         raise InvalidInput(f"the address of a coordinator has no user and no password, found one: {parts.scheme}://…")

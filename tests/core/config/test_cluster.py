@@ -39,6 +39,7 @@ DEFAULTS = {
     "num.replica.fetchers": "1",
     "offset.metadata.max.bytes": "4096",
     "offsets.retention.minutes": "10080",
+    "page.writes": "false",
     "producer.id.expiration.ms": "86400000",
     "replica.fetch.backoff.ms": "1000",
     "replica.fetch.wait.max.ms": "500",

@@ -159,6 +159,22 @@ def test_a_micro_batch_waits_for_its_least_offsets_or_the_longest_delay(log: Clu
     assert len(rows) == 20
 
 
+def test_each_run_begins_without_waiting_even_with_nothing(log: Cluster) -> None:
+    """As `delayBatch` of the connector, whose time begins at 0: the first look of a run is never too early."""
+    query = stream(minOffsetsPerTrigger=15, maxTriggerDelay="5m")
+    assert query.trigger() == [], "nothing is there yet, and the delay counts from now on"
+    send(log, "t", 0, 2)
+    assert query.trigger() is None
+    query.stop()
+    assert query.trigger() == [("t", 0, 0), ("t", 0, 1)], "a restart"
+    query.clock.ms += 5 * MINUTE
+    assert query.trigger() is None, "nothing to read, and the delay counts anew"
+    send(log, "t", 0, 14)
+    assert query.trigger() is None
+    query.clock.ms += 5 * MINUTE
+    assert len(query.trigger() or ()) == 14
+
+
 def test_trigger_once_takes_everything_whatever_the_limits(log: Cluster) -> None:
     send(log, "t", 0, 30)
     query = stream(maxOffsetsPerTrigger=4, minOffsetsPerTrigger=2)

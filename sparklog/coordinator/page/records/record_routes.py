@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 from starlette.requests import Request
@@ -44,7 +44,7 @@ PATIENCE_MS: Final = 20_000  # of the person who waits for a page
 T = TypeVar("T")
 
 
-def record_page_of(service: Service, masks: Sequence[MaskRule]) -> Callable[[Request], Awaitable[Response]]:
+def record_page_of(service: Service, masks: Sequence[MaskRule]) -> Callable[[Request], Coroutine[Any, Any, Response]]:
     """The handler of `MESSAGES`."""
     reads = RecordReads()
 

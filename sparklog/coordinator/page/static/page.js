@@ -12,7 +12,8 @@ async function refresh() {
   const busy = main.contains(document.activeElement) && document.activeElement.matches("input, select");
   if (paused || busy || document.hidden || !getSelection().isCollapsed) return;
   try {
-    const answer = await fetch(location.href, { cache: "no-store", redirect: "error" });
+    const headers = { "sparklog-refresh": "1" }; // browsers that show the same share the answer
+    const answer = await fetch(location.href, { cache: "no-store", redirect: "error", headers });
     if (!answer.ok) throw new Error(answer.statusText);
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html");
     const replaced = fresh.querySelector("main[data-refresh]");

@@ -1,0 +1,115 @@
+"""The parts of an action: its form, and its plan, which has the commands that do it and the same as a command line."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from sparklog.chain.committer import new_command_id
+from sparklog.core.access import Principal
+from sparklog.core.commands import Command, Submission
+from sparklog.core.decide.command import decide
+from sparklog.core.errors import InvalidOption
+from sparklog.core.records import At, Record
+from sparklog.core.state import ClusterState
+from sparklog.core.types import EntryNumber
+
+_DIGITS = 19
+
+
+class Field(msgspec.Struct, frozen=True):
+    """An input of a form, for one parameter of the address. `choices`: what to choose from; `is_long`: many lines."""
+
+    name: str
+    label: str
+    hint: str = ""
+    choices: tuple[str, ...] = ()
+    is_long: bool = False
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """The effect of an action, decided by a state, and the command line that does the same.
+
+    `commands`: none if there is nothing to do. `summary` is a sentence of what would be, `done` one of what is then.
+    """
+
+    summary: str
+    done: str
+    command_line: str
+    commands: tuple[Command, ...]
+    columns: tuple[str, ...] = ()
+    rows: tuple[tuple[object, ...], ...] = ()
+    warnings: tuple[str, ...] = ()
+
+
+class Planning(msgspec.Struct, frozen=True):
+    """Material for a plan: the newest state, the time, the parameters, and look-ups by time in the log.
+
+    `offset_for_time` takes a topic, a partition and microseconds; it reads objects.
+    """
+
+    state: ClusterState
+    now_ms: int
+    given: Mapping[str, str]
+    offset_for_time: Callable[[str, int, int], int | None]
+
+    def text(self, name: str) -> str:
+        """A parameter without the blanks around it; "" without one."""
+        return self.given.get(name, "").strip()
+
+    def wanted(self, name: str) -> str:
+        """A parameter that must be there. Raises InvalidOption."""
+        text = self.text(name)
+        if not text:
+            raise InvalidOption(f"{name}: wanted a value, found none")
+        return text
+
+    def number(self, name: str) -> int | None:
+        """A parameter as a number, which may be negative; None without one. Raises InvalidOption."""
+        text = self.text(name)
+        digits = text.removeprefix("-")
+        if not text:
+            return None
+        if not (digits.isascii() and digits.isdecimal() and len(digits) <= _DIGITS):
+            raise InvalidOption(f"{name}: wanted a number, found {text[:30]!r}")
+        return int(text)
+
+    def lines(self, name: str) -> list[str]:
+        """The lines of a parameter that are not blank."""
+        return [line.strip() for line in self.text(name).splitlines() if line.strip()]
+
+    def decided(self, command: Command) -> tuple[Record, ...]:
+        """The records that the command would lead to now. Raises what its commit would."""
+        submission = Submission(new_command_id(), EntryNumber(max(self.state.n, 0)), command)
+        return decide(self.state, submission, At(EntryNumber(self.state.n + 1), self.now_ms)).records
+
+
+class Action(msgspec.Struct, frozen=True):
+    """An action on a topic or a group (`of`), or on neither ("").
+
+    `may` says whether a principal has the right to do it to the thing of this name, as far as that is known before
+    there is a plan. An action that `changes` nothing has a plan only.
+    """
+
+    name: str
+    title: str
+    text: str
+    of: str
+    fields: tuple[Field, ...]
+    plan: Callable[[Planning], Plan]
+    may: Callable[[Principal, ClusterState, str], bool]
+    changes: bool = True
+
+    @property
+    def listed(self) -> str:
+        """The page that the action belongs to."""
+        return "groups" if self.of == "group" else "topics" if self.changes else "jobs"
+
+
+def command_line(words: str, name: str = "", *options: str) -> str:
+    """`sparklog` with these words, a name and options, as a shell takes it. The name may begin with a dash."""
+    if name.startswith("-"):
+        return f"sparklog {words} {shlex.join([*options, '--', name])}"
+    return f"sparklog {words} {shlex.join([*([name] if name else []), *options])}".rstrip()

@@ -1,0 +1,233 @@
+"""The pages of actions. GET shows a form, or the plan of one that is filled in; POST commits a plan that was shown.
+
+Nothing but the POST changes anything. It sends the commands of the plan the way that every client's commands go
+(`submit_for`): the same checks, rights, audit and results by command id. A form that is not filled in well never gets
+so far.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+from urllib.parse import parse_qs, quote
+
+from msgspec.structs import replace
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+
+from sparklog.chain.committer import new_command_id
+from sparklog.coordinator.audit import audit_refused
+from sparklog.coordinator.endpoint import GatedRoute
+from sparklog.coordinator.exchange import body_of
+from sparklog.coordinator.gate import caller_of
+from sparklog.coordinator.observation import Observation
+from sparklog.coordinator.page.actions.action import Action, Plan, Planning
+from sparklog.coordinator.page.actions.action_list import ACTIONS, PATH, address_of, writes_are_on
+from sparklog.coordinator.page.actions.sealed_plan import SealedPlan, Seals, check_same_origin
+from sparklog.coordinator.page.records.record_routes import RecordReads
+from sparklog.coordinator.page.rendering import rendered
+from sparklog.coordinator.service import Service
+from sparklog.coordinator.submitting import refusal_of, submit_for
+from sparklog.core.access import Need, Verb, need_of
+from sparklog.core.commands import Submission
+from sparklog.core.errors import (
+    AccessRefused,
+    ClusterAuthorizationFailed,
+    InvalidOption,
+    Landed,
+    NotFound,
+    OutcomeUnknown,
+    SparklogError,
+)
+from sparklog.core.readable import counted
+from sparklog.core.state import ClusterState
+from sparklog.core.types import EntryNumber
+from sparklog.host.clock import now_ms
+from sparklog.log.stores import Stores
+from sparklog.log.time_lookup import first_at_or_after
+from sparklog.wire.errors import http_status, raised
+from sparklog.wire.messages import MAX_COMMANDS, SubmitRequest, SubmittedCommand
+
+ROWS: Final = 200  # of a plan that are shown
+ERRORS: Final = 15
+MOST_CHARACTERS: Final = 20_000  # of what is filled in
+TIMEOUT_MS: Final = 30_000  # of the commands; the person waits
+_log = logging.getLogger("sparklog.coordinator")
+
+
+@dataclass
+class ActionPage:
+    """The content of an action's page. `sealed`: what its form of confirmation carries; "" for no such form."""
+
+    given: Mapping[str, str]
+    action: Action | None = None
+    plan: Plan | None = None
+    sealed: str = ""
+    done: str = ""
+    partly: str = ""
+    problems: Sequence[SparklogError] = ()
+
+    async def response(self, service: Service) -> Response:
+        """The page, with the status of the first problem."""
+        return await rendered(
+            service, "action.html", self._content, http_status(self.problems[0]) if self.problems else 200
+        )
+
+    def _content(self, seen: Observation) -> dict[str, Any]:
+        action = self.action
+        name = "" if action is None else self.given.get(action.of, "")
+        sentences = list(dict.fromkeys(map(str, self.problems)))
+        listed = "topics" if action is None else action.listed
+        usable = action is not None and (not action.changes or (seen.leads and writes_are_on(seen.state)))
+        return {
+            "action": action,
+            "usable": usable,
+            "given": self.given,
+            "name": name,
+            "of": listed,
+            "back": f"/{listed}/{quote(name)}" if name and not self.done else f"/{listed}",
+            "address": "" if action is None else address_of(action.name, self.given),
+            "plan": self.plan,
+            "rows": () if self.plan is None else self.plan.rows[:ROWS],
+            "sealed": self.sealed if usable else "",
+            "done": self.done,
+            "partly": self.partly,
+            "problems": sentences[:ERRORS],
+            "more_problems": len(sentences[ERRORS:]),
+        }
+
+
+def action_routes(service: Service) -> list[GatedRoute]:
+    """The routes: a page for each action, and where its plans are sent."""
+    seals, reads = Seals(), RecordReads()
+
+    async def shown(request: Request) -> Response:
+        page = ActionPage(given=_given(request))
+        try:
+            page.action = action = _action(request)
+            _check_on(service, action)
+            if any(len(text) > MOST_CHARACTERS for text in request.query_params.values()):
+                raise InvalidOption(f"a field has at most {MOST_CHARACTERS} characters, found more")
+            if action.of and not page.given.get(action.of):
+                raise InvalidOption(f"{action.of}: wanted a name, found none")
+            if "plan" in page.given:
+                await plan(request, action, page)
+        except SparklogError as error:
+            page.problems = [error]
+            if isinstance(error, AccessRefused):
+                _audit(request, error)
+        return await page.response(service)
+
+    async def plan(request: Request, action: Action, page: ActionPage) -> None:
+        state, planned = await reads.run(partial(_planned, service, action, page.given))
+        page.plan, principal = planned, caller_of(request.scope).principal
+        for command in planned.commands:
+            if (refusal := refusal_of(principal, need_of(command), state)) is not None:
+                raise refusal
+        if len(planned.commands) > MAX_COMMANDS:
+            found = len(planned.commands)
+            raise InvalidOption(f"a page changes at most {MAX_COMMANDS} partitions at once, found {found}")
+        if planned.commands:
+            begun = EntryNumber(max(state.n, 0))
+            submissions = tuple(Submission(new_command_id(), begun, command) for command in planned.commands)
+            made = SealedPlan(action.name, principal.name, now_ms(), state.chain_id, planned.done, submissions)
+            page.sealed = seals.sealed(made)
+
+    async def confirmed(request: Request) -> Response:
+        page = ActionPage(given=_given(request))
+        try:
+            page.action = action = _action(request)
+            _check_on(service, action)
+            check_same_origin(request, service.control.leadership.address)
+            text = _sealed_in(await body_of(request))
+            made = seals.opened(text, action.name, caller_of(request.scope).principal.name, now_ms())
+        except ClientDisconnect:  # in the middle of its body: nothing was asked for
+            return Response(status_code=400)
+        except SparklogError as error:
+            _audit(request, error)
+            page.problems = [error]
+            return await page.response(service)
+        page.problems = await _committed(request, service, made)
+        total, failed = len(made.submissions), len(page.problems)
+        if not failed:
+            page.done = made.done
+        elif failed < total:
+            page.partly = f"{total - failed} of {counted(total, 'command')} are in the chain."
+        if any(error.landed is Landed.UNKNOWN for error in page.problems):
+            doubted = tuple(replace(submission, in_doubt=True) for submission in made.submissions)
+            page.sealed = seals.sealed(replace(made, submissions=doubted))
+        elif any(error.retriable for error in page.problems):
+            page.sealed = text
+        return await page.response(service)
+
+    return [
+        GatedRoute("GET", PATH, shown, Need(Verb.DESCRIBE), for_people=True),
+        GatedRoute("POST", PATH, confirmed, Need(Verb.DESCRIBE), for_people=True),
+    ]
+
+
+def _action(request: Request) -> Action:
+    """The action of the address. Raises NotFound."""
+    name = request.path_params["action"]
+    if name not in ACTIONS:
+        raise NotFound(f"wanted one of the actions {', '.join(ACTIONS)}, found {name[:100]!r}")
+    return ACTIONS[name]
+
+
+def _check_on(service: Service, action: Action) -> None:
+    """Raise ClusterAuthorizationFailed if the pages of this cluster only show, NotController if another one leads."""
+    if not action.changes:
+        return
+    if not writes_are_on(service.follower.state):
+        raise ClusterAuthorizationFailed(
+            "the pages of this cluster only show: wanted page.writes=true in its config, found false; the command line "
+            "changes the same things"
+        )
+    service.control.check_leads(service.follower.state)
+
+
+def _planned(service: Service, action: Action, given: Mapping[str, str]) -> tuple[ClusterState, Plan]:
+    """The newest state, and the plan by it. To be called in a thread."""
+
+    def now() -> tuple[ClusterState, Stores]:
+        newest = service.follower.catch_up().state
+        return newest, service.stores(newest)
+
+    state = service.follower.catch_up().state
+    return state, action.plan(Planning(state, now_ms(), given, partial(first_at_or_after, now)))
+
+
+async def _committed(request: Request, service: Service, made: SealedPlan) -> list[SparklogError]:
+    """Commit what was sealed. Return an error for each command without a result."""
+    commands = tuple(SubmittedCommand(submission, TIMEOUT_MS) for submission in made.submissions)
+    wanted = SubmitRequest(made.chain_id, made.submissions[0].n0, commands)
+    try:
+        reply = await submit_for(caller_of(request.scope), service, wanted)
+    except SparklogError as error:
+        return [error] * len(commands)
+    except Exception as error:
+        _log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+        return [OutcomeUnknown(f"the coordinator failed while it committed: {error!r}")] * len(commands)
+    return [raised(outcome.error) for outcome in reply.outcomes if outcome.error is not None]
+
+
+def _sealed_in(body: bytes) -> str:
+    """The sealed plan in the body of a form; "" if there is none."""
+    try:
+        return parse_qs(body.decode(), max_num_fields=10).get("sealed", [""])[0]
+    except ValueError:
+        return ""
+
+
+def _given(request: Request) -> dict[str, str]:
+    """Parameters of the address: what is filled in, cut to MOST_CHARACTERS each."""
+    return {name: text[:MOST_CHARACTERS] for name, text in request.query_params.items()}
+
+
+def _audit(request: Request, error: SparklogError) -> None:
+    """Tell the audit of a request that was refused before it had a command."""
+    caller = caller_of(request.scope)
+    audit_refused(caller.principal.name, caller.address, f"{request.method} {request.url.path}", error)

@@ -1,0 +1,79 @@
+"""The plans of what can be done to consumer groups: reset their offsets, delete them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sparklog.client.groups.offsets import rows_to_commit
+from sparklog.client.groups.resets import ResetKind, ResetTarget, planned_resets
+from sparklog.coordinator.page.actions.action import Plan, Planning, command_line
+from sparklog.core.commands import CommitOffsets, DeleteGroups
+from sparklog.core.decide.groups import existing_group
+from sparklog.core.errors import InvalidOption
+from sparklog.core.groups.lag import group_lags
+from sparklog.core.readable import counted
+from sparklog.options.starting_offsets import parse_timestamp_us
+
+TARGETS: Final = tuple(ResetKind)
+_OF_NO_VALUE: Final = (ResetKind.EARLIEST, ResetKind.LATEST)
+
+
+def plan_reset(planning: Planning) -> Plan:
+    """Other offsets of a group, all in one commit. Raises as `planned_resets`, and what the commit would."""
+    state, group = planning.state, planning.wanted("group")
+    topic, partition = planning.text("topic"), planning.number("partition")
+    if partition is not None and not topic:
+        raise InvalidOption("partition: wanted a topic with it, found none")
+    target, option = _target(planning)
+    topics, chosen = [topic] if topic else [], [] if partition is None else [partition]
+    resets = planned_resets(state, planning.offset_for_time, group, target, topics, chosen)
+    offsets = {(each.topic, each.partition): each.after for each in resets}
+    command = CommitOffsets(state.chain_id, group, rows_to_commit(state, offsets, ""))
+    if resets:
+        planning.decided(command)
+    options = [option, *(["--topic", topic] if topic else [])]
+    options += [] if partition is None else ["--partition", str(partition)]
+    what = f"{counted(len(resets), 'partition')} of group {group}"
+    return Plan(
+        f"This sets where the group goes on, in {what}.",
+        f"Reset {what}.",
+        command_line("group reset", group, *options, "--execute"),
+        (command,) if resets else (),
+        ("Topic", "Partition", "Committed now", "Then", "End", "Lag then"),
+        tuple((each.topic, each.partition, each.before, each.after, each.end, each.lag) for each in resets),
+    )
+
+
+def plan_delete_group(planning: Planning) -> Plan:
+    """The end of a group and its offsets. Raises GroupIdNotFound, NonEmptyGroup."""
+    name = planning.wanted("group")
+    lag = group_lags(planning.state).of(existing_group(planning.state, name))
+    command = DeleteGroups((name,))
+    planning.decided(command)
+    return Plan(
+        f"This deletes group {name} with all its offsets: whoever reads under this name begins anew.",
+        f"Deleted group {name}.",
+        command_line("group delete", name),
+        (command,),
+        ("Topic", "Partitions with an offset", "Lag, offsets"),
+        tuple((each.topic, each.partitions, each.lag_records) for each in lag.topics),
+    )
+
+
+def _target(planning: Planning) -> tuple[ResetTarget, str]:
+    """The target, and its option on the command line. Raises InvalidOption."""
+    text, value = planning.wanted("to"), planning.text("value")
+    if text not in TARGETS:
+        raise InvalidOption(f"to: wanted one of {', '.join(TARGETS)}, found {text[:30]!r}")
+    kind = ResetKind(text)
+    if kind in _OF_NO_VALUE:
+        if value:
+            raise InvalidOption(f"value: {kind} takes none, found {value[:30]!r}")
+        return ResetTarget(kind), f"--{kind}"
+    if kind is ResetKind.DATETIME:
+        return ResetTarget(kind, parse_timestamp_us("value", planning.wanted("value"))), f"--{kind}={value}"
+    number = planning.number("value")
+    if number is None or (number < 0 and kind is ResetKind.OFFSET):
+        least = "an offset from 0" if kind is ResetKind.OFFSET else "how many offsets to go forward, or back by -N"
+        raise InvalidOption(f"value: wanted {least}, found {value[:30]!r}")
+    return ResetTarget(kind, number), f"--{kind}={number}"

@@ -1,0 +1,62 @@
+"""The plans of roll and retention, as their dry runs decide them: for people who then run the job where jobs run.
+
+A page starts no job: a job moves bytes for minutes, in a process with memory of its own, often on Spark elsewhere, and
+whoever starts one by hand wants to see its output and to stop it. The process that leads runs the scheduled ones.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sparklog.coordinator.page.actions.action import Plan, Planning, command_line
+from sparklog.coordinator.page.words import size
+from sparklog.core.errors import InvalidOption
+from sparklog.core.maintenance.retention import RetentionCut, plan_retention
+from sparklog.core.maintenance.rolling import SegmentToRoll, plan_roll
+from sparklog.core.readable import counted
+from sparklog.core.reading.plan import topic_of
+
+PLANNED: Final = ("roll", "retention")
+MOST_PARTITIONS: Final = 10_000  # in one plan: about a second of a thread
+
+
+def plan_job(planning: Planning) -> Plan:
+    """Plan what the job would do now. Raises InvalidOption, UnknownTopicOrPartition."""
+    state, job, name = planning.state, planning.wanted("job"), planning.text("topic")
+    if job not in PLANNED:
+        raise InvalidOption(f"job: wanted one of {', '.join(PLANNED)}, found {job[:30]!r}")
+    topics = [topic_of(state, name)] if name else sorted(state.topics.values(), key=lambda topic: topic.name)
+    partitions = sum(topic.partitions for topic in topics)
+    if partitions > MOST_PARTITIONS:
+        raise InvalidOption(
+            f"topic: wanted one, as a plan has at most {MOST_PARTITIONS} partitions, found {partitions}"
+        )
+    due: list[SegmentToRoll | RetentionCut] = []
+    for topic in topics:
+        for partition in state.partitions_of(topic):
+            if job == "roll":
+                due += plan_roll(state, topic, partition, planning.now_ms)
+            elif (cut := plan_retention(state, topic, partition, planning.now_ms)) is not None:
+                due.append(cut)
+    amount_due = (
+        f"{counted(sum(each.records for each in due), 'record')} ({size(sum(each.size_bytes for each in due))})"
+    )
+    what = "segment" if job == "roll" else "partition"
+    return Plan(
+        f"Due now: {amount_due} of {counted(len(due), what)} {'to be sealed' if job == 'roll' else 'to be cut'}.",
+        "",
+        command_line(f"job {job}", "", *(["--topic", name] if name else [])),
+        (),
+        ("Topic", "Partition", "Up to offset", "Records", "Size", "Why"),
+        tuple(
+            (
+                each.topic,
+                each.partition.partition,
+                each.end if isinstance(each, SegmentToRoll) else each.to,
+                each.records,
+                size(each.size_bytes),
+                each.reason,
+            )
+            for each in due
+        ),
+    )

@@ -1,0 +1,89 @@
+"""The content of a form of confirmation: commands of a plan with their ids, sealed for one principal, for minutes.
+
+The server keeps nothing between the plan and its confirmation. A form that is sent twice has the same commands, under
+the same ids, so the chain applies them once. Nobody can make such a form for somebody else: the seal is an HMAC under a
+key of this process, and the browser lets no other site read a form that was made for its user.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from typing import Final
+
+import msgspec
+from starlette.requests import Request
+
+from sparklog.core.commands import Submission
+from sparklog.core.errors import ClusterAuthorizationFailed
+from sparklog.core.readable import duration
+from sparklog.host.dice import new_token
+
+VALID_MS: Final = 15 * 60_000  # of a plan: what it shows is no older when it is confirmed
+
+
+class SealedPlan(msgspec.Struct, frozen=True):
+    """A plan as it was shown to a principal. `done`: the sentence to show after it."""
+
+    action: str
+    principal: str
+    made_ms: int
+    chain_id: str
+    done: str
+    submissions: tuple[Submission, ...]
+
+
+_encoder, _decoder = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(SealedPlan)
+
+
+class Seals:
+    """Seals plans, and opens what it has sealed itself: a form of another process, or of an earlier one, is refused."""
+
+    def __init__(self) -> None:
+        self._key = new_token().encode()
+
+    def sealed(self, plan: SealedPlan) -> str:
+        """The text for the form."""
+        body = _encoder.encode(plan)
+        return urlsafe_b64encode(self._digest(body) + body).decode()
+
+    def opened(self, text: str, action: str, principal: str, now_ms: int) -> SealedPlan:
+        """The plan in a form. Raises ClusterAuthorizationFailed if it is not this principal's, or too old."""
+        try:
+            raw = urlsafe_b64decode(text.encode())
+        except ValueError:
+            raw = b""
+        digest, body = raw[: hashlib.sha256().digest_size], raw[hashlib.sha256().digest_size :]
+        if not hmac.compare_digest(digest, self._digest(body)):
+            raise ClusterAuthorizationFailed(
+                "wanted a form that this process has made, found none, or one of another process: load the plan again"
+            )
+        plan = _decoder.decode(body)
+        if (plan.action, plan.principal) != (action, principal):
+            raise ClusterAuthorizationFailed(f"the form was made for {plan.action} by {plan.principal}")
+        if not 0 <= now_ms - plan.made_ms <= VALID_MS:
+            raise ClusterAuthorizationFailed(
+                f"the form is older than {duration(VALID_MS)}, so its plan may no longer hold: load the plan again"
+            )
+        return plan
+
+    def _digest(self, body: bytes) -> bytes:
+        return hmac.digest(self._key, body, "sha256")
+
+
+def check_same_origin(request: Request, address: str) -> None:
+    """Raise ClusterAuthorizationFailed unless a page of this coordinator has sent the request.
+
+    A browser sends the credentials of HTTP's Basic authentication with whatever any site makes it send, but always says
+    which site that was: in Origin (RFC 6454), and in Sec-Fetch-Site where it has it. `address` is the coordinator's
+    own, for one behind a proxy that changes Host.
+    """
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin", "")
+    name = origin.partition("://")[2].lower()
+    is_own = name != "" and (name == request.headers.get("host", "").lower() or origin.lower() == address.lower())
+    if not is_own or site not in (None, "same-origin"):
+        raise ClusterAuthorizationFailed(
+            "only a page of this coordinator changes anything: wanted its own address in the header Origin, found "
+            f"{origin[:200]!r}"
+        )

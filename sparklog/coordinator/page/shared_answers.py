@@ -1,0 +1,56 @@
+"""Answers that the readers of one page share: fifty browsers that show it cost little more than one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from sparklog.host.clock import Clock
+
+FRESH_MS: Final = 1_000  # the script of a page reads it again every five seconds
+MOST: Final = 16  # kept at once: most have some 50 KiB, a page of records up to some MiB
+
+
+@dataclass(slots=True)
+class _Kept:
+    task: asyncio.Task[Response]
+    made_ms: int
+
+
+class SharedAnswers:
+    """Keeps the newest answers by key. To be used in one event loop."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._kept: dict[str, _Kept] = {}
+
+    async def of(self, key: str, make: Callable[[], Coroutine[Any, Any, Response]]) -> Response:
+        """The answer that is being made under this key, or was made just now; else what `make` returns.
+
+        Only answers with status 200 are shared: an error may be one of its reader. Raises what `make` raises.
+        """
+        now_ms = self._clock.monotonic_ms()
+        self._kept = {name: each for name, each in self._kept.items() if now_ms - each.made_ms < FRESH_MS}
+        kept = self._kept.get(key)
+        is_own = kept is None
+        if kept is None:
+            kept = _Kept(asyncio.create_task(make()), now_ms)
+            if len(self._kept) < MOST:
+                self._kept[key] = kept
+        try:
+            answer = await asyncio.shield(kept.task)  # a reader who leaves takes nothing from the others
+        except Exception:
+            self._drop(key, kept)
+            raise
+        if answer.status_code == 200:
+            return answer
+        self._drop(key, kept)
+        return answer if is_own else await make()
+
+    def _drop(self, key: str, kept: _Kept) -> None:
+        if self._kept.get(key) is kept:
+            del self._kept[key]

@@ -1,0 +1,22 @@
+"""The shared connection of this process, whose code is imported with its first use: see `client.connection`.
+
+Spark plans, pickles, runs and commits in Python processes of their own, each of which imports what it needs anew. Tasks
+read and write objects and hardly ever open a cluster, and a connection takes as long to import as all the rest.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sparklog.client.connection import Connection
+    from sparklog.core.config.storage import StorageSettings
+
+__all__ = ["shared"]
+
+
+def shared(url: str, settings: StorageSettings) -> Connection:
+    """As `client.connection.shared`."""
+    from sparklog.client import connection
+
+    return connection.shared(url, settings)

@@ -1,0 +1,30 @@
+"""A machine of the chain whose requests a test answers by hand, one after the other."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Generic, TypeVar
+
+from sparklog.chain.requests import Now, Request
+from sparklog.chain.steps import Steps
+from sparklog.core.errors import SparklogError
+
+T = TypeVar("T")
+NOW: Final = Now(0, 0, "f" * 32)
+
+
+class Driven(Generic[T]):
+    """`start` gives the first request, `reply` the next one, or the outcome: an error that was raised is one, too."""
+
+    def __init__(self, steps: Steps[T]) -> None:
+        self._steps = steps
+
+    def start(self) -> Request:
+        return next(self._steps)
+
+    def reply(self, reply: object, now: Now = NOW) -> Request | T | SparklogError | Any:
+        try:
+            return self._steps.send((reply, now))
+        except StopIteration as end:
+            return end.value
+        except SparklogError as error:
+            return error
