@@ -36,6 +36,7 @@ RUN_BY = {
     "docs/cost.md": "tests/cost_table.py",  # the page, for tests/docs/test_cost.py
     "docs/groups.md": "tests/docs/test_groups.py",
     "docs/maintenance.md": "tests/docs/test_maintenance.py",
+    "docs/migrate-clients.md": "tests/docs/test_migrate_clients.py",
     "docs/quickstart.md": "tests/docs/readme_snippets.py",
     "docs/producer.md": "tests/docs/test_producer.py",
     "docs/replication.md": "tests/docs/test_replication.py",
