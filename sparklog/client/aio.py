@@ -19,7 +19,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial, update_wrapper
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
@@ -76,9 +76,14 @@ class AsyncProducer:
     ) -> asyncio.Future[RecordMetadata]:
         """Add a record to what waits, once there is room. The future that it returns is done as `Producer.send` says.
 
-        If this is cancelled, the record is not sent. If the future is cancelled, it is. Raises as `Producer.send`.
+        If this is cancelled, the record is not sent. If the future is cancelled, it is. Raises as `Producer.send`, and
+        InvalidInput in another event loop than the one in which it was started.
         """
         producer = self._started()
+        if asyncio.get_running_loop() is not self._loop:
+            raise InvalidInput(
+                "this producer was started in another event loop, which gets the results: start one in each loop"
+            )
         if not producer.knows(topic):
             await asyncio.to_thread(producer.look_up, topic)
         given = partial(producer.send, topic, value, key=key, headers=headers, timestamp_ms=timestamp_ms)
@@ -112,13 +117,13 @@ class AsyncProducer:
     async def flush(self) -> None:
         """Wait until everything sent before is written, or has failed; see `Producer.flush`."""
         await asyncio.to_thread(self._started().flush)
-        self._deliver()
+        self._deliver_here()
 
     async def close(self) -> None:
         """Write everything that was sent, then end. Closing twice does nothing."""
         if self._producer is not None:
             await asyncio.to_thread(self._producer.close)
-            self._deliver()
+            self._deliver_here()
 
     def _started(self) -> Producer:
         if self._producer is None:
@@ -133,6 +138,10 @@ class AsyncProducer:
         if is_first and self._loop is not None:
             with suppress(RuntimeError):  # the loop has ended, and nobody waits
                 self._loop.call_soon_threadsafe(self._deliver)
+
+    def _deliver_here(self) -> None:
+        if asyncio.get_running_loop() is self._loop:
+            self._deliver()
 
     def _deliver(self) -> None:
         with self._lock:
@@ -185,7 +194,9 @@ class AsyncConsumer:
         self._consumer: Consumer | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sparklog-async-consumer")
         self._polling: asyncio.Future[dict[Place, list[ConsumerRecord]]] | None = None
+        self._poll: Future[dict[Place, list[ConsumerRecord]]] | None = None  # the same, for the thread
         self._unread: deque[ConsumerRecord] = deque()
+        self._ending: Future[None] | None = None
         self._polled_ms = 0
 
     async def __aenter__(self) -> AsyncConsumer:
@@ -279,7 +290,8 @@ class AsyncConsumer:
         """Read on; if a `poll` that was cancelled is still under way, wait for that one."""
         if self._polling is None:
             call = partial(self._started().poll, timeout_ms, max_records)
-            self._polling = asyncio.get_running_loop().run_in_executor(self._thread, call)
+            self._poll = self._thread.submit(call)
+            self._polling = asyncio.wrap_future(self._poll)
         polling = self._polling
         try:
             found = await asyncio.shield(polling)
@@ -300,22 +312,49 @@ class AsyncConsumer:
         if self._polling is not None:
             consumer.wakeup()
             with suppress(Wakeup):
-                await self._fetch(0, None)
-                await self._fetch(0, None)  # if that one was over by then, the wakeup ends this one
+                try:
+                    await self._fetch(0, None)
+                except Wakeup:
+                    pass
+                except Exception:
+                    with suppress(Wakeup):
+                        await self._fetch(0, None)
+                    raise
+                else:
+                    await self._fetch(0, None)  # if that one was over by then, the wakeup ends this one
         unread, self._unread = self._unread, deque()
         if unread:
             await self._call(_go_back, unread)
 
     async def _end(self, end: Callable[[Consumer], None]) -> None:
-        if self._consumer is None:
-            return
-        try:
-            with suppress(SparklogError):  # of a poll that was cancelled: whoever reads on sees it
-                await self._put_back()
-            await self._call(end)
-        finally:
+        """Put back what was not handed out, and end, in one call of the thread: a cancellation leaves no half of it."""
+        consumer, self._consumer = self._consumer, None
+        if consumer is not None:
+            polled = None if self._polling is None else self._poll
+            unread, self._polling, self._unread = self._unread, None, deque()
+            if polled is not None:
+                consumer.wakeup()
+            self._ending = self._thread.submit(_put_back_and_end, consumer, polled, unread, end)
             self._thread.shutdown(wait=False)
-            self._consumer = None
+        elif self._ending is None or self._ending.done():
+            return
+        await asyncio.shield(asyncio.wrap_future(self._ending))
+
+
+def _put_back_and_end(
+    consumer: Consumer,
+    polled: Future[dict[Place, list[ConsumerRecord]]] | None,
+    unread: deque[ConsumerRecord],
+    end: Callable[[Consumer], None],
+) -> None:
+    try:
+        with suppress(SparklogError):  # of a poll that was cancelled
+            if polled is not None and not polled.cancelled():
+                unread.extend(record for records in polled.result().values() for record in records)
+        with suppress(SparklogError):
+            _go_back(consumer, unread)
+    finally:
+        end(consumer)
 
 
 def _go_back(consumer: Consumer, unread: Iterable[ConsumerRecord]) -> None:

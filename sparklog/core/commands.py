@@ -106,6 +106,13 @@ class Application(msgspec.Struct, frozen=True, array_like=True, gc=False):
     made_of: str = ""
 
 
+class ProducerEpoch(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """An instance of a producer."""
+
+    producer_id: int
+    producer_epoch: int
+
+
 class Append(msgspec.Struct, frozen=True, tag="append"):
     """Name uploaded objects: all their slices get offsets, or nothing is written.
 
@@ -117,6 +124,7 @@ class Append(msgspec.Struct, frozen=True, tag="append"):
     them becomes the leader in the same entry (rule E8).
 
     `consumed`: what the records were made from. These offsets are committed in the same entry, or nothing is (I-05).
+    `fence`: the producer of a transaction, whose slices have no sequences. A newer instance of it fences the append.
     """
 
     objects: tuple[NewObject, ...]
@@ -129,6 +137,7 @@ class Append(msgspec.Struct, frozen=True, tag="append"):
     pull: bool = False
     take_over: bool = False
     consumed: CommitOffsets | None = None
+    fence: ProducerEpoch | None = None
 
 
 class RewrittenSlice(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):

@@ -11,7 +11,14 @@ import pytest
 
 from sparklog.client.aio import AsyncConsumer, AsyncProducer
 from sparklog.client.cluster import Cluster
-from sparklog.core.errors import InvalidInput, RecordTooLarge, RequestTimedOut, UnknownTopicOrPartition, Wakeup
+from sparklog.core.errors import (
+    InvalidInput,
+    RecordTooLarge,
+    RequestTimedOut,
+    StoreUnavailable,
+    UnknownTopicOrPartition,
+    Wakeup,
+)
 from tests.client.orders import P0, P1, P2, RECORDS, cluster, committed, fill
 
 __all__ = ["cluster"]
@@ -215,5 +222,72 @@ def test_they_have_to_be_started(cluster: Cluster) -> None:
         with pytest.raises(InvalidInput, match="was not started"):
             await cluster.async_consumer("orders").poll()
         assert isinstance(cluster.async_producer(), AsyncProducer)
+
+    in_loop(program)
+
+
+def test_a_producer_is_of_the_loop_in_which_it_was_started(cluster: Cluster) -> None:
+    producer = cluster.async_producer(linger_ms=0)
+    asyncio.run(producer.start())
+
+    async def elsewhere() -> None:
+        with pytest.raises(InvalidInput, match="another event loop"):
+            await producer.send_and_wait("orders", "x", partition=0)
+        await producer.flush()
+        await producer.close()
+
+    in_loop(elsewhere)
+
+
+def test_a_close_that_is_cancelled_closes(cluster: Cluster) -> None:
+    async def program() -> None:
+        reader = reading(cluster, enable_auto_commit=True, auto_commit_interval_ms=10**9)
+        await reader.start()
+        await reader.poll(max_records=5)
+        polling = asyncio.create_task(reader.poll(10_000))
+        await asyncio.sleep(0)
+        polling.cancel()
+        closing = asyncio.create_task(reader.close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        for task in (polling, closing):
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        await reader.close()
+        assert cluster.describe_group("billing").members == ()
+        assert sum(committed(cluster).values()) == 5, "what a poll read that was cancelled was not handed out"
+
+    in_loop(program)
+
+
+def test_a_poll_that_was_cancelled_and_fails_leaves_no_wakeup(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def program() -> None:
+        reader = reading(cluster)
+        await reader.start()
+        await reader.poll()
+        entered, go_on = threading.Event(), threading.Event()
+
+        def broken(*args: object) -> None:
+            entered.set()
+            go_on.wait(10)
+            raise StoreUnavailable("away")
+
+        inner = reader._started()._reading
+        with monkeypatch.context() as patch:
+            patch.setattr(inner, "read", broken)
+            polling = asyncio.create_task(reader.poll(10_000))
+            await asyncio.to_thread(entered.wait)
+            polling.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await polling
+        committing = asyncio.create_task(reader.commit())
+        await asyncio.sleep(0.05)
+        go_on.set()
+        with pytest.raises(StoreUnavailable):
+            await committing
+        assert await reader.poll() == {}
+        await reader.close()
 
     in_loop(program)

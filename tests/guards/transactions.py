@@ -20,13 +20,13 @@ GUARDS: Final = (
         "transaction-one-commit",
         "Records and offsets are one command: a process that dies between two would make its records again.",
         _TRANSACTION,
-        "        return partial(commit_append, self._connection, plan, [written], command, "
-        "settings.timeout_ms - spent_ms)\n",
+        "        return partial(commit_append, self._connection, plan, [written], command), settings.timeout_ms "
+        "- spent_ms\n",
         "        alone = append_command(plan, [written])\n"
-        "        return lambda: (\n"
-        "            commit_append(self._connection, plan, [written], alone, settings.timeout_ms),\n"
+        "        return lambda timeout_ms: (\n"
+        "            commit_append(self._connection, plan, [written], alone, timeout_ms),\n"
         "            self._connection.submit(offsets),\n"
-        "        )[0]\n",
+        "        )[0], settings.timeout_ms\n",
         (
             "tests/client/producer/test_transaction_kills.py::test_a_killed_process_and_the_next_one_make_each_bill_once",
         ),
@@ -52,8 +52,8 @@ GUARDS: Final = (
         "transaction-settled",
         "A commit without an answer is looked up before the consumer reads on: it may land later.",
         _READING,
-        "        self.settle()\n        deadline_ms",
-        "        deadline_ms",
+        "        self.settle()\n        self.read_at",
+        "        self.read_at",
         (_TESTS + "test_a_commit_without_an_answer_is_settled_before_the_consumer_reads_on",),
     ),
     Guard(
@@ -68,12 +68,60 @@ GUARDS: Final = (
         "transaction-still-unsettled",
         "A block that fails behind a commit without an answer does not forget that this is to be looked up.",
         _READING,
-        "        self.gave_up_unread = False\n        self.positions.go_back()\n",
-        "        self._settle, self.gave_up_unread = None, False\n        self.positions.go_back()\n",
+        "        self.gave_up_unread, self.must_read = False, True\n",
+        "        self.gave_up_unread, self.must_read, self._settle = False, True, None\n",
         (
             _TESTS + "test_a_commit_without_an_answer_is_settled_before_the_consumer_reads_on",
             "tests/client/producer/test_transaction_histories.py::test_each_order_makes_one_bill",
         ),
+    ),
+    Guard(
+        "transaction-same-records-again",
+        "Records that come again are not also written from what was handed out before.",
+        _SENT,
+        "        if with_records and self._reading.must_read:\n",
+        "        if False:\n",
+        (_TESTS + "test_records_of_a_block_that_failed_are_not_sent_again_before_they_come_again",),
+    ),
+    Guard(
+        "transaction-iterated",
+        "After a commit without an answer, an iteration goes on where the group is.",
+        _READING,
+        "        self._settle, self.must_read = settle, True\n        self.moves += 1\n",
+        "        self._settle, self.must_read = settle, True\n",
+        (_TESTS + "test_a_transaction_for_each_record_of_an_iteration_of_which_one_gets_no_answer",),
+    ),
+    Guard(
+        "transaction-other-consumer",
+        "A consumer that was closed or began anew in the block has lost the offsets of the block's records.",
+        _SENT,
+        "        if self._reading.begins != self._begins:\n",
+        "        if False:\n",
+        (_TESTS + "test_a_consumer_that_ends_or_begins_anew_inside_a_block_ends_it",),
+    ),
+    Guard(
+        "transaction-offsets-first",
+        "A consumer that has read in the block before it is known to it would not go back.",
+        _TRANSACTION,
+        "            if self._waiting or consumer.read_at > self._begun_at:\n",
+        "            if False:\n",
+        (_TESTS + "test_a_consumer_comes_first_in_the_block",),
+    ),
+    Guard(
+        "transaction-fence",
+        "A transaction of a producer that has a newer instance is refused.",
+        "sparklog/core/decide/append.py",
+        "    _check_fence(state, command.fence)\n",
+        "",
+        (_TESTS + "test_a_producer_that_was_fenced_commits_no_transaction",),
+    ),
+    Guard(
+        "transaction-closed-producer",
+        "A producer that was closed in the block commits nothing.",
+        _TRANSACTION,
+        "            self._fence()\n            self._flush()\n",
+        "            self._flush()\n",
+        (_TESTS + "test_a_producer_that_was_closed_commits_no_transaction",),
     ),
     Guard(
         "transaction-auto-commit",

@@ -15,6 +15,7 @@ from sparklog.client.consumer.counts import ConsumerCounts
 from sparklog.client.consumer.shares import Shares
 from sparklog.core.commands import CommitOffsets
 from sparklog.core.errors import (
+    FencedInstanceId,
     IllegalGeneration,
     InvalidInput,
     SparklogError,
@@ -62,7 +63,7 @@ class Commits:
         """As `commit`. False and a warning if the group has a newer generation, or a topic is gone (it begins one)."""
         try:
             self.commit(positions, rows)
-        except (IllegalGeneration, UnknownMemberId, UnknownTopicOrPartition, InvalidInput) as error:
+        except (IllegalGeneration, UnknownMemberId, FencedInstanceId, UnknownTopicOrPartition, InvalidInput) as error:
             self._log_failure({}, error)
             return False
         return True

@@ -115,6 +115,7 @@ class Consumer(LogQuestions):
     def unsubscribe(self) -> None:
         """Give all partitions up, and leave the group."""
         with self._alone():
+            self._reading.settle_by_hand()
             self._reading.end()
 
     def assignment(self) -> tuple[Place, ...]:
@@ -260,8 +261,8 @@ class Consumer(LogQuestions):
         """Commit the positions of its partitions, or these offsets: all of them, or nothing. Durable when it returns.
 
         Raises IllegalGeneration or UnknownMemberId if the partitions may belong to others by now: the next `poll` takes
-        over the new share. Raises InvalidGroupId without a group, InvalidInput for another's partition, and as
-        `Cluster.commit_offsets`.
+        over the new share. Raises InvalidGroupId without a group, InvalidInput for another's partition and inside a
+        transaction that commits its offsets, and as `Cluster.commit_offsets`.
         """
         with self._alone():
             self._reading.commits.commit(self._reading.positions, self._to_commit(offsets), metadata)
@@ -287,10 +288,11 @@ class Consumer(LogQuestions):
     def sent_offsets(self) -> ConsumerOffsets:
         """Its positions, for a transaction that commits them with records: see `Transaction.send_offsets`.
 
-        Raises InvalidGroupId without a group, InvalidInput if it commits by itself.
+        Raises InvalidGroupId without a group, InvalidInput if it commits by itself, or is in a transaction.
         """
         with self._alone():
             group = self._group_to_commit_to()
+            self._not_in_transaction(group)
             if self._reading.auto_commits:
                 raise InvalidInput(
                     f"this consumer of group {group} commits by itself, perhaps before the transaction: give it "
@@ -341,7 +343,7 @@ class Consumer(LogQuestions):
             self._reading.seek(keys, target)
 
     def _to_commit(self, offsets: Mapping[Place, int] | None) -> dict[TopicPartition, Position]:
-        self._group_to_commit_to()
+        self._not_in_transaction(self._group_to_commit_to())
         self._reading.settle()
         if offsets is None:
             return self._reading.positions.to_commit()
@@ -350,6 +352,13 @@ class Consumer(LogQuestions):
             at = self._reading.position(self._key(place))
             rows[self._key(place)] = Position(at.chain_id, at.topic_id, at.partition, Offset(offset), at.leader_epoch)
         return rows
+
+    def _not_in_transaction(self, group: str) -> None:
+        if self._reading.in_transaction:
+            raise InvalidInput(
+                f"a transaction commits for this consumer of group {group} at the end of its block: no other commit, "
+                "and no other transaction, inside it"
+            )
 
     def _group_to_commit_to(self) -> str:
         if self.group is None:

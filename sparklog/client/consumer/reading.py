@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from sparklog.client.consumer.listener import RebalanceListener
 from sparklog.client.consumer.options import ConsumerOptions
 from sparklog.client.consumer.shares import Shares
 from sparklog.client.consumer.subscription import Assignment, Subscription, places
+from sparklog.core.commands import CommitOffsets
 from sparklog.core.errors import DataLoss, InvalidInput, SparklogError, UnknownTopicOrPartition, Wakeup
 from sparklog.core.groups.status import lag_of
 from sparklog.core.purgatory import Records
@@ -29,6 +31,7 @@ from sparklog.host.bell import Bell
 log = logging.getLogger("sparklog")
 
 NEVER_MS = 1 << 60
+ORDER = itertools.count()  # of reads, and of the begins of transactions, in this process
 PARTITIONS_AHEAD = 8  # whose first records are fetched while one is read
 
 Batch = tuple[TopicPartition, str, pa.RecordBatch]  # with the name of the topic
@@ -67,6 +70,11 @@ class Reading:
         self.moves = 0
         # Partitions went to others after records of them were handed out, and before these were committed.
         self.gave_up_unread = False
+        self.read_at = -1  # in ORDER
+        self.begins = 0  # subscriptions and assignments that it has given up
+        # It went back, or will: what was handed out before comes again, and does not count as read until then.
+        self.must_read = False
+        self.in_transaction = False
         self._settle: Callable[[], None] | None = None  # a commit without an answer, to be sent again before a read
 
     def wakeup(self) -> None:
@@ -77,7 +85,8 @@ class Reading:
     # ---- what it reads --------------------------------------------------------------------------
 
     def begin(self, wanted: Subscription | Assignment, listener: RebalanceListener | None) -> None:
-        """Give up what it read, and read this from the next call on."""
+        """Give up what it read, and read this from the next call on. Raises as `settle`."""
+        self.settle_by_hand()
         self.end()
         self._shares.wanted = wanted
         self._listener = listener or RebalanceListener()
@@ -86,6 +95,7 @@ class Reading:
     def end(self, *, commits: bool = True) -> None:
         """Give up what it reads, after a last commit if it auto-commits, and leave the group."""
         try:
+            self.settle_by_hand()
             if commits and self.auto_commits:
                 self.commits.commit_if_still_its_own(self.positions, self.positions.to_commit())
             self.commits.wait()
@@ -94,8 +104,9 @@ class Reading:
         finally:
             self._fetches.close()
             self.moves += 1
+            self.begins += 1
             self._look_due_ms = 0
-            self.gave_up_unread, self._settle = False, None
+            self.gave_up_unread, self.must_read, self._settle = False, True, None
             self.positions = self._new_positions()
             self._shares.leave()
 
@@ -125,6 +136,7 @@ class Reading:
         if self._shares.wanted is None:
             raise InvalidInput("this consumer reads nothing yet: subscribe to topics, or assign partitions")
         self.settle()
+        self.read_at = next(ORDER)
         deadline_ms = self._clock.monotonic_ms() + timeout_ms
         has_looked = False
         self.moves += 1
@@ -135,6 +147,7 @@ class Reading:
             self.tend(look=has_looked)
             found = self._ready(most_records, columns)
             if found.pieces:
+                self.must_read = False
                 self.counts.read(batch for _, _, batch in found.pieces)
                 return found
             if not has_looked:
@@ -143,6 +156,7 @@ class Reading:
                 continue
             left_ms = deadline_ms - self._clock.monotonic_ms()
             if left_ms <= 0:
+                self.must_read = False
                 return found
             self._wait(left_ms)
 
@@ -255,7 +269,8 @@ class Reading:
     # ---- where it is ----------------------------------------------------------------------------
 
     def position(self, key: TopicPartition) -> Position:
-        """Where it goes on in a partition of its share. Raises as `ConsumerPositions.begin`."""
+        """Where it goes on in a partition of its share. Raises as `ConsumerPositions.begin`, and as `settle`."""
+        self.settle()
         if self.positions.position(key) is None:
             self._begin()
         position = self.positions.position(key)
@@ -281,14 +296,15 @@ class Reading:
 
         A transaction without an answer is still to be settled.
         """
-        self.gave_up_unread = False
+        self.gave_up_unread, self.must_read = False, True
         self.positions.go_back()
         self.moves += 1
         self._look_due_ms = 0  # perhaps the group has another generation
 
     def settle_first(self, settle: Callable[[], None]) -> None:
         """Call this before the next read or commit, until it returns; then go on as after `go_back`."""
-        self._settle = settle
+        self._settle, self.must_read = settle, True
+        self.moves += 1
 
     def settle(self) -> None:
         """Find out what became of a transaction without an answer, if there is one. Raises what its commit raises."""
@@ -296,6 +312,18 @@ class Reading:
             self._settle()
             self._settle = None
             self.go_back()
+
+    def settle_by_hand(self) -> None:
+        """As `settle`, if partitions were assigned by hand: of a member, a commit that lands later is refused."""
+        if self.positions.generation is None:
+            self.settle()
+
+    def has_landed(self, command: CommitOffsets) -> bool:
+        """Whether the group is exactly where this commit takes it, as of the newest state."""
+        with self._connection.follower.current() as state:
+            found = self._shares.committed(state)
+        rows = [(found.get(TopicPartition(row.topic_id, row.partition)), row.offset) for row in command.offsets]
+        return all(known is not None and known.offset == offset for known, offset in rows)
 
     def pause(self, keys: Iterable[TopicPartition], *, paused: bool) -> None:
         """Read nothing of these partitions, or read them again."""

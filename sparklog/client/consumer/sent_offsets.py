@@ -15,15 +15,33 @@ class ConsumerOffsets:
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
+        self.read_at = reading.read_at
+        self._begins = reading.begins
+        reading.in_transaction = True
 
-    def command(self) -> CommitOffsets | None:
+    def end(self) -> None:
+        """The block is over."""
+        self._reading.in_transaction = False
+
+    def command(self, *, with_records: bool) -> CommitOffsets | None:
         """The commit of the present positions, fenced by the generation in which they were read; None if none is new.
 
-        Raises IllegalGeneration if partitions went to others after records of them were handed out, and as
-        `Reading.settle`.
+        Raises IllegalGeneration if partitions went to others after records of them were handed out, if it was closed or
+        began anew in the block, or if it went back and has not read since, so that records to write are of an earlier
+        read; and as `Reading.settle`.
         """
         self._reading.settle()
         self._reading.commits.wait()
+        if self._reading.begins != self._begins:
+            raise IllegalGeneration(
+                "the consumer was closed, subscribed or assigned anew inside the block: nothing was written; poll, and "
+                "process again what comes"
+            )
+        if with_records and self._reading.must_read:
+            raise IllegalGeneration(
+                "the consumer has gone back to what is not committed, and has not read since: nothing was written; "
+                "poll, and process what comes: the same records again"
+            )
         if self._reading.gave_up_unread:
             raise IllegalGeneration(
                 "partitions were taken away whose records were handed out and not committed: nothing was written; "
@@ -36,6 +54,10 @@ class ConsumerOffsets:
         rows = {TopicPartition(row.topic_id, row.partition): row.offset for row in command.offsets}
         self._reading.positions.committed(rows)
         self._reading.counts.commits += 1
+
+    def has_landed(self, command: CommitOffsets) -> bool:
+        """Whether the group is where this commit takes it."""
+        return self._reading.has_landed(command)
 
     def go_back(self, settle: Callable[[], None] | None = None) -> None:
         """Read again what is not committed; with `settle`, once that has returned, which the next read calls first."""

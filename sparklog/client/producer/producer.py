@@ -25,7 +25,7 @@ from sparklog.client.producer.targets import Serializer, Targets
 from sparklog.client.producer.transaction import Transaction, TransactionSettings
 from sparklog.client.producer.waiting_records import CELLS, Header, WaitingRecords
 from sparklog.client.write_plan import Durability
-from sparklog.core.commands import AllocateProducer, Submission
+from sparklog.core.commands import AllocateProducer, ProducerEpoch, Submission
 from sparklog.core.errors import (
     InvalidInput,
     InvalidRequiredAcks,
@@ -37,6 +37,7 @@ from sparklog.core.errors import (
 from sparklog.core.producing.buffer import ProducerBuffer
 from sparklog.core.producing.flush import Commit, Failed, Flush, Renew, Upload, Work
 from sparklog.core.producing.flushes import Flushes
+from sparklog.core.producing.identity import Renewal
 from sparklog.core.producing.settings import ProducerSettings
 from sparklog.core.readable import counted, duration, exact_amount, summary
 from sparklog.core.replication.append import Acks
@@ -190,7 +191,7 @@ class Producer:
             )
         most_bytes, timeout_ms = self._settings.buffer_memory, self._settings.delivery_timeout_ms
         settings = TransactionSettings(self._compression, most_bytes, timeout_ms, SystemDice().below(1 << 20))
-        return Transaction(self._connection, self._targets, settings, self.flush)
+        return Transaction(self._connection, self._targets, settings, self.flush, self._fence)
 
     def flush(self, timeout_ms: int | None = None) -> None:
         """Write what waits, without lingering, and wait until everything sent before is written, or has failed.
@@ -239,7 +240,17 @@ class Producer:
         for thread in self._threads:
             thread.join()
 
-    # ---- inside `send` and `flush` ------------------------------------------------------------------
+    # ---- inside `send`, `flush` and transactions ------------------------------------------------------------------
+
+    def _fence(self) -> ProducerEpoch | None:
+        """Its id and epoch; None while it asks for new ones. Raises why nothing may be sent any more."""
+        self._owner.check()
+        with self._lock:
+            if self._refusal is not None:
+                raise copy.copy(self._refusal)
+            identity = self._flushes.identity
+            is_settled = identity.needed is identity.asked is Renewal.NONE
+            return ProducerEpoch(*identity.current) if is_settled else None
 
     def _await_room(self, size_bytes: int, max_block_ms: int) -> None:
         if size_bytes > self._settings.buffer_memory:

@@ -34,19 +34,23 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Protocol, overload
 
+import msgspec
+
 from sparklog.client.commits.append import commit_append
 from sparklog.client.connection import Connection
+from sparklog.client.consumer.reading import ORDER
 from sparklog.client.groups.offsets import Offsets, commit_with_records
 from sparklog.client.producer.record_future import SentRecords
 from sparklog.client.producer.targets import Targets
 from sparklog.client.producer.waiting_records import Header, WaitingRecords, naming_topic, routed
 from sparklog.client.upload_rows import upload_rows
 from sparklog.client.write_plan import Durability, append_command
-from sparklog.core.commands import CommitOffsets
+from sparklog.core.commands import CommitOffsets, ProducerEpoch
 from sparklog.core.errors import (
     FencedInstanceId,
     IllegalGeneration,
     InvalidInput,
+    InvalidProducerEpoch,
     Landed,
     OutOfOrderSequence,
     RecordTooLarge,
@@ -55,29 +59,42 @@ from sparklog.core.errors import (
     UnknownTopicOrPartition,
 )
 from sparklog.core.readable import exact_amount
+from sparklog.core.reading.positions import Position
 from sparklog.core.records import CommandResult
+from sparklog.core.types import Place
 
 log = logging.getLogger("sparklog")
 
-# Refusals that nothing takes back: the generation, the member, its later commits, and the topic are gone for good.
-_FOR_EVER: Final = (
+# Refusals that say that a commit has not landed: had it, it would have been found by its id.
+_NOT_LANDED: Final = (
     IllegalGeneration,
     UnknownMemberId,
     FencedInstanceId,
+    InvalidProducerEpoch,
     OutOfOrderSequence,
     UnknownTopicOrPartition,
 )
 
 
 class SentOffsets(Protocol):
-    """The positions of a consumer, as a transaction commits them."""
+    """The positions of a consumer, as a transaction commits them. `read_at`: when it read last, in ORDER."""
 
-    def command(self) -> CommitOffsets | None:
+    read_at: int
+
+    def command(self, *, with_records: bool) -> CommitOffsets | None:
         """The commit of the present positions; None if nothing was read. Raises IllegalGeneration."""
         ...
 
     def committed(self, command: CommitOffsets) -> None:
         """This commit has landed."""
+        ...
+
+    def has_landed(self, command: CommitOffsets) -> bool:
+        """Whether the group is where this commit takes it."""
+        ...
+
+    def end(self) -> None:
+        """The block is over."""
         ...
 
     def go_back(self, settle: Callable[[], None] | None = None) -> None:
@@ -105,37 +122,55 @@ class Transaction:
     """One transaction, for one thread; see above. `result` has the offsets of its records once it is committed."""
 
     def __init__(
-        self, connection: Connection, targets: Targets, settings: TransactionSettings, flush: Callable[[], None]
+        self,
+        connection: Connection,
+        targets: Targets,
+        settings: TransactionSettings,
+        flush: Callable[[], None],
+        fence: Callable[[], ProducerEpoch | None],
     ) -> None:
-        """`flush` writes what was sent outside of transactions, so that the order of `send` is kept."""
+        """`flush` writes what was sent outside of transactions, so that the order of `send` is kept.
+
+        `fence`: the id and epoch of the producer. Raises what `Producer.send` raises once the producer has ended.
+        """
         self.result: CommandResult | None = None
         self._connection = connection
         self._targets = targets
         self._settings = settings
         self._flush = flush
+        self._fence = fence
         self._waiting: dict[str, WaitingRecords] = {}
         self._size_bytes = 0
         self._consumer: SentOffsets | None = None
         self._offsets: CommitOffsets | None = None
+        self._of: ConsumerInTransaction | str | None = None  # whose offsets
+        self._named: dict[Place, int | Position] = {}  # those of a group by its name
         self._is_begun = self._is_open = False
+        self._begun_at = 0
 
     def __enter__(self) -> Transaction:
         if self._is_begun:
             raise InvalidInput("a transaction is one block: begin the next one with producer.transaction()")
         self._is_begun = self._is_open = True
+        self._begun_at = next(ORDER)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
         """Commit; after an error, write nothing.
 
+        Raises InvalidProducerEpoch if a newer instance of the producer is active, InvalidInput if it was closed.
         Raises what `Cluster.append` raises; IllegalGeneration, UnknownMemberId or FencedInstanceId if the partitions of
         the consumer may belong to others by now.
         """
         self._is_open = False
-        if kind is None:
-            self._commit()
-        elif self._consumer is not None:
-            self._consumer.go_back()
+        try:
+            if kind is None:
+                self._commit()
+            elif self._consumer is not None:
+                self._consumer.go_back()
+        finally:
+            if self._consumer is not None:
+                self._consumer.end()
 
     def send(
         self,
@@ -172,19 +207,33 @@ class Transaction:
         """Commit with the records where a consumer is at the end of the block, or these offsets of a group.
 
         A consumer comes first in the block, before its `poll`: if the block fails, it goes back to where the group is.
-        A group of this name has no members, as in `Cluster.commit_offsets`. A second call replaces the first.
+        A group of this name has no members, as in `Cluster.commit_offsets`; a second call adds offsets of other
+        partitions, and replaces those of the same ones.
 
-        Raises InvalidInput (the consumer commits by itself; no offsets), InvalidGroupId (it has no group), and as
-        `Cluster.commit_offsets`.
+        Raises InvalidInput (the consumer commits by itself, comes after records, or is in another transaction; offsets
+        of another group, or none), InvalidGroupId (it has no group), and as `Cluster.commit_offsets`.
         """
         self._check_open()
+        if self._of is not None and (group != self._of if isinstance(group, str) else group is not self._of):
+            raise InvalidInput("send_offsets: a transaction commits the offsets of one group, given in one way")
         if not isinstance(group, str):
-            self._consumer, self._offsets = group.sent_offsets(), None
+            if self._consumer is not None:
+                return
+            consumer = group.sent_offsets()
+            if self._waiting or consumer.read_at > self._begun_at:
+                consumer.end()
+                raise InvalidInput(
+                    "send_offsets comes first in the block, before the consumer's poll and before any send: otherwise "
+                    "the consumer would not go back if the block failed before it"
+                )
+            self._consumer, self._of = consumer, group
             return
         if not offsets:
             raise InvalidInput(f"wanted the offsets of group {group}, found none")
+        named = {**self._named, **offsets}
         with self._connection.follower.current() as state:
-            self._consumer, self._offsets = None, commit_with_records(state, group, offsets)
+            self._offsets = commit_with_records(state, group, named)
+        self._of, self._named = group, named
 
     def _check_open(self) -> None:
         if not self._is_open:
@@ -193,13 +242,16 @@ class Transaction:
     def _commit(self) -> None:
         consumer, settle = self._consumer, None
         try:
+            self._fence()
             self._flush()
-            offsets = self._offsets if consumer is None else consumer.command()
-            commit = self._uploaded(offsets)
-            if commit is None:
+            offsets = self._offsets if consumer is None else consumer.command(with_records=bool(self._waiting))
+            uploaded = self._uploaded(offsets)
+            if uploaded is None:
                 return
-            settle = partial(_settle, commit, consumer, offsets)
-            self.result = commit()
+            commit, left_ms = uploaded
+            if consumer is not None:
+                settle = partial(_settle, partial(commit, self._settings.timeout_ms), consumer, offsets)
+            self.result = commit(left_ms)
         except BaseException as error:
             if consumer is not None:
                 is_known = settle is None or (isinstance(error, SparklogError) and error.landed is Landed.NO)
@@ -208,8 +260,11 @@ class Transaction:
         if consumer is not None and offsets is not None:
             consumer.committed(offsets)
 
-    def _uploaded(self, offsets: CommitOffsets | None) -> Callable[[], CommandResult] | None:
-        """The commit of what was sent, whose rows are uploaded; None if there is nothing to commit."""
+    def _uploaded(self, offsets: CommitOffsets | None) -> tuple[Callable[[int], CommandResult], int] | None:
+        """The commit of what was sent, for so many milliseconds, and how many are left, once its rows are uploaded.
+
+        None if there is nothing to commit.
+        """
         names = list(self._waiting)
         if not names and offsets is None:
             return None
@@ -222,15 +277,21 @@ class Transaction:
         )
         command = append_command(plan, [written], consumed=offsets)
         assert command is not None
-        return partial(commit_append, self._connection, plan, [written], command, settings.timeout_ms - spent_ms)
+        command = msgspec.structs.replace(command, fence=self._fence())
+        return partial(commit_append, self._connection, plan, [written], command), settings.timeout_ms - spent_ms
 
 
-def _settle(commit: Callable[[], CommandResult], consumer: SentOffsets | None, offsets: CommitOffsets | None) -> None:
+def _settle(commit: Callable[[], CommandResult], consumer: SentOffsets, offsets: CommitOffsets | None) -> None:
     """Send a commit without an answer again, as the same command. Raises if there is no answer yet."""
     try:
         commit()
-    except _FOR_EVER as error:  # had it landed, it would have been found by its id
-        log.warning("a transaction without an answer was not committed: %s", error)
-    else:
-        if consumer is not None and offsets is not None:
-            consumer.committed(offsets)
+    except SparklogError as error:
+        if error.retriable or error.landed is Landed.UNKNOWN:
+            raise
+        # As a member is fenced, the group is at these offsets only if the commit has landed.
+        is_known = error.landed is Landed.NO and isinstance(error, _NOT_LANDED)
+        if is_known or offsets is None or not consumer.has_landed(offsets):
+            log.warning("a transaction without an answer was not committed: %s", error)
+            return
+    if offsets is not None:
+        consumer.committed(offsets)

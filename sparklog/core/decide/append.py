@@ -9,9 +9,10 @@ from msgspec import UNSET
 from msgspec.structs import replace
 
 from sparklog.core.applications import check_run
-from sparklog.core.commands import Append
+from sparklog.core.commands import Append, ProducerEpoch
 from sparklog.core.errors import (
     InvalidInput,
+    InvalidProducerEpoch,
     InvalidRecord,
     InvalidRequiredAcks,
     Landed,
@@ -40,6 +41,7 @@ from sparklog.core.types import (
     ObjectNumber,
     Offset,
     OffsetRange,
+    ProducerId,
     ProducerSpan,
     Slice,
     TimestampSource,
@@ -95,6 +97,7 @@ def decide_append(state: ClusterState, command: Append, at: At) -> tuple[Appende
     A store that holds an object of the write can be reached, even if its agent was reported as down.
     """
     _check_shape(command)
+    _check_fence(state, command.fence)
     replicas_of = _partitions(state, command)
     silent = [
         store.store
@@ -220,6 +223,16 @@ def _check_shape(command: Append) -> None:
     if command.application is not None:
         check_write_name("txnAppId", command.application.app_id)
     check_uploads(command.objects, command.slices, ObjectKind.APPEND)
+
+
+def _check_fence(state: ClusterState, fence: ProducerEpoch | None) -> None:
+    """Refuse a transaction of a producer that has a newer instance. One that the chain does not know has none."""
+    known = None if fence is None else state.producers.get(ProducerId(fence.producer_id))
+    if fence is not None and known is not None and known.producer_epoch > fence.producer_epoch:
+        raise InvalidProducerEpoch(
+            f"producer {fence.producer_id} is at epoch {known.producer_epoch}, the transaction came with epoch "
+            f"{fence.producer_epoch}: a newer instance is active"
+        )
 
 
 def check_holder(state: ClusterState, holder: Holder) -> Store:

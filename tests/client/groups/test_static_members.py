@@ -7,6 +7,7 @@ import pytest
 import sparklog
 from sparklog.client.cluster import Cluster
 from sparklog.client.consumer.consumer import Consumer
+from sparklog.client.consumer.listener import RebalanceListener
 from sparklog.core.errors import FencedInstanceId, InvalidGroupId, InvalidOption
 from tests.client.orders import P0, P1, P2, RECORDS, cluster, committed, consumer, settle, values
 from tests.faults.faulty_store import VirtualClock
@@ -94,3 +95,22 @@ def test_an_instance_id_is_a_short_name_and_needs_a_group(cluster: Cluster) -> N
             static(cluster, wrong)
     with pytest.raises(InvalidOption, match="group_instance_id"):
         sparklog.connect(cluster.connection.url).consumer("orders", group_instance_id="a")
+
+
+def test_a_fenced_member_that_is_closed_warns_and_tells_its_listener(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Told(RebalanceListener):
+        revoked: list[object] = []  # noqa: RUF012
+
+        def on_partitions_revoked(self, partitions: object) -> None:
+            self.revoked.append(partitions)
+
+    old = static(cluster, "a", enable_auto_commit=True, auto_commit_interval_ms=10**9)
+    old.subscribe("orders", listener=Told())
+    settle(old)
+    old.poll()
+    settle(static(cluster, "a"))
+    old.close()
+    assert "offsets were not committed" in caplog.text
+    assert Told.revoked == [[P0, P1, P2]]

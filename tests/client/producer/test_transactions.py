@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,14 +15,19 @@ from sparklog.client.producer.producer import Producer
 from sparklog.client.producer.transaction import Transaction
 from sparklog.core.commands import LeaveGroup
 from sparklog.core.errors import (
+    GroupIdNotFound,
     IllegalGeneration,
     InvalidGroupId,
     InvalidInput,
+    InvalidProducerEpoch,
     InvalidRequiredAcks,
     OutcomeUnknown,
     RecordTooLarge,
+    SparklogError,
+    TopicAuthorizationFailed,
     UnknownMemberId,
     UnknownTopicOrPartition,
+    WriteExpired,
 )
 from sparklog.core.records import CommandResult
 from tests.client.orders import P0, P1, P2, RECORDS, cluster, committed, consumer, fill, settle
@@ -69,6 +76,13 @@ def sent(producer: Producer, *records: tuple[str, str]) -> Transaction:
     with producer.transaction() as transaction:
         for topic, value in records:
             transaction.send(topic, value)
+    return transaction
+
+
+def block(producer: Producer, *steps: Callable[[Transaction], object]) -> Transaction:
+    with producer.transaction() as transaction:
+        for step in steps:
+            step(transaction)
     return transaction
 
 
@@ -246,3 +260,180 @@ def test_what_a_transaction_refuses(cluster: Cluster, producer: Producer) -> Non
     producer.close()
     with pytest.raises(InvalidInput, match="closed"):
         producer.transaction()
+
+
+def test_records_of_a_block_that_failed_are_not_sent_again_before_they_come_again(
+    cluster: Cluster, producer: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = consumer(cluster)
+    settle(reader)
+    batch = reader.poll(max_records=4)
+
+    def bills(then: Callable[[], object] = lambda: None) -> None:
+        with producer.transaction() as transaction:
+            transaction.send_offsets(reader)
+            for records in batch.values():
+                for record in records:
+                    transaction.send("bills", record.value)
+            then()
+
+    with pytest.raises(ValueError, match="as work may fail"):
+        bills(fail)
+    for _ in range(2):
+        with pytest.raises(IllegalGeneration, match="poll"):
+            bills()
+    batch = reader.poll(max_records=4)
+    lose_one(cluster, monkeypatch, landed=True)
+    with pytest.raises(OutcomeUnknown):
+        bills()
+    with pytest.raises(IllegalGeneration, match="poll"):
+        bills()
+    while batch := reader.poll(max_records=4):
+        bills()
+    assert written(cluster) == orders()
+
+
+@pytest.mark.parametrize("landed", [True, False])
+def test_a_transaction_for_each_record_of_an_iteration_of_which_one_gets_no_answer(
+    cluster: Cluster, producer: Producer, monkeypatch: pytest.MonkeyPatch, landed: bool
+) -> None:
+    reader = consumer(cluster, consumer_timeout_ms=200)
+    settle(reader)
+    for seen, record in enumerate(reader):
+        if seen == 2:
+            lose_one(cluster, monkeypatch, landed=landed)
+        with suppress(OutcomeUnknown), producer.transaction() as transaction:
+            transaction.send_offsets(reader)
+            transaction.send("bills", record.value)
+    assert written(cluster) == orders()
+
+
+@pytest.mark.parametrize("landed", [True, False])
+@pytest.mark.parametrize("times", [1, 3])
+def test_a_loop_that_goes_on_after_answers_that_were_lost(
+    cluster: Cluster, producer: Producer, monkeypatch: pytest.MonkeyPatch, landed: bool, times: int
+) -> None:
+    reader = consumer(cluster)
+    settle(reader)
+    lose_one(cluster, monkeypatch, landed=landed, times=times)
+    with pytest.raises(OutcomeUnknown):
+        work(producer, reader, most=4)
+    with pytest.raises(ValueError, match="as work may fail"):
+        block(producer, lambda each: each.send_offsets(reader), lambda each: fail())
+    for _ in range(10):
+        with suppress(OutcomeUnknown):
+            work(producer, reader, most=4)
+    assert written(cluster) == orders()
+
+
+@pytest.mark.parametrize("how", ["close", "unsubscribe", "subscribe"])
+def test_a_consumer_that_ends_or_begins_anew_inside_a_block_ends_it(
+    cluster: Cluster, producer: Producer, how: str
+) -> None:
+    reader = consumer(cluster)
+    does = {"close": reader.close, "unsubscribe": reader.unsubscribe, "subscribe": lambda: reader.subscribe("orders")}
+    with pytest.raises(IllegalGeneration, match="inside the block"):
+        work(producer, reader, then=does[how])
+    assert written(cluster) == []
+    work(producer, consumer(cluster))
+    assert len(written(cluster)) == len(set(written(cluster)))
+
+
+def test_a_consumer_comes_first_in_the_block(cluster: Cluster, producer: Producer) -> None:
+    """Kafka's order would lose what a block had read that failed before `send_offsets`."""
+    reader = consumer(cluster)
+    settle(reader)
+    for before in (lambda each: each.send("bills", "b"), lambda each: reader.poll()):
+        with pytest.raises(InvalidInput, match="comes first"):
+            block(producer, before, lambda each: each.send_offsets(reader))
+    with producer.transaction() as transaction:  # what was handed out before the block is its own
+        transaction.send_offsets(reader)
+        transaction.send_offsets(reader)
+    assert committed(cluster) == {P0: RECORDS, P1: RECORDS, P2: RECORDS}
+
+
+def test_a_transaction_is_of_one_group(cluster: Cluster, producer: Producer) -> None:
+    reader, other = consumer(cluster), cluster.consumer("orders", group="other", enable_auto_commit=False)
+    with pytest.raises(InvalidInput, match="one group"):
+        block(producer, lambda each: each.send_offsets(reader), lambda each: each.send_offsets(other))
+    with pytest.raises(InvalidInput, match="one group"):
+        block(producer, *(partial(Transaction.send_offsets, group=name, offsets={P0: 1}) for name in ("g1", "g2")))
+    with producer.transaction() as transaction:
+        transaction.send_offsets("g1", {P0: 1, P1: 1})
+        transaction.send_offsets("g1", {P1: 2})
+    assert {place: row.offset for place, row in cluster.committed("g1").items()} == {P0: 1, P1: 2}
+
+
+def test_no_other_commit_inside_a_block(cluster: Cluster, producer: Producer) -> None:
+    reader = consumer(cluster)
+
+    def nested() -> None:
+        with producer.transaction() as inner:
+            inner.send_offsets(reader)
+
+    for commit in (reader.commit, reader.commit_async, nested):
+        with pytest.raises(InvalidInput, match="a transaction commits for this consumer"):
+            work(producer, reader, then=commit)
+    reader.commit()
+    work(producer, reader)
+    assert written(cluster) == orders()
+
+
+def test_a_producer_that_was_fenced_commits_no_transaction(cluster: Cluster, producer: Producer) -> None:
+    newer = cluster.producer(producer_id=producer.producer_id)
+    reader = consumer(cluster)
+    with pytest.raises(InvalidProducerEpoch, match="newer instance"):
+        work(producer, reader)
+    assert written(cluster) == []
+    work(newer, reader)
+    assert written(cluster) == orders()
+
+
+def test_a_producer_that_was_closed_commits_no_transaction(cluster: Cluster, producer: Producer) -> None:
+    before = producer.transaction()
+    with pytest.raises(InvalidInput, match="closed"):
+        block(producer, lambda each: each.send("bills", "b"), lambda each: producer.close())
+    with pytest.raises(InvalidInput, match="closed"), before:
+        before.send("bills", "b")
+    assert written(cluster) == []
+
+
+def test_partitions_that_are_assigned_anew_by_hand_settle_first(
+    cluster: Cluster, producer: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = cluster.consumer(group="by hand", auto_offset_reset="earliest", enable_auto_commit=False)
+    reader.assign([P0])
+    lose_one(cluster, monkeypatch, landed=False, times=2)
+    with pytest.raises(OutcomeUnknown):
+        work(producer, reader)
+    with pytest.raises(OutcomeUnknown):
+        reader.assign([P0])
+    reader.assign([P0])
+    assert written(cluster) == orders(range(1)), "it has landed by now"
+    assert work(producer, reader) is None
+
+
+@pytest.mark.parametrize("landed", [True, False])
+@pytest.mark.parametrize("refusal", [GroupIdNotFound, WriteExpired, TopicAuthorizationFailed])
+def test_a_refusal_that_does_not_pass_ends_the_doubt(
+    cluster: Cluster,
+    producer: Producer,
+    monkeypatch: pytest.MonkeyPatch,
+    landed: bool,
+    refusal: type[SparklogError],
+) -> None:
+    reader = consumer(cluster)
+    settle(reader)
+    lose_one(cluster, monkeypatch, landed=landed)
+    with pytest.raises(OutcomeUnknown):
+        work(producer, reader, most=4)
+    submit = cluster.connection.committer.submit
+
+    def refused(*args: Any, **kwargs: Any) -> CommandResult:
+        monkeypatch.setattr(cluster.connection.committer, "submit", submit)
+        raise refusal("not any more")
+
+    monkeypatch.setattr(cluster.connection.committer, "submit", refused)
+    while work(producer, reader, most=4):
+        pass
+    assert written(cluster) == orders()
