@@ -118,9 +118,9 @@ GUARDS: Final = (
     Guard(
         "transaction-closed-producer",
         "A producer that was closed in the block commits nothing.",
-        _TRANSACTION,
-        "            self._fence()\n            self._flush()\n",
-        "            self._flush()\n",
+        "sparklog/client/producer/producer.py",
+        "                raise copy.copy(self._refusal)\n            identity",
+        "                pass\n            identity",
         (_TESTS + "test_a_producer_that_was_closed_commits_no_transaction",),
     ),
     Guard(
@@ -170,6 +170,22 @@ GUARDS: Final = (
         "        if unread:\n            await self._call(_go_back, unread)\n",
         "",
         (_ASYNC + "test_what_the_caller_has_not_got_yet_is_not_committed",),
+    ),
+    Guard(
+        "async-cancelled-close",
+        "A consumer whose close is cancelled is closed all the same.",
+        _AIO,
+        "        await asyncio.shield(asyncio.wrap_future(self._ending))\n",
+        "        await asyncio.wrap_future(self._ending)\n",
+        (_ASYNC + "test_a_close_that_is_cancelled_closes",),
+    ),
+    Guard(
+        "async-loop",
+        "A producer that is used in another loop than its own refuses that, and does not wait for ever.",
+        _AIO,
+        "        if asyncio.get_running_loop() is not self._loop:\n",
+        "        if False:\n",
+        (_ASYNC + "test_a_producer_is_of_the_loop_in_which_it_was_started",),
     ),
     Guard(
         "async-cancelled-poll",

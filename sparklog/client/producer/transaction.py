@@ -20,7 +20,12 @@ What may fail, and what is in the log then:
 - Another member has the partitions by now: the commit names its member and generation and is refused, as in KIP-447
   (IllegalGeneration, UnknownMemberId).
 - The commit gets no answer (`landed` is unknown): the same command is sent again before the consumer reads on, which
-  then goes on from where the group is.
+  then goes on from where the group is. Without a consumer nobody does: the same block, run again, may write its
+  records twice.
+- A newer instance of the producer is active (InvalidProducerEpoch), or it was closed: neither.
+
+The consumer is in one transaction at a time and makes no other commit in it. What it handed out before it went back is
+not to be sent again: the next `poll` hands it out once more.
 
 Without a member (partitions that were assigned by hand, or a group by name), a second process that commits for the same
 group is not fenced: run one at a time.
@@ -286,12 +291,12 @@ def _settle(commit: Callable[[], CommandResult], consumer: SentOffsets, offsets:
     try:
         commit()
     except SparklogError as error:
-        if error.retriable or error.landed is Landed.UNKNOWN:
-            raise
-        # As a member is fenced, the group is at these offsets only if the commit has landed.
-        is_known = error.landed is Landed.NO and isinstance(error, _NOT_LANDED)
-        if is_known or offsets is None or not consumer.has_landed(offsets):
-            log.warning("a transaction without an answer was not committed: %s", error)
-            return
+        if error.landed is not Landed.YES:
+            if error.retriable or error.landed is Landed.UNKNOWN:
+                raise
+            # As a member is fenced, the group is at these offsets only if the commit has landed.
+            if isinstance(error, _NOT_LANDED) or offsets is None or not consumer.has_landed(offsets):
+                log.warning("a transaction without an answer was not committed: %s", error)
+                return
     if offsets is not None:
         consumer.committed(offsets)

@@ -177,7 +177,7 @@ def test_a_commit_without_an_answer_is_settled_before_the_consumer_reads_on(
 ) -> None:
     reader = consumer(cluster)
     settle(reader)
-    lose_one(cluster, monkeypatch, landed=landed, times=5)
+    lose_one(cluster, monkeypatch, landed=landed, times=7)
     with pytest.raises(OutcomeUnknown):
         work(producer, reader, most=4)
     assert len(written(cluster)) == (4 if landed else 0)
@@ -186,7 +186,8 @@ def test_a_commit_without_an_answer_is_settled_before_the_consumer_reads_on(
         with producer.transaction() as transaction:
             transaction.send_offsets(reader)
 
-    for call in (reader.poll, reader.commit, without_poll, lambda: work(producer, reader)):
+    seek, position = partial(reader.seek, P0, 0), partial(reader.position, P0)
+    for call in (reader.poll, reader.commit, seek, position, without_poll, lambda: work(producer, reader)):
         with pytest.raises(OutcomeUnknown):
             call()
     work(producer, reader)
