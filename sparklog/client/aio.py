@@ -26,6 +26,7 @@ from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from sparklog.client.consumer.consumer import Consumer
 from sparklog.client.consumer.records import ConsumerRecord
+from sparklog.client.kafka_names import AnswersKafkaMethods
 from sparklog.client.producer.producer import Producer
 from sparklog.client.producer.record_future import RecordFuture, RecordMetadata
 from sparklog.client.producer.waiting_records import Header
@@ -41,7 +42,7 @@ LONGEST_POLL_MS: Final = 5_000  # an iteration polls again after so long; its th
 _CLOCK: Final = SystemClock()
 
 
-class AsyncProducer:
+class AsyncProducer(AnswersKafkaMethods):
     """Sends records. For one event loop; use it with `async with`, or `start` and `close`."""
 
     def __init__(self, make: Callable[[], Producer]) -> None:
@@ -174,7 +175,7 @@ def _documented(call: T, method: Callable[..., object]) -> T:
     return update_wrapper(call, method)  # type: ignore[arg-type, return-value]
 
 
-class AsyncConsumer:
+class AsyncConsumer(AnswersKafkaMethods):
     """A consumer. For one event loop and one task at a time; use it with `async with`, or `start` and `close`.
 
     What the thread has read and the caller has not got yet counts as not read: a commit or a close does not cover it.

@@ -28,9 +28,10 @@ from sparklog.client.groups.offsets import (
     committed,
     describe_group,
 )
-from sparklog.client.kafka_names import refuse_unknown
+from sparklog.client.kafka_names import AnswersKafkaMethods, refuse_unknown
 from sparklog.client.write_plan import Durability, append_command
 from sparklog.core.commands import AllocateProducer, Application, DeleteGroups
+from sparklog.core.config.key import shown
 from sparklog.core.config.storage import storage_settings
 from sparklog.core.errors import InvalidInput, RequestTimedOut, Wakeup
 from sparklog.core.groups.membership import CommittedOffset
@@ -65,7 +66,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("sparklog")
 
 
-class Cluster(Admin):
+class Cluster(Admin, AnswersKafkaMethods):
     """One cluster, as this process sees it: records and groups here, topics, stores and replicas in `Admin`.
 
     What needs pyarrow is imported by the first call that needs it, so that commands without records start quickly.
@@ -146,9 +147,10 @@ class Cluster(Admin):
 
         from sparklog.client.commits.append import commit_append
         from sparklog.client.upload_rows import upload_rows
-        from sparklog.client.write_rows import check_partition_named, producer_slices
+        from sparklog.client.write_rows import check_arrow, check_partition_named, producer_slices
         from sparklog.log.records_schema import left_out_warning
 
+        check_arrow(rows)
         durability = Durability(Acks.of(acks), _is_pull(replication))
         if producer is not None:
             check_partition_named(rows)
@@ -372,6 +374,8 @@ class Cluster(Admin):
         """
         from sparklog.client.consumer.consumer import Consumer
 
+        if not all(isinstance(topic, str) for topic in topics):
+            raise InvalidInput(f'topics are given one by one, consumer("a", "b"): found {shown(list(topics))}')
         consumer = Consumer(self.connection, group, consumer_options(options), self._consumers.discard)
         if topics or pattern is not None:
             consumer.subscribe(topics, pattern=pattern, listener=listener)

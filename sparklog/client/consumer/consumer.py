@@ -29,6 +29,7 @@ from sparklog.client.consumer.sent_offsets import ConsumerOffsets
 from sparklog.client.consumer.shares import without_group
 from sparklog.client.consumer.subscription import assignment, places, subscription
 from sparklog.client.groups.offsets import committed
+from sparklog.client.kafka_names import AnswersKafkaMethods
 from sparklog.core.errors import InvalidInput, InvalidOption, Wakeup
 from sparklog.core.groups.status import lag_of
 from sparklog.core.readable import counted, summary
@@ -41,7 +42,7 @@ from sparklog.log.records_schema import read_schema
 FOREVER_MS = ALL_RECORDS = 1 << 40
 
 
-class Consumer(LogQuestions):
+class Consumer(LogQuestions, AnswersKafkaMethods):
     """A consumer, for one thread at a time; only `wakeup` may be called from others. Made by `Cluster.consumer`.
 
     A forked child can't use it, and leaves the group to the process that was forked.

@@ -13,11 +13,12 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, Never
 
 import msgspec
 
 from sparklog.client.connection import Connection
+from sparklog.client.kafka_names import AnswersKafkaMethods, refuse_unknown
 from sparklog.client.producer.open_producers import open_producers
 from sparklog.client.producer.record_future import RecordFuture, SentRecords
 from sparklog.client.producer.sending import FlushRows, Sending, Taken, rows_of, settle_failed, settle_written
@@ -47,10 +48,11 @@ from sparklog.host.fork import Owner
 
 log = logging.getLogger("sparklog")
 
+SEND_OPTIONS: Final = ("key", "headers", "timestamp_ms", "partition", "max_block_ms")
 _CLOCK: Final = SystemClock()
 
 
-class Producer:
+class Producer(AnswersKafkaMethods):
     """Sends records. Thread-safe. Use it as a context manager, or call `close`. A program's end writes what was sent.
 
     Of one partition, records that one thread sends keep their order, and each is written once, whatever is sent again.
@@ -131,6 +133,7 @@ class Producer:
         timestamp_ms: int | None = None,
         partition: int | None = None,
         max_block_ms: int | None = None,
+        **unknown: Never,
     ) -> RecordFuture:
         """Add a record to what waits. Its future is done once the record is where `acks` asks for.
 
@@ -140,6 +143,8 @@ class Producer:
         after that; RecordTooLarge, InvalidRecord, InvalidInput, UnknownTopicOrPartition; InvalidProducerEpoch once a
         newer instance is active; what a serializer raises. In all these cases the record is not sent.
         """
+        if unknown:
+            refuse_unknown("send", unknown, SEND_OPTIONS)
         target, cells_of_record, size = self._targets.record(topic, value, key, headers, timestamp_ms, partition)
         buffer = self._buffer
         with self._lock:
