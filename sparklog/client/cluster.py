@@ -45,7 +45,7 @@ from sparklog.core.producing.settings import (
     MAX_IN_FLIGHT,
     ProducerSettings,
 )
-from sparklog.core.readable import counted, duration, summary
+from sparklog.core.readable import counted, duration, one_line_repr
 from sparklog.core.reading.plan import RangeToRead, check_range, partition_of, plan_range, topic_of
 from sparklog.core.records import CommandResult
 from sparklog.core.replication.append import Acks
@@ -82,7 +82,7 @@ class Cluster(Admin, AnswersKafkaMethods):
 
     def __repr__(self) -> str:
         state = self.connection.follower.state  # as it is known here: showing it reads nothing
-        return summary("Cluster", self.connection.url, counted(len(state.topic_ids), "topic"), f"entry {state.n}")
+        return one_line_repr("Cluster", self.connection.url, counted(len(state.topic_ids), "topic"), f"entry {state.n}")
 
     def __enter__(self) -> Cluster:
         return self

@@ -9,6 +9,7 @@ from sparklog.core.groups.membership import Group, OffsetToCommit
 from sparklog.core.maintenance.cleaner import Cleaner
 from sparklog.core.numbering import records_between
 from sparklog.core.partition_change import PartitionChange
+from sparklog.core.readable import counted, one_line_repr
 from sparklog.core.types import (
     CommandId,
     EntryNumber,
@@ -382,3 +383,8 @@ class CommandResult(msgspec.Struct, frozen=True, array_like=True):
     producer_id: ProducerId | None = None
     producer_epoch: int | None = None
     lost: LostVersion | None = None
+
+    def __repr__(self) -> str:
+        partitions = {(range_.topic_id, range_.partition) for range_ in self.ranges}
+        wrote = f"{counted(self.records, 'record')} in {counted(len(partitions), 'partition')}"
+        return one_line_repr("CommandResult", f"entry {self.n}", wrote if partitions else "no records")

@@ -32,7 +32,7 @@ from sparklog.client.groups.offsets import committed
 from sparklog.client.kafka_names import AnswersKafkaMethods
 from sparklog.core.errors import InvalidInput, InvalidOption, Wakeup
 from sparklog.core.groups.status import lag_of
-from sparklog.core.readable import counted, summary
+from sparklog.core.readable import counted, one_line_repr
 from sparklog.core.reading.positions import Position
 from sparklog.core.state import Partition
 from sparklog.core.types import Offset, Place, TopicPartition
@@ -75,9 +75,9 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
     def __repr__(self) -> str:
         group = "no group" if self.group is None else f"group {self.group}"
         if self._closed:
-            return summary("Consumer", group, "closed")
+            return one_line_repr("Consumer", group, "closed")
         has = f"has {counted(len(self.assignment()), 'partition')}"
-        return summary("Consumer", group, has, ", ".join(self.subscription()) or "no subscription")
+        return one_line_repr("Consumer", group, has, ", ".join(self.subscription()) or "no subscription")
 
     def __enter__(self) -> Consumer:
         return self

@@ -18,6 +18,7 @@ from sparklog.core.groups.membership import (
     check_commit_size,
 )
 from sparklog.core.groups.status import GroupPartition, committed_offsets, group_partitions
+from sparklog.core.readable import counted, one_line_repr
 from sparklog.core.reading.plan import partition_of, topic_of
 from sparklog.core.reading.positions import Position
 from sparklog.core.state import ClusterState
@@ -34,6 +35,10 @@ class GroupDescription(msgspec.Struct, frozen=True):
     generation: int
     members: tuple[Member, ...]
     partitions: tuple[GroupPartition, ...]
+
+    def __repr__(self) -> str:
+        counts = counted(len(self.members), "member"), counted(len(self.partitions), "partition")
+        return one_line_repr("Group", self.group, self.condition, *counts, f"lag {self.lag:,}")
 
     @property
     def lag(self) -> int:

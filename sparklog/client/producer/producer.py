@@ -39,7 +39,7 @@ from sparklog.core.producing.buffer import ProducerBuffer
 from sparklog.core.producing.flush import Commit, Failed, Flush, Renew, Upload, Work
 from sparklog.core.producing.flushes import Flushes
 from sparklog.core.producing.settings import ProducerSettings
-from sparklog.core.readable import counted, duration, exact_amount, summary
+from sparklog.core.readable import counted, duration, exact_amount, one_line_repr
 from sparklog.core.replication.append import Acks
 from sparklog.host.clock import SystemClock
 from sparklog.host.deadline import Deadline
@@ -113,7 +113,7 @@ class Producer(AnswersKafkaMethods):
     def __repr__(self) -> str:
         acks = "all" if self._settings.acks is Acks.ALL else f"{self._settings.acks}"
         waiting = "closed" if self._ended else f"{counted(self._buffer.waiting_records, 'record')} waiting"
-        return summary(f"Producer {self.producer_id}:", f"acks={acks}", waiting)
+        return one_line_repr(f"Producer {self.producer_id}:", f"acks={acks}", waiting)
 
     def __enter__(self) -> Producer:
         return self

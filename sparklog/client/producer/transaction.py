@@ -39,7 +39,7 @@ from sparklog.client.connection import Connection
 from sparklog.client.groups.offsets import Offsets, commit_with_records
 from sparklog.client.producer.record_future import SentRecords
 from sparklog.client.producer.targets import Targets
-from sparklog.client.producer.waiting_records import Header, WaitingRecords, naming_topic, routed
+from sparklog.client.producer.waiting_records import CELLS, Header, WaitingRecords, naming_topic, routed
 from sparklog.client.upload_rows import upload_rows
 from sparklog.client.write_plan import Durability, append_command
 from sparklog.core.commands import CommitOffsets
@@ -54,7 +54,7 @@ from sparklog.core.errors import (
     UnknownMemberId,
     UnknownTopicOrPartition,
 )
-from sparklog.core.readable import exact_amount
+from sparklog.core.readable import counted, exact_amount, one_line_repr
 from sparklog.core.records import CommandResult
 
 log = logging.getLogger("sparklog")
@@ -118,6 +118,13 @@ class Transaction:
         self._consumer: SentOffsets | None = None
         self._offsets: CommitOffsets | None = None
         self._is_begun = self._is_open = False
+
+    def __repr__(self) -> str:
+        count = counted(sum(len(waiting.cells) // CELLS for waiting in self._waiting.values()), "record")
+        if self.result is not None:
+            return one_line_repr("Transaction", f"committed in entry {self.result.n}", count)
+        state = "open" if self._is_open else "ended without a commit" if self._is_begun else "not begun"
+        return one_line_repr("Transaction", state, count)
 
     def __enter__(self) -> Transaction:
         if self._is_begun:
