@@ -7,7 +7,8 @@
 
 The work is done by the producer and the consumer that other programs use. A producer has its sender threads anyway, and
 what they have written reaches the event loop once for many records; a consumer has one thread. The methods are named as
-those of aiokafka, or else as in the classes behind them.
+those of aiokafka, or else as in the classes behind them. Transactions, `commit_async` and `poll_table` are only in
+those classes: a program that needs them runs a `Producer` or a `Consumer` in a thread.
 
 A wait that is cancelled loses nothing: a record whose future is cancelled is written all the same, and records that
 were read for a `poll` that was cancelled come with the next one.
@@ -25,7 +26,7 @@ from functools import partial, update_wrapper
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from sparklog.client.consumer.consumer import Consumer
-from sparklog.client.consumer.records import ConsumerRecord
+from sparklog.client.consumer.consumer_record import ConsumerRecord
 from sparklog.client.kafka_names import AnswersKafkaMethods
 from sparklog.client.producer.producer import Producer
 from sparklog.client.producer.record_future import RecordFuture, RecordMetadata
@@ -148,7 +149,7 @@ class AsyncProducer(AnswersKafkaMethods):
                 future.set_exception(error)
 
 
-def _asks(
+def _in_thread(
     method: Callable[Concatenate[Consumer, P], T],
 ) -> Callable[Concatenate[AsyncConsumer, P], Coroutine[Any, Any, T]]:
     """The method of the consumer, in its thread."""
@@ -159,7 +160,7 @@ def _asks(
     return _documented(call, method)
 
 
-def _acts(
+def _after_rewinding(
     method: Callable[Concatenate[Consumer, P], T],
 ) -> Callable[Concatenate[AsyncConsumer, P], Coroutine[Any, Any, T]]:
     """The same for a method to which it matters where the consumer is."""
@@ -241,27 +242,27 @@ class AsyncConsumer(AnswersKafkaMethods):
         """Let the `poll` that waits, or else the next one, raise Wakeup at once."""
         self._started().wakeup()
 
-    subscribe = _acts(Consumer.subscribe)
-    assign = _acts(Consumer.assign)
-    unsubscribe = _acts(Consumer.unsubscribe)
-    position = _acts(Consumer.position)
-    lag = _acts(Consumer.lag)
-    seek = _acts(Consumer.seek)
-    seek_to_beginning = _acts(Consumer.seek_to_beginning)
-    seek_to_end = _acts(Consumer.seek_to_end)
-    pause = _acts(Consumer.pause)
-    resume = _acts(Consumer.resume)
-    commit = _acts(Consumer.commit)
-    committed = _asks(Consumer.committed)
-    paused = _asks(Consumer.paused)
-    assignment = _asks(Consumer.assignment)
-    subscription = _asks(Consumer.subscription)
-    topics = _asks(Consumer.topics)
-    partitions_for_topic = _asks(Consumer.partitions_for_topic)
-    beginning_offsets = _asks(Consumer.beginning_offsets)
-    end_offsets = _asks(Consumer.end_offsets)
-    offsets_for_times = _asks(Consumer.offsets_for_times)
-    metrics = _asks(Consumer.metrics)
+    subscribe = _after_rewinding(Consumer.subscribe)
+    assign = _after_rewinding(Consumer.assign)
+    unsubscribe = _after_rewinding(Consumer.unsubscribe)
+    position = _after_rewinding(Consumer.position)
+    lag = _after_rewinding(Consumer.lag)
+    seek = _after_rewinding(Consumer.seek)
+    seek_to_beginning = _after_rewinding(Consumer.seek_to_beginning)
+    seek_to_end = _after_rewinding(Consumer.seek_to_end)
+    pause = _after_rewinding(Consumer.pause)
+    resume = _after_rewinding(Consumer.resume)
+    commit = _after_rewinding(Consumer.commit)
+    committed = _in_thread(Consumer.committed)
+    paused = _in_thread(Consumer.paused)
+    assignment = _in_thread(Consumer.assignment)
+    subscription = _in_thread(Consumer.subscription)
+    topics = _in_thread(Consumer.topics)
+    partitions_for_topic = _in_thread(Consumer.partitions_for_topic)
+    beginning_offsets = _in_thread(Consumer.beginning_offsets)
+    end_offsets = _in_thread(Consumer.end_offsets)
+    offsets_for_times = _in_thread(Consumer.offsets_for_times)
+    metrics = _in_thread(Consumer.metrics)
 
     # ---- inside ---------------------------------------------------------------------------------
 

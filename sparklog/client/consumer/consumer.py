@@ -19,13 +19,13 @@ import pyarrow as pa
 
 from sparklog.client.connection import Connection
 from sparklog.client.consumer.commits import CommitCallback
+from sparklog.client.consumer.consumer_record import ConsumerRecord, Deserializers
 from sparklog.client.consumer.fetches import COLUMNS
+from sparklog.client.consumer.in_transaction import ReadInTransaction
 from sparklog.client.consumer.listener import RebalanceListener
 from sparklog.client.consumer.log_questions import LogQuestions
 from sparklog.client.consumer.options import ConsumerOptions, check_positive
 from sparklog.client.consumer.reading import End, Reading
-from sparklog.client.consumer.records import ConsumerRecord, Deserializers
-from sparklog.client.consumer.sent_offsets import ConsumerOffsets
 from sparklog.client.consumer.shares import without_group
 from sparklog.client.consumer.subscription import assignment, places, subscription
 from sparklog.client.groups.offsets import committed
@@ -285,7 +285,7 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
                 row = committed(state, group).get((place[0], place[1]))
             return None if row is None else row.offset
 
-    def sent_offsets(self) -> ConsumerOffsets:
+    def in_transaction(self) -> ReadInTransaction:
         """Its positions, for a transaction that commits them with records: see `Transaction.send_offsets`.
 
         Raises InvalidGroupId without a group, InvalidInput if it commits by itself.
@@ -297,7 +297,7 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
                     f"this consumer of group {group} commits by itself, perhaps before the transaction: give it "
                     "enable_auto_commit=False"
                 )
-            return ConsumerOffsets(self._reading)
+            return ReadInTransaction(self._reading)
 
     def metrics(self) -> dict[str, int]:
         """Counts since it was made, and its lag as of the newest state known here. The names are Kafka's.

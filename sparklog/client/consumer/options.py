@@ -12,7 +12,7 @@ from sparklog.core.errors import InvalidOption
 from sparklog.core.reading.consumer_positions import AutoOffsetReset
 
 if TYPE_CHECKING:
-    from sparklog.client.consumer.records import Deserializer
+    from sparklog.client.consumer.consumer_record import Deserializer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from sparklog.client.connection import Connection
 from sparklog.client.consumer.commits import Commits
-from sparklog.client.consumer.counts import ConsumerCounts
+from sparklog.client.consumer.consumer_counts import ConsumerCounts
 from sparklog.client.consumer.fetches import COLUMNS, Fetches
 from sparklog.client.consumer.listener import RebalanceListener
 from sparklog.client.consumer.options import ConsumerOptions

@@ -22,7 +22,7 @@ from sparklog.client.kafka_names import AnswersKafkaMethods, refuse_unknown
 from sparklog.client.producer.open_producers import open_producers
 from sparklog.client.producer.record_future import RecordFuture, SentRecords
 from sparklog.client.producer.sending import FlushRows, Sending, Taken, rows_of, settle_failed, settle_written
-from sparklog.client.producer.targets import Serializer, Targets
+from sparklog.client.producer.targets import SendableTopics, Serializer
 from sparklog.client.producer.transaction import Transaction, TransactionSettings
 from sparklog.client.producer.waiting_records import CELLS, Header, WaitingRecords
 from sparklog.client.write_plan import Durability
@@ -74,7 +74,7 @@ class Producer(AnswersKafkaMethods):
         """
         self._connection = connection
         self._settings = settings
-        self._targets = Targets(connection, key_serializer, value_serializer)
+        self._topics = SendableTopics(connection, key_serializer, value_serializer)
         allocated = connection.submit(AllocateProducer(producer_id))
         assert allocated.producer_id is not None
         assert allocated.producer_epoch is not None
@@ -145,7 +145,7 @@ class Producer(AnswersKafkaMethods):
         """
         if unknown:
             refuse_unknown("send", unknown, SEND_OPTIONS)
-        target, cells_of_record, size = self._targets.record(topic, value, key, headers, timestamp_ms, partition)
+        sendable, cells_of_record, size = self._topics.record(topic, value, key, headers, timestamp_ms, partition)
         buffer = self._buffer
         with self._lock:
             if self._refusal is not None:
@@ -163,7 +163,7 @@ class Producer(AnswersKafkaMethods):
             cells = waiting.cells
             index = len(cells) // CELLS
             enough = buffer.add(size)
-            if target.limits is not None and buffer.limit(target.limits, index + 1, waiting.since_ms):
+            if sendable.limits is not None and buffer.limit(sendable.limits, index + 1, waiting.since_ms):
                 enough = True
             if enough or not self._noticed:
                 self._wake_sender()
@@ -173,11 +173,11 @@ class Producer(AnswersKafkaMethods):
 
     def knows(self, topic: str) -> bool:
         """Whether `send` can check a record of this topic without reading the chain."""
-        return self._targets.knows(topic)
+        return self._topics.knows(topic)
 
     def look_up(self, topic: str) -> None:
         """Find a topic, if need be in the chain. Raises UnknownTopicOrPartition."""
-        self._targets.look_up(topic)
+        self._topics.look_up(topic)
 
     def transaction(self) -> Transaction:
         """Records and group offsets in one commit, or none: `with producer.transaction() as transaction: …`.
@@ -195,7 +195,7 @@ class Producer(AnswersKafkaMethods):
             )
         most_bytes, timeout_ms = self._settings.buffer_memory, self._settings.delivery_timeout_ms
         settings = TransactionSettings(self._compression, most_bytes, timeout_ms, SystemDice().below(1 << 20))
-        return Transaction(self._connection, self._targets, settings, self.flush)
+        return Transaction(self._connection, self._topics, settings, self.flush)
 
     def flush(self, timeout_ms: int | None = None) -> None:
         """Write what waits, without lingering, and wait until everything sent before is written, or has failed.
@@ -338,7 +338,7 @@ class Producer(AnswersKafkaMethods):
             match work:
                 case Upload():
                     self._sending.upload(work.flush, work.timeout_ms)
-                    self._targets.forget()
+                    self._topics.forget()
                     with self._lock:
                         self._flushes.uploaded(work.flush)
                         self._tell_all()

@@ -38,7 +38,7 @@ from sparklog.client.commits.append import commit_append
 from sparklog.client.connection import Connection
 from sparklog.client.groups.offsets import Offsets, commit_with_records
 from sparklog.client.producer.record_future import SentRecords
-from sparklog.client.producer.targets import Targets
+from sparklog.client.producer.targets import SendableTopics
 from sparklog.client.producer.waiting_records import CELLS, Header, WaitingRecords, naming_topic, routed
 from sparklog.client.upload_rows import upload_rows
 from sparklog.client.write_plan import Durability, append_command
@@ -69,7 +69,7 @@ _FOR_EVER: Final = (
 )
 
 
-class SentOffsets(Protocol):
+class TransactionalReader(Protocol):
     """The positions of a consumer, as a transaction commits them."""
 
     def command(self) -> CommitOffsets | None:
@@ -88,7 +88,7 @@ class SentOffsets(Protocol):
 class ConsumerInTransaction(Protocol):
     """A consumer, as far as transactions are concerned."""
 
-    def sent_offsets(self) -> SentOffsets: ...
+    def in_transaction(self) -> TransactionalReader: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,17 +105,17 @@ class Transaction:
     """One transaction, for one thread; see above. `result` has the offsets of its records once it is committed."""
 
     def __init__(
-        self, connection: Connection, targets: Targets, settings: TransactionSettings, flush: Callable[[], None]
+        self, connection: Connection, topics: SendableTopics, settings: TransactionSettings, flush: Callable[[], None]
     ) -> None:
         """`flush` writes what was sent outside of transactions, so that the order of `send` is kept."""
         self.result: CommandResult | None = None
         self._connection = connection
-        self._targets = targets
+        self._topics = topics
         self._settings = settings
         self._flush = flush
         self._waiting: dict[str, WaitingRecords] = {}
         self._size_bytes = 0
-        self._consumer: SentOffsets | None = None
+        self._consumer: TransactionalReader | None = None
         self._offsets: CommitOffsets | None = None
         self._is_begun = self._is_open = False
 
@@ -159,7 +159,7 @@ class Transaction:
         Raises as `Producer.send`, and RecordTooLarge if the records of the transaction take more than `buffer_memory`.
         """
         self._check_open()
-        _, cells, size = self._targets.record(topic, value, key, headers, timestamp_ms, partition)
+        _, cells, size = self._topics.record(topic, value, key, headers, timestamp_ms, partition)
         if self._size_bytes + size > self._settings.most_bytes:
             raise RecordTooLarge(
                 f"the records of a transaction wait in memory, with at most {exact_amount(self._settings.most_bytes)} "
@@ -186,7 +186,7 @@ class Transaction:
         """
         self._check_open()
         if not isinstance(group, str):
-            self._consumer, self._offsets = group.sent_offsets(), None
+            self._consumer, self._offsets = group.in_transaction(), None
             return
         if not offsets:
             raise InvalidInput(f"wanted the offsets of group {group}, found none")
@@ -232,7 +232,9 @@ class Transaction:
         return partial(commit_append, self._connection, plan, [written], command, settings.timeout_ms - spent_ms)
 
 
-def _settle(commit: Callable[[], CommandResult], consumer: SentOffsets | None, offsets: CommitOffsets | None) -> None:
+def _settle(
+    commit: Callable[[], CommandResult], consumer: TransactionalReader | None, offsets: CommitOffsets | None
+) -> None:
     """Send a commit without an answer again, as the same command. Raises if there is no answer yet."""
     try:
         commit()

@@ -10,8 +10,8 @@ from sparklog.core.errors import IllegalGeneration
 from sparklog.core.types import TopicPartition
 
 
-class ConsumerOffsets:
-    """What `Transaction.send_offsets` takes from a consumer; see `transaction.SentOffsets`."""
+class ReadInTransaction:
+    """What `Transaction.send_offsets` takes from a consumer; see `transaction.TransactionalReader`."""
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
