@@ -78,7 +78,8 @@ class AsyncProducer(AnswersKafkaMethods):
     ) -> asyncio.Future[RecordMetadata]:
         """Add a record to what waits, once there is room. The future that it returns is done as `Producer.send` says.
 
-        If this is cancelled, the record is not sent. If the future is cancelled, it is. Raises as `Producer.send`.
+        Cancelling `send` prevents the record from being sent; cancelling the returned future does not. Raises as
+        `Producer.send`.
         """
         producer = self._started()
         if not producer.knows(topic):
@@ -152,7 +153,7 @@ class AsyncProducer(AnswersKafkaMethods):
 def _in_thread(
     method: Callable[Concatenate[Consumer, P], T],
 ) -> Callable[Concatenate[AsyncConsumer, P], Coroutine[Any, Any, T]]:
-    """The method of the consumer, in its thread."""
+    """Wrap a method of `Consumer` as a coroutine that runs it in the consumer's thread."""
 
     async def call(self: AsyncConsumer, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await self._call(method, *args, **kwargs)
@@ -163,7 +164,7 @@ def _in_thread(
 def _after_rewinding(
     method: Callable[Concatenate[Consumer, P], T],
 ) -> Callable[Concatenate[AsyncConsumer, P], Coroutine[Any, Any, T]]:
-    """The same for a method to which it matters where the consumer is."""
+    """Like `_in_thread`, for methods that depend on the position: rewinds prefetched records first."""
 
     async def call(self: AsyncConsumer, /, *args: P.args, **kwargs: P.kwargs) -> T:
         await self._put_back()
@@ -196,7 +197,7 @@ class AsyncConsumer(AnswersKafkaMethods):
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *exc: object) -> None:
-        """Close. After an error or a cancellation, what was handed out last is not committed."""
+        """Close. After an error or a cancellation, the records returned last are not committed."""
         await self._end(lambda consumer: consumer.__exit__(kind))
 
     async def start(self) -> None:
@@ -210,7 +211,7 @@ class AsyncConsumer(AnswersKafkaMethods):
     # ---- reading --------------------------------------------------------------------------------
 
     async def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> dict[Place, list[ConsumerRecord]]:
-        """As `Consumer.poll`. If it is cancelled, the next call returns what was read."""
+        """As `Consumer.poll`. If it is cancelled, the next call returns the records it read."""
         if not self._unread:
             await self._fetch(timeout_ms, max_records)
         found: dict[Place, list[ConsumerRecord]] = {}
@@ -229,7 +230,7 @@ class AsyncConsumer(AnswersKafkaMethods):
         now_ms = _CLOCK.monotonic_ms()
         options = self._started().options
         if self._unread and now_ms - self._polled_ms >= options.heartbeat_interval_ms:
-            await self._put_back()  # the next poll shows that the member is alive, and commits what was handed out
+            await self._put_back()  # the next poll shows that the member is alive, and commits returned records
         timeout_ms = options.consumer_timeout_ms
         while not self._unread:
             left_ms = LONGEST_POLL_MS if timeout_ms is None else now_ms + timeout_ms - _CLOCK.monotonic_ms()
@@ -298,7 +299,7 @@ class AsyncConsumer(AnswersKafkaMethods):
         self._unread.extend(record for records in found.values() for record in records)
 
     async def _put_back(self) -> None:
-        """Let the consumer be where its caller is: what was read for it and not handed out is read again."""
+        """Rewind the consumer to the caller's position, so that prefetched records are read again."""
         consumer = self._started()
         if self._polling is not None:
             consumer.wakeup()

@@ -132,7 +132,7 @@ class Cluster(Admin, AnswersKafkaMethods):
         a repeat of the same call returns the original offsets. Its rows must name one partition, because sequences are
         counted per partition and a repeat might be routed elsewhere. `application` = (id, version) does the same per
         version. `consumed` = (group, offsets) are the offsets that the rows were made from: they are committed to the
-        group in the same commit, as by `commit_offsets`, so what was read and what came of it can't differ.
+        group in the same commit, as by `commit_offsets`, so input and output can't differ.
 
         `acks`: "all" (or -1) returns once the records are on every in-sync replica, 1 once they are on the leader's
         store. 0 does not wait for the commit: the result has no offsets, and an error is only logged; `close` waits.
@@ -206,8 +206,9 @@ class Cluster(Admin, AnswersKafkaMethods):
     ) -> Producer:
         """Send records one by one: they are written together in the background, idempotently and in order.
 
-        docs/producer.md says what each setting does. With `producer_id` it goes on as that producer, in the next epoch,
-        and fences the older instance. Raises InvalidInput, InvalidOption, InvalidRequiredAcks, UnknownProducerId.
+        docs/producer.md says what each setting does. With `producer_id` it continues as that producer in the next
+        epoch, and fences the older instance. Raises InvalidInput, InvalidOption, InvalidRequiredAcks,
+        UnknownProducerId.
         """
         from sparklog.client.producer.producer import Producer
         from sparklog.log.batch import check_compression
@@ -338,12 +339,12 @@ class Cluster(Admin, AnswersKafkaMethods):
             return describe_group(state, group)
 
     def committed(self, group: str) -> dict[Place, CommittedOffset]:
-        """The offsets at which a group goes on, by topic and partition; nothing if it never committed (I-07)."""
+        """The offsets at which a group resumes, by topic and partition; nothing if it never committed (I-07)."""
         with self.connection.follower.current() as state:
             return committed(state, group)
 
     def commit_offsets(self, group: str, offsets: Offsets, *, metadata: str = "") -> None:
-        """Set the offsets at which a group goes on, by topic and partition: all of them, or nothing.
+        """Set the offsets at which a group resumes, by topic and partition: all of them, or nothing.
 
         For groups without members; a member commits by itself (`join_group`). With a `Position` in place of an offset,
         it is checked that the topic is still the same. Raises UnknownMemberId (the group has members),

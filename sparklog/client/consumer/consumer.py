@@ -5,8 +5,8 @@
         consumer.poll(timeout_ms=1000)           or lists of records, by topic and partition
         consumer.poll_table(timeout_ms=1000)     or an Arrow table
 
-What a call has handed out is committed by a later call (auto-commit), or by `commit`. Where to go on and what to read
-is decided in `core/reading/consumer_positions.py`, and read by `reading.py`.
+The records that a call returns are committed by a later call (auto-commit), or by `commit`. Where to resume and what to
+read is decided in `core/reading/consumer_positions.py`, and read by `reading.py`.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
-        """Close. After an error, what was handed out last is not committed: it may not have been processed."""
+        """Close. After an error, the records returned last are not committed: they may not have been processed."""
         self._close(commits=kind in (None, Wakeup))
 
     # ---- what it reads --------------------------------------------------------------------------
@@ -201,7 +201,7 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
                             reading.tend()
                             due_ms = reading.due_ms
                     if reading.moves != moves:
-                        break  # what was fetched is fetched again, from where the consumer is now
+                        break  # fetch again from the consumer's new position
                 if reading.moves != moves:
                     break
                 if error is not None:
@@ -212,7 +212,7 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
     # ---- where it is ----------------------------------------------------------------------------
 
     def position(self, place: Place) -> int:
-        """The offset of the next record that it hands out. Raises InvalidInput unless the partition is its own."""
+        """The offset of the next record that it returns. Raises InvalidInput unless the partition is its own."""
         with self._alone():
             return self._reading.position(self._key(place)).offset
 
@@ -225,7 +225,7 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
             return sum(lag_of(at, each.log_start, each.high_watermark) for each, at in found if each is not None)
 
     def seek(self, place: Place, offset: int) -> None:
-        """Go on at this offset. Raises OffsetOutOfRange unless it is in the log, InvalidInput for another's partition.
+        """Resume at this offset. Raises OffsetOutOfRange unless it is in the log, InvalidInput for another's partition.
 
         (Kafka takes any offset, and lets `auto_offset_reset` decide what becomes of a wrong one.)
         """
@@ -233,15 +233,15 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
             self._reading.seek([self._key(place)], lambda partition: offset)
 
     def seek_to_beginning(self, *places: Place) -> None:
-        """Go on at the log start, in these partitions or in all of its own."""
+        """Resume at the log start, in these partitions or in all of its own."""
         self._seek_all(places, lambda partition: partition.log_start)
 
     def seek_to_end(self, *places: Place) -> None:
-        """Go on at the high watermark, in these partitions or in all of its own."""
+        """Resume at the high watermark, in these partitions or in all of its own."""
         self._seek_all(places, lambda partition: partition.high_watermark)
 
     def pause(self, *places: Place) -> None:
-        """Hand out nothing of these partitions until `resume`. The consumer keeps them."""
+        """Return no records of these partitions until `resume`. The consumer keeps them."""
         with self._alone():
             self._reading.pause([self._key(place) for place in places], paused=True)
 
@@ -278,7 +278,7 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
             self._reading.commits.begin(self._reading.positions, self._to_commit(offsets), callback, metadata)
 
     def committed(self, place: Place) -> int | None:
-        """The offset at which the group goes on in a partition; None if it has committed nothing there."""
+        """The offset at which the group resumes in a partition; None if it has committed nothing there."""
         with self._alone():
             group = self._group_to_commit_to()
             with self._connection.follower.current() as state:
@@ -316,7 +316,7 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
         self._reading.wakeup()
 
     def close(self) -> None:
-        """Commit what was handed out, if it commits by itself, and leave the group. A second call does nothing.
+        """Commit the returned records, if it commits by itself, and leave the group. A second call does nothing.
 
         A consumer is closed by the thread that uses it: in another one, `wakeup` it first and wait for its last call.
         Raises InvalidInput while another thread is in a call. After any other error it is closed as well.

@@ -11,7 +11,7 @@ from sparklog.core.types import TopicPartition
 
 
 class ReadInTransaction:
-    """What `Transaction.send_offsets` takes from a consumer; see `transaction.TransactionalReader`."""
+    """A consumer as `Transaction.send_offsets` sees it; see `transaction.TransactionalReader`."""
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
@@ -19,7 +19,7 @@ class ReadInTransaction:
     def command(self) -> CommitOffsets | None:
         """The commit of the present positions, fenced by the generation in which they were read; None if none is new.
 
-        Raises IllegalGeneration if partitions went to others after records of them were handed out, and as
+        Raises IllegalGeneration if partitions went to others after their records were returned, and as
         `Reading.settle`.
         """
         self._reading.settle()
@@ -38,7 +38,7 @@ class ReadInTransaction:
         self._reading.counts.commits += 1
 
     def go_back(self, settle: Callable[[], None] | None = None) -> None:
-        """Read again what is not committed; with `settle`, once that has returned, which the next read calls first."""
+        """Rewind to what is committed. With `settle`, the next read calls it first and rewinds afterwards."""
         if settle is None:
             self._reading.go_back()
         else:

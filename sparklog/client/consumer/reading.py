@@ -63,9 +63,9 @@ class Reading:
         self.counts = ConsumerCounts()
         self.commits = Commits(self._shares, self.counts)
         self.positions = self._new_positions()
-        # Reads, seeks, pauses and rebalances so far: what was fetched before one is not handed out after it.
+        # Reads, seeks, pauses and rebalances so far: records fetched before one are not returned after it.
         self.moves = 0
-        # Partitions went to others after records of them were handed out, and before these were committed.
+        # Partitions went to others after their records were returned, and before these were committed.
         self.gave_up_unread = False
         self._settle: Callable[[], None] | None = None  # a commit without an answer, to be sent again before a read
 
@@ -147,7 +147,7 @@ class Reading:
             self._wait(left_ms)
 
     def hand_out(self, ends: Mapping[TopicPartition, End]) -> None:
-        """The caller gets what was read."""
+        """Move the positions behind the records that the caller gets."""
         for key, (offset, epoch) in ends.items():
             self.positions.has_read(key, offset, epoch)
         self.positions.had_turn(ends)
@@ -255,7 +255,7 @@ class Reading:
     # ---- where it is ----------------------------------------------------------------------------
 
     def position(self, key: TopicPartition) -> Position:
-        """Where it goes on in a partition of its share. Raises as `ConsumerPositions.begin`."""
+        """The position at which it resumes in a partition of its share. Raises as `ConsumerPositions.begin`."""
         if self.positions.position(key) is None:
             self._begin()
         position = self.positions.position(key)
@@ -267,7 +267,7 @@ class Reading:
         return position
 
     def seek(self, keys: Iterable[TopicPartition], target: Callable[[Partition], int]) -> None:
-        """Go on at these offsets, all of them or none.
+        """Resume at these offsets, all of them or none.
 
         Raises OffsetOutOfRange, UnknownTopicOrPartition, and as `settle`.
         """
@@ -277,7 +277,7 @@ class Reading:
         self.moves += 1
 
     def go_back(self) -> None:
-        """Go on where what was handed out is not committed yet: after the last commit or seek.
+        """Rewind to the last commit or seek, so that uncommitted records are returned again.
 
         A transaction without an answer is still to be settled.
         """
@@ -287,7 +287,7 @@ class Reading:
         self._look_due_ms = 0  # perhaps the group has another generation
 
     def settle_first(self, settle: Callable[[], None]) -> None:
-        """Call this before the next read or commit, until it returns; then go on as after `go_back`."""
+        """Before the next read or commit, call `settle`, and retry it until it succeeds; then rewind."""
         self._settle = settle
 
     def settle(self) -> None:

@@ -96,7 +96,7 @@ def commit_of_stream(state: ClusterState, group: str, positions: Iterable[Positi
 def advance_group(connection: Connection, group: str, positions: Iterable[Position]) -> None:
     """Move a group forward to a stream's positions: where it is further already, it stays.
 
-    Many partitions take several commits. If one fails, the next call goes on from there. Raises UnknownMemberId if the
+    Many partitions take several commits. If one fails, the next call resumes from there. Raises UnknownMemberId if the
     group has members, InvalidGroupId, and what `commit_offsets` raises.
     """
     command = commit_of_stream(connection.follower.state, group, positions)

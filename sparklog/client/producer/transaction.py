@@ -10,17 +10,17 @@
 
 The records wait in memory. At the end of the block they are uploaded, and one command of the chain names them together
 with the offsets (I-05), so no reader sees a part. No coordinator of transactions is needed, and no marker in the log:
-what is not committed is not in the log.
+uncommitted records are not in the log.
 
 What may fail, and what is in the log then:
 
 - The process dies before the commit: neither records nor offsets. Uploaded objects are orphans, which vacuum removes.
-- It dies after the commit, whether or not it heard of it: both. The next member begins behind what was processed.
-- The block raises, or the commit is refused: neither. The consumer goes back to where its group is.
+- It dies after the commit, whether or not it heard of it: both. The next member resumes behind the processed records.
+- The block raises, or the commit is refused: neither. The consumer rewinds to its group's offsets.
 - Another member has the partitions by now: the commit names its member and generation and is refused, as in KIP-447
   (IllegalGeneration, UnknownMemberId).
 - The commit gets no answer (`landed` is unknown): the same command is sent again before the consumer reads on, which
-  then goes on from where the group is.
+  then resumes at its group's offsets.
 
 Without a member (partitions that were assigned by hand, or a group by name), a second process that commits for the same
 group is not fenced: run one at a time.
@@ -81,7 +81,7 @@ class TransactionalReader(Protocol):
         ...
 
     def go_back(self, settle: Callable[[], None] | None = None) -> None:
-        """Let the consumer read again what is not committed, after `settle` has returned if it is given."""
+        """Rewind to what is committed. With `settle`, the next read calls it first and rewinds afterwards."""
         ...
 
 
@@ -176,9 +176,9 @@ class Transaction:
     @overload
     def send_offsets(self, group: str, offsets: Offsets) -> None: ...
     def send_offsets(self, group: ConsumerInTransaction | str, offsets: Offsets | None = None) -> None:
-        """Commit with the records where a consumer is at the end of the block, or these offsets of a group.
+        """Commit these offsets of a group, or a consumer's positions at the end of the block, with the records.
 
-        A consumer comes first in the block, before its `poll`: if the block fails, it goes back to where the group is.
+        A consumer comes first in the block, before its `poll`: if the block fails, it rewinds to its group's offsets.
         A group of this name has no members, as in `Cluster.commit_offsets`. A second call replaces the first.
 
         Raises InvalidInput (the consumer commits by itself; no offsets), InvalidGroupId (it has no group), and as
