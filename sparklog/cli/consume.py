@@ -27,7 +27,7 @@ EPILOG = ending(
 
 def consume(
     topics: list[str] | None = typer.Argument(
-        None, metavar="TOPIC...", help="The topics.", autocompletion=completed_topics
+        None, metavar="TOPIC", help="The topics.", autocompletion=completed_topics
     ),
     pattern: str | None = typer.Option(
         None,

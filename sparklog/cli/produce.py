@@ -54,7 +54,7 @@ def produce(
     topic: str = typer.Argument(metavar="TOPIC", help="The topic.", autocompletion=completed_topics),
     files: list[Path] | None = typer.Argument(
         None,
-        metavar="[FILE...]",
+        metavar="FILE",
         help="Files that are a record each, whole and unchanged. Default: the lines of stdin.",
     ),
     key: str | None = typer.Option(None, "--key", "-k", metavar="TEXT", help="The key of every record."),
