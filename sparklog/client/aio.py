@@ -143,10 +143,9 @@ class AsyncProducer(AnswersKafkaMethods):
         for future, sent in settled:
             if future.done():  # cancelled
                 continue
-            error = sent.exception()
-            if error is None:
+            try:
                 future.set_result(sent.result())
-            else:
+            except Exception as error:
                 future.set_exception(error)
 
 
@@ -227,16 +226,16 @@ class AsyncConsumer(AnswersKafkaMethods):
 
     async def __anext__(self) -> ConsumerRecord:
         """The next record; ends once none has come for `consumer_timeout_ms`."""
-        now_ms = _CLOCK.monotonic_ms()
         options = self._started().options
-        if self._unread and now_ms - self._polled_ms >= options.heartbeat_interval_ms:
+        if self._unread and _CLOCK.monotonic_ms() - self._polled_ms >= options.heartbeat_interval_ms:
             await self._put_back()  # the next poll shows that the member is alive, and commits returned records
-        timeout_ms = options.consumer_timeout_ms
+        begun_ms, timeout_ms = _CLOCK.monotonic_ms(), options.consumer_timeout_ms
         while not self._unread:
-            left_ms = LONGEST_POLL_MS if timeout_ms is None else now_ms + timeout_ms - _CLOCK.monotonic_ms()
-            if left_ms <= 0:
+            waited_ms = _CLOCK.monotonic_ms() - begun_ms
+            left_ms = LONGEST_POLL_MS if timeout_ms is None else max(0, timeout_ms - waited_ms)
+            await self._fetch(min(left_ms, LONGEST_POLL_MS), None)  # at least once, however late it is
+            if not self._unread and left_ms == 0:
                 raise StopAsyncIteration
-            await self._fetch(min(left_ms, LONGEST_POLL_MS), None)
         return self._unread.popleft()
 
     def wakeup(self) -> None:

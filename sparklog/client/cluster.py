@@ -31,7 +31,6 @@ from sparklog.client.groups.offsets import (
 from sparklog.client.kafka_names import AnswersKafkaMethods, refuse_unknown
 from sparklog.client.write_plan import Durability, append_command
 from sparklog.core.commands import AllocateProducer, Application, DeleteGroups
-from sparklog.core.config.key import shown
 from sparklog.core.config.storage import storage_settings
 from sparklog.core.errors import InvalidInput, RequestTimedOut, Wakeup
 from sparklog.core.groups.membership import CommittedOffset
@@ -375,8 +374,6 @@ class Cluster(Admin, AnswersKafkaMethods):
         """
         from sparklog.client.consumer.consumer import Consumer
 
-        if not all(isinstance(topic, str) for topic in topics):
-            raise InvalidInput(f'topics are given one by one, consumer("a", "b"): found {shown(list(topics))}')
         consumer = Consumer(self.connection, group, consumer_options(options), self._consumers.discard)
         if topics or pattern is not None:
             consumer.subscribe(topics, pattern=pattern, listener=listener)

@@ -8,13 +8,13 @@ from typing import Final
 import msgspec
 
 from sparklog.core.config.cluster import effective_cluster
-from sparklog.core.errors import MAKE_ROOM
 from sparklog.core.readable import amount, counted, duration
 from sparklog.core.state import ClusterState
 from sparklog.core.types import StoreId
 
 STALE_SNAPSHOT_ENTRIES: Final = 10_000  # ten times the entries after which a committer writes the next snapshot
 CLOCK_AHEAD_MS: Final = 10_000
+_FULL_DISK: Final = "docs/maintenance.md, A full disk"
 
 
 def failed_jobs(state: ClusterState) -> list[str]:
@@ -51,15 +51,30 @@ def store_findings(state: ClusterState, store: StoreId, problems: Sequence[str],
     """The findings about a store that has these problems and so much free space; None if it does not say.
 
     Nothing about a fenced store is wrong: the cluster does not count on it. Little space is wrong below
-    `store.free.min.bytes`, and worth a remark below `store.free.low.bytes`.
+    `store.free.min.bytes`, and worth a remark below `store.free.low.bytes`. The advice depends on what is on it: where
+    other stores have the records, too, none is deleted.
     """
     config, findings = effective_cluster(state.config), Findings()
     registered = state.stores.get(store)  # the place of the metadata need not be one
     wrong = findings.remarks if registered is not None and registered.fenced else findings.wrong
     wrong += [f"store {store}: {problem}" for problem in problems]
     if free_bytes is not None and free_bytes < max(config.store_free_low_bytes, config.store_free_min_bytes):
-        is_wrong = free_bytes < config.store_free_min_bytes
-        (wrong if is_wrong else findings.remarks).append(
-            f"store {store}: only {amount(free_bytes)} are free: {MAKE_ROOM}"
-        )
+        little = f"store {store}: only {amount(free_bytes)} are free"
+        if free_bytes >= config.store_free_min_bytes:
+            findings.remarks.append(f"{little}: plan for more (store.free.low.bytes is {config.store_free_low_bytes})")
+        else:
+            wrong.append(f"{little}: {_what_makes_room(state, store)}")
     return findings
+
+
+def _what_makes_room(state: ClusterState, store: StoreId) -> str:
+    """What helps a store that is nearly full, without a loss where other stores have the same records."""
+    registered = state.stores.get(store)
+    if registered is None or registered.url == ".":  # the metadata is there
+        commands = "stop the writers, then sparklog store free, shorten retention, sparklog job retention and vacuum"
+        return f"{commands}, or give it more ({_FULL_DISK})"
+    replicas = (partition.replication.replicas for partition in state.partitions.values())
+    if any(store in each and len(each) > 1 for each in replicas):
+        moved = f"give it more, or move replicas away (sparklog replica move --off {store})"
+        return f"{moved}; writes go on with the other replicas, and deleting records would delete them there, too"
+    return f"shorten retention, then sparklog job retention and vacuum, or give it more ({_FULL_DISK})"

@@ -471,10 +471,8 @@ class StoreAccessDenied(SparklogError):
     code = "STORE_ACCESS_DENIED"
 
 
-MAKE_ROOM: Final = (
-    "make room there (stop the writers, then sparklog store free, shorten retention, sparklog job retention and "
-    "sparklog job vacuum: docs/maintenance.md, A full disk), or give it more"
-)
+# What makes room depends on what else is on that disk: deleting records deletes them on all stores.
+MAKE_ROOM: Final = "give it more room; docs/maintenance.md, A full disk, says what else helps, by what is on it"
 
 
 class StoreFull(SparklogError):

@@ -83,6 +83,12 @@ class TopicCreated(msgspec.Struct, frozen=True, tag="topic-created"):
     assignment: tuple[tuple[StoreId, ...], ...]
 
 
+class ClusterAltered(msgspec.Struct, frozen=True, tag="cluster-altered"):
+    """From now on these are the cluster's explicitly set keys."""
+
+    config: dict[str, str]
+
+
 class TopicAltered(msgspec.Struct, frozen=True, tag="topic-altered"):
     """From now on these are the topic's explicitly set keys."""
 
@@ -324,6 +330,7 @@ Record = (
     | StoreRegistered
     | TopicCreated
     | TopicAltered
+    | ClusterAltered
     | PartitionsAdded
     | TopicDeleted
     | Appended

@@ -132,7 +132,7 @@ def test_an_extra_that_the_address_needs_is_named_with_its_pip_line(
 def test_a_store_that_does_not_answer_gets_a_line_that_fits(orders: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     for error, words in (
         (StoreAccessDenied("no"), "rights to read and write"),
-        (StoreFull("no"), "make room there"),
+        (StoreFull("no"), "give it more room"),
         (StoreUnavailable("no"), "can be reached from here"),
     ):
         monkeypatch.setattr(probe, "probe", lambda *given, error=error, **named: (_ for _ in ()).throw(error))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections import namedtuple
+from types import SimpleNamespace
 
 import pytest
 
 from sparklog.client.cluster import Cluster
-from sparklog.core.errors import UnknownTopicOrPartition
+from sparklog.core.errors import InvalidInput, UnknownTopicOrPartition
 from sparklog.maintenance.retention import run_retention
 from sparklog.maintenance.roll import run_roll
 from sparklog.maintenance.verify import run_verify
@@ -27,6 +29,29 @@ def test_a_consumer_knows_topics_and_partitions_that_are_not_its_own(cluster: Cl
     assert reader.end_offsets([P0, P1, ("more", 1)]) == {P0: 6, P1: 6, ("more", 1): 0}
     with pytest.raises(UnknownTopicOrPartition):
         reader.end_offsets([("orders", 3)])
+
+
+def test_names_and_partitions_in_the_shapes_of_other_clients_are_answered(cluster: Cluster) -> None:
+    """A TopicPartition of kafka-python is a named pair; confluent-kafka's is an object, its topics are a list."""
+    pair = namedtuple("pair", ["topic", "partition"])("orders", 0)  # type: ignore[arg-type]
+    reader = cluster.consumer(auto_offset_reset="earliest")
+    reader.assign([pair])
+    reader.poll()
+    reader.seek(pair, 2)
+    assert reader.position(pair) == 2
+    assert reader.end_offsets([pair]) == reader.end_offsets([P0]) == {P0: 6}
+    wrong = SimpleNamespace(topic="orders", partition=0)
+    for call in (
+        lambda: reader.assign([wrong]),  # type: ignore[list-item]
+        lambda: reader.seek(wrong, 0),  # type: ignore[arg-type]
+        lambda: reader.end_offsets([wrong]),  # type: ignore[list-item]
+        lambda: reader.offsets_for_times({"orders": 0}),  # type: ignore[dict-item]
+        lambda: reader.assign(["orders"]),  # type: ignore[list-item]
+    ):
+        with pytest.raises(InvalidInput, match="wanted a pair of a topic's name and a number"):
+            call()
+    with pytest.raises(InvalidInput, match="takes names one by one"):
+        cluster.consumer(["orders"])  # type: ignore[arg-type]
 
 
 def test_a_consumer_finds_offsets_by_time(cluster: Cluster) -> None:

@@ -124,7 +124,7 @@ def test_little_space_is_a_remark_and_very_little_is_wrong(cluster: Cluster) -> 
     state = cluster.connection.follower.state
     assert store_findings(state, A, [], 6 * GIB).remarks == []
     (remark,) = store_findings(state, A, [], 4 * GIB).remarks
-    assert remark.startswith("store a: only 4.0 GiB are free: make room there")
+    assert remark.startswith("store a: only 4.0 GiB are free: plan for more")
     assert store_findings(state, A, [], None).wrong == store_findings(state, A, [], 4 * GIB).wrong == []
     assert store_findings(state, A, [], 204 * 1024).wrong[0].startswith("store a: only 204.0 KiB are free")
     cluster.fence_store("a")

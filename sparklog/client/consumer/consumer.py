@@ -27,7 +27,7 @@ from sparklog.client.consumer.log_questions import LogQuestions
 from sparklog.client.consumer.options import ConsumerOptions, check_positive
 from sparklog.client.consumer.reading import End, Reading
 from sparklog.client.consumer.shares import without_group
-from sparklog.client.consumer.subscription import assignment, places, subscription
+from sparklog.client.consumer.subscription import assignment, checked_place, places, subscription
 from sparklog.client.groups.offsets import committed
 from sparklog.client.kafka_names import AnswersKafkaMethods
 from sparklog.core.errors import InvalidInput, InvalidOption, Wakeup
@@ -358,7 +358,7 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
         return self.group
 
     def _key(self, place: Place) -> TopicPartition:
-        key = self._reading.positions.key(place)
+        key = self._reading.positions.key(checked_place(place))
         if key is not None:
             return key
         has = ", ".join(f"{topic}-{index}" for topic, index in self.assignment()[:10])

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 
 from sparklog.client.connection import Connection
+from sparklog.client.consumer.subscription import checked_place
 from sparklog.core.reading.plan import partition_of, topic_of
 from sparklog.core.state import ClusterState, Partition
 from sparklog.core.types import Place
@@ -49,12 +50,13 @@ class LogQuestions:
         with self._alone():
             return {
                 (topic, partition): first_at_or_after(self._now, topic, partition, time_ms * 1000)
-                for (topic, partition), time_ms in timestamps_ms.items()
+                for (topic, partition), time_ms in ((checked_place(each), at) for each, at in timestamps_ms.items())
             }
 
     def _partitions(self, places: Iterable[Place]) -> dict[Place, Partition]:
         with self._alone(), self._connection.follower.current() as state:
-            return {(topic, index): partition_of(state, topic_of(state, topic), index) for topic, index in places}
+            wanted = [checked_place(place) for place in places]
+            return {(topic, index): partition_of(state, topic_of(state, topic), index) for topic, index in wanted}
 
     def _now(self) -> tuple[ClusterState, Stores]:
         with self._connection.follower.current() as state:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from sparklog.core.config.key import shown
 from sparklog.core.errors import InvalidInput, UnknownTopicOrPartition
 from sparklog.core.purgatory import KnownTopic
 from sparklog.core.reading.plan import partition_of, topic_of
@@ -72,7 +73,14 @@ class Assignment:
 
 def subscription(state: ClusterState, topics: Sequence[str] | str, pattern: str | None) -> Subscription:
     """Raises InvalidInput unless it is either topics or a pattern, UnknownTopicOrPartition for a name of no topic."""
-    names = (topics,) if isinstance(topics, str) else tuple(dict.fromkeys(topics))
+    listed = [topics] if isinstance(topics, str) else list(topics)
+    wrong = [name for name in listed if not isinstance(name, str)]
+    if wrong:
+        raise InvalidInput(
+            f'topics: wanted names, found {shown(wrong[0])}: consumer("a", "b") takes names one by one, '
+            'subscribe(["a", "b"]) takes a list'
+        )
+    names = tuple(dict.fromkeys(listed))
     if bool(names) == (pattern is not None):
         raise InvalidInput(
             f"a subscription is to topics or to a pattern, found {', '.join(names) or 'no topic'} and "
@@ -91,12 +99,24 @@ def subscription(state: ClusterState, topics: Sequence[str] | str, pattern: str 
 def assignment(state: ClusterState, places: Iterable[Place]) -> Assignment:
     """Raises InvalidInput if there is none, UnknownTopicOrPartition."""
     chosen = {}
-    for name, index in places:
+    for name, index in map(checked_place, places):
         topic = topic_of(state, name)
         chosen[TopicPartition(topic.topic_id, partition_of(state, topic, index).partition)] = name
     if not chosen:
         raise InvalidInput("assign: wanted at least one partition, found none; unsubscribe gives all up")
     return Assignment(chosen)
+
+
+def checked_place(given: object) -> Place:
+    """A partition as callers name it. Raises InvalidInput unless it is a pair of a topic's name and a number.
+
+    A TopicPartition of kafka-python is such a pair, one of confluent-kafka is none.
+    """
+    if isinstance(given, tuple | list) and len(given) == 2:
+        topic, index = given
+        if isinstance(topic, str) and isinstance(index, int):
+            return topic, index
+    raise InvalidInput(f"a partition: wanted a pair of a topic's name and a number, found {given!r}")
 
 
 def places(share: Mapping[TopicPartition, str]) -> list[Place]:
