@@ -21,7 +21,7 @@ from collections.abc import Iterable
 import pyarrow as pa
 
 import sparklog
-from sparklog.client.consumer.records import ConsumerRecord
+from sparklog.client.consumer.consumer_record import ConsumerRecord
 from sparklog.core.errors import IllegalGeneration, UnknownMemberId, Wakeup
 
 log = logging.getLogger("billing")

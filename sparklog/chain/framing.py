@@ -32,7 +32,7 @@ def unframe(kind: str, body: bytes | memoryview, key: str, store_url: str = "") 
         wanted = f"wanted a line 'sparklog-{kind} format checksum length' first"
         raise damage(key, f"{wanted}, found {_text(head)!r} in {exact_amount(len(whole))}", store_url)
     if words[1] != b"%d" % FORMAT:
-        if words[1].isdigit() and words[2:] == _check_words(words[1], payload):
+        if words[1].isdigit() and len(words[1]) < 10 and words[2:] == _check_words(words[1], payload):
             use = "use a newer sparklog" if int(words[1]) > FORMAT else "it was written before the first release"
             raise UnsupportedVersion(
                 f"{key}: this version of sparklog reads format {FORMAT}, found format {int(words[1])}: {use}"

@@ -87,6 +87,48 @@ def _make_reserve(url: str) -> None:
             print_warning(f"no space is kept for sparklog store free: {error.message}")
 
 
+@app.command(
+    epilog=ending(
+        "sparklog cluster alter --set page.writes=true",
+        "sparklog cluster alter --delete log.retention.ms --dry-run",
+    )
+)
+def alter(
+    set_: list[str] = typer.Option(
+        [], "--set", "-s", metavar="KEY=VALUE", help="Set a config key; may be given several times."
+    ),
+    delete: list[str] = typer.Option(
+        [], "--delete", "-d", metavar="KEY", help="Remove a config key, so that its default applies."
+    ),
+    dry_run: bool = DRY_RUN,
+) -> None:
+    """Change the config of the cluster, also the defaults of its topics (docs/config.md).
+
+    Processes notice it with the next entry of the chain that they read.
+    """
+    from sparklog.core.commands import AlterCluster
+    from sparklog.core.config.cluster import parse_cluster_config
+    from sparklog.core.errors import InvalidOption
+    from sparklog.core.records import ClusterAltered
+
+    changed = parse_cluster_config(key_values(set_, "--set"))
+    if both := sorted(set(changed) & set(delete)):
+        raise InvalidOption(f"--set and --delete: {', '.join(both)} is in both")
+    if not changed and not delete:
+        raise InvalidOption("what is to change? give --set KEY=VALUE or --delete KEY")
+    with connect() as cluster:
+        state, (record, *_) = cluster.connection.decided(AlterCluster(changed, tuple(delete)))
+        assert isinstance(record, ClusterAltered)
+        before, config = state.config, record.config
+        if not dry_run:
+            cluster.alter_cluster({**changed, **dict.fromkeys(delete)})
+    shown = ", ".join(f"{key}={value}" for key, value in config.items()) or "only defaults"
+    done(
+        f"config of the cluster {'would be' if dry_run else 'is'}: {shown}",
+        {"config": config, "before": before, "dry_run": dry_run},
+    )
+
+
 @app.command(epilog=ending("sparklog cluster info", "sparklog cluster info --format json"))
 def info() -> None:
     """Show the address, id, stores and size of the cluster."""

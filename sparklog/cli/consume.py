@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import closing
 
@@ -27,7 +28,7 @@ EPILOG = ending(
 
 def consume(
     topics: list[str] | None = typer.Argument(
-        None, metavar="TOPIC...", help="The topics.", autocompletion=completed_topics
+        None, metavar="TOPIC", help="The topics.", autocompletion=completed_topics
     ),
     pattern: str | None = typer.Option(
         None,
@@ -109,7 +110,7 @@ def consume(
     elif template is not None:
         lines = TemplateLines(template)
     else:
-        lines = PlainLines(None if key_separator is None else key_separator.encode())
+        lines = PlainLines(None if key_separator is None else os.fsencode(key_separator))
     wanted = Wanted(names, pattern, offset, partition, num, follow, skip_lost, lines.columns)
     with connect() as cluster, interrupts_noted() as check_interrupts, closing(tables(cluster, wanted, group)) as read:
         for table in read:

@@ -21,7 +21,7 @@ import typer
 from sparklog.cli.completion import completed_topics
 from sparklog.cli.output import connect, done, ending
 from sparklog.core.config.key import did_you_mean
-from sparklog.core.errors import InvalidInput, InvalidOption, SparklogError
+from sparklog.core.errors import InvalidInput, InvalidOption, RecordTooLarge, SparklogError
 from sparklog.core.readable import counted, exact_amount
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def produce(
     topic: str = typer.Argument(metavar="TOPIC", help="The topic.", autocompletion=completed_topics),
     files: list[Path] | None = typer.Argument(
         None,
-        metavar="[FILE...]",
+        metavar="FILE",
         help="Files that are a record each, whole and unchanged. Default: the lines of stdin.",
     ),
     key: str | None = typer.Option(None, "--key", "-k", metavar="TEXT", help="The key of every record."),
@@ -104,11 +104,15 @@ def produce(
         batch = min(batch, config.flush_messages or batch)
         linger_ms = linger_ms if config.flush_ms is None else min(linger_ms, config.flush_ms)
         try:
-            for lines in _file_groups(files, batch) if files else line_groups(stdin_reader(), batch, linger_ms, clock):
+            for lines in (
+                _file_groups(files, batch, config.max_message_bytes)
+                if files
+                else line_groups(stdin_reader(), batch, linger_ms, clock)
+            ):
                 first = records + 1
                 columns = json_columns(lines, first, base64) if as_json else line_columns(lines, key_separator, first)
                 if key is not None:
-                    columns["key"] = [key.encode()] * len(lines)
+                    columns["key"] = [os.fsencode(key)] * len(lines)
                 if partition is not None:
                     columns["partition"] = [partition] * len(lines)
                 result = cluster.append(topic, _table(columns), compression=compression)
@@ -160,12 +164,20 @@ def _note(ranges: dict[int, list[list[int]]], result: CommandResult) -> None:
             known.append([written.start, written.end])
 
 
-def _file_groups(files: Sequence[Path], most: int) -> Iterator[list[bytes]]:
-    """The contents of files, in groups of at most `most` and about COMMIT_BYTES. Raises InvalidInput."""
+def _file_groups(files: Sequence[Path], most: int, max_message_bytes: int) -> Iterator[list[bytes]]:
+    """The contents of files, in groups of at most `most` and about COMMIT_BYTES.
+
+    Raises InvalidInput for a file that can't be read, RecordTooLarge for one that is too large, before it is read.
+    """
     bodies: list[bytes] = []
     size_bytes = 0
     for file in files:
         try:
+            if file.is_file() and file.stat().st_size > max_message_bytes:
+                raise RecordTooLarge(
+                    f"{file}: wanted at most {exact_amount(max_message_bytes)} (max.message.bytes), found "
+                    f"{exact_amount(file.stat().st_size)}"
+                )
             bodies.append(file.read_bytes())
         except OSError as error:
             raise InvalidInput(f"{file}: wanted a file that can be read, found: {error.strerror}") from error
@@ -239,7 +251,7 @@ def line_columns(lines: list[bytes], separator: str | None, first: int) -> dict[
         return {"value": list(lines)}
     keys, values = [], []
     for number, line in enumerate(lines, first):
-        key, found, value = line.partition(separator.encode())
+        key, found, value = line.partition(os.fsencode(separator))
         if not found:
             raise InvalidInput(f"line {number}: wanted KEY{separator}VALUE, found {_shown(line)}")
         keys.append(key)

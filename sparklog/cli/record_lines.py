@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import binascii
+import os
 import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -90,9 +91,9 @@ class TemplateLines:
         self._pieces: list[bytes | tuple[str, Callable[[Any], bytes]]] = []
         at = 0
         for token in _TOKEN.finditer(template):
-            self._pieces += [template[at : token.start()].encode(), self._piece(token)]
+            self._pieces += [os.fsencode(template[at : token.start()]), self._piece(token)]
             at = token.end()
-        self._pieces.append(template[at:].encode())
+        self._pieces.append(os.fsencode(template[at:]))
         named = dict.fromkeys(piece[0] for piece in self._pieces if isinstance(piece, tuple))
         self.columns: Sequence[str] = tuple(named) or ("offset",)
 

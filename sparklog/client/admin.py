@@ -12,6 +12,7 @@ from sparklog.client.stores import add_store, remove_store
 from sparklog.client.topic_description import TopicDescription, describe_topic
 from sparklog.core.commands import (
     AddPartitions,
+    AlterCluster,
     AlterTopic,
     Command,
     CreateTopic,
@@ -20,6 +21,7 @@ from sparklog.core.commands import (
     FenceStore,
     MoveReplicas,
 )
+from sparklog.core.config.cluster import parse_cluster_config
 from sparklog.core.config.topic import parse_topic_config
 from sparklog.core.reading.plan import topic_of
 from sparklog.core.records import CommandResult
@@ -75,6 +77,12 @@ class Admin:
         changed = parse_topic_config({key: value for key, value in config.items() if value is not None})
         self.submit(AlterTopic(self._topic(name).topic_id, changed, removed))
         self._warn_of_min_isr(name)
+
+    def alter_cluster(self, config: Mapping[str, object]) -> None:
+        """Set config keys of the cluster (docs/config.md). A value of None removes the key. Raises InvalidConfig."""
+        removed = tuple(key for key, value in config.items() if value is None)
+        changed = parse_cluster_config({key: value for key, value in config.items() if value is not None})
+        self.submit(AlterCluster(changed, removed))
 
     def add_partitions(self, name: str, total: int, *, assignment: Sequence[Sequence[str]] | None = None) -> None:
         """Raise the number of partitions to `total`. Keys may move to other partitions.

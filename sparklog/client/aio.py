@@ -7,7 +7,8 @@
 
 The work is done by the producer and the consumer that other programs use. A producer has its sender threads anyway, and
 what they have written reaches the event loop once for many records; a consumer has one thread. The methods are named as
-those of aiokafka, or else as in the classes behind them.
+those of aiokafka, or else as in the classes behind them. Transactions, `commit_async` and `poll_table` are only in
+those classes: a program that needs them runs a `Producer` or a `Consumer` in a thread.
 
 A wait that is cancelled loses nothing: a record whose future is cancelled is written all the same, and records that
 were read for a `poll` that was cancelled come with the next one.
@@ -25,7 +26,8 @@ from functools import partial, update_wrapper
 from typing import Any, Concatenate, Final, ParamSpec, TypeVar
 
 from sparklog.client.consumer.consumer import Consumer
-from sparklog.client.consumer.records import ConsumerRecord
+from sparklog.client.consumer.consumer_record import ConsumerRecord
+from sparklog.client.kafka_names import AnswersKafkaMethods
 from sparklog.client.producer.producer import Producer
 from sparklog.client.producer.record_future import RecordFuture, RecordMetadata
 from sparklog.client.producer.waiting_records import Header
@@ -41,7 +43,7 @@ LONGEST_POLL_MS: Final = 5_000  # an iteration polls again after so long; its th
 _CLOCK: Final = SystemClock()
 
 
-class AsyncProducer:
+class AsyncProducer(AnswersKafkaMethods):
     """Sends records. For one event loop; use it with `async with`, or `start` and `close`."""
 
     def __init__(self, make: Callable[[], Producer]) -> None:
@@ -76,8 +78,8 @@ class AsyncProducer:
     ) -> asyncio.Future[RecordMetadata]:
         """Add a record to what waits, once there is room. The future that it returns is done as `Producer.send` says.
 
-        If this is cancelled, the record is not sent. If the future is cancelled, it is. Raises as `Producer.send`, and
-        InvalidInput in another event loop than the one in which it was started.
+        Cancelling `send` prevents the record from being sent; cancelling the returned future does not. Raises as
+        `Producer.send`, and InvalidInput in another event loop than the one in which it was started.
         """
         producer = self._started()
         if asyncio.get_running_loop() is not self._loop:
@@ -155,10 +157,10 @@ class AsyncProducer:
                 future.set_exception(error)
 
 
-def _asks(
+def _in_thread(
     method: Callable[Concatenate[Consumer, P], T],
 ) -> Callable[Concatenate[AsyncConsumer, P], Coroutine[Any, Any, T]]:
-    """The method of the consumer, in its thread."""
+    """Wrap a method of `Consumer` as a coroutine that runs it in the consumer's thread."""
 
     async def call(self: AsyncConsumer, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await self._call(method, *args, **kwargs)
@@ -166,10 +168,10 @@ def _asks(
     return _documented(call, method)
 
 
-def _acts(
+def _after_rewinding(
     method: Callable[Concatenate[Consumer, P], T],
 ) -> Callable[Concatenate[AsyncConsumer, P], Coroutine[Any, Any, T]]:
-    """The same for a method to which it matters where the consumer is."""
+    """Like `_in_thread`, for methods that depend on the position: rewinds prefetched records first."""
 
     async def call(self: AsyncConsumer, /, *args: P.args, **kwargs: P.kwargs) -> T:
         await self._put_back()
@@ -182,7 +184,7 @@ def _documented(call: T, method: Callable[..., object]) -> T:
     return update_wrapper(call, method)  # type: ignore[arg-type, return-value]
 
 
-class AsyncConsumer:
+class AsyncConsumer(AnswersKafkaMethods):
     """A consumer. For one event loop and one task at a time; use it with `async with`, or `start` and `close`.
 
     What the thread has read and the caller has not got yet counts as not read: a commit or a close does not cover it.
@@ -204,7 +206,7 @@ class AsyncConsumer:
         return self
 
     async def __aexit__(self, kind: type[BaseException] | None, *exc: object) -> None:
-        """Close. After an error or a cancellation, what was handed out last is not committed."""
+        """Close. After an error or a cancellation, the records returned last are not committed."""
         await self._end(lambda consumer: consumer.__exit__(kind))
 
     async def start(self) -> None:
@@ -218,7 +220,7 @@ class AsyncConsumer:
     # ---- reading --------------------------------------------------------------------------------
 
     async def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> dict[Place, list[ConsumerRecord]]:
-        """As `Consumer.poll`. If it is cancelled, the next call returns what was read."""
+        """As `Consumer.poll`. If it is cancelled, the next call returns the records it read."""
         if not self._unread:
             await self._fetch(timeout_ms, max_records)
         found: dict[Place, list[ConsumerRecord]] = {}
@@ -236,7 +238,7 @@ class AsyncConsumer:
         """The next record; ends once none has come for `consumer_timeout_ms`."""
         options = self._started().options
         if self._unread and _CLOCK.monotonic_ms() - self._polled_ms >= options.heartbeat_interval_ms:
-            await self._put_back()  # the next poll shows that the member is alive, and commits what was handed out
+            await self._put_back()  # the next poll shows that the member is alive, and commits returned records
         begun_ms, timeout_ms = _CLOCK.monotonic_ms(), options.consumer_timeout_ms
         while not self._unread:
             waited_ms = _CLOCK.monotonic_ms() - begun_ms
@@ -250,27 +252,27 @@ class AsyncConsumer:
         """Let the `poll` that waits, or else the next one, raise Wakeup at once."""
         self._started().wakeup()
 
-    subscribe = _acts(Consumer.subscribe)
-    assign = _acts(Consumer.assign)
-    unsubscribe = _acts(Consumer.unsubscribe)
-    position = _acts(Consumer.position)
-    lag = _acts(Consumer.lag)
-    seek = _acts(Consumer.seek)
-    seek_to_beginning = _acts(Consumer.seek_to_beginning)
-    seek_to_end = _acts(Consumer.seek_to_end)
-    pause = _acts(Consumer.pause)
-    resume = _acts(Consumer.resume)
-    commit = _acts(Consumer.commit)
-    committed = _asks(Consumer.committed)
-    paused = _asks(Consumer.paused)
-    assignment = _asks(Consumer.assignment)
-    subscription = _asks(Consumer.subscription)
-    topics = _asks(Consumer.topics)
-    partitions_for_topic = _asks(Consumer.partitions_for_topic)
-    beginning_offsets = _asks(Consumer.beginning_offsets)
-    end_offsets = _asks(Consumer.end_offsets)
-    offsets_for_times = _asks(Consumer.offsets_for_times)
-    metrics = _asks(Consumer.metrics)
+    subscribe = _after_rewinding(Consumer.subscribe)
+    assign = _after_rewinding(Consumer.assign)
+    unsubscribe = _after_rewinding(Consumer.unsubscribe)
+    position = _after_rewinding(Consumer.position)
+    lag = _after_rewinding(Consumer.lag)
+    seek = _after_rewinding(Consumer.seek)
+    seek_to_beginning = _after_rewinding(Consumer.seek_to_beginning)
+    seek_to_end = _after_rewinding(Consumer.seek_to_end)
+    pause = _after_rewinding(Consumer.pause)
+    resume = _after_rewinding(Consumer.resume)
+    commit = _after_rewinding(Consumer.commit)
+    committed = _in_thread(Consumer.committed)
+    paused = _in_thread(Consumer.paused)
+    assignment = _in_thread(Consumer.assignment)
+    subscription = _in_thread(Consumer.subscription)
+    topics = _in_thread(Consumer.topics)
+    partitions_for_topic = _in_thread(Consumer.partitions_for_topic)
+    beginning_offsets = _in_thread(Consumer.beginning_offsets)
+    end_offsets = _in_thread(Consumer.end_offsets)
+    offsets_for_times = _in_thread(Consumer.offsets_for_times)
+    metrics = _in_thread(Consumer.metrics)
 
     # ---- inside ---------------------------------------------------------------------------------
 
@@ -307,7 +309,7 @@ class AsyncConsumer:
         self._unread.extend(record for records in found.values() for record in records)
 
     async def _put_back(self) -> None:
-        """Let the consumer be where its caller is: what was read for it and not handed out is read again."""
+        """Rewind the consumer to the caller's position, so that prefetched records are read again."""
         consumer = self._started()
         if self._polling is not None:
             consumer.wakeup()

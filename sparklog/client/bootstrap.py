@@ -57,7 +57,9 @@ def init_cluster(
     follower = Follower(metadata, copies=copies)
     follower.catch_up()
     if follower.state.n >= 0:
-        raise ClusterAlreadyExists(f"wanted to create a cluster, found cluster {follower.state.chain_id} at {root}")
+        raise ClusterAlreadyExists(
+            f"there is a cluster at {root} already, {follower.state.chain_id}: connect to it, or choose another place"
+        )
     named = {StoreId(store): address for store, address in (stores or {DEFAULT_STORE: "."}).items()}
     check_store_ids(named)
     for zone in (zones or {}).values():

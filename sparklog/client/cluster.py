@@ -28,7 +28,7 @@ from sparklog.client.groups.offsets import (
     committed,
     describe_group,
 )
-from sparklog.client.kafka_names import refuse_unknown
+from sparklog.client.kafka_names import AnswersKafkaMethods, refuse_unknown
 from sparklog.client.write_plan import Durability, append_command
 from sparklog.core.commands import AllocateProducer, Application, DeleteGroups
 from sparklog.core.config.storage import storage_settings
@@ -44,7 +44,7 @@ from sparklog.core.producing.settings import (
     MAX_IN_FLIGHT,
     ProducerSettings,
 )
-from sparklog.core.readable import counted, duration, summary
+from sparklog.core.readable import counted, duration, one_line_repr
 from sparklog.core.reading.plan import RangeToRead, check_range, partition_of, plan_range, topic_of
 from sparklog.core.records import CommandResult
 from sparklog.core.replication.append import Acks
@@ -65,7 +65,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("sparklog")
 
 
-class Cluster(Admin):
+class Cluster(Admin, AnswersKafkaMethods):
     """One cluster, as this process sees it: records and groups here, topics, stores and replicas in `Admin`.
 
     What needs pyarrow is imported by the first call that needs it, so that commands without records start quickly.
@@ -81,7 +81,7 @@ class Cluster(Admin):
 
     def __repr__(self) -> str:
         state = self.connection.follower.state  # as it is known here: showing it reads nothing
-        return summary("Cluster", self.connection.url, counted(len(state.topic_ids), "topic"), f"entry {state.n}")
+        return one_line_repr("Cluster", self.connection.url, counted(len(state.topic_ids), "topic"), f"entry {state.n}")
 
     def __enter__(self) -> Cluster:
         return self
@@ -131,7 +131,7 @@ class Cluster(Admin):
         a repeat of the same call returns the original offsets. Its rows must name one partition, because sequences are
         counted per partition and a repeat might be routed elsewhere. `application` = (id, version) does the same per
         version. `consumed` = (group, offsets) are the offsets that the rows were made from: they are committed to the
-        group in the same commit, as by `commit_offsets`, so what was read and what came of it can't differ.
+        group in the same commit, as by `commit_offsets`, so input and output can't differ.
 
         `acks`: "all" (or -1) returns once the records are on every in-sync replica, 1 once they are on the leader's
         store. 0 does not wait for the commit: the result has no offsets, and an error is only logged; `close` waits.
@@ -146,9 +146,10 @@ class Cluster(Admin):
 
         from sparklog.client.commits.append import commit_append
         from sparklog.client.upload_rows import upload_rows
-        from sparklog.client.write_rows import check_partition_named, producer_slices
+        from sparklog.client.write_rows import check_arrow, check_partition_named, producer_slices
         from sparklog.log.records_schema import left_out_warning
 
+        check_arrow(rows)
         durability = Durability(Acks.of(acks), _is_pull(replication))
         if producer is not None:
             check_partition_named(rows)
@@ -204,8 +205,9 @@ class Cluster(Admin):
     ) -> Producer:
         """Send records one by one: they are written together in the background, idempotently and in order.
 
-        docs/producer.md says what each setting does. With `producer_id` it goes on as that producer, in the next epoch,
-        and fences the older instance. Raises InvalidInput, InvalidOption, InvalidRequiredAcks, UnknownProducerId.
+        docs/producer.md says what each setting does. With `producer_id` it continues as that producer in the next
+        epoch, and fences the older instance. Raises InvalidInput, InvalidOption, InvalidRequiredAcks,
+        UnknownProducerId.
         """
         from sparklog.client.producer.producer import Producer
         from sparklog.log.batch import check_compression
@@ -336,12 +338,12 @@ class Cluster(Admin):
             return describe_group(state, group)
 
     def committed(self, group: str) -> dict[Place, CommittedOffset]:
-        """The offsets at which a group goes on, by topic and partition; nothing if it never committed (I-07)."""
+        """The offsets at which a group resumes, by topic and partition; nothing if it never committed (I-07)."""
         with self.connection.follower.current() as state:
             return committed(state, group)
 
     def commit_offsets(self, group: str, offsets: Offsets, *, metadata: str = "") -> None:
-        """Set the offsets at which a group goes on, by topic and partition: all of them, or nothing.
+        """Set the offsets at which a group resumes, by topic and partition: all of them, or nothing.
 
         For groups without members; a member commits by itself (`join_group`). With a `Position` in place of an offset,
         it is checked that the topic is still the same. Raises UnknownMemberId (the group has members),

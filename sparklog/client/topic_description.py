@@ -7,7 +7,7 @@ import msgspec
 from sparklog.core.config.cluster import topic_defaults
 from sparklog.core.config.key import text_of
 from sparklog.core.config.topic import topic_values
-from sparklog.core.readable import amount, counted, summary
+from sparklog.core.readable import amount, counted, one_line_repr
 from sparklog.core.reading.plan import topic_of
 from sparklog.core.state import ClusterState, Partition
 
@@ -27,7 +27,7 @@ class TopicDescription(msgspec.Struct, frozen=True):
 
     def __repr__(self) -> str:
         count = counted(len(self.partitions), "partition")
-        return summary("Topic", self.name, count, counted(self.records, "record"), amount(self.size_bytes))
+        return one_line_repr("Topic", self.name, count, counted(self.records, "record"), amount(self.size_bytes))
 
     @property
     def size_bytes(self) -> int:

@@ -34,7 +34,17 @@ from sparklog.log.stores import Stores
 from sparklog.log.task_objects import TaskObjects
 from sparklog.log.topic_writer import TopicWriter
 
+_MADE_BY: Final = {"list": "from_pylist", "dict": "from_pydict", "DataFrame": "from_pandas"}  # methods of pa.Table
 SLOW_HERE: Final = StoreFailures(SystemClock().monotonic_ms)  # followers that were too slow for writes of this process
+
+
+def check_arrow(rows: object) -> None:
+    """Raise InvalidInput unless the rows are a table or a batch of Arrow."""
+    if not isinstance(rows, pa.Table | pa.RecordBatch):
+        kind = type(rows).__name__
+        method = _MADE_BY.get(kind)
+        hint = "" if method is None else f": pa.Table.{method}(rows)"
+        raise InvalidInput(f"wanted a pyarrow Table or RecordBatch, found {kind}{hint}")
 
 
 def write_rows(

@@ -108,7 +108,7 @@ async def not_served(request: Request, error: Exception) -> Response:
     text = f"nothing is served at {request.method} {request.url.path[:200]}"
     if request.url.path.startswith("/v1/"):
         return answer(request, error_reply(InvalidInput(f"{text}: GET /v1/openapi.json says what is")), status)
-    return PlainTextResponse(f"{text}\n", status)
+    return PlainTextResponse(f"{text}\n", status, {"x-content-type-options": "nosniff"})
 
 
 async def decoded(request: Request, decoders: Decoders[T]) -> T:

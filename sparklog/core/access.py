@@ -19,6 +19,7 @@ from sparklog.core.commands import (
     AgentDown,
     AgentUp,
     AllocateProducer,
+    AlterCluster,
     AlterTopic,
     Append,
     ClaimCoordination,
@@ -174,7 +175,7 @@ def need_of(command: Command) -> Need:
             return Need(Verb.MAINTAIN)
         case RegisterStore() | FenceStore() | RemoveStore() | ElectLeaders() | MoveReplicas():
             return Need(Verb.ALTER)
-        case CreateCluster() | ResignCoordination():
+        case CreateCluster() | AlterCluster() | ResignCoordination():
             return Need(Verb.ALTER)
         case ClaimCoordination():
             return Need(None)

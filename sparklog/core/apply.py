@@ -25,6 +25,7 @@ from sparklog.core.records import (
     AppliedCommand,
     At,
     CleanerMoved,
+    ClusterAltered,
     ClusterCreated,
     ClusterRestored,
     CommandResult,
@@ -209,6 +210,8 @@ def apply(state: ClusterState, record: Record, at: At) -> None:
             state.topic_ids[record.name] = record.topic_id
             state.next_topic_id = record.topic_id + 1
             _add_partitions(state, record.topic_id, 0, record.assignment)
+        case ClusterAltered():
+            state.config = record.config
         case TopicAltered():
             topic = state.topics[record.topic_id]
             state.topics[record.topic_id] = msgspec.structs.replace(topic, config=record.config)

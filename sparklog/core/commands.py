@@ -59,6 +59,13 @@ class CreateTopic(msgspec.Struct, frozen=True, tag="create-topic"):
     assignment: tuple[tuple[StoreId, ...], ...] | None = None
 
 
+class AlterCluster(msgspec.Struct, frozen=True, tag="alter-cluster"):
+    """Set and remove config keys of the cluster."""
+
+    changed: dict[str, str] = {}
+    removed: tuple[str, ...] = ()
+
+
 class AlterTopic(msgspec.Struct, frozen=True, tag="alter-topic"):
     """Set and remove config keys of a topic."""
 
@@ -472,6 +479,7 @@ Command = (
     CreateCluster
     | CreateTopic
     | AlterTopic
+    | AlterCluster
     | AddPartitions
     | DeleteTopic
     | Append

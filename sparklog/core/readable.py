@@ -8,7 +8,7 @@ from typing import Final
 _UNITS: Final = ("B", "KiB", "MiB", "GiB")
 _DURATIONS: Final = (("day", 86_400_000), ("hour", 3_600_000), ("minute", 60_000))
 _SIBILANTS: Final = ("s", "x", "ch", "sh")
-SUMMARY_LENGTH: Final = 95
+_REPR_LENGTH: Final = 95
 
 
 def counted(number: int, noun: str) -> str:
@@ -16,10 +16,10 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun if number == 1 else plural(noun)}"
 
 
-def summary(kind: str, *parts: str) -> str:
-    """A `repr` in one line of less than 100 characters: <Consumer orders, group billing>. A longer one is cut off."""
+def one_line_repr(kind: str, *parts: str) -> str:
+    """Return a `repr` of less than 100 characters: <Consumer orders, group billing>. A longer one is cut off."""
     text = f"{kind} {', '.join(parts)}"
-    return f"<{text}>" if len(text) <= SUMMARY_LENGTH else f"<{text[: SUMMARY_LENGTH - 1]}…>"
+    return f"<{text}>" if len(text) <= _REPR_LENGTH else f"<{text[: _REPR_LENGTH - 1]}…>"
 
 
 def numbered(count: int) -> str:

@@ -35,6 +35,8 @@ def summary(record: records.Record, names: Mapping[int, str]) -> str:
             return _changed(record, place)
         case records.TopicCreated():
             return f"topic {record.name} created with {counted(len(record.assignment), 'partition')}"
+        case records.ClusterAltered():
+            return "config of the cluster set"
         case records.TopicAltered():
             return f"config of {names.get(record.topic_id, f'topic id {record.topic_id}')} set"
         case records.PartitionsAdded():

@@ -9,6 +9,7 @@ from sparklog.core.groups.membership import Group, OffsetToCommit
 from sparklog.core.maintenance.cleaner import Cleaner
 from sparklog.core.numbering import records_between
 from sparklog.core.partition_change import PartitionChange
+from sparklog.core.readable import counted, one_line_repr
 from sparklog.core.types import (
     CommandId,
     EntryNumber,
@@ -80,6 +81,12 @@ class TopicCreated(msgspec.Struct, frozen=True, tag="topic-created"):
     name: str
     config: dict[str, str]
     assignment: tuple[tuple[StoreId, ...], ...]
+
+
+class ClusterAltered(msgspec.Struct, frozen=True, tag="cluster-altered"):
+    """From now on these are the cluster's explicitly set keys."""
+
+    config: dict[str, str]
 
 
 class TopicAltered(msgspec.Struct, frozen=True, tag="topic-altered"):
@@ -323,6 +330,7 @@ Record = (
     | StoreRegistered
     | TopicCreated
     | TopicAltered
+    | ClusterAltered
     | PartitionsAdded
     | TopicDeleted
     | Appended
@@ -382,3 +390,8 @@ class CommandResult(msgspec.Struct, frozen=True, array_like=True):
     producer_id: ProducerId | None = None
     producer_epoch: int | None = None
     lost: LostVersion | None = None
+
+    def __repr__(self) -> str:
+        partitions = {(range_.topic_id, range_.partition) for range_ in self.ranges}
+        wrote = f"{counted(self.records, 'record')} in {counted(len(partitions), 'partition')}"
+        return one_line_repr("CommandResult", f"entry {self.n}", wrote if partitions else "no records")

@@ -20,6 +20,7 @@ from sparklog.core.coordinators import NO_COORDINATOR, Coordinator
 from sparklog.core.groups.membership import Group
 from sparklog.core.maintenance.cleaner import Cleaner
 from sparklog.core.numbering import most_records
+from sparklog.core.readable import one_line_repr
 from sparklog.core.records import CommandResult, JobRan, LostRecords, LostVersion
 from sparklog.core.replication.partition import Replication
 from sparklog.core.tables.copy_on_write import CopyOnWriteMap
@@ -77,6 +78,10 @@ class Store(msgspec.Struct, frozen=True):
     recovery_point: ObjectNumber = ObjectNumber(0)
     grew_at: EntryNumber = EntryNumber(0)
     registered_at: EntryNumber = EntryNumber(0)
+
+    def __repr__(self) -> str:
+        more = (f"zone {self.zone}" if self.zone else "", "fenced" if self.fenced else "")
+        return one_line_repr("Store", self.store, *filter(None, more), self.url)
 
     @property
     def reachable(self) -> bool:

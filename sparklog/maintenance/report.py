@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import msgspec
 
-from sparklog.core.readable import amount, counted, summary
+from sparklog.core.readable import amount, counted, one_line_repr
 
 MOST_FAILURES_IN_CHAIN = 100
 
@@ -135,7 +135,7 @@ class JobReport(msgspec.Struct, frozen=True):
     def __repr__(self) -> str:
         work = self.planned if self.dry_run else self.done
         amounts = counted(work.objects, "object"), counted(work.records, "record"), amount(work.size_bytes)
-        return summary(
+        return one_line_repr(
             f"{self.job} {'planned' if self.dry_run else 'done'}:",
             counted(len(self.partitions), "partition"),
             *amounts,

@@ -288,7 +288,7 @@ FAILURES = (
         remove_filler("b"),
         "store b: STORE_FULL",
         5,
-        _MAKE_ROOM,
+        "give it more room, or `sparklog replica move --off b`; delete nothing: docs/maintenance.md, A full disk",
         "store b: only 0 B are free",
         'sparklog_store_free_bytes{store="b"} 0.0',
         needs_disks=True,

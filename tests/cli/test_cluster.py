@@ -41,6 +41,27 @@ def test_a_cluster_with_wrong_settings_is_not_made(nowhere: Cli, arguments: tupl
     assert nowhere("cluster", "info").code == 3
 
 
+def test_the_config_of_a_cluster_is_altered(orders: Cli) -> None:
+    planned = orders.json("cluster", "alter", "--set", "page.writes=true", "--dry-run")
+    assert planned == {"config": {"page.writes": "true"}, "before": {}, "dry_run": True}
+    said = orders("cluster", "alter", "--set", "page.writes=true", "-s", "log.retention.ms=-1")
+    assert (said.code, said.out) == (0, "config of the cluster is: log.retention.ms=-1, page.writes=true\n")
+    assert orders("cluster", "alter", "--delete", "log.retention.ms").out == (
+        "config of the cluster is: page.writes=true\n"
+    )
+    assert "config of the cluster set" in orders("chain", "tail").out
+    for wrong, text in (
+        ((), "what is to change?"),
+        (("--set", "page.write=true"), "did you mean page.writes"),
+        (("--set", "page.writes=perhaps"), "page.writes"),
+        (("--set", "page.writes=true", "--delete", "page.writes"), "is in both"),
+        (("--delete", "nothing"), "INVALID_CONFIG"),
+    ):
+        refused = orders("cluster", "alter", *wrong)
+        assert (refused.code, text in refused.err) == (2, True), refused.err
+    assert orders.json("cluster", "alter", "--delete", "page.writes")["config"] == {}
+
+
 def test_info_and_health_count_what_is_there(orders: Cli) -> None:
     for verb in ("info", "health"):
         found = orders.json("cluster", verb)

@@ -36,7 +36,7 @@ MEND = """
 def test_a_full_disk_takes_a_deletion_once_its_reserve_is_given_back(tmp_path: Path) -> None:
     filled, mended = said_before_and_after(FILL, MEND, tmp_path)
     assert "STORE_FULL: " in filled[-3]
-    assert "stop the writers, then sparklog store free" in filled[-3]
+    assert "give it more room; docs/maintenance.md, A full disk" in filled[-3]
     assert filled[-1] == "-> 1"
     assert mended[:4] == [
         f"gave back 4.0 MiB at file://{tmp_path}/cluster",

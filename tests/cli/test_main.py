@@ -73,7 +73,14 @@ def test_everything_is_explained_and_every_verb_has_an_example() -> None:
 
 def test_the_verbs_are_those_of_this_version() -> None:
     assert {" ".join(path) for path, command in EVERY.items() if path and does_something(command)} == {
-        *("cluster init", "cluster info", "cluster health", "cluster doctor", "cluster forget-applications"),
+        *(
+            "cluster init",
+            "cluster alter",
+            "cluster info",
+            "cluster health",
+            "cluster doctor",
+            "cluster forget-applications",
+        ),
         *("cluster restore", "cluster cost", "doctor"),
         *(f"topic {verb}" for verb in ("create", "list", "describe", "alter", "add-partitions", "delete", "offsets")),
         "topic delete-records",

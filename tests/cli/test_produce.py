@@ -244,6 +244,24 @@ def test_a_file_that_cant_be_read_is_told(sparklog: Cli, tmp_path: Path) -> None
         assert (said.code, why in said.err, said.err.endswith("appended before it: 1 record\n")) == (2, True, True)
 
 
+def test_a_file_that_is_too_large_is_not_read(sparklog: Cli, tmp_path: Path) -> None:
+    sparklog("topic", "create", "t", "-c", "max.message.bytes=100")
+    with (tmp_path / "large").open("wb") as large:
+        large.truncate(1 << 40)  # no memory holds it
+    said = sparklog("produce", "t", str(tmp_path / "large"))
+    assert (said.code, said.err.startswith("RECORD_TOO_LARGE: "), "large" in said.err) == (2, True, True)
+
+
+def test_words_of_the_command_line_need_not_be_utf_8(sparklog: Cli) -> None:
+    sparklog("topic", "create", "t")
+    odd = os.fsdecode(b"\xff")
+    sparklog("produce", "t", "--key", odd, stdin="v\n")
+    sparklog("produce", "t", "--key-separator", odd, stdin=b"k\xffw\n")
+    with library.connect(sparklog.url) as cluster:
+        rows = cluster.read("t", partition=0)
+    assert (rows["key"].to_pylist(), rows["value"].to_pylist()) == ([b"\xff", b"k"], [b"v", b"w"])
+
+
 def test_a_fixed_key_is_that_of_every_line(sparklog: Cli) -> None:
     sparklog("topic", "create", "t")
     sparklog("produce", "t", "-k", "", stdin="a\nb\n")

@@ -15,8 +15,8 @@ from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.client.consumer import fetches
 from sparklog.client.consumer.consumer import Consumer
+from sparklog.client.consumer.consumer_record import ConsumerRecord
 from sparklog.client.consumer.listener import RebalanceListener
-from sparklog.client.consumer.records import ConsumerRecord
 from sparklog.core.commands import MoveLogStart
 from sparklog.core.errors import (
     DataLoss,

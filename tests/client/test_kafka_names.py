@@ -1,9 +1,12 @@
-"""Options that people bring from Kafka's Python clients are answered with the name they have here."""
+"""Options and methods that people bring from Kafka's Python clients are answered with the name they have here."""
 
 from __future__ import annotations
 
+import inspect
+import re
 import uuid
 from collections.abc import Iterator
+from concurrent.futures import Future
 from dataclasses import fields
 from typing import Any
 
@@ -12,9 +15,13 @@ import pytest
 import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
+from sparklog.client.consumer.consumer import Consumer
 from sparklog.client.consumer.options import ConsumerOptions
-from sparklog.client.kafka_names import ANSWERS, answer_to
-from sparklog.core.errors import InvalidOption
+from sparklog.client.kafka_names import ANSWERS, METHOD_ANSWERS, answer_to
+from sparklog.client.producer.producer import SEND_OPTIONS, Producer
+from sparklog.client.producer.record_future import RecordFuture
+from sparklog.client.producer.transaction import Transaction
+from sparklog.core.errors import InvalidInput, InvalidOption
 from sparklog.core.producing.settings import ProducerSettings
 
 
@@ -31,11 +38,11 @@ def cluster() -> Iterator[Any]:
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("group_id", "a consumer has no option 'group_id'; in sparklog this is group, of a consumer"),
-        ("group.id", "in sparklog this is group, of a consumer"),
+        ("group_id", "a consumer has no option 'group_id': write group=… for a consumer"),
+        ("group.id", "'group.id': write group=… for a consumer"),
         ("auto.offset.reset", "a consumer has no option 'auto.offset.reset': write auto_offset_reset"),
-        ("bootstrap_servers", "in sparklog the address of the cluster is given to connect"),
-        ("sasl_plain_username", "in sparklog connect takes token and ca"),
+        ("bootstrap_servers", "'bootstrap_servers': give the cluster's address to sparklog.connect(…)"),
+        ("sasl_plain_username", "give token=… and ca=… of a coordinator to sparklog.connect(…)"),
         ("value_serializer", "did you mean value_deserializer?"),
         ("max_poll_record", "did you mean max_poll_records?"),
     ],
@@ -49,12 +56,12 @@ def test_a_consumer_answers_names_that_it_does_not_have(cluster: Any, name: str,
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("compression_type", "a producer has no option 'compression_type'; in sparklog this is compression"),
-        ("compression.type", "in sparklog this is compression"),
+        ("compression_type", "a producer has no option 'compression_type': write compression=…"),
+        ("compression.type", "'compression.type': write compression=…"),
         ("linger.ms", "write linger_ms"),
-        ("enable_idempotence", "in sparklog every producer is idempotent"),
-        ("transactional_id", "in sparklog this is producer.transaction()"),
-        ("retries", "until delivery_timeout_ms is over"),
+        ("enable_idempotence", "'enable_idempotence': leave it out (every producer is idempotent)"),
+        ("transactional_id", "write producer.transaction()"),
+        ("retries", "'retries': write delivery_timeout_ms=…"),
         ("liner_ms", "did you mean linger_ms?"),
     ],
 )
@@ -65,7 +72,7 @@ def test_a_producer_answers_names_that_it_does_not_have(cluster: Any, name: str,
 
 
 def test_connect_answers_them_as_well() -> None:
-    with pytest.raises(InvalidOption, match="in sparklog the address of the cluster is given to connect"):
+    with pytest.raises(InvalidOption, match=r"give the cluster's address to sparklog\.connect"):
         sparklog.connect(bootstrap_servers="localhost:9092")  # type: ignore[arg-type]
 
 
@@ -79,3 +86,63 @@ def test_every_setting_of_a_producer_is_offered(cluster: Cluster) -> None:
     with pytest.raises(InvalidOption) as error:
         cluster.producer(key_serialiser=str)  # type: ignore[arg-type]
     assert error.value.message.endswith("did you mean key_serializer?")
+
+
+def test_an_option_that_send_does_not_have_is_answered(cluster: Any) -> None:
+    with cluster.producer() as producer:
+        with pytest.raises(InvalidOption, match="send has no option 'on_delivery': call add_done_callback"):
+            producer.send("t", b"v", on_delivery=print)
+        with pytest.raises(InvalidOption, match="'timestamp'; did you mean timestamp_ms"):
+            producer.send("t", b"v", timestamp=1)
+    assert cluster.describe("t").records == 0
+    arguments = inspect.signature(Producer.send).parameters.values()
+    assert {each.name for each in arguments if each.kind is each.KEYWORD_ONLY} == set(SEND_OPTIONS)
+
+
+def test_a_method_that_a_class_does_not_have_is_answered(cluster: Any) -> None:
+    with cluster.producer() as producer, cluster.consumer("t") as consumer:
+        future = producer.send("t", b"v")
+        for made, name, said in (
+            (cluster, "list_topics", "'Cluster' object has no attribute 'list_topics': write cluster.topics()"),
+            (cluster, "create_topics", "write cluster.create_topic(name, …)"),
+            (producer, "begin_transaction", "write `with producer.transaction() as transaction:`"),
+            (producer, "produce", "write producer.send(topic, value, key=…)"),
+            (producer, "poll", "a producer needs no poll"),
+            (consumer, "poll_messages", "write consumer.poll(timeout_ms=…, max_records=…)"),
+            (future, "get", "'RecordFuture' object has no attribute 'get': write future.result(timeout=…)"),
+            (cluster.async_producer(), "stop", "write close()"),
+            (cluster.async_consumer("t"), "getone", "write `async for record in consumer:`"),
+        ):
+            assert not hasattr(made, name)
+            assert name not in dir(made)
+            with pytest.raises(AttributeError) as error:
+                getattr(made, name)
+            assert said in str(error.value)
+        assert future.result(5).offset == 0
+
+
+def test_the_answers_to_methods_name_what_is_there() -> None:
+    owners = {
+        "cluster": Cluster,
+        "producer": Producer,
+        "consumer": Consumer,
+        "transaction": Transaction,
+        "future": Future,
+    }
+    for answer in METHOD_ANSWERS.values():
+        for owner, method in re.findall(r"\b(cluster|producer|consumer|transaction|future)\.(\w+)", answer):
+            assert hasattr(owners[owner], method), answer
+    classes = (Cluster, Producer, Consumer, RecordFuture)
+    assert not [name for name in METHOD_ANSWERS if all(hasattr(each, name) for each in classes)]
+
+
+def test_topics_in_a_list_are_refused_with_the_way_to_give_them(cluster: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"""found \['t'\]: consumer\("a", "b"\) takes names one by one"""):
+        cluster.consumer(["t"])
+
+
+def test_rows_that_are_not_arrow_are_refused_with_the_way_to_make_them_so(cluster: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"found list: pa\.Table\.from_pylist\(rows\)"):
+        cluster.append("t", [{"key": b"k", "value": b"v"}])
+    with pytest.raises(InvalidInput, match=r"wanted a pyarrow Table or RecordBatch, found str$"):
+        cluster.append("t", "v")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import namedtuple
 from types import SimpleNamespace
 
@@ -102,12 +103,26 @@ def test_what_a_shell_shows_first_is_one_short_line(cluster: Cluster) -> None:
     topic = cluster.create_topic(long, partitions=3)
     with cluster.producer() as producer, cluster.consumer(long, "orders", group="g" * 249) as reader:
         reader.poll()
+        group = cluster.describe_group("g" * 249)
+        with producer.transaction() as transaction:
+            transaction.send("orders", b"v")
+            is_open = repr(transaction)
+        n = cluster.connection.follower.state.n
         shown = [cluster, topic, cluster.describe("orders"), producer, reader, cluster.consumer()]
-        texts = [repr(each) for each in shown]
+        more = [*cluster.stores(), group, transaction, transaction.result, producer.transaction()]
+        texts, more_texts = [repr(each) for each in shown], [repr(each) for each in more]
     url = cluster.connection.url
     texts += [repr(job(url)) for job in (run_roll, run_retention, run_verify)] + [repr(run_roll(url, dry_run=True))]
-    assert all(len(text) < 100 and "\n" not in text for text in texts), texts
-    assert repr(cluster.describe("orders")).startswith("<Topic orders, 3 partitions, 18 records, ")
+    assert all(len(text) < 100 and "\n" not in text for text in [*texts, *more_texts, is_open])
+    assert re.fullmatch(r"<Store \w+, \.>", more_texts[0])
+    assert re.fullmatch(r"<Group g{80,}…>", more_texts[-4])
+    assert is_open == "<Transaction open, 1 record>"
+    assert more_texts[-3:] == [
+        f"<Transaction committed in entry {n}, 1 record>",
+        f"<CommandResult entry {n}, 1 record in 1 partition>",
+        "<Transaction not begun, 0 records>",
+    ]
+    assert repr(cluster.describe("orders")).startswith("<Topic orders, 3 partitions, 19 records, ")
     assert texts[0].startswith(f"<Cluster {url}, 2 topics, entry ")
     assert texts[3].startswith("<Producer ")
     assert "acks=all, 0 records waiting>" in texts[3]

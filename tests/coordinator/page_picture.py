@@ -1,4 +1,4 @@
-"""The picture of the page in docs/coordinator.md: `python -m tests.coordinator.page_picture` (needs a browser).
+"""The pictures of pages in docs/coordinator.md: `python -m tests.coordinator.page_picture` (needs a browser).
 
 Starts a coordinator and the agents of three stores, writes for a minute, and stops them again.
 """
@@ -19,7 +19,14 @@ from tests.coordinator.browser import browser, watched
 from tests.coordinator.shown_cluster import append, fill, init_shown
 from tests.faults.running_coordinators import running_coordinators
 
-PICTURE = Path(__file__).parents[2] / "docs" / "coordinator-page.png"
+DOCS = Path(__file__).parents[2] / "docs"
+# Its name below docs/, its address, its height.
+PICTURES = (
+    ("coordinator-page", "/", 1190),
+    ("coordinator-messages", "/topics/orders/messages?find=value", 760),
+    ("coordinator-group", "/groups/billing", 560),
+    ("coordinator-action", "/actions/delete-records?topic=orders&offset=500&plan=1", 780),
+)
 
 
 def main(folder: Path, seconds: float, also: Path | None) -> None:
@@ -37,6 +44,7 @@ def main(folder: Path, seconds: float, also: Path | None) -> None:
         stop, writers = threading.Event(), list[threading.Thread]()
         try:
             fill(leading.address)
+            read(leading.address)
             writers = [threading.Thread(target=write, args=(leading.address, at, stop)) for at in range(24)]
             for writer in writers:
                 writer.start()
@@ -52,6 +60,12 @@ def main(folder: Path, seconds: float, also: Path | None) -> None:
                 agent.wait()
 
 
+def read(address: str) -> None:
+    """A group that has read a part of the payments, whose lag grows while others write."""
+    with sparklog.connect(address) as cluster:
+        cluster.commit_offsets("billing", {("payments", at): 200 for at in range(3)})
+
+
 def write(address: str, at: int, stop: threading.Event) -> None:
     """A writer that is busy for some seconds, and then less so: for the charts."""
     with sparklog.connect(address) as cluster:
@@ -62,14 +76,15 @@ def write(address: str, at: int, stop: threading.Event) -> None:
 
 def shoot(address: str, also: Path | None) -> None:
     with browser() as started:
-        page = watched(started, width=1180, height=1190).page
-        page.goto(address)
-        page.evaluate(
-            "([name]) => { for (const part of document.querySelectorAll('.lead')) "
-            "part.innerHTML = part.innerHTML.replaceAll(name, 'coordinator-1'); }",
-            [socket.gethostname()],
-        )
-        page.screenshot(path=str(PICTURE))
+        for name, path, height in PICTURES:
+            page = watched(started, width=1180, height=height).page
+            page.goto(address + path)
+            page.evaluate(
+                "([name]) => { for (const part of document.querySelectorAll('.lead')) "
+                "part.innerHTML = part.innerHTML.replaceAll(name, 'coordinator-1'); }",
+                [socket.gethostname()],
+            )
+            page.screenshot(path=str(DOCS / f"{name}.png"))
         if also is None:
             return
         for name, path, width, dark in (

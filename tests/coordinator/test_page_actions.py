@@ -108,6 +108,19 @@ def test_a_plan_shows_what_would_change(tmp_path: Path) -> None:
     assert "orders 2 2" in forgotten.text
 
 
+def test_a_topic_gets_the_stores_that_its_plan_showed_whatever_came_meanwhile(tmp_path: Path) -> None:
+    with acting(tmp_path / "page") as asked:
+        page = asked.plan("create-topic", {"topic": "new", "partitions": "3"})
+        assert "0 local 1 local 2 local" in page.text
+        with sparklog.connect(str(tmp_path / "page")) as cluster:
+            cluster.add_store("b", str(tmp_path / "b"))
+            cluster.create_topic("between", partitions=1)
+        asked.send("create-topic", sealed_in(page))
+        state = asked.state
+        partitions = state.partitions_of(state.topics[state.topic_ids["new"]])
+        assert [partition.replication.target for partition in partitions] == [("local",)] * 3
+
+
 def test_pages_lead_to_the_forms_of_what_they_show(tmp_path: Path) -> None:
     with acting(tmp_path) as asked:
         found = {

@@ -46,6 +46,28 @@ def test_readers_share_what_is_being_made_and_what_is_fresh() -> None:
     assert asyncio.run(run()) == ["page", "other", "page"]
 
 
+def test_a_slow_answer_is_made_once_and_fresh_once_it_is_there() -> None:
+    async def run() -> list[str]:
+        clock, made, go_on = VirtualClock(), list[str](), asyncio.Event()
+        shared = SharedAnswers(clock)
+
+        async def slow() -> Response:
+            made.append("slow")
+            await go_on.wait()
+            return Response("slow")
+
+        first = asyncio.create_task(shared.of("a", slow))
+        await asyncio.sleep(0)
+        clock.pause(5 * FRESH_MS)
+        second = asyncio.create_task(shared.of("a", counted(made)))
+        await asyncio.sleep(0)
+        go_on.set()
+        assert await first is await second is await shared.of("a", counted(made))
+        return made
+
+    assert asyncio.run(run()) == ["slow"]
+
+
 def test_errors_are_not_kept_and_a_reader_who_leaves_takes_nothing_away() -> None:
     async def run() -> list[str]:
         made = list[str]()

@@ -10,6 +10,7 @@ from sparklog.core.commands import (
     AgentDown,
     AgentUp,
     AllocateProducer,
+    AlterCluster,
     AlterTopic,
     Append,
     Application,
@@ -96,6 +97,7 @@ OF_NO_TOPIC: Final[list[tuple[Command, Verb | None, str]]] = [
     (ElectLeaders(()), Verb.ALTER, CLUSTER),
     (MoveReplicas(()), Verb.ALTER, CLUSTER),
     (CreateCluster("d" * 32, ()), Verb.ALTER, CLUSTER),
+    (AlterCluster({"page.writes": "true"}), Verb.ALTER, CLUSTER),
     (ResignCoordination(99), Verb.ALTER, CLUSTER),
     (ClaimCoordination(2, "thief", "http://thief"), None, CLUSTER),
 ]

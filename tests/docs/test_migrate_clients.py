@@ -15,7 +15,7 @@ import pytest
 import sparklog
 from sparklog.client.cluster import Cluster
 from sparklog.client.consumer.consumer import Consumer
-from sparklog.client.consumer.records import ConsumerRecord
+from sparklog.client.consumer.consumer_record import ConsumerRecord
 from sparklog.client.kafka_names import ANSWERS
 from sparklog.client.producer.producer import Producer
 from sparklog.client.producer.record_future import RecordMetadata

@@ -130,8 +130,8 @@ GUARDS: Final = (
         "consumer-stale-loop",
         "After a seek, a pause or a rebalance nothing is handed out of what was fetched before.",
         _CONSUMER,
-        "                    if reading.moves != moves:\n                        break  # what",
-        "                    if False:\n                        break  # what",
+        "                    if reading.moves != moves:\n                        break  # fetch again",
+        "                    if False:\n                        break  # fetch again",
         (_ALONE + "test_a_seek_in_a_loop_is_followed_at_once",),
     ),
     Guard(

@@ -7,7 +7,7 @@ from typing import Final
 from tests.guards.guard import Guard
 
 _TRANSACTION: Final = "sparklog/client/producer/transaction.py"
-_SENT: Final = "sparklog/client/consumer/sent_offsets.py"
+_IN_TRANSACTION: Final = "sparklog/client/consumer/in_transaction.py"
 _READING: Final = "sparklog/client/consumer/reading.py"
 _CONSUMER: Final = "sparklog/client/consumer/consumer.py"
 _AIO: Final = "sparklog/client/aio.py"
@@ -43,7 +43,7 @@ GUARDS: Final = (
     Guard(
         "transaction-taken-away",
         "Records of partitions that are another member's by now are not written without their offsets.",
-        _SENT,
+        _IN_TRANSACTION,
         "        if self._reading.gave_up_unread:\n",
         "        if False:\n",
         (_TESTS + "test_partitions_that_are_taken_away_inside_a_block_end_it",),
@@ -78,7 +78,7 @@ GUARDS: Final = (
     Guard(
         "transaction-same-records-again",
         "Records that come again are not also written from what was handed out before.",
-        _SENT,
+        _IN_TRANSACTION,
         "        if with_records and self._reading.must_read:\n",
         "        if False:\n",
         (_TESTS + "test_records_of_a_block_that_failed_are_not_sent_again_before_they_come_again",),
@@ -94,7 +94,7 @@ GUARDS: Final = (
     Guard(
         "transaction-other-consumer",
         "A consumer that was closed or began anew in the block has lost the offsets of the block's records.",
-        _SENT,
+        _IN_TRANSACTION,
         "        if self._reading.begins != self._begins:\n",
         "        if False:\n",
         (_TESTS + "test_a_consumer_that_ends_or_begins_anew_inside_a_block_ends_it",),

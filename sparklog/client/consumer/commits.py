@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 
 from sparklog.client.commits.unawaited import UnawaitedCommits
-from sparklog.client.consumer.counts import ConsumerCounts
+from sparklog.client.consumer.consumer_counts import ConsumerCounts
 from sparklog.client.consumer.shares import Shares
 from sparklog.core.commands import CommitOffsets
 from sparklog.core.errors import (

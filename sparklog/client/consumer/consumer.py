@@ -5,8 +5,8 @@
         consumer.poll(timeout_ms=1000)           or lists of records, by topic and partition
         consumer.poll_table(timeout_ms=1000)     or an Arrow table
 
-What a call has handed out is committed by a later call (auto-commit), or by `commit`. Where to go on and what to read
-is decided in `core/reading/consumer_positions.py`, and read by `reading.py`.
+The records that a call returns are committed by a later call (auto-commit), or by `commit`. Where to resume and what to
+read is decided in `core/reading/consumer_positions.py`, and read by `reading.py`.
 """
 
 from __future__ import annotations
@@ -19,19 +19,20 @@ import pyarrow as pa
 
 from sparklog.client.connection import Connection
 from sparklog.client.consumer.commits import CommitCallback
+from sparklog.client.consumer.consumer_record import ConsumerRecord, Deserializers
 from sparklog.client.consumer.fetches import COLUMNS
+from sparklog.client.consumer.in_transaction import ReadInTransaction
 from sparklog.client.consumer.listener import RebalanceListener
 from sparklog.client.consumer.log_questions import LogQuestions
 from sparklog.client.consumer.options import ConsumerOptions, check_positive
 from sparklog.client.consumer.reading import End, Reading
-from sparklog.client.consumer.records import ConsumerRecord, Deserializers
-from sparklog.client.consumer.sent_offsets import ConsumerOffsets
 from sparklog.client.consumer.shares import without_group
 from sparklog.client.consumer.subscription import assignment, checked_place, places, subscription
 from sparklog.client.groups.offsets import committed
+from sparklog.client.kafka_names import AnswersKafkaMethods
 from sparklog.core.errors import InvalidInput, InvalidOption, Wakeup
 from sparklog.core.groups.status import lag_of
-from sparklog.core.readable import counted, summary
+from sparklog.core.readable import counted, one_line_repr
 from sparklog.core.reading.positions import Position
 from sparklog.core.state import Partition
 from sparklog.core.types import Offset, Place, TopicPartition
@@ -41,7 +42,7 @@ from sparklog.log.records_schema import read_schema
 FOREVER_MS = ALL_RECORDS = 1 << 40
 
 
-class Consumer(LogQuestions):
+class Consumer(LogQuestions, AnswersKafkaMethods):
     """A consumer, for one thread at a time; only `wakeup` may be called from others. Made by `Cluster.consumer`.
 
     A forked child can't use it, and leaves the group to the process that was forked.
@@ -74,15 +75,15 @@ class Consumer(LogQuestions):
     def __repr__(self) -> str:
         group = "no group" if self.group is None else f"group {self.group}"
         if self._closed:
-            return summary("Consumer", group, "closed")
+            return one_line_repr("Consumer", group, "closed")
         has = f"has {counted(len(self.assignment()), 'partition')}"
-        return summary("Consumer", group, has, ", ".join(self.subscription()) or "no subscription")
+        return one_line_repr("Consumer", group, has, ", ".join(self.subscription()) or "no subscription")
 
     def __enter__(self) -> Consumer:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
-        """Close. After an error, what was handed out last is not committed: it may not have been processed."""
+        """Close. After an error, the records returned last are not committed: they may not have been processed."""
         self._close(commits=kind in (None, Wakeup))
 
     # ---- what it reads --------------------------------------------------------------------------
@@ -201,7 +202,7 @@ class Consumer(LogQuestions):
                             reading.tend()
                             due_ms = reading.due_ms
                     if reading.moves != moves:
-                        break  # what was fetched is fetched again, from where the consumer is now
+                        break  # fetch again from the consumer's new position
                 if reading.moves != moves:
                     break
                 if error is not None:
@@ -212,7 +213,7 @@ class Consumer(LogQuestions):
     # ---- where it is ----------------------------------------------------------------------------
 
     def position(self, place: Place) -> int:
-        """The offset of the next record that it hands out. Raises InvalidInput unless the partition is its own."""
+        """The offset of the next record that it returns. Raises InvalidInput unless the partition is its own."""
         with self._alone():
             return self._reading.position(self._key(place)).offset
 
@@ -225,7 +226,7 @@ class Consumer(LogQuestions):
             return sum(lag_of(at, each.log_start, each.high_watermark) for each, at in found if each is not None)
 
     def seek(self, place: Place, offset: int) -> None:
-        """Go on at this offset. Raises OffsetOutOfRange unless it is in the log, InvalidInput for another's partition.
+        """Resume at this offset. Raises OffsetOutOfRange unless it is in the log, InvalidInput for another's partition.
 
         (Kafka takes any offset, and lets `auto_offset_reset` decide what becomes of a wrong one.)
         """
@@ -233,15 +234,15 @@ class Consumer(LogQuestions):
             self._reading.seek([self._key(place)], lambda partition: offset)
 
     def seek_to_beginning(self, *places: Place) -> None:
-        """Go on at the log start, in these partitions or in all of its own."""
+        """Resume at the log start, in these partitions or in all of its own."""
         self._seek_all(places, lambda partition: partition.log_start)
 
     def seek_to_end(self, *places: Place) -> None:
-        """Go on at the high watermark, in these partitions or in all of its own."""
+        """Resume at the high watermark, in these partitions or in all of its own."""
         self._seek_all(places, lambda partition: partition.high_watermark)
 
     def pause(self, *places: Place) -> None:
-        """Hand out nothing of these partitions until `resume`. The consumer keeps them."""
+        """Return no records of these partitions until `resume`. The consumer keeps them."""
         with self._alone():
             self._reading.pause([self._key(place) for place in places], paused=True)
 
@@ -278,14 +279,14 @@ class Consumer(LogQuestions):
             self._reading.commits.begin(self._reading.positions, self._to_commit(offsets), callback, metadata)
 
     def committed(self, place: Place) -> int | None:
-        """The offset at which the group goes on in a partition; None if it has committed nothing there."""
+        """The offset at which the group resumes in a partition; None if it has committed nothing there."""
         with self._alone():
             group = self._group_to_commit_to()
             with self._connection.follower.current() as state:
                 row = committed(state, group).get((place[0], place[1]))
             return None if row is None else row.offset
 
-    def sent_offsets(self) -> ConsumerOffsets:
+    def in_transaction(self) -> ReadInTransaction:
         """Its positions, for a transaction that commits them with records: see `Transaction.send_offsets`.
 
         Raises InvalidGroupId without a group, InvalidInput if it commits by itself, or is in a transaction.
@@ -298,7 +299,7 @@ class Consumer(LogQuestions):
                     f"this consumer of group {group} commits by itself, perhaps before the transaction: give it "
                     "enable_auto_commit=False"
                 )
-            return ConsumerOffsets(self._reading)
+            return ReadInTransaction(self._reading)
 
     def metrics(self) -> dict[str, int]:
         """Counts since it was made, and its lag as of the newest state known here. The names are Kafka's.
@@ -317,7 +318,7 @@ class Consumer(LogQuestions):
         self._reading.wakeup()
 
     def close(self) -> None:
-        """Commit what was handed out, if it commits by itself, and leave the group. A second call does nothing.
+        """Commit the returned records, if it commits by itself, and leave the group. A second call does nothing.
 
         A consumer is closed by the thread that uses it: in another one, `wakeup` it first and wait for its last call.
         Raises InvalidInput while another thread is in a call. After any other error it is closed as well.

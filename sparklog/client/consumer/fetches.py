@@ -1,4 +1,4 @@
-"""The open reads of a consumer: one for each partition, which goes on where the last call left off.
+"""The open reads of a consumer: one for each partition, which resumes where the last call stopped.
 
 A read is a scan of what was there when it began. It is begun again if the consumer goes on elsewhere (a seek, a batch
 that was dropped) or with other columns, or if the partition has another leader epoch: what the old one had may be given
@@ -118,7 +118,7 @@ class Fetches:
             self.drop(key)
 
     def _goes_on(self, state: ClusterState, unread: Unread, columns: Sequence[str]) -> _Fetch | None:
-        """The open read that goes on here; None if there is none."""
+        """The open read that continues here; None if there is none."""
         fetch = self._open.get(unread.key)
         if (
             fetch is None

@@ -12,16 +12,16 @@ from sparklog.core.errors import InvalidOption
 from sparklog.core.reading.consumer_positions import AutoOffsetReset
 
 if TYPE_CHECKING:
-    from sparklog.client.consumer.records import Deserializer
+    from sparklog.client.consumer.consumer_record import Deserializer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerOptions:
     """How a consumer reads and commits.
 
-    `auto_offset_reset`: where it begins in a partition without a committed offset, and goes on if its position is not
-    in the log: earliest, latest, or none (that is an error).
-    `enable_auto_commit`: commit what the calls before this one have handed out, every `auto_commit_interval_ms` and
+    `auto_offset_reset`: where it begins in a partition without a committed offset, and where it resumes if its position
+    is not in the log: earliest, latest, or none (that is an error).
+    `enable_auto_commit`: commit the records that earlier calls returned, every `auto_commit_interval_ms` and
     when the consumer is closed. None: yes if it has a group.
     `max_poll_records`: how many records one `poll` returns at most. `fetch_max_bytes`: about how much memory the
     records of one call take; what is fetched ahead for the next partitions takes as much again at most. What

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from sparklog.client.connection import Connection
 from sparklog.client.consumer.commits import Commits
-from sparklog.client.consumer.counts import ConsumerCounts
+from sparklog.client.consumer.consumer_counts import ConsumerCounts
 from sparklog.client.consumer.fetches import COLUMNS, Fetches
 from sparklog.client.consumer.listener import RebalanceListener
 from sparklog.client.consumer.options import ConsumerOptions
@@ -66,9 +66,9 @@ class Reading:
         self.counts = ConsumerCounts()
         self.commits = Commits(self._shares, self.counts)
         self.positions = self._new_positions()
-        # Reads, seeks, pauses and rebalances so far: what was fetched before one is not handed out after it.
+        # Reads, seeks, pauses and rebalances so far: records fetched before one are not returned after it.
         self.moves = 0
-        # Partitions went to others after records of them were handed out, and before these were committed.
+        # Partitions went to others after their records were returned, and before these were committed.
         self.gave_up_unread = False
         self.read_at = -1  # in ORDER
         self.begins = 0  # subscriptions and assignments that it has given up
@@ -161,7 +161,7 @@ class Reading:
             self._wait(left_ms)
 
     def hand_out(self, ends: Mapping[TopicPartition, End]) -> None:
-        """The caller gets what was read."""
+        """Move the positions behind the records that the caller gets."""
         for key, (offset, epoch) in ends.items():
             self.positions.has_read(key, offset, epoch)
         self.positions.had_turn(ends)
@@ -269,7 +269,10 @@ class Reading:
     # ---- where it is ----------------------------------------------------------------------------
 
     def position(self, key: TopicPartition) -> Position:
-        """Where it goes on in a partition of its share. Raises as `ConsumerPositions.begin`, and as `settle`."""
+        """The position at which it resumes in a partition of its share.
+
+        Raises as `ConsumerPositions.begin`, and as `settle`.
+        """
         self.settle()
         if self.positions.position(key) is None:
             self._begin()
@@ -282,7 +285,7 @@ class Reading:
         return position
 
     def seek(self, keys: Iterable[TopicPartition], target: Callable[[Partition], int]) -> None:
-        """Go on at these offsets, all of them or none.
+        """Resume at these offsets, all of them or none.
 
         Raises OffsetOutOfRange, UnknownTopicOrPartition, and as `settle`.
         """
@@ -292,7 +295,7 @@ class Reading:
         self.moves += 1
 
     def go_back(self) -> None:
-        """Go on where what was handed out is not committed yet: after the last commit or seek.
+        """Rewind to the last commit or seek, so that uncommitted records are returned again.
 
         A transaction without an answer is still to be settled.
         """
@@ -302,7 +305,7 @@ class Reading:
         self._look_due_ms = 0  # perhaps the group has another generation
 
     def settle_first(self, settle: Callable[[], None]) -> None:
-        """Call this before the next read or commit, until it returns; then go on as after `go_back`."""
+        """Before the next read or commit, call `settle`, and retry it until it succeeds; then rewind."""
         self._settle, self.must_read = settle, True
         self.moves += 1
 

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from sparklog.core.config.key import shown
 from sparklog.core.errors import InvalidInput, UnknownTopicOrPartition
 from sparklog.core.purgatory import KnownTopic
 from sparklog.core.reading.plan import partition_of, topic_of
@@ -76,7 +77,8 @@ def subscription(state: ClusterState, topics: Sequence[str] | str, pattern: str 
     wrong = [name for name in listed if not isinstance(name, str)]
     if wrong:
         raise InvalidInput(
-            f"topics: wanted names, found {wrong[0]!r}: cluster.consumer takes names one by one, and subscribe a list"
+            f'topics: wanted names, found {shown(wrong[0])}: consumer("a", "b") takes names one by one, '
+            'subscribe(["a", "b"]) takes a list'
         )
     names = tuple(dict.fromkeys(listed))
     if bool(names) == (pattern is not None):

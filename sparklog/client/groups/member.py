@@ -59,7 +59,7 @@ class GroupMember:
         """Join. Raises InvalidGroupId, InvalidSessionTimeout, InvalidInput.
 
         With `instance_id` it is a static member (KIP-345), which takes the place of an earlier one of this instance.
-        `member_id` is drawn unless a test gives one. It differs for each life of a process.
+        `member_id` is drawn unless a test gives one. It differs after each restart of a process.
         """
         if instance_id is not None:
             check_instance_id(instance_id)
@@ -88,7 +88,7 @@ class GroupMember:
     def poll(self) -> bool:
         """Stay a member: show a sign of life if that is due, evict silent others, join again if this one was evicted.
 
-        True if the group has another generation than before: then read `assigned` again, and go on from the committed
+        True if the group has another generation than before: then read `assigned` again, and resume from the committed
         offsets. Raises FencedInstanceId, and what reading and writing the chain raise.
         """
         self._owner.check()
@@ -120,8 +120,8 @@ class GroupMember:
     def commit(self, offsets: Offsets, metadata: str = "") -> None:
         """Commit offsets in this generation: all of them, or nothing.
 
-        Raises IllegalGeneration or UnknownMemberId if the partitions may belong to others by now: `poll`, and go on
-        from what is committed. Raises what `Cluster.commit_offsets` raises.
+        Raises IllegalGeneration or UnknownMemberId if the partitions may belong to others by now: `poll`, and resume
+        from the committed offsets. Raises what `Cluster.commit_offsets` raises.
         """
         self.prepared(offsets, metadata)()
 
@@ -174,7 +174,8 @@ class GroupMember:
     def leave(self) -> None:
         """Leave the group, so that the others have its partitions at once. No error if it is no member any more.
 
-        A static member keeps its place for a session, for its next life.
+        A static member does not leave: it keeps its partitions until its session times out, so a restart can reclaim
+        them.
         """
         if not self._owner.is_here:
             return

@@ -18,6 +18,7 @@ from sparklog.core.groups.membership import (
     check_commit_size,
 )
 from sparklog.core.groups.status import GroupPartition, committed_offsets, group_partitions
+from sparklog.core.readable import counted, one_line_repr
 from sparklog.core.reading.plan import partition_of, topic_of
 from sparklog.core.reading.positions import Position
 from sparklog.core.state import ClusterState
@@ -34,6 +35,10 @@ class GroupDescription(msgspec.Struct, frozen=True):
     generation: int
     members: tuple[Member, ...]
     partitions: tuple[GroupPartition, ...]
+
+    def __repr__(self) -> str:
+        counts = counted(len(self.members), "member"), counted(len(self.partitions), "partition")
+        return one_line_repr("Group", self.group, self.condition, *counts, f"lag {self.lag:,}")
 
     @property
     def lag(self) -> int:
@@ -91,7 +96,7 @@ def commit_of_stream(state: ClusterState, group: str, positions: Iterable[Positi
 def advance_group(connection: Connection, group: str, positions: Iterable[Position]) -> None:
     """Move a group forward to a stream's positions: where it is further already, it stays.
 
-    Many partitions take several commits. If one fails, the next call goes on from there. Raises UnknownMemberId if the
+    Many partitions take several commits. If one fails, the next call resumes from there. Raises UnknownMemberId if the
     group has members, InvalidGroupId, and what `commit_offsets` raises.
     """
     command = commit_of_stream(connection.follower.state, group, positions)

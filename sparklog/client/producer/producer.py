@@ -13,15 +13,16 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, Never
 
 import msgspec
 
 from sparklog.client.connection import Connection
+from sparklog.client.kafka_names import AnswersKafkaMethods, refuse_unknown
 from sparklog.client.producer.open_producers import open_producers
 from sparklog.client.producer.record_future import RecordFuture, SentRecords
 from sparklog.client.producer.sending import FlushRows, Sending, Taken, rows_of, settle_failed, settle_written
-from sparklog.client.producer.targets import Serializer, Targets
+from sparklog.client.producer.targets import SendableTopics, Serializer
 from sparklog.client.producer.transaction import Transaction, TransactionSettings
 from sparklog.client.producer.waiting_records import CELLS, Header, WaitingRecords
 from sparklog.client.write_plan import Durability
@@ -39,7 +40,7 @@ from sparklog.core.producing.flush import Commit, Failed, Flush, Renew, Upload, 
 from sparklog.core.producing.flushes import Flushes
 from sparklog.core.producing.identity import Renewal
 from sparklog.core.producing.settings import ProducerSettings
-from sparklog.core.readable import counted, duration, exact_amount, summary
+from sparklog.core.readable import counted, duration, exact_amount, one_line_repr
 from sparklog.core.replication.append import Acks
 from sparklog.host.clock import SystemClock
 from sparklog.host.deadline import Deadline
@@ -48,10 +49,11 @@ from sparklog.host.fork import Owner
 
 log = logging.getLogger("sparklog")
 
+SEND_OPTIONS: Final = ("key", "headers", "timestamp_ms", "partition", "max_block_ms")
 _CLOCK: Final = SystemClock()
 
 
-class Producer:
+class Producer(AnswersKafkaMethods):
     """Sends records. Thread-safe. Use it as a context manager, or call `close`. A program's end writes what was sent.
 
     Of one partition, records that one thread sends keep their order, and each is written once, whatever is sent again.
@@ -73,7 +75,7 @@ class Producer:
         """
         self._connection = connection
         self._settings = settings
-        self._targets = Targets(connection, key_serializer, value_serializer)
+        self._topics = SendableTopics(connection, key_serializer, value_serializer)
         allocated = connection.submit(AllocateProducer(producer_id))
         assert allocated.producer_id is not None
         assert allocated.producer_epoch is not None
@@ -112,7 +114,7 @@ class Producer:
     def __repr__(self) -> str:
         acks = "all" if self._settings.acks is Acks.ALL else f"{self._settings.acks}"
         waiting = "closed" if self._ended else f"{counted(self._buffer.waiting_records, 'record')} waiting"
-        return summary(f"Producer {self.producer_id}:", f"acks={acks}", waiting)
+        return one_line_repr(f"Producer {self.producer_id}:", f"acks={acks}", waiting)
 
     def __enter__(self) -> Producer:
         return self
@@ -132,6 +134,7 @@ class Producer:
         timestamp_ms: int | None = None,
         partition: int | None = None,
         max_block_ms: int | None = None,
+        **unknown: Never,
     ) -> RecordFuture:
         """Add a record to what waits. Its future is done once the record is where `acks` asks for.
 
@@ -141,7 +144,9 @@ class Producer:
         after that; RecordTooLarge, InvalidRecord, InvalidInput, UnknownTopicOrPartition; InvalidProducerEpoch once a
         newer instance is active; what a serializer raises. In all these cases the record is not sent.
         """
-        target, cells_of_record, size = self._targets.record(topic, value, key, headers, timestamp_ms, partition)
+        if unknown:
+            refuse_unknown("send", unknown, SEND_OPTIONS)
+        sendable, cells_of_record, size = self._topics.record(topic, value, key, headers, timestamp_ms, partition)
         buffer = self._buffer
         with self._lock:
             if self._refusal is not None:
@@ -159,7 +164,7 @@ class Producer:
             cells = waiting.cells
             index = len(cells) // CELLS
             enough = buffer.add(size)
-            if target.limits is not None and buffer.limit(target.limits, index + 1, waiting.since_ms):
+            if sendable.limits is not None and buffer.limit(sendable.limits, index + 1, waiting.since_ms):
                 enough = True
             if enough or not self._noticed:
                 self._wake_sender()
@@ -169,11 +174,11 @@ class Producer:
 
     def knows(self, topic: str) -> bool:
         """Whether `send` can check a record of this topic without reading the chain."""
-        return self._targets.knows(topic)
+        return self._topics.knows(topic)
 
     def look_up(self, topic: str) -> None:
         """Find a topic, if need be in the chain. Raises UnknownTopicOrPartition."""
-        self._targets.look_up(topic)
+        self._topics.look_up(topic)
 
     def transaction(self) -> Transaction:
         """Records and group offsets in one commit, or none: `with producer.transaction() as transaction: …`.
@@ -191,7 +196,7 @@ class Producer:
             )
         most_bytes, timeout_ms = self._settings.buffer_memory, self._settings.delivery_timeout_ms
         settings = TransactionSettings(self._compression, most_bytes, timeout_ms, SystemDice().below(1 << 20))
-        return Transaction(self._connection, self._targets, settings, self.flush, self._fence)
+        return Transaction(self._connection, self._topics, settings, self.flush, self._fence)
 
     def flush(self, timeout_ms: int | None = None) -> None:
         """Write what waits, without lingering, and wait until everything sent before is written, or has failed.
@@ -344,7 +349,7 @@ class Producer:
             match work:
                 case Upload():
                     self._sending.upload(work.flush, work.timeout_ms)
-                    self._targets.forget()
+                    self._topics.forget()
                     with self._lock:
                         self._flushes.uploaded(work.flush)
                         self._tell_all()

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from sparklog.client.kafka_names import AnswersKafkaMethods
 from sparklog.host.deadline import Deadline
 
 log = logging.getLogger("sparklog")
@@ -160,7 +161,7 @@ class SentRecords:
         return int(self._ranks[index])
 
 
-class RecordFuture(Future[RecordMetadata]):
+class RecordFuture(Future[RecordMetadata], AnswersKafkaMethods):
     """What becomes of one record. It can't be cancelled: the record may be on its way.
 
     A `concurrent.futures.Future` for whoever has one, also for `wait`, `as_completed` and `asyncio.wrap_future`.

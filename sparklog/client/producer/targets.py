@@ -3,22 +3,66 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from sparklog.client.connection import Connection
-from sparklog.client.producer.waiting_records import Cells, Header, Target, as_bytes, as_headers
-from sparklog.core.errors import InvalidInput, SparklogError
+from sparklog.client.producer.waiting_records import Cells, Header, as_bytes, as_headers
+from sparklog.core.config.topic import TopicConfig
+from sparklog.core.errors import InvalidInput, InvalidRecord, RecordTooLarge, SparklogError, UnknownTopicOrPartition
+from sparklog.core.producing.buffer import flush_limits
 from sparklog.core.producing.settings import RECORD_BYTES
+from sparklog.core.readable import exact_amount, numbered
 from sparklog.core.reading.plan import topic_of
-from sparklog.core.state import ClusterState
+from sparklog.core.state import ClusterState, Topic
+from sparklog.core.timestamp_bounds import timestamp_bounds
 from sparklog.core.topic_names import check_not_internal
 from sparklog.host.clock import now_ms, now_us
 
 Serializer = Callable[[Any], bytes | str | None]
+_TIMESTAMPS_END_MS: Final = (1 << 63) // 1000
 
 
-class Targets:
-    """Topics by name. Safe for threads: a topic that two look up at once is looked up twice."""
+class SendableTopic:
+    """A topic to send to, as the producer knows it: what `send` checks, so that no record spoils those beside it.
+
+    `limits` bound what may wait; None if nothing does.
+    """
+
+    __slots__ = ("_config", "limits", "max_message_bytes", "needs_key", "partitions", "topic")
+
+    def __init__(self, topic: Topic, config: TopicConfig) -> None:
+        self.topic = topic.name
+        self.partitions = topic.partitions
+        self.max_message_bytes = config.max_message_bytes
+        self.needs_key = config.compact
+        self.limits = flush_limits(config)
+        self._config = config
+
+    def check(self, key: bytes | None, size_bytes: int, partition: int | None) -> None:
+        """Raises RecordTooLarge, InvalidRecord, UnknownTopicOrPartition."""
+        if size_bytes > self.max_message_bytes:
+            raise RecordTooLarge(
+                f"topic {self.topic}: wanted at most {exact_amount(self.max_message_bytes)} of key, value and headers "
+                f"(max.message.bytes), found {exact_amount(size_bytes)}"
+            )
+        if self.needs_key and key is None:
+            raise InvalidRecord(f"topic {self.topic} is compacted, so each record needs a key; found none")
+        if partition is not None and not (type(partition) is int and 0 <= partition < self.partitions):
+            raise UnknownTopicOrPartition(
+                f"wanted partition {partition!r}, topic {self.topic} has {numbered(self.partitions)}"
+            )
+
+    def check_timestamp(self, timestamp_ms: object, now_ms: int) -> int:
+        """The timestamp in microseconds. Raises InvalidRecord if it is no timestamp, or the topic refuses it."""
+        if type(timestamp_ms) is not int or abs(timestamp_ms) >= _TIMESTAMPS_END_MS:
+            raise InvalidRecord(f"timestamp_ms: wanted milliseconds since 1970, found {timestamp_ms!r}")
+        bounds = timestamp_bounds(self._config, now_ms)
+        bounds.check(self.topic, timestamp_ms * 1000, timestamp_ms * 1000)
+        return timestamp_ms * 1000
+
+
+class SendableTopics:
+    """A cache of the topics a producer sends to. Thread-safe; concurrent misses may look a topic up twice."""
 
     def __init__(
         self,
@@ -36,7 +80,7 @@ class Targets:
         self._connection = connection
         self._key_serializer = key_serializer
         self._value_serializer = value_serializer
-        self._known: dict[str, Target] = {}
+        self._known: dict[str, SendableTopic] = {}
 
     def record(
         self,
@@ -46,12 +90,12 @@ class Targets:
         headers: Sequence[Header] | None,
         timestamp_ms: int | None,
         partition: int | None,
-    ) -> tuple[Target, Cells, int]:
+    ) -> tuple[SendableTopic, Cells, int]:
         """A record to send: its topic, its cells, and how many bytes of the buffer it takes.
 
         Raises what the serializers raise, and RecordTooLarge, InvalidRecord, InvalidInput, UnknownTopicOrPartition.
         """
-        target = self._known.get(topic) or self._found(self._connection.follower.state, topic)
+        sendable = self._known.get(topic) or self._found(self._connection.follower.state, topic)
         if self._value_serializer is not None and value is not None:
             value = self._value_serializer(value)
         if self._key_serializer is not None and key is not None:
@@ -63,10 +107,10 @@ class Targets:
         if headers:
             listed, more = as_headers(headers)
             size += more
-        if size > target.max_message_bytes or partition is not None or target.needs_key:
-            self._check(target, name, size, partition)
-        timestamp_us = now_us() if timestamp_ms is None else target.check_timestamp(timestamp_ms, now_ms())
-        return target, (name, body, listed, timestamp_us, partition), size + RECORD_BYTES
+        if size > sendable.max_message_bytes or partition is not None or sendable.needs_key:
+            self._check(sendable, name, size, partition)
+        timestamp_us = now_us() if timestamp_ms is None else sendable.check_timestamp(timestamp_ms, now_ms())
+        return sendable, (name, body, listed, timestamp_us, partition), size + RECORD_BYTES
 
     def knows(self, topic: str) -> bool:
         """Whether this topic was looked up."""
@@ -80,7 +124,7 @@ class Targets:
         """Look topics up again: the chain was read, so they may have changed."""
         self._known.clear()
 
-    def _found(self, state: ClusterState, topic: str) -> Target:
+    def _found(self, state: ClusterState, topic: str) -> SendableTopic:
         """A topic; the chain is read if it is not known here. Raises UnknownTopicOrPartition."""
         if not isinstance(topic, str):
             raise InvalidInput(f"topic: wanted its name, found {topic!r}")
@@ -88,13 +132,13 @@ class Targets:
             state = self._connection.follower.catch_up().state
         check_not_internal(topic)
         found = topic_of(state, topic)
-        target = self._known[topic] = Target(found, state.topic_config(found))
-        return target
+        sendable = self._known[topic] = SendableTopic(found, state.topic_config(found))
+        return sendable
 
-    def _check(self, target: Target, key: bytes | None, size_bytes: int, partition: int | None) -> None:
+    def _check(self, sendable: SendableTopic, key: bytes | None, size_bytes: int, partition: int | None) -> None:
         """Refuse a record that its topic does not take, as the topic is now."""
         try:
-            target.check(key, size_bytes, partition)
+            sendable.check(key, size_bytes, partition)
         except SparklogError:
             newest = self._connection.follower.catch_up().state
-            self._found(newest, target.topic).check(key, size_bytes, partition)
+            self._found(newest, sendable.topic).check(key, size_bytes, partition)

@@ -10,17 +10,17 @@
 
 The records wait in memory. At the end of the block they are uploaded, and one command of the chain names them together
 with the offsets (I-05), so no reader sees a part. No coordinator of transactions is needed, and no marker in the log:
-what is not committed is not in the log.
+uncommitted records are not in the log.
 
 What may fail, and what is in the log then:
 
 - The process dies before the commit: neither records nor offsets. Uploaded objects are orphans, which vacuum removes.
-- It dies after the commit, whether or not it heard of it: both. The next member begins behind what was processed.
-- The block raises, or the commit is refused: neither. The consumer goes back to where its group is.
+- It dies after the commit, whether or not it heard of it: both. The next member resumes behind the processed records.
+- The block raises, or the commit is refused: neither. The consumer rewinds to its group's offsets.
 - Another member has the partitions by now: the commit names its member and generation and is refused, as in KIP-447
   (IllegalGeneration, UnknownMemberId).
 - The commit gets no answer (`landed` is unknown): the same command is sent again before the consumer reads on, which
-  then goes on from where the group is. Without a consumer nobody does: the same block, run again, may write its
+  then resumes at its group's offsets. Without a consumer nobody does: the same block, run again, may write its
   records twice.
 - A newer instance of the producer is active (InvalidProducerEpoch), or it was closed: neither.
 
@@ -46,8 +46,8 @@ from sparklog.client.connection import Connection
 from sparklog.client.consumer.reading import ORDER
 from sparklog.client.groups.offsets import Offsets, commit_with_records
 from sparklog.client.producer.record_future import SentRecords
-from sparklog.client.producer.targets import Targets
-from sparklog.client.producer.waiting_records import Header, WaitingRecords, naming_topic, routed
+from sparklog.client.producer.targets import SendableTopics
+from sparklog.client.producer.waiting_records import CELLS, Header, WaitingRecords, naming_topic, routed
 from sparklog.client.upload_rows import upload_rows
 from sparklog.client.write_plan import Durability, append_command
 from sparklog.core.commands import CommitOffsets, ProducerEpoch
@@ -63,7 +63,7 @@ from sparklog.core.errors import (
     UnknownMemberId,
     UnknownTopicOrPartition,
 )
-from sparklog.core.readable import exact_amount
+from sparklog.core.readable import counted, exact_amount, one_line_repr
 from sparklog.core.reading.positions import Position
 from sparklog.core.records import CommandResult
 from sparklog.core.types import Place
@@ -81,7 +81,7 @@ _NOT_LANDED: Final = (
 )
 
 
-class SentOffsets(Protocol):
+class TransactionalReader(Protocol):
     """The positions of a consumer, as a transaction commits them. `read_at`: when it read last, in ORDER."""
 
     read_at: int
@@ -103,14 +103,14 @@ class SentOffsets(Protocol):
         ...
 
     def go_back(self, settle: Callable[[], None] | None = None) -> None:
-        """Let the consumer read again what is not committed, after `settle` has returned if it is given."""
+        """Rewind to what is committed. With `settle`, the next read calls it first and rewinds afterwards."""
         ...
 
 
 class ConsumerInTransaction(Protocol):
     """A consumer, as far as transactions are concerned."""
 
-    def sent_offsets(self) -> SentOffsets: ...
+    def in_transaction(self) -> TransactionalReader: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class Transaction:
     def __init__(
         self,
         connection: Connection,
-        targets: Targets,
+        topics: SendableTopics,
         settings: TransactionSettings,
         flush: Callable[[], None],
         fence: Callable[[], ProducerEpoch | None],
@@ -140,18 +140,25 @@ class Transaction:
         """
         self.result: CommandResult | None = None
         self._connection = connection
-        self._targets = targets
+        self._topics = topics
         self._settings = settings
         self._flush = flush
         self._fence = fence
         self._waiting: dict[str, WaitingRecords] = {}
         self._size_bytes = 0
-        self._consumer: SentOffsets | None = None
+        self._consumer: TransactionalReader | None = None
         self._offsets: CommitOffsets | None = None
         self._of: ConsumerInTransaction | str | None = None  # whose offsets
         self._named: dict[Place, int | Position] = {}  # those of a group by its name
         self._is_begun = self._is_open = False
         self._begun_at = 0
+
+    def __repr__(self) -> str:
+        count = counted(sum(len(waiting.cells) // CELLS for waiting in self._waiting.values()), "record")
+        if self.result is not None:
+            return one_line_repr("Transaction", f"committed in entry {self.result.n}", count)
+        state = "open" if self._is_open else "ended without a commit" if self._is_begun else "not begun"
+        return one_line_repr("Transaction", state, count)
 
     def __enter__(self) -> Transaction:
         if self._is_begun:
@@ -192,7 +199,7 @@ class Transaction:
         Raises as `Producer.send`, and RecordTooLarge if the records of the transaction take more than `buffer_memory`.
         """
         self._check_open()
-        _, cells, size = self._targets.record(topic, value, key, headers, timestamp_ms, partition)
+        _, cells, size = self._topics.record(topic, value, key, headers, timestamp_ms, partition)
         if self._size_bytes + size > self._settings.most_bytes:
             raise RecordTooLarge(
                 f"the records of a transaction wait in memory, with at most {exact_amount(self._settings.most_bytes)} "
@@ -209,9 +216,9 @@ class Transaction:
     @overload
     def send_offsets(self, group: str, offsets: Offsets) -> None: ...
     def send_offsets(self, group: ConsumerInTransaction | str, offsets: Offsets | None = None) -> None:
-        """Commit with the records where a consumer is at the end of the block, or these offsets of a group.
+        """Commit these offsets of a group, or a consumer's positions at the end of the block, with the records.
 
-        A consumer comes first in the block, before its `poll`: if the block fails, it goes back to where the group is.
+        A consumer comes first in the block, before its `poll`: if the block fails, it rewinds to its group's offsets.
         A group of this name has no members, as in `Cluster.commit_offsets`; a second call adds offsets of other
         partitions, and replaces those of the same ones.
 
@@ -224,7 +231,7 @@ class Transaction:
         if not isinstance(group, str):
             if self._consumer is not None:
                 return
-            consumer = group.sent_offsets()
+            consumer = group.in_transaction()
             if self._waiting or consumer.read_at > self._begun_at:
                 consumer.end()
                 raise InvalidInput(
@@ -286,7 +293,7 @@ class Transaction:
         return partial(commit_append, self._connection, plan, [written], command), settings.timeout_ms - spent_ms
 
 
-def _settle(commit: Callable[[], CommandResult], consumer: SentOffsets, offsets: CommitOffsets | None) -> None:
+def _settle(commit: Callable[[], CommandResult], consumer: TransactionalReader, offsets: CommitOffsets | None) -> None:
     """Send a commit without an answer again, as the same command. Raises if there is no answer yet."""
     try:
         commit()

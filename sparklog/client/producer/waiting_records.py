@@ -9,12 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from sparklog.client.producer.record_future import Partitions, SentRecords
-from sparklog.core.config.topic import TopicConfig
-from sparklog.core.errors import InvalidInput, InvalidRecord, RecordTooLarge, UnknownTopicOrPartition
-from sparklog.core.producing.buffer import flush_limits
-from sparklog.core.readable import exact_amount, numbered
-from sparklog.core.state import ClusterState, Topic
-from sparklog.core.timestamp_bounds import timestamp_bounds
+from sparklog.core.errors import InvalidInput, UnknownTopicOrPartition
+from sparklog.core.state import ClusterState
 from sparklog.core.types import PartitionIndex, TopicId, TopicPartition
 from sparklog.log.records_schema import HEADERS, RAW_SCHEMA, READ_SCHEMA, TIMESTAMP
 from sparklog.log.routing import partition_of_rows
@@ -24,7 +20,6 @@ Cells = tuple[bytes | None, bytes | None, list[Header] | None, int, int | None] 
 _SENT_SCHEMA: Final = pa.schema([*RAW_SCHEMA, READ_SCHEMA.field("partition")])
 _KINDS: Final = (pa.binary(), pa.binary(), HEADERS, TIMESTAMP, pa.int32())
 CELLS: Final = len(_KINDS)  # of a record: key, value, headers, timestamp in microseconds, partition
-_TIMESTAMPS_END_MS: Final = (1 << 63) // 1000
 
 
 class WaitingRecords:
@@ -73,45 +68,6 @@ class RoutedRecords:
         if mask.all():
             return self
         return RoutedRecords(self.topic_id, self.rows.filter(pa.array(mask)), self.partitions[mask], self.sent)
-
-
-class Target:
-    """A topic to send to, as the producer knows it: what `send` checks, so that no record spoils those beside it.
-
-    `limits` bound what may wait; None if nothing does.
-    """
-
-    __slots__ = ("_config", "limits", "max_message_bytes", "needs_key", "partitions", "topic")
-
-    def __init__(self, topic: Topic, config: TopicConfig) -> None:
-        self.topic = topic.name
-        self.partitions = topic.partitions
-        self.max_message_bytes = config.max_message_bytes
-        self.needs_key = config.compact
-        self.limits = flush_limits(config)
-        self._config = config
-
-    def check(self, key: bytes | None, size_bytes: int, partition: int | None) -> None:
-        """Raises RecordTooLarge, InvalidRecord, UnknownTopicOrPartition."""
-        if size_bytes > self.max_message_bytes:
-            raise RecordTooLarge(
-                f"topic {self.topic}: wanted at most {exact_amount(self.max_message_bytes)} of key, value and headers "
-                f"(max.message.bytes), found {exact_amount(size_bytes)}"
-            )
-        if self.needs_key and key is None:
-            raise InvalidRecord(f"topic {self.topic} is compacted, so each record needs a key; found none")
-        if partition is not None and not (type(partition) is int and 0 <= partition < self.partitions):
-            raise UnknownTopicOrPartition(
-                f"wanted partition {partition!r}, topic {self.topic} has {numbered(self.partitions)}"
-            )
-
-    def check_timestamp(self, timestamp_ms: object, now_ms: int) -> int:
-        """The timestamp in microseconds. Raises InvalidRecord if it is no timestamp, or the topic refuses it."""
-        if type(timestamp_ms) is not int or abs(timestamp_ms) >= _TIMESTAMPS_END_MS:
-            raise InvalidRecord(f"timestamp_ms: wanted milliseconds since 1970, found {timestamp_ms!r}")
-        bounds = timestamp_bounds(self._config, now_ms)
-        bounds.check(self.topic, timestamp_ms * 1000, timestamp_ms * 1000)
-        return timestamp_ms * 1000
 
 
 def as_bytes(what: str, given: object) -> bytes | None:

@@ -18,7 +18,7 @@ MOST: Final = 16  # kept at once: most have some 50 KiB, a page of records up to
 @dataclass(slots=True)
 class _Kept:
     task: asyncio.Task[Response]
-    made_ms: int
+    made_ms: int | None = None  # None while it is being made, however long that takes
 
 
 class SharedAnswers:
@@ -34,11 +34,13 @@ class SharedAnswers:
         Only answers with status 200 are shared: an error may be one of its reader. Raises what `make` raises.
         """
         now_ms = self._clock.monotonic_ms()
-        self._kept = {name: each for name, each in self._kept.items() if now_ms - each.made_ms < FRESH_MS}
+        self._kept = {
+            name: each for name, each in self._kept.items() if each.made_ms is None or now_ms - each.made_ms < FRESH_MS
+        }
         kept = self._kept.get(key)
         is_own = kept is None
         if kept is None:
-            kept = _Kept(asyncio.create_task(make()), now_ms)
+            kept = _Kept(asyncio.create_task(make()))
             if len(self._kept) < MOST:
                 self._kept[key] = kept
         try:
@@ -46,6 +48,8 @@ class SharedAnswers:
         except Exception:
             self._drop(key, kept)
             raise
+        if kept.made_ms is None:
+            kept.made_ms = self._clock.monotonic_ms()
         if answer.status_code == 200:
             return answer
         self._drop(key, kept)

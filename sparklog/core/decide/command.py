@@ -16,6 +16,7 @@ from sparklog.core.commands import (
     AgentDown,
     AgentUp,
     AllocateProducer,
+    AlterCluster,
     AlterTopic,
     Append,
     ClaimCoordination,
@@ -80,6 +81,7 @@ from sparklog.core.decide.stores import (
 )
 from sparklog.core.decide.topics import (
     decide_add_partitions,
+    decide_alter_cluster,
     decide_alter_topic,
     decide_create_cluster,
     decide_create_topic,
@@ -177,6 +179,8 @@ def _records(state: ClusterState, submission: Submission, at: At) -> tuple[Recor
             return decide_create_cluster(state, command)
         case CreateTopic() as command:
             return decide_create_topic(state, command)
+        case AlterCluster() as command:
+            return decide_alter_cluster(state, command)
         case AlterTopic() as command:
             return decide_alter_topic(state, command)
         case AddPartitions() as command:

@@ -1,4 +1,4 @@
-"""Creating the cluster, and creating, altering, widening and deleting topics (N-03)."""
+"""Creating and altering the cluster, and creating, altering, widening and deleting topics (N-03)."""
 
 from __future__ import annotations
 
@@ -6,9 +6,17 @@ from collections.abc import Sequence
 
 import msgspec
 
-from sparklog.core.commands import AddPartitions, AlterTopic, CreateCluster, CreateTopic, DeleteTopic, NewStore
-from sparklog.core.config.cluster import effective_cluster, parse_cluster_config
-from sparklog.core.config.topic import TopicConfig, merge_topic_config, parse_topic_config
+from sparklog.core.commands import (
+    AddPartitions,
+    AlterCluster,
+    AlterTopic,
+    CreateCluster,
+    CreateTopic,
+    DeleteTopic,
+    NewStore,
+)
+from sparklog.core.config.cluster import effective_cluster, merge_cluster_config, parse_cluster_config, topic_defaults
+from sparklog.core.config.topic import TopicConfig, effective, merge_topic_config, parse_topic_config
 from sparklog.core.decide.changes import delay_begins_ms, homes, in_records, of_each, reachable_stores, silent_stores
 from sparklog.core.decide.groups import rebalanced
 from sparklog.core.errors import (
@@ -27,6 +35,7 @@ from sparklog.core.partition_change import PartitionChange, change_from
 from sparklog.core.readable import counted
 from sparklog.core.records import (
     At,
+    ClusterAltered,
     ClusterCreated,
     PartitionsAdded,
     PartitionsChanged,
@@ -50,7 +59,9 @@ MAX_PARTITIONS = 100_000  # of one topic: their assignment must fit into one ent
 def decide_create_cluster(state: ClusterState, command: CreateCluster) -> tuple[Record, ...]:
     """Entry 0: the cluster and its first stores."""
     if state.n >= 0:
-        raise ClusterAlreadyExists(f"wanted to create a cluster, found cluster {state.chain_id} at the address")
+        raise ClusterAlreadyExists(
+            f"there is a cluster at the address already, {state.chain_id}: connect to it, or choose another"
+        )
     if not command.stores:
         raise InvalidInput("a cluster needs at least one store, found none")
     check_store_ids(store.store for store in command.stores)
@@ -90,6 +101,28 @@ def decide_create_topic(state: ClusterState, command: CreateTopic) -> tuple[Reco
         *_first_leaders(state, topic_id, 0, assignment),
         *rebalanced(state, command.name, TopicSize(topic_id, len(assignment))),
     )
+
+
+def decide_alter_cluster(state: ClusterState, command: AlterCluster) -> tuple[Record, ...]:
+    """The cluster's config, with keys set and removed, and what follows for topics that have their defaults from it."""
+    changes: dict[str, object] = {**command.changed, **dict.fromkeys(command.removed)}
+    config = merge_cluster_config(state.config, changes)
+    defaults, silent = topic_defaults(config), silent_stores(state)
+    altered = [
+        (partition, effective(topic.config, defaults).min_insync_replicas)
+        for topic in state.topics.values()
+        for partition in state.partitions_of(topic)
+    ]
+    partitions = [
+        (TopicPartition(partition.topic_id, partition.partition), min_isr)
+        for partition, min_isr in altered
+        if min_isr != state.topic_config(state.topics[partition.topic_id]).min_insync_replicas
+    ]
+
+    def settled(min_isr: int, replicas: Replication, _: TopicConfig) -> Change | Replication:
+        return min_isr_changed(replicas, min_isr, silent=silent)
+
+    return (ClusterAltered(config), *(of_each(state, partitions, settled) if partitions else ()))
 
 
 def decide_alter_topic(state: ClusterState, command: AlterTopic) -> tuple[Record, ...]:

@@ -202,7 +202,7 @@ class ConsumerPositions:
         return held.base is not None and held.offset is not None and held.offset > held.base[0]
 
     def go_back(self) -> None:
-        """Hand out again what is not committed: go on after the last commit or seek, or where this consumer began."""
+        """Rewind each partition to its last commit or seek, or else to where this consumer started."""
         for held in self._held.values():
             if held.base is not None and held.offset is not None:
                 held.offset, held.leader_epoch = held.base

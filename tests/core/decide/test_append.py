@@ -8,7 +8,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from sparklog.core.commands import AlterTopic, Append, Application, CreateTopic, DeleteTopic, PartitionEpoch
+from sparklog.core.commands import (
+    AlterCluster,
+    AlterTopic,
+    Append,
+    Application,
+    CreateTopic,
+    DeleteTopic,
+    PartitionEpoch,
+)
 from sparklog.core.decide import append as subject
 from sparklog.core.decide.append import OFFSETS_END
 from sparklog.core.errors import (
@@ -28,7 +36,7 @@ from sparklog.core.errors import (
 )
 from sparklog.core.invariants import violations
 from sparklog.core.records import Appended, At
-from sparklog.core.replication.append import at_end
+from sparklog.core.replication.append import Acks, at_end
 from sparklog.core.replication.epoch_history import opened
 from sparklog.core.types import (
     EntryNumber,
@@ -388,6 +396,21 @@ def test_fewer_stores_in_sync_than_the_topic_wants_take_no_writes(log: DecidedLo
         log.append()
     log.submit(AlterTopic(TOPIC, {"min.insync.replicas": "1"}))
     assert log.append().ranges[0].start == 0
+
+
+# M: P-04
+def test_a_clusters_default_counts_for_topics_that_do_not_set_their_own(log: DecidedLog) -> None:
+    log.become(partition({"a": 0, "b": 0}, "a", hw=0))
+    log.submit(AlterCluster({"min.insync.replicas": "2"}))
+    with pytest.raises(NotEnoughReplicas, match=r"orders-0: a write with acks=all needs 2 stores in sync"):
+        log.append()
+    log.submit(msgspec.structs.replace(log.append_of(5), acks=Acks.LEADER))
+    assert log.state.partitions[place()].replication.high_watermark == 0
+    log.submit(AlterCluster({}, ("min.insync.replicas",)))
+    assert log.state.partitions[place()].replication.high_watermark == 5  # nothing else held it back
+    log.submit(AlterTopic(TOPIC, {"min.insync.replicas": "1"}))
+    log.submit(AlterCluster({"min.insync.replicas": "2"}))
+    assert log.append().ranges[0].start == 5
 
 
 # M: P-04

@@ -8,6 +8,7 @@ import pytest
 from sparklog.core.apply import apply_entry
 from sparklog.core.commands import (
     AddPartitions,
+    AlterCluster,
     AlterTopic,
     Command,
     CreateCluster,
@@ -32,7 +33,7 @@ from sparklog.core.errors import (
     UnknownTopicOrPartition,
 )
 from sparklog.core.invariants import check
-from sparklog.core.records import AppliedCommand, At, PartitionsAdded, TopicAltered, TopicCreated
+from sparklog.core.records import AppliedCommand, At, ClusterAltered, PartitionsAdded, TopicAltered, TopicCreated
 from sparklog.core.state import ClusterState
 from sparklog.core.types import CommandId, EntryNumber, StoreId, TopicId
 from tests.core.decided_log import TOPIC, A, B, DecidedLog
@@ -92,7 +93,7 @@ def test_a_chain_has_one_cluster_from_its_first_entry_on(log: DecidedLog) -> Non
         decide(
             first_entry(cluster(A)), Submission(CommandId("1" * 32), EntryNumber(0), cluster(A)), At(EntryNumber(1), 5)
         )
-    with pytest.raises(ClusterAlreadyExists, match="found cluster cccc"):
+    with pytest.raises(ClusterAlreadyExists, match="already, cccc"):
         log.decide(cluster(A))
 
 
@@ -201,6 +202,15 @@ def test_altering_sets_and_removes_keys_and_keeps_the_others(log: DecidedLog) ->
     log.submit(AlterTopic(TOPIC, {"retention.ms": "5", "segment.bytes": "1000"}))
     (record,) = log.decide(AlterTopic(TOPIC, {"retention.bytes": "9"}, ("retention.ms",))).records
     assert record == TopicAltered(TOPIC, {"segment.bytes": "1000", "retention.bytes": "9"})
+
+
+def test_altering_the_cluster_sets_and_removes_keys_and_keeps_the_others(log: DecidedLog) -> None:
+    log.submit(AlterCluster({"log.retention.ms": "5", "page.writes": "true"}))
+    (record,) = log.decide(AlterCluster({"num.partitions": "3"}, ("log.retention.ms",))).records
+    assert record == ClusterAltered({"num.partitions": "3", "page.writes": "true"})
+    assert log.state.topic_config(log.state.topics[TOPIC]).retention_ms == 5
+    with pytest.raises(InvalidConfig, match=r"did you mean page\.writes"):
+        log.submit(AlterCluster({"page.write": "true"}))
 
 
 # M: N-03

@@ -183,8 +183,8 @@ def _check_on(service: Service, action: Action) -> None:
         return
     if not writes_are_on(service.follower.state):
         raise ClusterAuthorizationFailed(
-            "the pages of this cluster only show: wanted page.writes=true in its config, found false; the command line "
-            "changes the same things"
+            "the pages of this cluster only show: wanted page.writes=true in its config, found false; sparklog cluster "
+            "alter --set page.writes=true changes that, and the command line changes the same things"
         )
     service.control.check_leads(service.follower.state)
 

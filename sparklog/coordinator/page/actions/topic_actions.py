@@ -43,7 +43,7 @@ def plan_create(planning: Planning) -> Plan:
         f"This creates {what}.",
         f"Created {what}.",
         command_line("topic create", name, *options),
-        (command,),
+        (CreateTopic(name, config=config, assignment=record.assignment),),  # what is shown, whatever comes meanwhile
         ("Partition", "Stores, the preferred leader first"),
         tuple((at, ", ".join(stores)) for at, stores in enumerate(record.assignment)),
         () if warning is None else (warning,),

@@ -10,8 +10,8 @@ from sparklog.core.errors import IllegalGeneration
 from sparklog.core.types import TopicPartition
 
 
-class ConsumerOffsets:
-    """What `Transaction.send_offsets` takes from a consumer; see `transaction.SentOffsets`."""
+class ReadInTransaction:
+    """A consumer as `Transaction.send_offsets` sees it; see `transaction.TransactionalReader`."""
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
@@ -60,7 +60,7 @@ class ConsumerOffsets:
         return self._reading.has_landed(command)
 
     def go_back(self, settle: Callable[[], None] | None = None) -> None:
-        """Read again what is not committed; with `settle`, once that has returned, which the next read calls first."""
+        """Rewind to what is committed. With `settle`, the next read calls it first and rewinds afterwards."""
         if settle is None:
             self._reading.go_back()
         else:
