@@ -409,6 +409,14 @@ GUARDS: Final = (
         ),
     ),
     Guard(
+        "hdfs-last-wait",
+        "A call to HDFS that returns while the interpreter ends does not abort the process.",
+        "sparklog/storage/hdfs/client.py",
+        "@atexit.register\n",
+        "",
+        ("tests/storage/test_hdfs_exit.py::test_a_call_that_returns_late_does_not_abort_the_end_of_its_process",),
+    ),
+    Guard(
         "hdfs-rename",
         "On HDFS, a put does not replace an object that has the name.",
         "sparklog/storage/hdfs/upload.py",

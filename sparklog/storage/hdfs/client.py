@@ -12,6 +12,7 @@ waits until hdfs-native no longer uses the parent's connections to data nodes, w
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import errno
 import os
@@ -52,6 +53,7 @@ _ONE_NAME_NODE: Final = {f"{_RETRY}.max.attempts": "6", f"{_RETRY}.sleep.base.mi
 _NAME_SERVICE: Final = {f"{_RETRY}.max.attempts": "24", f"{_RETRY}.sleep.base.millis": "200"}
 _ALWAYS: Final = {f"{_RETRY}.sleep.max.millis": "2000", "dfs.client.socket-timeout": "10000"}
 
+_LAST_WAIT_S: Final = 1.0  # at the end of the process
 _KEPT_CONNECTIONS_S: Final = 3.5  # hdfs-native keeps connections to data nodes for 3 s
 _RPC_ERROR: Final = re.compile(r'(?:Fatal)?RPCError\("([\w.$]+)", "(.*)"\)', re.DOTALL)
 _RUST_ERROR: Final = re.compile(r'(\w+)\("(.*)"\)', re.DOTALL)
@@ -192,6 +194,10 @@ class _Answer(Generic[T]):
     def is_there(self) -> bool:
         return self._there.is_set()
 
+    def wait_until(self, end_s: float) -> None:
+        """Wait for the end of the function, at most until this monotonic time."""
+        self._there.wait(max(0, end_s - monotonic_s()))
+
     def wait(self, deadline: Deadline) -> T:
         """Raises CallFailed."""
         if not self._there.wait(deadline.left_s()):
@@ -210,6 +216,7 @@ class _Worker:
 
     def begin(self, function: Callable[[], T]) -> _Answer[T]:
         answer = _Answer(function)
+        _process.running.add(answer)
         self._given.put(answer)
         return answer
 
@@ -220,6 +227,7 @@ class _Worker:
     def _run(self) -> None:
         while (answer := self._given.get()) is not None:
             answer.run()
+            _process.running.discard(answer)
 
 
 class _Process:
@@ -229,6 +237,7 @@ class _Process:
         self.lock = threading.Lock()  # guards `clients`
         self.clients: dict[HdfsAddress, Client] = {}
         self.idle: list[_Worker] = []
+        self.running: set[_Answer[Any]] = set()  # also those that nobody waits for any more
         self.user: str | None = None  # this process's user of HDFS, if a setting named one
         self.last_read_s: float | None = None  # monotonic time of the last read from data nodes
         self.first_client_s = 0.0  # no client is made before this monotonic time
@@ -241,6 +250,18 @@ class _Process:
 
 
 _process = _Process()
+
+
+@atexit.register
+def _wait_for_running() -> None:
+    """Wait for calls that are about to return: one that returns while the interpreter ends aborts the process.
+
+    CPython before 3.14 ends such a thread by unwinding its stack, which Rust takes for a crash. A call that hangs for
+    longer will hardly return in just that moment.
+    """
+    end_s = monotonic_s() + _LAST_WAIT_S
+    for answer in list(_process.running):
+        answer.wait_until(end_s)
 
 
 def _reset_after_fork() -> None:
