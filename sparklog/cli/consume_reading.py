@@ -110,6 +110,8 @@ class AloneReader(RebalanceListener):
         self._is_following = self._has_read = False
         self._followed_from: dict[Place, int] = {}
         self.consumer = cluster.consumer(auto_offset_reset="none", fail_on_data_loss=not wanted.skip_lost)
+        if not topics:
+            print_warning(f"no topic's whole name matches the regular expression {wanted.pattern!r}")
         if ranges:
             self.consumer.assign(ranges)
             self.consumer.pause(*ranges)

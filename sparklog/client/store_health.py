@@ -201,7 +201,8 @@ class _Check:
                 self._note(_write(store, key))
                 self._note_untried(isinstance(store, LocalStore) and not key.startswith(APPENDS))
             with self._noted():
-                self._note(_unwritable(store, self.folders))
+                if not any(StoreReadOnly.code in problem for problem in self.health.problems):  # else it is the disk
+                    self._note(_unwritable(store, self.folders))
             samples = iter(self._samples)
             most = min(_SAMPLERS, len(self._samples))
             threads = [_begin(lambda: self._look_for(store, samples)) for _ in range(most)]

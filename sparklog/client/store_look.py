@@ -42,7 +42,8 @@ def _problem(store: ObjectStore, wanted: str) -> str:
     except Conflict as error:
         return error.message
     if mark is None:
-        return f"nothing there: no {INCARNATION} at {store.url}; {_MEND}, At night"
+        mend = "mount its disk if it is not mounted; if it was wiped, start its agent anew, which refills it"
+        return f"nothing there: no {INCARNATION} at {store.url}; {mend} (docs/replication.md, At night)"
     if mark.incarnation != wanted:
         return f"another store: wanted incarnation {wanted}, found {mark.incarnation} at {store.url}; {_MEND}, At night"
     return ""

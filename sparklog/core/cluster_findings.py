@@ -74,7 +74,11 @@ def _what_makes_room(state: ClusterState, store: StoreId) -> str:
         commands = "stop the writers, then sparklog store free, shorten retention, sparklog job retention and vacuum"
         return f"{commands}, or give it more ({_FULL_DISK})"
     replicas = (partition.replication.replicas for partition in state.partitions.values())
-    if any(store in each and len(each) > 1 for each in replicas):
+    others = [len(each) > 1 for each in replicas if store in each]
+    if not others:
+        return f"it holds no replica: sparklog store remove {store}, or give it more; delete nothing for it"
+    if any(others):
         moved = f"give it more, or move replicas away (sparklog replica move --off {store})"
-        return f"{moved}; writes go on with the other replicas, and deleting records would delete them there, too"
+        alone = "" if all(others) else f" but not to {counted(others.count(False), 'partition')} with no other"
+        return f"{moved}; writes go on with the other replicas{alone}; deleting records would delete them there, too"
     return f"shorten retention, then sparklog job retention and vacuum, or give it more ({_FULL_DISK})"

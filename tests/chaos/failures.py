@@ -288,7 +288,7 @@ FAILURES = (
         remove_filler("b"),
         "store b: STORE_FULL",
         5,
-        "give it more room, or `sparklog replica move --off b`; delete nothing: docs/maintenance.md, A full disk",
+        "give it more room, or move its replicas off and remove it; delete nothing: docs/maintenance.md, A full disk",
         "store b: only 0 B are free",
         'sparklog_store_free_bytes{store="b"} 0.0',
         needs_disks=True,

@@ -74,7 +74,7 @@ def moved_off(
         if all(home in staying for home in ring):
             raise InvalidReplicationFactor(
                 f"the replicas {', '.join(replicas)} need {counted(len(replicas), 'store')}; without {leaving} there "
-                f"are {', '.join(home.store for home in ring) or 'none'}"
+                f"are {', '.join(home.store for home in ring) or 'none'}: sparklog store add comes first, and its agent"
             )
         substitute = _next(ring, staying, growing, ranks)
         growing[substitute.store] += 1
