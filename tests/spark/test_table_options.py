@@ -45,7 +45,7 @@ def test_a_write_says_where_it_goes() -> None:
     check_written_options({"cluster": "/d", "topic": "bills"}, table)
     some = StructType([field for field in table if field.name in ("value", "timestampType")])
     for options, schema in (({}, plain), ({}, table), ({"topic": "bills"}, table), ({"topic": "bills"}, some)):
-        with pytest.raises(InvalidOption, match="INSERT INTO and saveAsTable can't append to a log"):
+        with pytest.raises(InvalidOption, match="INSERT INTO, saveAsTable and toTable can't append to a log"):
             check_written_options(options, schema)
 
 
