@@ -84,7 +84,7 @@ class Claim:
             pause_ms = longer(pause_ms)
 
     def _put(self) -> Steps[tuple[bytes | None, Now]]:
-        """What is in the slot after a put, None if that was not answered; and the time."""
+        """Put the entry. Returns the body in the slot, None if that was not answered; and the time."""
         reply, now = yield Put(self._key, self.body)
         match reply:
             case None:

@@ -112,7 +112,7 @@ def stored_body(submission: Submission, deadline_ms: int, timeout_ms: int, url: 
 
 
 def _is_of(command: Append, existing: bytes, key: str) -> bool:
-    """Whether a body is that of the command, perhaps encoded by another version; False if only its holders differ.
+    """True if a body is that of the command, perhaps encoded by another version; False if only its holders differ.
 
     Raises ChainDamaged if it is something else.
     """

@@ -1,4 +1,4 @@
-"""Whether the chain at an address is still the one that a process has followed.
+"""The check that the chain at an address is still the one that a process has followed.
 
 A process that keeps writing does not notice that the place was wiped and another cluster created there. That cluster's
 chain is shorter, so an entry of this process would be put behind a gap. So after a silence the newest entry that the

@@ -20,7 +20,7 @@ from sparklog.cli.output import (
 from sparklog.cli.restore import RESTORE_EPILOG, restore
 from sparklog.cli.settings import DRY_RUN, settings
 from sparklog.core.readable import counted
-from sparklog.options.key_value import key_values, store_addresses
+from sparklog.options.key_value import config_changes, key_values, store_addresses
 
 if TYPE_CHECKING:
     pass
@@ -108,14 +108,9 @@ def alter(
     """
     from sparklog.core.commands import AlterCluster
     from sparklog.core.config.cluster import parse_cluster_config
-    from sparklog.core.errors import InvalidOption
     from sparklog.core.records import ClusterAltered
 
-    changed = parse_cluster_config(key_values(set_, "--set"))
-    if both := sorted(set(changed) & set(delete)):
-        raise InvalidOption(f"--set and --delete: {', '.join(both)} is in both")
-    if not changed and not delete:
-        raise InvalidOption("what is to change? give --set KEY=VALUE or --delete KEY")
+    changed = config_changes(set_, delete, parse_cluster_config)
     with connect() as cluster:
         state, (record, *_) = cluster.connection.decided(AlterCluster(changed, tuple(delete)))
         assert isinstance(record, ClusterAltered)

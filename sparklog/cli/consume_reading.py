@@ -36,7 +36,7 @@ RECORDS_PER_TABLE = 10_000  # a member of a group commits after so many, which a
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What to read: `topics`, or else all whose names match `pattern`. `offset` is the option --offset.
+    """The records to read: of `topics`, or else of all whose names match `pattern`. `offset` is the option --offset.
 
     No `partitions`, `num` or `columns`: all of them.
     """

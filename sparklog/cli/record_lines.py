@@ -109,7 +109,7 @@ class TemplateLines:
 
     @staticmethod
     def _piece(token: re.Match[str]) -> bytes | tuple[str, Callable[[Any], bytes]]:
-        """What a place or an escape stands for: bytes, or a column and how its cells are shown."""
+        """The meaning of a place or an escape: bytes, or a column and the function that shows its cells."""
         place, escape = token[1], token[2]
         if place == "%":
             return b"%"

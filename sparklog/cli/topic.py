@@ -21,7 +21,7 @@ from sparklog.cli.output import (
 from sparklog.cli.settings import DRY_RUN, settings
 from sparklog.cli.times import time_us
 from sparklog.core.readable import counted
-from sparklog.options.key_value import assignment_of, key_values
+from sparklog.options.key_value import assignment_of, config_changes, key_values
 
 if TYPE_CHECKING:
     from sparklog.client.cluster import Cluster
@@ -226,15 +226,10 @@ def alter(
     from sparklog.core.commands import AlterTopic
     from sparklog.core.config.cluster import topic_defaults
     from sparklog.core.config.topic import effective, parse_topic_config
-    from sparklog.core.errors import InvalidOption
     from sparklog.core.records import TopicAltered
     from sparklog.core.replicas.health import min_isr_warning
 
-    changed = parse_topic_config(key_values(set_, "--set"))
-    if both := sorted(set(changed) & set(delete)):
-        raise InvalidOption(f"--set and --delete: {', '.join(both)} is in both")
-    if not changed and not delete:
-        raise InvalidOption("what is to change? give --set KEY=VALUE or --delete KEY")
+    changed = config_changes(set_, delete, parse_topic_config)
     with connect() as cluster:
         topic_id = _topic(cluster, topic).topic_id
         state, (record, *_) = cluster.connection.decided(AlterTopic(topic_id, changed, tuple(delete)))

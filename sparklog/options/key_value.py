@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from sparklog.core.errors import InvalidOption
@@ -27,6 +27,21 @@ def key_values(given: Sequence[str], option: str) -> dict[str, str]:
             raise InvalidOption(f"{option}: {key} is given twice")
         values[key] = value
     return values
+
+
+def config_changes(
+    given: Sequence[str], removed: Sequence[str], parse: Callable[[Mapping[str, object]], dict[str, str]]
+) -> dict[str, str]:
+    """The keys of --set in canonical form, by `parse`, beside those of --delete.
+
+    Raises InvalidOption if a key is in both, or there is none at all, and as `key_values` and `parse`.
+    """
+    changed = parse(key_values(given, "--set"))
+    if both := sorted(changed.keys() & set(removed)):
+        raise InvalidOption(f"--set and --delete: {', '.join(both)} is in both")
+    if not changed and not removed:
+        raise InvalidOption("what is to change? give --set KEY=VALUE or --delete KEY")
+    return changed
 
 
 def store_address(given: str, option: str) -> StoreAddress:

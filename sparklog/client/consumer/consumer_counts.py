@@ -1,4 +1,4 @@
-"""What a consumer has done so far, for `Consumer.metrics`."""
+"""Counts of what a consumer has done so far, for `Consumer.metrics`."""
 
 from __future__ import annotations
 

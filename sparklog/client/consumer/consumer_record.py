@@ -37,7 +37,7 @@ class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 class Deserializers(NamedTuple):
-    """What makes keys and values of bytes. None stays None: no key, and a tombstone."""
+    """The functions that make keys and values of bytes. None stays None: no key, and a tombstone."""
 
     key: Deserializer | None = None
     value: Deserializer | None = None
@@ -73,7 +73,7 @@ class Deserializers(NamedTuple):
 
 
 def _applied(function: Deserializer, column: Sequence[bytes | None]) -> tuple[list[Any], Exception | None]:
-    """What the function returns for each, up to the first that it fails at, and that error."""
+    """The results of the function, up to the first value at which it fails, and that error."""
     made: list[Any] = []
     try:
         for each in column:
