@@ -28,11 +28,13 @@ class Running:
     process: subprocess.Popen[bytes] | None = None
     paused: bool = False
     starts: int = 0
+    _size_at_start: int = 0  # of `said`
 
     def start(self) -> None:
         """Start it, or start it again."""
         assert self.process is None or self.process.poll() is not None
         with self.said.open("ab") as output:
+            self._size_at_start = output.tell()
             self.process = subprocess.Popen(
                 self.command,
                 stdin=subprocess.DEVNULL,
@@ -46,6 +48,11 @@ class Running:
     @property
     def is_alive(self) -> bool:
         return self.process is not None and self.process.poll() is None
+
+    @property
+    def has_spoken(self) -> bool:
+        """True once it has said something since its start: a server handles SIGTERM by then, and not before."""
+        return self.said.stat().st_size > self._size_at_start
 
     def kill(self) -> None:
         assert self.process is not None

@@ -107,9 +107,12 @@ class Soak:
         self.processes.heal()
 
     def settle(self) -> None:
-        """Every writer is acknowledged again, and then, when nobody writes, every replica has everything."""
+        """Every process works again, and then, when nobody writes, every replica has everything."""
         written = {name: self._acked(name) for name in self._names(*WRITERS)}
+        read = {name: self._lines(name) for name in self._names("reader")}
         self._wait(lambda: all(self._acked(name) > count for name, count in written.items()), written)
+        self._wait(lambda: all(self._lines(name) > count for name, count in read.items()), written)
+        self._wait(lambda: all(server.has_spoken for server in self.processes.named("agent", "coordinator")), written)
         self._stop(*WRITERS)
         self._wait(self._in_sync, written)
         self._stop("reader")
@@ -146,6 +149,9 @@ class Soak:
 
     def _acked(self, name: str) -> int:
         return sum("acked" in line for line in lines_of(self.processes.journal(name)))
+
+    def _lines(self, name: str) -> int:
+        return sum(1 for _ in lines_of(self.processes.journal(name)))
 
     def _in_sync(self) -> bool:
         """All replicas are in the ISR, and no record is above the high watermark."""
