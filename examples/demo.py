@@ -39,8 +39,8 @@ from three_stores import third_act
 import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
+from sparklog.core.describe.readable import counted
 from sparklog.core.errors import OffsetOutOfRange, SparklogError
-from sparklog.core.readable import counted
 from sparklog.storage.object_store import ObjectStore
 
 TOPIC = "flights"
@@ -158,7 +158,7 @@ class Demo(Steps):
         return reader.options(**options).load()
 
     def read_offsets(self, spark: Any, cluster: Cluster) -> None:
-        from sparklog.spark.partitioning import partitions_of
+        from sparklog.spark.write.partitioning import partitions_of
 
         partition = 3
         end = cluster.describe(TOPIC).partitions[partition].high_watermark

@@ -31,8 +31,8 @@ from three_stores import Row, as_records
 import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
+from sparklog.core.describe.readable import counted
 from sparklog.core.errors import SparklogError
-from sparklog.core.readable import counted
 from sparklog.core.state import ClusterState
 from sparklog.host.deadline import Deadline, tries
 

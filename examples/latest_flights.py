@@ -20,14 +20,13 @@ from rich.console import Console
 from steps import PROJECT
 
 from sparklog.client.cluster import Cluster
-from sparklog.core.readable import amount
-from sparklog.maintenance.compaction import run_compaction
-from sparklog.spark.compaction import SparkKeyShuffle
+from sparklog.core.describe.readable import amount
+from sparklog.maintenance import run_compaction
+from sparklog.spark import SparkKeyShuffle, SparkTasks
 from sparklog.spark.materialize.columns import Layout
 from sparklog.spark.materialize.delta_table import delta_settings
-from sparklog.spark.materialize.job import Table, run_materialize
+from sparklog.spark.materialize.materialize_job import Table, run_materialize
 from sparklog.spark.materialize.position import Mode
-from sparklog.spark.tasks import SparkTasks
 from sparklog.storage.keys import APPENDS, TOPICS
 
 if TYPE_CHECKING:

@@ -27,12 +27,12 @@ from matplotlib.patches import Patch, Rectangle
 
 import sparklog
 from sparklog.client.cluster import Cluster
+from sparklog.core.describe.readable import counted
 from sparklog.core.errors import SparklogError
-from sparklog.core.readable import counted
+from sparklog.core.placement.held_slices import named_object
 from sparklog.core.reading.plan import partition_of, topic_of
-from sparklog.core.replicas.held_slices import named_object
 from sparklog.core.types import Offset, OffsetRange, TopicPartition
-from sparklog.log.object_reader import read_index
+from sparklog.log.read.object_reader import read_index
 from sparklog.storage.keys import data_key
 
 HEIGHT = 0.62  # of a partition's bar; the rows are 1 apart

@@ -32,13 +32,13 @@ from replica_picture import Moment, draw_replicas, history
 import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
+from sparklog.core.placement.held_objects import all_held
 from sparklog.core.reading.plan import topic_of
-from sparklog.core.replicas.held_objects import all_held
 from sparklog.core.replication.partition import Replication
 from sparklog.core.state import ClusterState
 from sparklog.core.types import StoreId, TopicPartition
 from sparklog.host.deadline import Deadline, tries
-from sparklog.spark.partitioning import partitions_of
+from sparklog.spark.write.partitioning import partitions_of
 from sparklog.storage.keys import data_key, index_key
 
 if TYPE_CHECKING:

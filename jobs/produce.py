@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from sparklog.cli.produce_files import main
+from sparklog.cli.records.produce_files import main
 
 if __name__ == "__main__":
     sys.exit(main())

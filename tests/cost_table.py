@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 
 from sparklog.core.cost.prices import Prices, prices_of
-from sparklog.core.cost.requests import OPERATIONS
+from sparklog.core.cost.request_costs import OPERATIONS
 from tests.marked_part import replaced
 
 ROOT = Path(__file__).parents[1]

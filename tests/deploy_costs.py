@@ -16,10 +16,10 @@ from typing import Final
 
 import msgspec
 
-from sparklog.coordinator.emf import EXPORTED
+from sparklog.coordinator.watching.emf import EXPORTED
+from sparklog.core.cost.cost_report import DAYS_OF_MONTH, CostReport, cost_report
 from sparklog.core.cost.prices import GIB
-from sparklog.core.cost.report import DAYS_OF_MONTH, CostReport, cost_report
-from sparklog.core.cost.requests import stored
+from sparklog.core.cost.request_costs import stored
 from sparklog.core.cost.usage import EntryWork, Usage, Written
 from sparklog.core.types import StoreId
 from tests.cost_table import list_prices

@@ -36,7 +36,7 @@ GROUPS: Final = {
         "tests/contract/test_s3_store.py",
         "tests/contract/test_copies.py",
         "tests/faults/test_s3_requests.py",
-        "tests/log/test_object_copy.py",
+        "tests/log/objects/test_object_copy.py",
         "tests/storage/test_s3_settings.py",
         "tests/faults/test_race_processes.py",
         "tests/examples/test_demo.py",

@@ -1,5 +1,5 @@
 """The agent of a store: it fetches what the replicas there lack, reports them, and finds out when the store lost data.
 
-`agent.py` is a state machine without I/O, clock or dice; `run.py` drives it with threads. Read requests.py first, then
-agent.py. An agent never deletes or overwrites anything.
+`agent.py` is a state machine without I/O, clock or dice; `run.py` drives it with threads. Read agent_requests.py first,
+then agent.py. An agent never deletes or overwrites anything.
 """

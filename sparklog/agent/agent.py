@@ -14,6 +14,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final
 
+from sparklog.agent.agent_requests import (
+    AwaitNews,
+    Fetch,
+    Follow,
+    Heartbeat,
+    Note,
+    PutMark,
+    ReadMark,
+    Reply,
+    Request,
+    Submit,
+)
 from sparklog.agent.backoff import Backoff
 from sparklog.agent.conversation import Control, Conversation, Wait
 from sparklog.agent.fetchers import Fetchers
@@ -22,7 +34,6 @@ from sparklog.agent.lagging import notes_of_dropped
 from sparklog.agent.losses import is_of_another_life, searched
 from sparklog.agent.news import News
 from sparklog.agent.progress import Progress
-from sparklog.agent.requests import AwaitNews, Fetch, Follow, Heartbeat, Note, PutMark, ReadMark, Reply, Request, Submit
 from sparklog.core.commands import (
     AgentDown,
     AgentUp,
@@ -32,8 +43,9 @@ from sparklog.core.commands import (
     ReportLoss,
     ReportReplicas,
 )
-from sparklog.core.config.cluster import ClusterConfig, effective_cluster
+from sparklog.core.config.cluster_config import ClusterConfig, effective_cluster
 from sparklog.core.decide.stores import registered_store
+from sparklog.core.describe.readable import counted
 from sparklog.core.errors import (
     AccessRefused,
     Conflict,
@@ -49,11 +61,10 @@ from sparklog.core.errors import (
     TryAgain,
     WriteExpired,
 )
-from sparklog.core.readable import counted
-from sparklog.core.replicas.fetch import Standing, replica_reports, standing
-from sparklog.core.replicas.held_objects import held_partitions, is_still_held
-from sparklog.core.replicas.lag_clock import LagClock
-from sparklog.core.replicas.loss_search import held_ends, missing_of_sample
+from sparklog.core.placement.held_objects import held_partitions, is_still_held
+from sparklog.core.placement.lag_clock import LagClock
+from sparklog.core.placement.loss_search import held_ends, missing_of_sample
+from sparklog.core.placement.replica_fetch import Standing, replica_reports, standing
 from sparklog.core.state import ClusterState, Store
 from sparklog.core.types import StoreId, TopicPartition
 from sparklog.host.dice import Dice

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sparklog.core.config.cluster import ClusterConfig
+from sparklog.core.config.cluster_config import ClusterConfig
 from sparklog.host.dice import Dice
 
 

@@ -6,7 +6,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from sparklog.agent.requests import Reply, Request
+from sparklog.agent.agent_requests import Reply, Request
 from sparklog.core.errors import SparklogError
 
 _NONE_YET: Final = object()

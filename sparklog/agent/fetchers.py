@@ -10,16 +10,16 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
+from sparklog.agent.agent_requests import Fetch, Note, Reply
 from sparklog.agent.backoff import Backoff
-from sparklog.agent.requests import Fetch, Note, Reply
-from sparklog.core.config.cluster import ClusterConfig, effective_cluster
+from sparklog.core.config.cluster_config import ClusterConfig, effective_cluster
 from sparklog.core.errors import Damaged, SparklogError
-from sparklog.core.replicas.fetch import FetchBatch, FetchLimits, ObjectToFetch, UnderWay, plan_fetch
+from sparklog.core.placement.replica_fetch import FetchBatch, FetchLimits, ObjectToFetch, UnderWay, plan_fetch
 from sparklog.core.state import ClusterState
 from sparklog.core.types import ObjectNumber, StoreId, TopicPartition
 from sparklog.host.dice import Dice
 from sparklog.log.incarnation import AnotherLife
-from sparklog.log.object_copy import Fetched
+from sparklog.log.objects.object_copy import Fetched
 
 K = TypeVar("K", StoreId, TopicPartition)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from sparklog.agent.requests import Note
+from sparklog.agent.agent_requests import Note
 from sparklog.core.commands import LaggingReplicas
-from sparklog.core.readable import counted
+from sparklog.core.describe.readable import counted
 from sparklog.core.state import ClusterState
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from sparklog.agent.agent_requests import Look
 from sparklog.agent.conversation import Control
-from sparklog.agent.requests import Look
 from sparklog.core.errors import DuplicateBrokerRegistration, InconsistentClusterId
-from sparklog.core.replicas.loss_search import LookFor, Search
+from sparklog.core.placement.loss_search import LookFor, Search
 from sparklog.core.state import ClusterState, Store
 from sparklog.log.incarnation import Incarnation
 from sparklog.storage.keys import INCARNATION

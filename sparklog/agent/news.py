@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from sparklog.agent.requests import AwaitNews, Reply
-from sparklog.core.config.cluster import effective_cluster
+from sparklog.agent.agent_requests import AwaitNews, Reply
+from sparklog.core.config.cluster_config import effective_cluster
 from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from sparklog.agent.requests import Note
-from sparklog.core.readable import amount, counted
-from sparklog.core.replicas.fetch import Standing, lag_bytes
+from sparklog.agent.agent_requests import Note
+from sparklog.core.describe.readable import amount, counted
+from sparklog.core.placement.replica_fetch import Standing, lag_bytes
 from sparklog.core.state import ClusterState
 from sparklog.core.types import StoreId
 

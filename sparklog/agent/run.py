@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from sparklog.agent.agent import Agent
-from sparklog.agent.requests import (
+from sparklog.agent.agent_requests import (
     AwaitNews,
     Fetch,
     Follow,
@@ -25,7 +25,7 @@ from sparklog.agent.requests import (
     Submit,
 )
 from sparklog.client.connection import Connection
-from sparklog.core.config.cluster import effective_cluster
+from sparklog.core.config.cluster_config import effective_cluster
 from sparklog.core.decide.stores import registered_store
 from sparklog.core.errors import KeyExists, SparklogError
 from sparklog.core.purgatory import ReplicaNews
@@ -33,8 +33,8 @@ from sparklog.core.types import StoreId
 from sparklog.host.clock import Clock, SystemClock
 from sparklog.host.dice import Dice, SystemDice
 from sparklog.log.incarnation import Incarnation, read_incarnation
-from sparklog.log.object_copy import fetch_in_life
-from sparklog.log.object_look import is_there
+from sparklog.log.objects.object_copy import fetch_in_life
+from sparklog.log.objects.object_look import is_there
 from sparklog.storage.keys import INCARNATION
 from sparklog.storage.object_store import ObjectStore
 

@@ -6,9 +6,9 @@ import hashlib
 
 import msgspec
 
-from sparklog.chain.damage import damage
+from sparklog.chain.damaged_chain import damage
 from sparklog.chain.framing import frame, unframe
-from sparklog.core.coordinators import Author
+from sparklog.core.coordination import Author
 from sparklog.core.errors import InvalidInput
 from sparklog.core.records import AppliedCommand, At
 from sparklog.core.types import EntryNumber

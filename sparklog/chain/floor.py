@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sparklog.chain.stored_entries import stored_entries, stored_entry
+from sparklog.chain.follow.stored_entries import stored_entries, stored_entry
 from sparklog.core.types import EntryNumber
 from sparklog.storage.object_store import ObjectStore
 

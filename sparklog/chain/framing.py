@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import google_crc32c
 
-from sparklog.chain.damage import damage
+from sparklog.chain.damaged_chain import damage
+from sparklog.core.describe.readable import exact_amount
 from sparklog.core.errors import UnsupportedVersion
-from sparklog.core.readable import exact_amount
 from sparklog.core.state import FORMAT
 
 

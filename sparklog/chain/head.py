@@ -9,7 +9,7 @@ import msgspec
 from sparklog.chain.entry import NO_PREVIOUS, Entry, hash_of
 from sparklog.core.apply import apply_command
 from sparklog.core.commands import Append
-from sparklog.core.coordinators import Author, is_fenced
+from sparklog.core.coordination import Author, is_fenced
 from sparklog.core.decide.append import assign_offsets
 from sparklog.core.records import AppendedByReference, AppliedCommand, At
 from sparklog.core.state import ClusterState

@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from sparklog.chain.old_snapshots import Found, oldest_kept
-from sparklog.chain.store_copy import put
+from sparklog.chain.mirror.mirror import put
+from sparklog.chain.snapshot.old_snapshots import Found, oldest_kept
 from sparklog.core.errors import ChainDamaged, KeyNotFound
 from sparklog.storage.keys import (
     LOG,

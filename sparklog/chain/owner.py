@@ -16,7 +16,7 @@ from collections.abc import Collection
 
 import msgspec
 
-from sparklog.chain.damage import damage
+from sparklog.chain.damaged_chain import damage
 from sparklog.chain.framing import frame, unframe
 from sparklog.core.errors import ChainDamaged, InconsistentClusterId, KeyExists, KeyNotFound, OutcomeUnknown
 from sparklog.storage.keys import OWNERS, owner_key, parse_owner_key

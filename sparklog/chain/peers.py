@@ -15,8 +15,8 @@ from collections.abc import Iterable
 import msgspec
 
 from sparklog.chain.framing import frame, unframe
+from sparklog.chain.mirror.mirror import put
 from sparklog.chain.owner import check_owner
-from sparklog.chain.store_copy import put
 from sparklog.core.errors import ChainDamaged, Conflict
 from sparklog.core.types import EntryNumber, StoreId
 from sparklog.storage.keys import INCARNATION, PEERS, parse_peer_key, peer_key

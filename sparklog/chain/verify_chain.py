@@ -18,18 +18,18 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Final
 
-from sparklog.chain.command_body import append_of
+from sparklog.chain.commit.command_body import append_of
 from sparklog.chain.entry import NO_PREVIOUS, Entry, decode_entry, hash_of
 from sparklog.chain.head import Draft, Head
-from sparklog.chain.old_snapshots import KEPT
-from sparklog.chain.snapshot import Manifest
-from sparklog.chain.verify_snapshots import load_state, read_manifests
+from sparklog.chain.snapshot.old_snapshots import KEPT
+from sparklog.chain.snapshot.snapshot import Manifest
+from sparklog.chain.snapshot.verify_snapshots import load_state, read_manifests
 from sparklog.core.commands import Append
+from sparklog.core.describe.state_differences import differing_parts
 from sparklog.core.errors import ChainDamaged, KeyNotFound
-from sparklog.core.invariants import violations
 from sparklog.core.maintenance.differences import METADATA, Difference, DifferenceKind, advice_for_metadata
 from sparklog.core.records import AppendedByReference
-from sparklog.core.state_differences import differing_parts
+from sparklog.core.state_invariants import violations
 from sparklog.core.types import CommandId
 from sparklog.storage.keys import (
     VOID,

@@ -1,4 +1,5 @@
-"""The `sparklog` command: one file per noun. Read main.py first; output.py formats the answers.
+"""The `sparklog` command: one file per noun, in folders by subject. Read main.py first;
+output.py formats the answers.
 
 Heavy modules are imported only when a command runs.
 """

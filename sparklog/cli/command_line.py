@@ -12,10 +12,10 @@ from typing import Any, Final
 import typer
 from typer.completion import shell_complete
 
-from sparklog.cli.settings import NAMES, settings
-from sparklog.client.failures import print_failure, unforeseen
+from sparklog.cli.common_options import NAMES, settings
+from sparklog.client.error_line import print_failure, unforeseen
 from sparklog.core.errors import SparklogError
-from sparklog.host.streams import discard, open_missing_streams, print_to
+from sparklog.host.standard_streams import discard, open_missing_streams, print_to
 
 COMPLETE: Final = "_SPARKLOG_COMPLETE"  # environment variable through which the shell asks for completions
 STYLE: Final[dict[str, Any]] = {

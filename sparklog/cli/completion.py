@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from sparklog.cli.settings import settings
+from sparklog.cli.common_options import settings
 from sparklog.core.errors import SparklogError
 
 if TYPE_CHECKING:

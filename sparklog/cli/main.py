@@ -10,24 +10,12 @@ from typing import Any
 import typer
 
 from sparklog import __version__
-from sparklog.cli import (
-    agent,
-    chain,
-    cluster,
-    consume,
-    coordinator,
-    doctor,
-    group,
-    job,
-    produce,
-    replica,
-    segment,
-    store,
-    topic,
-)
-from sparklog.cli import delete_records as deletion
+from sparklog.cli.cluster import agent_verb, chain_verbs, cluster_verbs, coordinator_verbs, doctor, store_verbs
 from sparklog.cli.command_line import CONTEXT, STYLE, run_command
+from sparklog.cli.jobs import job_verbs
 from sparklog.cli.output import ending
+from sparklog.cli.records import consume, produce
+from sparklog.cli.topics import group_verbs, replica_verbs, segment_verbs, topic_delete_records, topic_verbs
 
 app = typer.Typer(
     name="sparklog",
@@ -36,13 +24,20 @@ app = typer.Typer(
     context_settings=CONTEXT,
     **STYLE,
 )
-for noun in (cluster, topic, group, store, replica, segment, chain, job, coordinator):
-    app.add_typer(noun.app, name=noun.__name__.rpartition(".")[2])
-topic.app.command("delete-records", epilog=deletion.EPILOG)(deletion.delete_records)
+app.add_typer(cluster_verbs.app, name="cluster")
+app.add_typer(topic_verbs.app, name="topic")
+app.add_typer(group_verbs.app, name="group")
+app.add_typer(store_verbs.app, name="store")
+app.add_typer(replica_verbs.app, name="replica")
+app.add_typer(segment_verbs.app, name="segment")
+app.add_typer(chain_verbs.app, name="chain")
+app.add_typer(job_verbs.app, name="job")
+app.add_typer(coordinator_verbs.app, name="coordinator")
+topic_verbs.app.command("delete-records", epilog=topic_delete_records.EPILOG)(topic_delete_records.delete_records)
 app.command("produce", epilog=produce.EPILOG)(produce.produce)
 app.command("consume", epilog=consume.EPILOG)(consume.consume)
 app.command("doctor", epilog=doctor.DOCTOR_EPILOG)(doctor.doctor)
-app.command("agent", epilog=agent.EPILOG)(agent.agent)
+app.command("agent", epilog=agent_verb.EPILOG)(agent_verb.agent)
 
 
 def _show_version(wanted: bool) -> None:

@@ -10,10 +10,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sparklog.cli.settings import settings
-from sparklog.client.failures import one_line
-from sparklog.core.readable import amount, point_in_time
-from sparklog.host.streams import print_to
+from sparklog.cli.common_options import settings
+from sparklog.client.error_line import one_line
+from sparklog.core.describe.readable import amount, point_in_time
+from sparklog.host.standard_streams import print_to
 
 if TYPE_CHECKING:
     from sparklog.client.cluster import Cluster

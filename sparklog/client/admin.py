@@ -5,11 +5,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 
-from sparklog.chain.committer import DEFAULT_TIMEOUT_MS
+from sparklog.chain.commit.committer import DEFAULT_TIMEOUT_MS
 from sparklog.client.connection import Connection
 from sparklog.client.delete_records import all_done, delete_records, plan_deletions
-from sparklog.client.stores import add_store, remove_store
-from sparklog.client.topic_description import TopicDescription, describe_topic
+from sparklog.client.describe.topic_description import TopicDescription, describe_topic
+from sparklog.client.stores.add_store import add_store, remove_store
 from sparklog.core.commands import (
     AddPartitions,
     AlterCluster,
@@ -21,13 +21,13 @@ from sparklog.core.commands import (
     FenceStore,
     MoveReplicas,
 )
-from sparklog.core.config.cluster import parse_cluster_config
-from sparklog.core.config.topic import parse_topic_config
+from sparklog.core.config.cluster_config import parse_cluster_config
+from sparklog.core.config.topic_config import parse_topic_config
+from sparklog.core.placement.assignment import Assignment
+from sparklog.core.placement.replica_health import min_isr_warning
+from sparklog.core.placement.replica_plans import elections_of, moves_to, partitions_named, preferred_elections
 from sparklog.core.reading.plan import topic_of
 from sparklog.core.records import CommandResult
-from sparklog.core.replicas.assignment import Assignment
-from sparklog.core.replicas.health import min_isr_warning
-from sparklog.core.replicas.plans import elections_of, moves_to, partitions_named, preferred_elections
 from sparklog.core.state import Store, Topic
 from sparklog.core.types import StoreId
 

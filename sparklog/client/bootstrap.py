@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sparklog.chain.committer import Committer
-from sparklog.chain.copies import Copies
-from sparklog.chain.follower import Follower
+from sparklog.chain.commit.committer import Committer
+from sparklog.chain.follow.follower import Follower
+from sparklog.chain.mirror.mirrors import Copies
 from sparklog.chain.peers import Peer, tell
 from sparklog.client.connection import default_author
-from sparklog.client.stores import check_addresses, check_apart
+from sparklog.client.stores.add_store import check_addresses, check_apart
 from sparklog.core.commands import CreateCluster, NewStore
-from sparklog.core.config.cluster import parse_cluster_config
+from sparklog.core.config.cluster_config import parse_cluster_config
 from sparklog.core.config.storage import storage_settings
-from sparklog.core.coordinators import Author
+from sparklog.core.coordination import Author
 from sparklog.core.errors import ClusterAlreadyExists
-from sparklog.core.store_ids import check_store_ids, check_zone
+from sparklog.core.names.store_ids import check_store_ids, check_zone
 from sparklog.core.types import EntryNumber, StoreId
 from sparklog.host.dice import new_id
+from sparklog.log.cluster_stores import open_metadata, open_registered
 from sparklog.log.incarnation import begin_incarnation, check_owner, of_another_cluster, read_incarnation
-from sparklog.log.stores import open_metadata, open_registered
 from sparklog.storage.config_file import settings_here
 from sparklog.storage.keys import INCARNATION, PEERS, PROBES
 from sparklog.storage.object_store import ObjectStore

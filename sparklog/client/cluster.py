@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Never
 
 import msgspec
 
-from sparklog.chain.committer import DEFAULT_TIMEOUT_MS
+from sparklog.chain.commit.committer import DEFAULT_TIMEOUT_MS
 from sparklog.client.admin import Admin
 from sparklog.client.commits.unawaited import UnawaitedCommits
 from sparklog.client.connection import Connection
@@ -29,13 +29,13 @@ from sparklog.client.groups.offsets import (
     describe_group,
 )
 from sparklog.client.kafka_names import AnswersKafkaMethods, refuse_unknown
-from sparklog.client.write_plan import Durability, append_command
+from sparklog.client.plans.write_plan import Durability, append_command
 from sparklog.core.commands import AllocateProducer, Application, DeleteGroups
 from sparklog.core.config.storage import storage_settings
+from sparklog.core.describe.readable import counted, duration, one_line_repr
 from sparklog.core.errors import InvalidInput, RequestTimedOut, Wakeup
 from sparklog.core.groups.membership import CommittedOffset
-from sparklog.core.leader_epochs import end_of_leader_epoch
-from sparklog.core.producing.settings import (
+from sparklog.core.producing.producer_settings import (
     BATCH_BYTES,
     BUFFER_BYTES,
     DELIVERY_TIMEOUT_MS,
@@ -44,15 +44,15 @@ from sparklog.core.producing.settings import (
     MAX_IN_FLIGHT,
     ProducerSettings,
 )
-from sparklog.core.readable import counted, duration, one_line_repr
 from sparklog.core.reading.plan import RangeToRead, check_range, partition_of, plan_range, topic_of
 from sparklog.core.records import CommandResult
-from sparklog.core.replication.append import Acks
 from sparklog.core.replication.epoch_history import EpochEnd
+from sparklog.core.replication.leader_epochs import end_of_leader_epoch
+from sparklog.core.replication.replica_append import Acks
 from sparklog.core.state import ClusterState
 from sparklog.core.types import Place
 from sparklog.host.deadline import Deadline
-from sparklog.log.stores import Stores
+from sparklog.log.cluster_stores import Stores
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -144,9 +144,9 @@ class Cluster(Admin, AnswersKafkaMethods):
         """
         import pyarrow as pa
 
-        from sparklog.client.commits.append import commit_append
-        from sparklog.client.upload_rows import upload_rows
-        from sparklog.client.write_rows import check_arrow, check_partition_named, producer_slices
+        from sparklog.client.commits.commit_write import commit_append
+        from sparklog.client.plans.upload_rows import upload_rows
+        from sparklog.client.plans.write_rows import check_arrow, check_partition_named, producer_slices
         from sparklog.log.records_schema import left_out_warning
 
         check_arrow(rows)
@@ -258,8 +258,8 @@ class Cluster(Admin, AnswersKafkaMethods):
         """
         import pyarrow as pa
 
+        from sparklog.log.read.scan import scan
         from sparklog.log.records_schema import DEFAULT_COLUMNS, read_schema
-        from sparklog.log.scan import scan
 
         chosen = list(columns) if columns is not None else [*DEFAULT_COLUMNS, *(["headers"] if include_headers else [])]
         schema = read_schema(chosen)
@@ -302,7 +302,7 @@ class Cluster(Admin, AnswersKafkaMethods):
 
         Raises UnknownTopicOrPartition, DataLoss, Damaged, and the stores' errors.
         """
-        from sparklog.log.time_lookup import first_at_or_after
+        from sparklog.log.read.time_lookup import first_at_or_after
 
         return first_at_or_after(self._now, topic, partition, timestamp_us)
 
@@ -311,7 +311,7 @@ class Cluster(Admin, AnswersKafkaMethods):
 
         Raises as `offset_for_time`.
         """
-        from sparklog.log.record_lookup import start_of_last
+        from sparklog.log.read.record_lookup import start_of_last
 
         return start_of_last(self._now, topic, partition, records)
 

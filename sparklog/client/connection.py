@@ -10,14 +10,14 @@ from functools import partial
 import msgspec
 from msgspec.structs import replace
 
-from sparklog.chain.committer import DEFAULT_TIMEOUT_MS
-from sparklog.chain.copies import Copies
-from sparklog.chain.follower import Follower
+from sparklog.chain.commit.committer import DEFAULT_TIMEOUT_MS
+from sparklog.chain.follow.follower import Follower
+from sparklog.chain.mirror.mirrors import Copies
 from sparklog.client.commits.coordinated import Coordinated
 from sparklog.client.waiting import Waiting
 from sparklog.core.commands import Command
 from sparklog.core.config.storage import StorageSettings
-from sparklog.core.coordinators import Author
+from sparklog.core.coordination import Author
 from sparklog.core.decide.command import decide
 from sparklog.core.errors import InconsistentClusterId
 from sparklog.core.reading.plan import RangeToRead, replanned
@@ -26,11 +26,11 @@ from sparklog.core.state import ClusterState, Store
 from sparklog.core.types import EntryNumber, Offset, StoreId
 from sparklog.host.clock import now_ms
 from sparklog.host.fork import after_fork_in_child
+from sparklog.log.cluster_stores import StorePlaces, Stores, open_metadata, open_registered, places_in, places_to_carry
 from sparklog.log.incarnation import check_incarnation
-from sparklog.log.stores import StorePlaces, Stores, open_metadata, open_registered, places_in, places_to_carry
 from sparklog.storage.config_file import settings_here
 from sparklog.storage.http.calls import Calls
-from sparklog.storage.http.coordinators import Coordinators, is_coordinator
+from sparklog.storage.http.coordinator_addresses import Coordinators, is_coordinator
 from sparklog.storage.http.store import HttpStore
 from sparklog.storage.keys import META, entry_key
 from sparklog.storage.local.store import LocalStore

@@ -7,10 +7,10 @@ from typing import Final
 
 from sparklog.client.commits.delivery import advice
 from sparklog.client.connection import Connection
-from sparklog.core.config.cluster import effective_cluster
-from sparklog.core.coordinators import NO_COORDINATOR, Coordinator
+from sparklog.core.config.cluster_config import effective_cluster
+from sparklog.core.coordination import NO_COORDINATOR, Coordinator
+from sparklog.core.describe.readable import duration
 from sparklog.core.errors import AuthenticationFailed, SparklogError
-from sparklog.core.readable import duration
 
 PATIENCE_MS: Final = 5_000  # for an answer; one that is paused, or hangs, gives none
 _LOOKS: Final = 3  # a coordinator may take over between two of them

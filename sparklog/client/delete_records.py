@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 
 from sparklog.client.commits.many import commit_many
 from sparklog.client.connection import Connection
+from sparklog.core.describe.readable import counted
 from sparklog.core.errors import Landed, SparklogError
 from sparklog.core.maintenance.record_deletion import RecordDeletion, plan_record_deletion
-from sparklog.core.readable import counted
 from sparklog.core.types import Offset
 from sparklog.host.clock import now_ms
 

@@ -16,10 +16,10 @@ from contextlib import suppress
 from functools import partial
 from typing import Final
 
-from sparklog.chain.requests import FIRST_PAUSE_MS, longer
+from sparklog.chain.chain_requests import FIRST_PAUSE_MS, longer
 from sparklog.client.asked_coordinator import AskedCoordinator
 from sparklog.client.commits.coordinated import Coordinated
-from sparklog.core.coordinators import Coordinator
+from sparklog.core.coordination import Coordinator
 from sparklog.core.errors import SparklogError, StoreUnavailable
 from sparklog.core.purgatory import Records, Replicated, Wanted, is_done
 from sparklog.core.types import EntryNumber

@@ -1,5 +1,5 @@
-"""The service that coordinates a cluster. Read `leadership.py` first (which process leads, and since when), then
-`control.py` (what it does, in which order) and `service.py` (the shell); `app.py` lists what it serves over HTTP.
+"""The service that coordinates a cluster. Read leading/ first (which process leads, and what it
+does, in which order), then http/ (what it serves) and access/ (to whom). watching/ counts, and page/ shows.
 
 Safety never depends on it: the chain orders whatever arrives, from coordinators and from everybody else.
 """

@@ -13,13 +13,13 @@ from dataclasses import dataclass
 
 import uvicorn
 
-from sparklog.coordinator.app import app_of
-from sparklog.coordinator.connections import Connections, limits_here
-from sparklog.coordinator.emf import MetricTarget, print_metrics
+from sparklog.coordinator.access.renewed_files import Certificate, RenewedFiles, look_again
+from sparklog.coordinator.http.app import app_of
+from sparklog.coordinator.http.server_connections import Connections, limits_here
+from sparklog.coordinator.leading.service import Service
 from sparklog.coordinator.page.records.masks import MaskRule
-from sparklog.coordinator.renewed_files import Certificate, RenewedFiles, look_again
-from sparklog.coordinator.sampling import sampling
-from sparklog.coordinator.service import Service
+from sparklog.coordinator.watching.emf import MetricTarget, print_metrics
+from sparklog.coordinator.watching.sampling import sampling
 from sparklog.core.access import Access
 from sparklog.core.errors import InvalidInput
 from sparklog.wire.this_machine import is_this_machine

@@ -51,8 +51,8 @@ from sparklog.core.commands import (
 )
 from sparklog.core.config.key import did_you_mean
 from sparklog.core.errors import ClusterAuthorizationFailed, InvalidConfig, TopicAuthorizationFailed
+from sparklog.core.names.topic_names import MAX_LENGTH
 from sparklog.core.state import ClusterState
-from sparklog.core.topic_names import MAX_LENGTH
 from sparklog.core.types import TopicId
 
 ALL: Final = "*"

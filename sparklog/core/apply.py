@@ -9,14 +9,14 @@ from typing import assert_never
 import msgspec
 from msgspec import UNSET
 
-from sparklog.core.applications import runs_after
-from sparklog.core.coordinators import Coordinator
+from sparklog.core.coordination import Coordinator
 from sparklog.core.forgetting import forget, release, stored_bytes
 from sparklog.core.groups.membership import CommittedOffset, Group
+from sparklog.core.idempotence.applications import runs_after
+from sparklog.core.idempotence.producers import by_producer, joined, with_batches
 from sparklog.core.maintenance.cleaner import within_log
-from sparklog.core.maintenance.recovery import note_new_replicas
-from sparklog.core.partition_change import changed_by
-from sparklog.core.producers import by_producer, joined, with_batches
+from sparklog.core.maintenance.recovery_point import note_new_replicas
+from sparklog.core.placement.assignment import Assignment
 from sparklog.core.records import (
     AgentChanged,
     Appended,
@@ -52,9 +52,9 @@ from sparklog.core.records import (
     TopicCreated,
     TopicDeleted,
 )
-from sparklog.core.replicas.assignment import Assignment
-from sparklog.core.replication.append import at_end
 from sparklog.core.replication.partition import created
+from sparklog.core.replication.partition_change import changed_by
+from sparklog.core.replication.replica_append import at_end
 from sparklog.core.replication.rewrites import move_log_start, rewritten_everywhere
 from sparklog.core.state import (
     ApplicationState,

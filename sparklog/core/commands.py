@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from sparklog.core.groups.membership import OffsetToCommit
-from sparklog.core.replication.append import Acks
+from sparklog.core.replication.replica_append import Acks
 from sparklog.core.types import (
     CommandId,
     EntryNumber,

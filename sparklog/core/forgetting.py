@@ -14,10 +14,10 @@ from collections.abc import Iterable, Mapping
 import msgspec
 import numpy as np
 
-from sparklog.core.losses import given_up
-from sparklog.core.partition_change import PartitionChange
-from sparklog.core.producers import sequence_after
+from sparklog.core.idempotence.producers import sequence_after
 from sparklog.core.records import AppendedRange, LostRecords, LostVersion
+from sparklog.core.replication.lost_records import given_up
+from sparklog.core.replication.partition_change import PartitionChange
 from sparklog.core.state import ApplicationState, ClusterState, Producer, SequencedBatch, Topic
 from sparklog.core.tables.column_blocks import Column
 from sparklog.core.tables.slice_table import SliceColumns

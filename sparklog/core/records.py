@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 
 from sparklog.core.commands import Application
+from sparklog.core.describe.readable import counted, one_line_repr
 from sparklog.core.groups.membership import Group, OffsetToCommit
 from sparklog.core.maintenance.cleaner import Cleaner
 from sparklog.core.numbering import records_between
-from sparklog.core.partition_change import PartitionChange
-from sparklog.core.readable import counted, one_line_repr
+from sparklog.core.replication.partition_change import PartitionChange
 from sparklog.core.types import (
     CommandId,
     EntryNumber,

@@ -14,13 +14,13 @@ from typing import cast
 
 import msgspec
 
-from sparklog.core.config.cluster import topic_defaults
-from sparklog.core.config.topic import TopicConfig, effective
-from sparklog.core.coordinators import NO_COORDINATOR, Coordinator
+from sparklog.core.config.cluster_config import topic_defaults
+from sparklog.core.config.topic_config import TopicConfig, effective
+from sparklog.core.coordination import NO_COORDINATOR, Coordinator
+from sparklog.core.describe.readable import one_line_repr
 from sparklog.core.groups.membership import Group
 from sparklog.core.maintenance.cleaner import Cleaner
 from sparklog.core.numbering import most_records
-from sparklog.core.readable import one_line_repr
 from sparklog.core.records import CommandResult, JobRan, LostRecords, LostVersion
 from sparklog.core.replication.partition import Replication
 from sparklog.core.tables.copy_on_write import CopyOnWriteMap

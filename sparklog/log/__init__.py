@@ -1,4 +1,4 @@
 """Records as Arrow objects with indexes: write, read, scan, look up by time, and rewrite into segments.
 
-Read batch.py first, then object_writer.py and object_reader.py.
+Read batch.py first, then write/ and read/.
 """

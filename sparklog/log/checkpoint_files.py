@@ -10,12 +10,12 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Final
 
-from sparklog.core.checkpoints import checkpoints_of
+from sparklog.core.describe.checkpoints import checkpoints_of
 from sparklog.core.errors import KeyExists, OutcomeUnknown, SparklogError
 from sparklog.core.state import ClusterState, Store
 from sparklog.core.types import StoreId
+from sparklog.log.cluster_stores import Stores
 from sparklog.log.incarnation import check_incarnation
-from sparklog.log.stores import Stores
 from sparklog.storage.keys import checkpoint_key, checkpoints_prefix, parse_checkpoint_key
 from sparklog.storage.object_store import ObjectStore
 

@@ -1,7 +1,7 @@
 """One job in a process of its own: python -m sparklog.maintenance.job_child JOB CLUSTER REPORT.
 
 Whoever starts it keeps the other end of its stdin open: when that is closed, this process ends at once. So no job goes
-on after its scheduler was killed. Being killed is safe for a job at any point (`frame.py`).
+on after its scheduler was killed. Being killed is safe for a job at any point (`job_frame.py`).
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ import sys
 import threading
 from collections.abc import Sequence
 
-from sparklog.client.failures import print_failure, unforeseen
+from sparklog.client.error_line import print_failure, unforeseen
 from sparklog.core.errors import SparklogError
+from sparklog.maintenance.job_report_file import write_report
 from sparklog.maintenance.jobs import job_named
-from sparklog.maintenance.report_file import write_report
 
 ABANDONED = 3  # exit code: whoever started it is gone
 

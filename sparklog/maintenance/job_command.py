@@ -23,10 +23,10 @@ from typing import Final
 
 import msgspec
 
-from sparklog.client.failures import one_line
+from sparklog.client.error_line import one_line
+from sparklog.core.describe.readable import amount, counted, duration
 from sparklog.core.errors import InvalidInput
-from sparklog.core.readable import amount, counted, duration
-from sparklog.maintenance.report import JobReport, Outcome
+from sparklog.maintenance.job_report import JobReport, Outcome
 
 LONGEST_RUN_MS: Final = 6 * 3_600_000
 GRACE_S: Final = 10.0  # between SIGTERM and SIGKILL

@@ -12,21 +12,21 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Final, NamedTuple
 
-from sparklog.core.config.cluster import ClusterConfig
+from sparklog.core.config.cluster_config import ClusterConfig
 from sparklog.core.errors import InvalidInput
 from sparklog.core.extras import install_line
 from sparklog.core.maintenance.schedule import Task
 from sparklog.core.state import ClusterState
-from sparklog.maintenance.report import JobReport
+from sparklog.maintenance.job_report import JobReport
 
 CHECK: Final = "log.retention.check.interval.ms"  # what is light enough to come every few minutes
 
 
 class KnownJob(NamedTuple):
-    """A job, whose function is `run_NAME(cluster_url)` in `sparklog.maintenance.NAME`.
+    """A job, whose function is `run_NAME(cluster_url)` in `sparklog.maintenance`.
 
-    `interval_key`: the cluster's config key that says how often schedulers run it; None if they don't. `spark_module`:
-    where the function is instead if the job works on Spark only; that module may import pyspark.
+    `interval_key`: the cluster's config key with the interval at which schedulers run it; None if they don't.
+    `spark_module`: the module of the function if the job works on Spark only; that module may import pyspark.
     """
 
     name: str
@@ -43,7 +43,7 @@ class KnownJob(NamedTuple):
 
 KNOWN_JOBS: Final = (
     KnownJob("roll", CHECK),
-    KnownJob("compaction", CHECK, spark_module="sparklog.spark.compaction"),  # nothing else can hold the keys
+    KnownJob("compaction", CHECK, spark_module="sparklog.spark.maintain.key_shuffle"),  # nothing else can hold the keys
     KnownJob("retention", CHECK),
     KnownJob("replication", None),  # agents do its work, bit by bit
     KnownJob("recovery", None),  # after trouble, or when people schedule it
@@ -65,7 +65,7 @@ def job_named(name: str) -> Callable[[str], JobReport]:
             "there, or let jobs run elsewhere by --job-command 'spark-submit …/jobs/{job}.py --cluster {cluster} "
             "--report {report}'"
         )
-    module = import_module(job.spark_module or f"sparklog.maintenance.{name}")
+    module = import_module(job.spark_module or "sparklog.maintenance")
     run: Callable[[str], JobReport] = getattr(module, f"run_{name}")
     return run
 

@@ -20,8 +20,8 @@ from typing import Final
 import msgspec
 
 from sparklog.core.config.key import LONG_MAX, read_integer, shown
+from sparklog.core.describe.readable import point_in_time_us
 from sparklog.core.errors import InvalidOption
-from sparklog.core.readable import point_in_time_us
 from sparklog.core.types import Offset, PartitionIndex
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

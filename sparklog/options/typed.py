@@ -12,10 +12,10 @@ from sparklog.core.config.key import did_you_mean, shown
 from sparklog.core.config.storage import StorageSettings
 from sparklog.core.errors import InvalidOption
 from sparklog.core.groups.membership import check_name
-from sparklog.core.replication.append import Acks
-from sparklog.core.topic_names import check_topic_name
+from sparklog.core.names.topic_names import check_topic_name
+from sparklog.core.names.write_names import check_write_name
+from sparklog.core.replication.replica_append import Acks
 from sparklog.core.types import Offset, PartitionIndex
-from sparklog.core.write_names import check_write_name
 from sparklog.options.given import GivenOptions, Ignored
 from sparklog.options.registry import OPTIONS, READ_COLUMNS, Side
 from sparklog.options.starting_offsets import (

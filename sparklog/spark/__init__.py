@@ -2,14 +2,38 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["by_partition", "check_spark", "exactly_once", "register", "verify"]
+    from sparklog.spark.maintain.key_shuffle import SparkKeyShuffle
+    from sparklog.spark.maintain.spark_tasks import SparkTasks
+
+__all__ = [
+    "SparkKeyShuffle",
+    "SparkTasks",
+    "by_partition",
+    "check_spark",
+    "exactly_once",
+    "register",
+    "verify",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what maintenance jobs take with its first use: it imports pyspark."""
+    if name == "SparkTasks":
+        from sparklog.spark.maintain.spark_tasks import SparkTasks
+
+        return SparkTasks
+    if name == "SparkKeyShuffle":
+        from sparklog.spark.maintain.key_shuffle import SparkKeyShuffle
+
+        return SparkKeyShuffle
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def check_spark() -> None:
@@ -47,9 +71,9 @@ def _is_known(spark: SparkSession, name: str) -> bool:
 
 
 def by_partition(df: DataFrame, topic: str, tasks: int | None = None, cluster: str | None = None) -> DataFrame:
-    """Shuffle the rows of `df` so that each task writes to few partitions; see `sparklog.spark.partitioning`."""
+    """Shuffle the rows of `df` so that each task writes to few partitions; see `sparklog.spark.write.partitioning`."""
     check_spark()
-    from sparklog.spark.partitioning import by_partition as shuffled
+    from sparklog.spark.write.partitioning import by_partition as shuffled
 
     return shuffled(df, topic, tasks, cluster)
 
@@ -63,10 +87,10 @@ def exactly_once(
     `options` are those of a batch write, at least `topic`, or the rows have a column `topic`. The DataFrame has the
     columns topic, partition and offset, as the source gives them. `app_id`: by default the id of the query with the
     group and the topic; under Spark Connect it must be given, and stay the same as long as the checkpoint. Two writes
-    with one `app_id` are the same write: the second adds nothing. See `sparklog.spark.foreach_batch`.
+    with one `app_id` are the same write: the second adds nothing. See `sparklog.spark.write.foreach_batch`.
     """
     check_spark()
-    from sparklog.spark.foreach_batch import ExactlyOnce
+    from sparklog.spark.write.foreach_batch import ExactlyOnce
 
     return ExactlyOnce(transform, group, app_id, options)
 
@@ -85,6 +109,6 @@ def verify(
     and none if there is none. `topics`, `stores`: only these. `share` N: only one of N parts, another one each day.
     """
     check_spark()
-    from sparklog.spark.differences import differences
+    from sparklog.spark.maintain.verify_frame import differences
 
     return differences(spark, cluster, topics=topics, stores=stores, share=share)

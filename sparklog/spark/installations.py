@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from sparklog.spark.tasks import SparkTasks
+from sparklog.spark.maintain.spark_tasks import SparkTasks
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -55,17 +55,17 @@ class SparklogDataSource(DataSource):
         options = parse_read_options(given, os.environ.get(_CLUSTER_VARIABLE))
         self.options.clear()  # Spark sends this object to the tasks with the reader, so keep secrets out
         if options.metadata is not None:
-            from sparklog.spark.metadata_reader import MetadataReader
+            from sparklog.spark.read.metadata_reader import MetadataReader
 
             return MetadataReader(options, schema)
-        from sparklog.spark.batch_reader import BatchReader
+        from sparklog.spark.read.batch_reader import BatchReader
 
         return BatchReader(options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
         """A reader of the micro-batches of a stream; `schema` as in `reader`. Raises InvalidOption."""
         from sparklog.options.streams import parse_stream_read_options
-        from sparklog.spark.stream_reader import StreamReader
+        from sparklog.spark.read.stream_reader import StreamReader
         from sparklog.spark.table_options import read_options_of_table
 
         given = read_options_of_table(self.options, schema)
@@ -77,8 +77,8 @@ class SparklogDataSource(DataSource):
         """A writer of rows of `schema`. Raises InvalidInput for `overwrite`, a wrong column or a wrong option."""
         from sparklog.core.errors import InvalidInput
         from sparklog.options.typed import parse_write_options
-        from sparklog.spark.batch_writer import begin_write
         from sparklog.spark.table_options import check_written_options
+        from sparklog.spark.write.batch_writer import begin_write
 
         if overwrite:
             raise InvalidInput('a log is appended to; use mode("append")')
@@ -91,8 +91,8 @@ class SparklogDataSource(DataSource):
         Spark refuses the third mode, update, for every source written in Python.
         """
         from sparklog.options.streams import parse_stream_write_options
-        from sparklog.spark.stream_writer import begin_stream_write
         from sparklog.spark.table_options import check_written_options
+        from sparklog.spark.write.stream_writer import begin_stream_write
 
         check_written_options(self.options, schema)
         return begin_stream_write(parse_stream_write_options(self.options, os.environ.get(_CLUSTER_VARIABLE)), schema)
@@ -121,7 +121,7 @@ def _read_options(given: Mapping[str, str], default_cluster: str | None) -> Read
 
 def _schema_of(options: ReadOptions) -> StructType:
     if options.metadata is not None:
-        from sparklog.spark.metadata_tables import metadata_schema
+        from sparklog.spark.read.metadata_tables import metadata_schema
 
         return metadata_schema(options.metadata)
     from sparklog.spark.schema import records_schema

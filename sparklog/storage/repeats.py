@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from sparklog.core.describe.readable import duration
 from sparklog.core.errors import KeyExists, OutcomeUnknown, SparklogError, StoreUnavailable
-from sparklog.core.readable import duration
 from sparklog.host.deadline import Deadline, tries
 
 # Tries of a request that certainly did nothing, or that is safe to repeat. After these the caller decides.

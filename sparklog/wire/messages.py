@@ -13,11 +13,11 @@ from __future__ import annotations
 import msgspec
 
 from sparklog.core.commands import Submission
-from sparklog.core.coordinators import Coordinator
+from sparklog.core.coordination import Coordinator
 from sparklog.core.purgatory import Wanted
 from sparklog.core.records import CommandResult
 from sparklog.core.types import EntryNumber, StoreId
-from sparklog.wire.errors import ErrorReply
+from sparklog.wire.error_messages import ErrorReply
 
 SUBMIT = "/v1/submit"
 HEARTBEAT = "/v1/heartbeat"

@@ -12,16 +12,16 @@ from msgspec.structs import replace
 
 import sparklog
 from sparklog.agent.agent import Agent
-from sparklog.agent.requests import Note, Reply, Request
+from sparklog.agent.agent_requests import Note, Reply, Request
 from sparklog.agent.run import perform
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
-from sparklog.client.write_plan import append_command
-from sparklog.client.write_rows import write_rows
+from sparklog.client.plans.write_plan import append_command
+from sparklog.client.plans.write_rows import write_rows
 from sparklog.core.commands import Command, FenceStore, Submission
 from sparklog.core.records import CommandResult
-from sparklog.core.replication.append import Acks
 from sparklog.core.replication.partition import Replication
+from sparklog.core.replication.replica_append import Acks
 from sparklog.core.state import ClusterState
 from sparklog.core.types import ObjectNumber, Offset, OffsetRange, PartitionIndex, StoreId, TopicPartition
 from sparklog.storage.keys import INCARNATION

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from sparklog.agent.requests import Fetch, PutMark, ReadMark, Reply, Request, Submit
+from sparklog.agent.agent_requests import Fetch, PutMark, ReadMark, Reply, Request, Submit
 from sparklog.core.commands import (
     AgentDown,
     AgentUp,
@@ -28,12 +28,12 @@ from sparklog.core.errors import (
     StoreFull,
     StoreUnavailable,
 )
-from sparklog.core.replication.append import Acks
+from sparklog.core.replication.replica_append import Acks
 from sparklog.core.types import PartitionIndex, StoreId, TopicId
-from sparklog.log.object_copy import Fetched, SourceFailure
-from sparklog.maintenance.retention import run_retention
-from sparklog.maintenance.roll import run_roll
-from sparklog.maintenance.vacuum import run_vacuum
+from sparklog.log.objects.object_copy import Fetched, SourceFailure
+from sparklog.maintenance.rewrite.roll_job import run_roll
+from sparklog.maintenance.space.retention_job import run_retention
+from sparklog.maintenance.space.vacuum_job import run_vacuum
 from tests.agent.agent_world import DrivenAgent, ReplicatedCluster, replicated_cluster
 
 

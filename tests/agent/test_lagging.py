@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from sparklog.agent.requests import Fetch, Reply, Request, Submit
+from sparklog.agent.agent_requests import Fetch, Reply, Request, Submit
 from sparklog.core.commands import DropLagging, Election, ElectLeaders, ReplicaReport, ReportReplicas
 from sparklog.core.errors import StoreUnavailable
-from sparklog.core.replication.append import Acks
+from sparklog.core.replication.replica_append import Acks
 from sparklog.core.types import Offset, PartitionIndex, StoreId, TopicId
 from tests.agent.agent_world import DrivenAgent, ReplicatedCluster, replicated_cluster
 

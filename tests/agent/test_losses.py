@@ -8,12 +8,12 @@ import msgspec
 import pytest
 
 from sparklog.agent.agent import EXAMINE_EVERY_MS
-from sparklog.agent.requests import Fetch, Look, PutMark, Reply, Request, Submit
+from sparklog.agent.agent_requests import Fetch, Look, PutMark, Reply, Request, Submit
 from sparklog.core.commands import HeldEnd, MoveLogStart, ReportLoss
 from sparklog.core.errors import Conflict, DuplicateBrokerRegistration, InconsistentClusterId, StoreUnavailable
 from sparklog.core.types import Offset, PartitionIndex, StoreId, TopicId
 from sparklog.log.incarnation import Incarnation
-from sparklog.maintenance.retention import run_retention
+from sparklog.maintenance.space.retention_job import run_retention
 from sparklog.storage.keys import INCARNATION
 from tests.agent.agent_world import DrivenAgent, ReplicatedCluster, replicated_cluster
 

@@ -8,13 +8,13 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from sparklog.agent.agent import EXAMINE_EVERY_MS
-from sparklog.agent.requests import Fetch, Look, Reply, Request
-from sparklog.client.write_plan import append_command
-from sparklog.client.write_rows import write_rows
+from sparklog.agent.agent_requests import Fetch, Look, Reply, Request
+from sparklog.client.plans.write_plan import append_command
+from sparklog.client.plans.write_rows import write_rows
 from sparklog.core.commands import Submission
-from sparklog.log.object_copy import Fetched, SourceFailure
-from sparklog.maintenance.roll import run_roll
-from sparklog.maintenance.tasks import LocalTasks
+from sparklog.log.objects.object_copy import Fetched, SourceFailure
+from sparklog.maintenance.rewrite.roll_job import run_roll
+from sparklog.maintenance.task_runner import LocalTasks
 from sparklog.storage.keys import INCARNATION
 from tests.agent.agent_world import DrivenAgent, replicated_cluster
 from tests.agent.test_losses import data_of, losses, no_copies

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
+from sparklog.agent.agent_requests import AwaitNews, Follow, Heartbeat, Reply, Request
 from sparklog.agent.news import LONGEST_MS, News
-from sparklog.agent.requests import AwaitNews, Follow, Heartbeat, Reply, Request
 from sparklog.agent.run import AgentRun
 from sparklog.client.waiting import Waiting
 from sparklog.core.commands import ClaimCoordination

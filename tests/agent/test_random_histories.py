@@ -18,7 +18,7 @@ import pytest
 from rich.console import Console
 
 from sparklog.agent.agent import EXAMINE_EVERY_MS
-from sparklog.agent.requests import Fetch, Look, PutMark, ReadMark, Reply, Request, Submit
+from sparklog.agent.agent_requests import Fetch, Look, PutMark, ReadMark, Reply, Request, Submit
 from sparklog.core.commands import (
     AgentDown,
     DropLagging,
@@ -30,11 +30,11 @@ from sparklog.core.commands import (
     ReportLoss,
 )
 from sparklog.core.errors import OutcomeUnknown, SparklogError, StoreUnavailable
-from sparklog.core.replicas.held_objects import all_held, held_partitions
-from sparklog.core.replication.append import Acks
+from sparklog.core.placement.held_objects import all_held, held_partitions
+from sparklog.core.replication.replica_append import Acks
 from sparklog.core.types import PartitionIndex, StoreId, TopicId
-from sparklog.maintenance.retention import run_retention
-from sparklog.maintenance.roll import run_roll
+from sparklog.maintenance.rewrite.roll_job import run_roll
+from sparklog.maintenance.space.retention_job import run_retention
 from sparklog.storage.keys import INCARNATION, data_key
 from tests.agent.agent_world import DrivenAgent, ReplicatedCluster, SeededDice, replicated_cluster
 

@@ -10,12 +10,12 @@ import pytest
 
 from sparklog.agent import run as agent_run
 from sparklog.agent.agent import EXAMINE_EVERY_MS
-from sparklog.agent.requests import Fetch, Note, ReadMark, Reply, Request
+from sparklog.agent.agent_requests import Fetch, Note, ReadMark, Reply, Request
 from sparklog.agent.run import AgentRun, perform
-from sparklog.chain.committer import Committer
+from sparklog.chain.commit.committer import Committer
 from sparklog.client.commits.coordinated import Coordinated
 from sparklog.core.commands import ClaimCoordination, Submission
-from sparklog.core.coordinators import Author
+from sparklog.core.coordination import Author
 from sparklog.core.errors import BrokerIdNotRegistered, StoreUnavailable
 from sparklog.core.records import CommandResult
 from sparklog.core.types import StoreId

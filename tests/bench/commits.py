@@ -20,12 +20,12 @@ import pyarrow as pa
 import pytest
 
 import sparklog
-from sparklog.chain.committer import Committer, new_command_id
-from sparklog.chain.follower import Follower
+from sparklog.chain.commit.committer import Committer, new_command_id
+from sparklog.chain.follow.follower import Follower
 from sparklog.client.bootstrap import init_cluster
 from sparklog.core.commands import Submission
-from sparklog.core.coordinators import Author
-from sparklog.core.readable import counted
+from sparklog.core.coordination import Author
+from sparklog.core.describe.readable import counted
 from sparklog.core.types import Holder
 from sparklog.storage.local.store import LocalStore
 from sparklog.storage.memory import MemoryStore

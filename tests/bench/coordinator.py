@@ -29,15 +29,15 @@ import urllib3
 import uvloop
 
 import sparklog
-from sparklog.chain.committer import new_command_id
-from sparklog.chain.follower import Follower
+from sparklog.chain.commit.committer import new_command_id
+from sparklog.chain.follow.follower import Follower
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.commits.shared_requests import CommandOutcome, SharedRequests
+from sparklog.coordinator.leading.service import Service
 from sparklog.coordinator.run import OPEN, serve
-from sparklog.coordinator.service import Service
 from sparklog.core.commands import Submission
-from sparklog.core.coordinators import Coordinator
-from sparklog.core.readable import counted
+from sparklog.core.coordination import Coordinator
+from sparklog.core.describe.readable import counted
 from sparklog.core.types import CommandId, EntryNumber, Holder, StoreId, UploadId
 from sparklog.host.open_files import most_open_files
 from sparklog.wire.messages import CLUSTER, SUBMIT, ClusterReply, SubmitReply, SubmitRequest, SubmittedCommand

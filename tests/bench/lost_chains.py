@@ -16,12 +16,12 @@ import msgspec
 import pytest
 
 import sparklog
-from sparklog.chain import snapshot, snapshot_writer
-from sparklog.chain.committer import new_command_id
+from sparklog.chain.commit.committer import new_command_id
+from sparklog.chain.snapshot import snapshot, snapshot_writer
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.core.commands import Submission
-from sparklog.core.replication.append import at_end
+from sparklog.core.replication.replica_append import at_end
 from sparklog.core.types import Holder, Offset
 from sparklog.storage.local.store import LocalStore
 from tests.bench.state_scale import RECORDS, THREE, large_state

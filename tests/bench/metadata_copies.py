@@ -18,7 +18,7 @@ import pyarrow as pa
 import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
-from sparklog.core.readable import counted
+from sparklog.core.describe.readable import counted
 from tests.bench.paired import Comparison, compared, interleaved, seconds
 from tests.bench.restores import LATE_MS, restores
 from tests.servers.fault_proxy import FaultProxy

@@ -25,7 +25,7 @@ import pyarrow as pa
 
 import sparklog
 from sparklog.client.bootstrap import init_cluster
-from sparklog.core.readable import amount
+from sparklog.core.describe.readable import amount
 from tests.coordinator.shown_cluster import fill, init_shown
 from tests.faults.running_coordinators import RunningCoordinator, running_coordinators
 

@@ -17,18 +17,18 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from sparklog.chain import snapshot
 from sparklog.chain.entry import Entry, encode_entry, hash_of
-from sparklog.core.coordinators import Author
+from sparklog.chain.snapshot import snapshot
+from sparklog.core.coordination import Author
 from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber, ObjectKind
-from sparklog.maintenance.compaction import CompactionJob
-from sparklog.maintenance.frame import Job, JobFrame
-from sparklog.maintenance.recovery import RecoveryJob
-from sparklog.maintenance.retention import RetentionJob
-from sparklog.maintenance.roll import RollJob
-from sparklog.maintenance.vacuum import VacuumJob
-from sparklog.maintenance.verify import VerifyJob
+from sparklog.maintenance.job_frame import Job, JobFrame
+from sparklog.maintenance.rewrite.compaction_job import CompactionJob
+from sparklog.maintenance.rewrite.roll_job import RollJob
+from sparklog.maintenance.space.retention_job import RetentionJob
+from sparklog.maintenance.space.vacuum_job import VacuumJob
+from sparklog.maintenance.verify.recovery_job import RecoveryJob
+from sparklog.maintenance.verify.verify_job import VerifyJob
 from sparklog.storage.keys import entry_key
 from sparklog.storage.local.store import LocalStore
 from tests.bench.state_scale import SEGMENT_BYTES, THREE, large_state

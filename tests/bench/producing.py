@@ -16,7 +16,7 @@ import pyarrow.ipc as ipc
 
 import sparklog
 from sparklog.client.bootstrap import init_cluster
-from sparklog.core.readable import counted
+from sparklog.core.describe.readable import counted
 from tests.bench.paired import Comparison, compare
 
 RECORDS = 300_000

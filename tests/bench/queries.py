@@ -16,15 +16,15 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 import urllib3
 
-from sparklog.chain.follower import Follower
+from sparklog.chain.follow.follower import Follower
 from sparklog.chain.head import Head
-from sparklog.coordinator.connections import Connections, limits_here
-from sparklog.coordinator.queries import described, planned
+from sparklog.coordinator.http.server_connections import Connections, limits_here
+from sparklog.coordinator.http.topic_routes import described, planned
+from sparklog.coordinator.leading.service import Service
 from sparklog.coordinator.run import listening, server_of
-from sparklog.coordinator.service import Service
 from sparklog.storage.open_store import open_store
-from sparklog.wire.metadata import SEEN_HEADER
-from sparklog.wire.queries import MOST_SLICES, PLAN, TOPICS, PlanRequest, WantedRange
+from sparklog.wire.metadata_messages import SEEN_HEADER
+from sparklog.wire.topic_messages import MOST_SLICES, PLAN, TOPICS, PlanRequest, WantedRange
 from tests.bench.children import ended_on_failure
 from tests.bench.state_scale import large_state
 

@@ -17,10 +17,11 @@ import numpy as np
 import pyarrow as pa
 
 import sparklog
-from sparklog.chain.committer import new_command_id
-from sparklog.client import write_plan, write_rows
+from sparklog.chain.commit.committer import new_command_id
 from sparklog.client.bootstrap import init_cluster
-from sparklog.log import batch, object_writer, open_object, routing, topic_writer
+from sparklog.client.plans import write_plan, write_rows
+from sparklog.log import batch
+from sparklog.log.write import object_writer, open_object, routing, topic_writer
 from tests.bench.step_clock import Place, StepClock
 
 RECORDS = 750_000

@@ -17,7 +17,7 @@ from rich.console import Console
 
 import sparklog
 from sparklog.client.bootstrap import init_cluster
-from sparklog.maintenance.recovery import run_recovery
+from sparklog.maintenance.verify.recovery_job import run_recovery
 from tests.bench.paired import Comparison, compared, interleaved, seconds
 
 OBJECTS, OBJECT_BYTES = 16, 32 << 20

@@ -113,7 +113,7 @@ def _row(what: str, runs: list[Run]) -> tuple[str, str]:
 
 
 def _measured(root: str) -> Run:
-    from sparklog.client.restore import restore_cluster
+    from sparklog.client.restoring.restore_cluster import restore_cluster
 
     calls: list[str] = []
     for name, kind in _PORT.items():

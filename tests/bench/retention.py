@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from sparklog.maintenance.retention import run_retention
+from sparklog.maintenance.space.retention_job import run_retention
 from tests.bench.paired import Spread, seconds
 from tests.bench.plans import write_cluster
 from tests.bench.state_scale import large_state

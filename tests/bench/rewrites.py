@@ -20,11 +20,11 @@ from rich.console import Console
 
 import sparklog
 from sparklog.client.bootstrap import init_cluster
-from sparklog.maintenance.compaction import run_compaction
-from sparklog.maintenance.report import JobReport
-from sparklog.maintenance.roll import run_roll
-from sparklog.spark.compaction import SparkKeyShuffle
-from sparklog.spark.tasks import SparkTasks
+from sparklog.maintenance.job_report import JobReport
+from sparklog.maintenance.rewrite.compaction_job import run_compaction
+from sparklog.maintenance.rewrite.roll_job import run_roll
+from sparklog.spark.maintain.key_shuffle import SparkKeyShuffle
+from sparklog.spark.maintain.spark_tasks import SparkTasks
 from tests.bench.paired import Comparison, Spread, compared, interleaved, seconds
 from tests.bench.session import session
 from tests.bench.spark_bulk import rows

@@ -18,9 +18,9 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from sparklog.chain.committer import Committer
-from sparklog.chain.follower import Follower
-from sparklog.chain.old_snapshots import decide_old, delete_old, find
+from sparklog.chain.commit.committer import Committer
+from sparklog.chain.follow.follower import Follower
+from sparklog.chain.snapshot.old_snapshots import decide_old, delete_old, find
 from sparklog.core.commands import (
     Command,
     ConfirmDeleted,
@@ -29,7 +29,7 @@ from sparklog.core.commands import (
     MoveLogStart,
     NewStore,
 )
-from sparklog.core.coordinators import Author
+from sparklog.core.coordination import Author
 from sparklog.core.types import (
     Offset,
     PartitionIndex,

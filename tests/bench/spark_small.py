@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 import sparklog
-from sparklog.chain.snapshot_writer import SNAPSHOT_EVERY
+from sparklog.chain.snapshot.snapshot_writer import SNAPSHOT_EVERY
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.core.commands import AlterTopic

@@ -16,15 +16,15 @@ from types import MappingProxyType
 import numpy as np
 
 import sparklog
-from sparklog.chain import snapshot
+from sparklog.chain.snapshot import snapshot
 from sparklog.client.bootstrap import init_cluster
 from sparklog.core.apply import apply
 from sparklog.core.commands import Command, FenceStore, Submission
 from sparklog.core.decide.command import decide
 from sparklog.core.reading.plan import plan_range
 from sparklog.core.records import At
-from sparklog.core.replication.append import at_end
 from sparklog.core.replication.partition import created
+from sparklog.core.replication.replica_append import at_end
 from sparklog.core.state import ClusterState, Partition, Store, Topic
 from sparklog.core.tables import object_table, slice_table
 from sparklog.core.tables.column_blocks import MAX_BLOCK_ROWS, Block, make_block

@@ -20,7 +20,7 @@ from pyspark.sql import DataFrame, SparkSession
 import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
-from sparklog.log.read_ahead import bodies
+from sparklog.log.read.read_ahead import bodies
 from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import open_store
 from tests.bench import s3a

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sparklog.chain import snapshot
+from sparklog.chain.snapshot import snapshot
 from sparklog.storage.local.store import LocalStore
 from tests.bench import commits, state_scale
 from tests.bench.soak import soak

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import sparklog
-from sparklog.client.restore import restore_cluster
-from sparklog.core.invariants import check
+from sparklog.client.restoring.restore_cluster import restore_cluster
+from sparklog.core.state_invariants import check
 from tests.bench import metadata_copies, restores
 from tests.bench.lost_chains import chain_of_entries, chain_of_segments, linked
 

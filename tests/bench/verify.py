@@ -17,7 +17,7 @@ from rich.console import Console
 
 import sparklog
 from sparklog.client.bootstrap import init_cluster
-from sparklog.maintenance.verify import run_verify
+from sparklog.maintenance.verify.verify_job import run_verify
 from tests.bench.paired import Comparison, compare
 
 RECORDS, RECORD_BYTES = 2_000_000, 200

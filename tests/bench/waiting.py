@@ -26,8 +26,8 @@ import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.core.commands import CreateTopic
+from sparklog.core.describe.readable import counted
 from sparklog.core.purgatory import Purgatory, Records
-from sparklog.core.readable import counted
 from sparklog.core.reading.positions import Position
 from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber, LeaderEpoch, Offset, PartitionIndex, TopicId

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from sparklog.chain import catch_up
-from sparklog.chain.committer import Committer, new_command_id
-from sparklog.chain.follower import Follower
+from sparklog.chain.commit.committer import Committer, new_command_id
+from sparklog.chain.follow import catch_up
+from sparklog.chain.follow.follower import Follower
 from sparklog.core.commands import Append, Application, CreateCluster, CreateTopic, NewStore, PartitionEpoch, Submission
-from sparklog.core.coordinators import Author
+from sparklog.core.coordination import Author
 from sparklog.core.records import CommandResult
 from sparklog.core.types import (
     EntryNumber,

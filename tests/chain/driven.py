@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final, Generic, TypeVar
 
-from sparklog.chain.requests import Now, Request
-from sparklog.chain.steps import Steps
+from sparklog.chain.chain_requests import Now, Request
+from sparklog.chain.machine import Steps
 from sparklog.core.errors import SparklogError
 
 T = TypeVar("T")

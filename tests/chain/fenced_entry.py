@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from sparklog.chain.committer import Committer, new_command_id
+from sparklog.chain.commit.committer import Committer, new_command_id
 from sparklog.chain.entry import EncodedEntry, encode_command, encode_entry
-from sparklog.chain.follower import Follower
+from sparklog.chain.follow.follower import Follower
 from sparklog.core.commands import ClaimCoordination
-from sparklog.core.coordinators import Author
+from sparklog.core.coordination import Author
 from sparklog.core.records import AppliedCommand, FloorRaised
 from sparklog.core.types import EntryNumber
 from sparklog.storage.keys import entry_key

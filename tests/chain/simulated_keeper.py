@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import TYPE_CHECKING
 
-from sparklog.chain import old_entries, snapshot
-from sparklog.chain.catch_up import caught_up
+from sparklog.chain import old_entries
+from sparklog.chain.chain_requests import Pause, Put, Request
+from sparklog.chain.follow.catch_up import caught_up
 from sparklog.chain.head import Head
 from sparklog.chain.old_entries import PutMark
-from sparklog.chain.old_snapshots import decide_old, find
-from sparklog.chain.requests import Pause, Put, Request
+from sparklog.chain.snapshot import snapshot
+from sparklog.chain.snapshot.old_snapshots import decide_old, find
 from sparklog.core.errors import KeyExists, SparklogError, StoreUnavailable
 from tests.chain.driven import Driven
 from tests.chain.simulated_store import URL

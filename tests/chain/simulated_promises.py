@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sparklog.chain.catch_up import caught_up
+from sparklog.chain.chain_requests import GetMany, Request
+from sparklog.chain.follow.catch_up import caught_up
 from sparklog.chain.head import Head
-from sparklog.chain.requests import GetMany, Request
-from sparklog.chain.steps import run
+from sparklog.chain.machine import run
 from sparklog.core.errors import ChainDamaged, Landed, SparklogError
-from sparklog.core.invariants import check as check_invariants
 from sparklog.core.records import CommandResult
+from sparklog.core.state_invariants import check as check_invariants
 from sparklog.core.types import Offset, OffsetRange, PartitionIndex, TopicPartition, UploadId
 from tests.chain.chain_kit import TOPIC
 from tests.chain.driven import NOW

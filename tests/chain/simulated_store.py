@@ -6,9 +6,9 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
-from sparklog.chain import snapshot
+from sparklog.chain.chain_requests import Get, LoadSnapshot, Put, Request
 from sparklog.chain.head import Head
-from sparklog.chain.requests import Get, LoadSnapshot, Put, Request
+from sparklog.chain.snapshot import snapshot
 from sparklog.core.errors import KeyExists, KeyNotFound, OutcomeUnknown, SparklogError, StoreUnavailable
 from sparklog.storage.object_store import StoredKey
 

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from sparklog.chain import snapshot
-from sparklog.chain.catch_up import caught_up
-from sparklog.chain.chunks import Chunk
-from sparklog.chain.group import Ticket
-from sparklog.chain.group_commit import GroupCommit
+from sparklog.chain.chain_requests import GetMany, Now, Pause, Put, Request
+from sparklog.chain.commit.command_group import Ticket
+from sparklog.chain.commit.group_commit import GroupCommit
+from sparklog.chain.follow.catch_up import caught_up
 from sparklog.chain.head import Head
-from sparklog.chain.requests import GetMany, Now, Pause, Put, Request
+from sparklog.chain.snapshot import snapshot
+from sparklog.chain.snapshot.chunks import Chunk
 from sparklog.core.commands import (
     Append,
     Command,
@@ -32,7 +32,7 @@ from sparklog.core.commands import (
     ReportJob,
     Submission,
 )
-from sparklog.core.coordinators import Author
+from sparklog.core.coordination import Author
 from sparklog.core.errors import OutcomeUnknown, SparklogError, StoreUnavailable
 from sparklog.core.records import CommandResult
 from sparklog.core.types import (

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from sparklog.chain.committer import Committer, new_command_id
+from sparklog.chain.commit.committer import Committer, new_command_id
 from sparklog.chain.entry import EncodedEntry, encode_command, encode_entry
 from sparklog.core.commands import ClaimCoordination, CreateTopic, ResignCoordination, Submission
-from sparklog.core.coordinators import Author
+from sparklog.core.coordination import Author
 from sparklog.core.errors import NotController, OutcomeUnknown
 from sparklog.core.records import AppliedCommand, CommandResult, TopicCreated
 from sparklog.core.types import EntryNumber, StoreId, TopicId

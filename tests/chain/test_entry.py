@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sparklog.chain import framing
 from sparklog.chain.entry import NO_PREVIOUS, Entry, decode_entry, encode_entry, hash_of
-from sparklog.core.coordinators import Author
+from sparklog.core.coordination import Author
 from sparklog.core.errors import ChainDamaged, UnsupportedVersion
 from sparklog.core.records import AppliedCommand, FloorRaised
 from sparklog.core.state import FORMAT

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sparklog.chain.entry import NO_PREVIOUS, Entry, encode_entry
 from sparklog.chain.floor import RECENT_ENTRIES, newest_older_than, time_shown
-from sparklog.core.coordinators import Author
+from sparklog.core.coordination import Author
 from sparklog.core.types import EntryNumber
 from sparklog.storage.keys import entry_key
 from sparklog.storage.memory import MemoryStore

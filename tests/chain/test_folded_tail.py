@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from sparklog.client.chain_tail import QuietEntries, TailEntry, chain_tail, folded
+from sparklog.client.describe.chain_tail import QuietEntries, TailEntry, chain_tail, folded
 from tests.chain.chain_kit import Member, append, new_chain
 from tests.chain.fenced_entry import claim, write_fenced_entry
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from sparklog.chain import old_entries
 from sparklog.chain.floor import newest_older_than
+from sparklog.chain.follow.same_chain import IDLE_MS
+from sparklog.chain.follow.stored_entries import stored_entries
 from sparklog.chain.old_entries import OldBlocks, PutMark, blocks_found, decide_blocks, delete_blocks, deletion
-from sparklog.chain.old_snapshots import KEPT, Found, FoundSnapshot, find
-from sparklog.chain.same_chain import IDLE_MS
-from sparklog.chain.stored_entries import stored_entries
-from sparklog.client.chain_tail import chain_tail
+from sparklog.chain.snapshot.old_snapshots import KEPT, Found, FoundSnapshot, find
+from sparklog.client.describe.chain_tail import chain_tail
 from sparklog.core.commands import RaiseFloor
 from sparklog.core.errors import ChainDamaged, InconsistentClusterId, KeyExists, StoreUnavailable, WriteExpired
 from sparklog.core.types import EntryNumber

@@ -9,14 +9,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from sparklog.chain import catch_up, group, old_entries, old_snapshots, snapshot
-from sparklog.chain.claim import Claim
-from sparklog.chain.group import Ticket
+from sparklog.chain import old_entries
+from sparklog.chain.chain_requests import Get, GetMany, Reply, Request
+from sparklog.chain.commit import command_group
+from sparklog.chain.commit.claim import Claim
+from sparklog.chain.commit.command_group import Ticket
+from sparklog.chain.follow import catch_up
 from sparklog.chain.head import Draft, Head
+from sparklog.chain.machine import Steps
 from sparklog.chain.old_entries import OldBlocks, OldEntries, PutMark
-from sparklog.chain.old_snapshots import Found, oldest_kept
-from sparklog.chain.requests import Get, GetMany, Reply, Request
-from sparklog.chain.steps import Steps
+from sparklog.chain.snapshot import old_snapshots, snapshot
+from sparklog.chain.snapshot.old_snapshots import Found, oldest_kept
 from sparklog.core.commands import CreateTopic, Submission
 from sparklog.core.decide import command as decide_module
 from sparklog.core.decide.command import Decision, decide
@@ -142,7 +145,7 @@ def forget_known_ids(patch: Patch) -> None:
         fork.results = ResultTable()
         return decide(fork, submission, at)
 
-    patch.setattr(group, "decide", forgetful)
+    patch.setattr(command_group, "decide", forgetful)
 
 
 def no_look_at_when_objects_were_uploaded(patch: Patch) -> None:

@@ -8,10 +8,11 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from sparklog.chain import old_snapshots, snapshot, verify_chain
-from sparklog.chain.command_body import SLICES_INLINE
+from sparklog.chain import verify_chain
+from sparklog.chain.commit.command_body import SLICES_INLINE
 from sparklog.chain.entry import decode_entry, encode_entry
-from sparklog.chain.old_snapshots import decide_old, delete_old
+from sparklog.chain.snapshot import old_snapshots, snapshot
+from sparklog.chain.snapshot.old_snapshots import decide_old, delete_old
 from sparklog.core.commands import RaiseFloor, Submission
 from sparklog.core.maintenance.differences import DifferenceKind
 from sparklog.core.types import EntryNumber

@@ -7,8 +7,10 @@ from itertools import pairwise
 
 import pytest
 
-from sparklog.chain import catch_up, old_snapshots, verify_chain
-from sparklog.chain.follower import Follower
+from sparklog.chain import verify_chain
+from sparklog.chain.follow import catch_up
+from sparklog.chain.follow.follower import Follower
+from sparklog.chain.snapshot import old_snapshots
 from sparklog.storage import keys
 from sparklog.storage.memory import MemoryStore
 from tests.chain.simulated_keeper import BLOCK

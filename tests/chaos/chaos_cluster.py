@@ -21,7 +21,7 @@ from typing import Any
 from sparklog.cli.main import run
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import connect
-from sparklog.coordinator.access_file import lines_of, token_hash
+from sparklog.coordinator.access.access_file import lines_of, token_hash
 from sparklog.host.dice import new_token
 from tests.mounts import mount_disk
 from tests.servers.certificates import Authority

@@ -13,8 +13,8 @@ from pathlib import Path
 from rich.console import Console
 
 from sparklog.host.dice import new_token
-from sparklog.maintenance.recovery import run_recovery
-from sparklog.maintenance.verify import run_verify
+from sparklog.maintenance.verify.recovery_job import run_recovery
+from sparklog.maintenance.verify.verify_job import run_verify
 from tests.chaos.chaos_cluster import ChaosCluster
 from tests.servers.tcp_proxy import Mode
 

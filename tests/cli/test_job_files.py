@@ -15,7 +15,7 @@ import sparklog
 from sparklog.cli.main import run_job
 from sparklog.client.bootstrap import init_cluster
 from sparklog.core.errors import InvalidInput
-from sparklog.maintenance.report import JobReport
+from sparklog.maintenance.job_report import JobReport
 from tests.maintenance.maintained_log import MaintainedLog
 
 PROJECT = Path(__file__).parents[2]
@@ -72,7 +72,7 @@ def test_errors_have_their_exit_code_and_go_to_stderr(
 def test_a_report_that_cannot_be_written_is_found_before_anything_begins(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sparklog.maintenance.roll.run_roll", lambda **_: pytest.fail("the job was begun"))
+    monkeypatch.setattr("sparklog.maintenance.rewrite.roll_job.run_roll", lambda **_: pytest.fail("the job was begun"))
     locked, dangling, pipe = tmp_path / "file", tmp_path / "link", tmp_path / "pipe"
     locked.touch()
     dangling.symlink_to(tmp_path / "nothing")
@@ -105,7 +105,7 @@ def test_whatever_ends_a_job_early_is_one_line(
     def run_roll(**_: object) -> JobReport:
         raise error
 
-    monkeypatch.setattr("sparklog.maintenance.roll.run_roll", run_roll)
+    monkeypatch.setattr("sparklog.maintenance.rewrite.roll_job.run_roll", run_roll)
     assert run_job("roll", ["--cluster", "/c"]) == code
     out, err = capfd.readouterr()
     assert (out, err.count("\n")) == ("", 1)

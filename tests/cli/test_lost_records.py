@@ -11,7 +11,7 @@ from rich.console import Console
 import sparklog
 from sparklog.core.errors import DataLoss
 from sparklog.core.types import ObjectNumber
-from sparklog.maintenance.recovery import run_recovery
+from sparklog.maintenance.verify.recovery_job import run_recovery
 from sparklog.storage.keys import data_key
 from tests.cli.conftest import Cli, Said
 

@@ -239,7 +239,7 @@ def test_a_closed_pipe_does_not_hide_that_a_verb_failed(
     def failed() -> None:
         raise typer.Exit(5)
 
-    monkeypatch.setattr("sparklog.cli.job.connect", failed)
+    monkeypatch.setattr("sparklog.cli.jobs.job_verbs.connect", failed)
     with (tmp_path / "spare").open("w") as spare, monkeypatch.context() as patched:
         patched.setattr("sys.stdout", Closed())
         code = run(["--cluster", sparklog.url, "job", "status"])

@@ -11,9 +11,9 @@ import pytest
 import typer
 
 import sparklog as library
-from sparklog.cli.job_run import run_to_report
+from sparklog.cli.common_options import settings
+from sparklog.cli.jobs.job_run import run_to_report
 from sparklog.cli.main import run
-from sparklog.cli.settings import settings
 from sparklog.core.commands import ReportJob
 from tests.cli.conftest import Cli
 from tests.host.left_pipe import left_pipe

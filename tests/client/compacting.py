@@ -15,10 +15,10 @@ from sparklog.core.reading.plan import slices_to_read, topic_of
 from sparklog.core.tables.slice_table import digest
 from sparklog.core.types import EntryNumber, Holder, Offset, OffsetRange, PartitionIndex, TopicPartition, UploadId
 from sparklog.host.dice import new_id
-from sparklog.log.segment_compaction import compact
-from sparklog.log.segments_writer import SegmentTarget
-from sparklog.log.store_lanes import StoreLanes
-from sparklog.maintenance.roll import run_roll
+from sparklog.log.rewrite.segment_compaction import compact
+from sparklog.log.write.segments_writer import SegmentTarget
+from sparklog.log.write.store_lanes import StoreLanes
+from sparklog.maintenance.rewrite.roll_job import run_roll
 
 
 def compact_range(

@@ -12,7 +12,7 @@ from sparklog.client.cluster import Cluster
 from sparklog.core.errors import StoreUnavailable
 from sparklog.core.types import StoreId
 from sparklog.host.clock import SystemClock
-from sparklog.log.stores import Stores
+from sparklog.log.cluster_stores import Stores
 from sparklog.storage.object_store import Bytes, ObjectStore, Upload
 
 Interference = Callable[[str, str], None]

@@ -11,11 +11,11 @@ import pyarrow as pa
 import pytest
 
 import sparklog
-from sparklog.client import restore as restore_module
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
-from sparklog.client.restore import Restored, restore_cluster
-from sparklog.client.stores import add_store
+from sparklog.client.restoring import restore_cluster as restore_module
+from sparklog.client.restoring.restore_cluster import Restored, restore_cluster
+from sparklog.client.stores.add_store import add_store
 from sparklog.core.types import StoreId
 
 PARTITIONS = 2

@@ -8,17 +8,17 @@ from collections.abc import Iterable, Mapping
 import pyarrow as pa
 
 import sparklog
-from sparklog.chain.committer import new_command_id
+from sparklog.chain.commit.committer import new_command_id
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
-from sparklog.client.commits.append import commit_append
-from sparklog.client.write_plan import Durability, TaskWritten, WritePlan, append_command, plan_write
-from sparklog.client.write_rows import write_rows
+from sparklog.client.commits.commit_write import commit_append
+from sparklog.client.plans.write_plan import Durability, TaskWritten, WritePlan, append_command, plan_write
+from sparklog.client.plans.write_rows import write_rows
 from sparklog.core.commands import NewStore, RegisterStore, ReplicaReport, ReportReplicas
 from sparklog.core.records import CommandResult
 from sparklog.core.replication.partition import Replication
 from sparklog.core.types import PartitionIndex, StoreId, TopicId
-from sparklog.log.stores import Stores
+from sparklog.log.cluster_stores import Stores
 from sparklog.storage.object_store import ObjectStore
 from tests.core.replication.example_partition import ends, roles
 

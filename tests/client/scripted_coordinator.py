@@ -12,13 +12,13 @@ from urllib.parse import parse_qsl, urlsplit
 import msgspec
 
 from sparklog.client.cluster import Cluster
-from sparklog.coordinator.metadata import page_of
+from sparklog.coordinator.http.metadata_routes import page_of
 from sparklog.core.commands import ClaimCoordination, Submission
 from sparklog.core.errors import AuthenticationFailed, NotController, OutcomeUnknown, SparklogError, TryAgain
 from sparklog.core.types import EntryNumber
-from sparklog.wire.errors import error_reply, http_status
+from sparklog.wire.error_messages import error_reply, http_status
 from sparklog.wire.messages import CLUSTER, CONTENT_TYPE, ClusterReply, Outcome, SubmitReply, SubmitRequest
-from sparklog.wire.metadata import METADATA, MetadataKey, MetadataKeys
+from sparklog.wire.metadata_messages import METADATA, MetadataKey, MetadataKeys
 
 
 @dataclass

@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 
 from sparklog.client.cluster import Cluster
-from sparklog.client.commits import append as append_module
+from sparklog.client.commits import commit_write as append_module
 from sparklog.client.commits import unawaited
-from sparklog.client.commits.append import commit_append
+from sparklog.client.commits.commit_write import commit_append
 from sparklog.client.commits.unawaited import UnawaitedCommits
-from sparklog.client.upload_rows import upload_rows
-from sparklog.client.write_plan import Durability
-from sparklog.client.write_rows import write_rows
+from sparklog.client.plans.upload_rows import upload_rows
+from sparklog.client.plans.write_plan import Durability
+from sparklog.client.plans.write_rows import write_rows
 from sparklog.core.commands import (
     DropLagging,
     FenceStore,
@@ -32,7 +32,7 @@ from sparklog.core.errors import (
     RequestTimedOut,
 )
 from sparklog.core.records import CommandResult
-from sparklog.core.replication.append import Acks
+from sparklog.core.replication.replica_append import Acks
 from sparklog.host.deadline import Deadline
 from tests.client.interfered_stores import StoreCalls, dead, failing, tick
 from tests.client.replicated_cluster import (
@@ -99,7 +99,7 @@ def test_acks_0_waits_for_nothing_and_hears_of_no_error(
         cluster.delete_topic("t")
         return planned
 
-    monkeypatch.setattr("sparklog.client.upload_rows.upload_rows", deleted_meanwhile)
+    monkeypatch.setattr("sparklog.client.plans.upload_rows.upload_rows", deleted_meanwhile)
     cluster.append("t", pa.table({"value": ["7"]}), acks=0)
     cluster.close()
     assert (

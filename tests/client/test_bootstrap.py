@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import sparklog
-from sparklog.chain.committer import Committer
+from sparklog.chain.commit.committer import Committer
 from sparklog.chain.framing import frame
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import connect

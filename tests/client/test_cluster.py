@@ -28,7 +28,7 @@ from sparklog.core.errors import (
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
-from sparklog.log import stores
+from sparklog.log import cluster_stores
 from sparklog.storage.memory import MemoryStore
 
 
@@ -306,7 +306,7 @@ def test_an_append_opens_stores_with_the_secrets_that_its_program_gave(monkeypat
             opened.append(dict(given))
         return MemoryStore(url)
 
-    monkeypatch.setattr(stores, "open_store", open_store)
+    monkeypatch.setattr(cluster_stores, "open_store", open_store)
     secrets = {"access_key_id": "id", "secret_access_key": "secret"}
     with connect(f"memory://{root}", storage={f"a.{key}": value for key, value in secrets.items()}) as cluster:
         cluster.create_topic("t")

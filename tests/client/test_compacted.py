@@ -10,9 +10,9 @@ import pytest
 import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
-from sparklog.core import invariants
+from sparklog.core import state_invariants
 from sparklog.core.commands import MoveLogStart
-from sparklog.core.maintenance.retention import plan_retention
+from sparklog.core.maintenance.retention_rule import plan_retention
 from sparklog.core.types import Offset, PartitionIndex, TopicId
 from tests.client.compacting import KEPT, TIMES_US, compact_range, mixed_log
 
@@ -58,7 +58,7 @@ def test_the_last_records_are_counted_not_their_offsets(cluster: Cluster) -> Non
 def test_records_are_counted_not_their_offsets(cluster: Cluster) -> None:
     assert cluster.describe("t").records == len(KEPT)
     with cluster.connection.follower.current() as state:
-        invariants.check(state)
+        state_invariants.check(state)
         assert [(each.start, each.end, each.records) for each in state.slices.everything()] == [
             (0, 20, 6),
             (20, 40, 2),
@@ -91,4 +91,4 @@ def test_what_was_compacted_is_compacted_again() -> None:
         left = [offset for offset in KEPT if offset % 2 == 1 or offset >= 50]
         assert made.read("t", partition=0)["offset"].to_pylist() == left
         with made.connection.follower.current() as state:
-            invariants.check(state)
+            state_invariants.check(state)

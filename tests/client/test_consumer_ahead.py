@@ -11,7 +11,7 @@ from sparklog.client.cluster import Cluster
 from sparklog.client.consumer import fetches
 from sparklog.client.consumer.consumer import Consumer
 from sparklog.core.errors import StoreUnavailable
-from sparklog.log import scan
+from sparklog.log.read import scan
 from sparklog.storage.memory import MemoryStore
 from tests.client.orders import P0, P1, P2, RECORDS, cluster, fill
 

@@ -11,7 +11,7 @@ from sparklog.client import waiting as waiting_module
 from sparklog.client.cluster import Cluster, connect
 from sparklog.client.consumer.consumer import Consumer
 from sparklog.core.commands import ClaimCoordination
-from sparklog.core.coordinators import Coordinator
+from sparklog.core.coordination import Coordinator
 from sparklog.core.errors import Wakeup
 from sparklog.core.purgatory import Wanted
 from sparklog.core.types import EntryNumber

@@ -23,7 +23,7 @@ from sparklog.core.errors import (
     UnknownTopicOrPartition,
 )
 from sparklog.core.types import StoreId
-from sparklog.maintenance.retention import run_retention
+from sparklog.maintenance.space.retention_job import run_retention
 from tests.client.replicated_cluster import (
     P0,
     TOPIC,

@@ -9,9 +9,9 @@ import msgspec
 import pyarrow as pa
 import pytest
 
-from sparklog.client import write_rows as write_rows_module
 from sparklog.client.cluster import Cluster
-from sparklog.client.write_rows import write_rows
+from sparklog.client.plans import write_rows as write_rows_module
+from sparklog.client.plans.write_rows import write_rows
 from sparklog.core.commands import AgentUp
 from sparklog.core.errors import (
     Landed,
@@ -21,9 +21,9 @@ from sparklog.core.errors import (
     StoreReadOnly,
 )
 from sparklog.core.types import StoreId
-from sparklog.log import store_lanes
 from sparklog.log.incarnation import Incarnation
 from sparklog.log.store_failures import FAILED_FOR_MS, StoreFailures
+from sparklog.log.write import store_lanes
 from sparklog.storage.keys import INCARNATION
 from tests.client.interfered_stores import StoreCalls, dead, failing, tick
 from tests.client.replicated_cluster import (

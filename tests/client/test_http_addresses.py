@@ -29,9 +29,9 @@ from sparklog.core.errors import (
     TryAgain,
     UnknownTopicOrPartition,
 )
-from sparklog.storage.http import coordinators as coordinators_module
+from sparklog.storage.http import coordinator_addresses as coordinators_module
 from sparklog.storage.http.calls import Calls, NoCoordinatorAnswers
-from sparklog.storage.http.coordinators import addresses_in
+from sparklog.storage.http.coordinator_addresses import addresses_in
 from sparklog.storage.open_store import open_store
 from sparklog.wire.messages import CLUSTER
 from tests.client.scripted_coordinator import ScriptedCoordinator, scripted_coordinator

@@ -22,7 +22,7 @@ from sparklog.client.producer.producer import SEND_OPTIONS, Producer
 from sparklog.client.producer.record_future import RecordFuture
 from sparklog.client.producer.transaction import Transaction
 from sparklog.core.errors import InvalidInput, InvalidOption
-from sparklog.core.producing.settings import ProducerSettings
+from sparklog.core.producing.producer_settings import ProducerSettings
 
 
 @pytest.fixture

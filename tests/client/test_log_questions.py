@@ -10,9 +10,9 @@ import pytest
 
 from sparklog.client.cluster import Cluster
 from sparklog.core.errors import InvalidInput, UnknownTopicOrPartition
-from sparklog.maintenance.retention import run_retention
-from sparklog.maintenance.roll import run_roll
-from sparklog.maintenance.verify import run_verify
+from sparklog.maintenance.rewrite.roll_job import run_roll
+from sparklog.maintenance.space.retention_job import run_retention
+from sparklog.maintenance.verify.verify_job import run_verify
 from tests.client.orders import P0, P1, cluster, consumer, settle, values
 
 __all__ = ["cluster"]

@@ -9,11 +9,11 @@ import pytest
 from msgspec.structs import replace
 from pyspark.sql.types import BinaryType, StructField, StructType
 
-from sparklog.chain import group
-from sparklog.chain.follower import Follower
+from sparklog.chain.commit import command_group
+from sparklog.chain.follow.follower import Follower
 from sparklog.client.cluster import Cluster
-from sparklog.client.write_plan import append_command
-from sparklog.client.write_rows import write_rows
+from sparklog.client.plans.write_plan import append_command
+from sparklog.client.plans.write_rows import write_rows
 from sparklog.core.commands import (
     AgentDown,
     Election,
@@ -33,14 +33,14 @@ from sparklog.core.errors import (
 )
 from sparklog.core.reading.plan import RangeToRead, plan_range
 from sparklog.core.records import AgentChanged, AppendedByReference
-from sparklog.core.replication.append import Acks
+from sparklog.core.replication.replica_append import Acks
 from sparklog.core.types import Offset, OffsetRange, PartitionIndex, StoreId
-from sparklog.log.scan import scan
-from sparklog.maintenance.retention import run_retention
-from sparklog.maintenance.roll import run_roll
-from sparklog.maintenance.vacuum import run_vacuum
+from sparklog.log.read.scan import scan
+from sparklog.maintenance.rewrite.roll_job import run_roll
+from sparklog.maintenance.space.retention_job import run_retention
+from sparklog.maintenance.space.vacuum_job import run_vacuum
 from sparklog.options.typed import parse_write_options
-from sparklog.spark.batch_writer import begin_write
+from sparklog.spark.write.batch_writer import begin_write
 from sparklog.storage.keys import INCARNATION
 from tests.client.interfered_stores import failing, interfere
 from tests.client.replicated_cluster import (
@@ -248,14 +248,14 @@ def test_a_write_that_an_election_cut_is_no_success_when_it_is_sent_again(cluste
 def test_an_application_that_lost_a_version_is_refused_once(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, inline: int
 ) -> None:
-    monkeypatch.setattr(group, "SLICES_INLINE", inline)
+    monkeypatch.setattr(command_group, "SLICES_INLINE", inline)
     rows = pa.table({"value": ["x"]})
     for each in "bc":
         cluster.submit(FenceStore(StoreId(each)))
     for version in range(3):
         cluster.append("t", rows, application=("job", version))
     lead_without_the_last_three(cluster)
-    monkeypatch.setattr("sparklog.spark.batch_writer.shared", lambda *_: cluster.connection)
+    monkeypatch.setattr("sparklog.spark.write.batch_writer.shared", lambda *_: cluster.connection)
     asked = {"cluster": "/elsewhere", "topic": "t", "txnAppId": "job"}
     for version in ("1", "2"):  # a Spark write is not passed over as written before
         assert begin_write(parse_write_options(asked | {"txnVersion": version}), VALUE).done is None
@@ -272,7 +272,7 @@ def test_a_large_write_that_a_store_lacks_is_the_same_to_who_reads_the_chain(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """By reference: its slices are not in the entry, and what becomes of replicas and stores is."""
-    monkeypatch.setattr(group, "SLICES_INLINE", 0)
+    monkeypatch.setattr(command_group, "SLICES_INLINE", 0)
     connection = cluster.connection
     plan, written = uploaded(cluster, "3")
     command = append_command(plan, [written])

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import sparklog
-from sparklog.client import restore as restore_module
-from sparklog.client.restore import restore_cluster
+from sparklog.client.restoring import restore_cluster as restore_module
+from sparklog.client.restoring.restore_cluster import restore_cluster
 from sparklog.core.errors import (
     ChainDamaged,
     Conflict,

@@ -11,11 +11,11 @@ import pytest
 
 import sparklog
 from sparklog.chain.peers import Peer, tell
-from sparklog.client import stores as stores_module
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.connection import Connection
-from sparklog.client.found_stores import FoundStores
-from sparklog.client.stores import add_store
+from sparklog.client.restoring.found_stores import FoundStores
+from sparklog.client.stores import add_store as stores_module
+from sparklog.client.stores.add_store import add_store
 from sparklog.core.config.storage import StorageSettings
 from sparklog.core.errors import (
     Conflict,

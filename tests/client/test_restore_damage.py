@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 import sparklog
-from sparklog.chain import group
-from sparklog.client.stores import add_store
+from sparklog.chain.commit import command_group
+from sparklog.client.stores.add_store import add_store
 from sparklog.core.errors import (
     ChainDamaged,
     StoreUnavailable,
@@ -40,7 +40,7 @@ def once_copied(tmp_path: Path) -> LostCluster:
 def test_damage_on_one_store_is_passed_over(
     lost: LostCluster, store: str, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(group, "SLICES_INLINE", 1)
+    monkeypatch.setattr(command_group, "SLICES_INLINE", 1)
     with sparklog.connect(lost.url) as cluster:
         append(cluster, "1")
         cluster.connection.committer.snapshots.write()
@@ -62,7 +62,7 @@ def test_damage_on_one_store_is_passed_over(
 def test_damage_on_all_stores_is_found_before_the_first_mark(
     lost: LostCluster, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(group, "SLICES_INLINE", 1)
+    monkeypatch.setattr(command_group, "SLICES_INLINE", 1)
     with sparklog.connect(lost.url) as cluster:
         append(cluster, "1")
         cluster.connection.committer.snapshots.write()

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import sparklog
-from sparklog.client import found_stores
-from sparklog.client.restore import restore_cluster
-from sparklog.client.stores import add_store
+from sparklog.client.restoring import found_stores
+from sparklog.client.restoring.restore_cluster import restore_cluster
+from sparklog.client.stores.add_store import add_store
 from sparklog.core.errors import ChainDamaged, StoreUnavailable
 from sparklog.core.types import StoreId
 from tests.client.lost_cluster import LostCluster, append, before_call, die, flip, values

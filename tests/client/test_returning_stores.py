@@ -13,13 +13,13 @@ import pytest
 
 import sparklog
 from sparklog.client.bootstrap import init_cluster
-from sparklog.client.stores import add_store
+from sparklog.client.stores.add_store import add_store
 from sparklog.core.errors import DuplicateBrokerRegistration, InvalidInput, StoreUnavailable
-from sparklog.core.replicas.held_objects import held_partitions, newest_held
-from sparklog.core.replicas.loss_search import RANDOM_OBJECTS
+from sparklog.core.placement.held_objects import held_partitions, newest_held
+from sparklog.core.placement.loss_search import RANDOM_OBJECTS
 from sparklog.core.types import StoreId
 from sparklog.log.incarnation import AnotherLife
-from sparklog.maintenance.replication import run_replication
+from sparklog.maintenance.replication_job import run_replication
 from sparklog.storage.keys import data_key
 from sparklog.storage.local.store import LocalStore
 from tests.client.replicated_cluster import replicas

@@ -13,7 +13,7 @@ import pytest
 import sparklog
 from sparklog.chain.head import Head
 from sparklog.client.bootstrap import init_cluster
-from sparklog.client.read_plan import plan_read
+from sparklog.client.plans.read_plan import plan_read
 from sparklog.core.commands import (
     AgentDown,
     AgentUp,

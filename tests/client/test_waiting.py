@@ -13,7 +13,7 @@ from sparklog.client import waiting as waiting_module
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster, connect
 from sparklog.core.commands import ClaimCoordination, DeleteTopic, ResignCoordination
-from sparklog.core.coordinators import Coordinator
+from sparklog.core.coordination import Coordinator
 from sparklog.core.errors import ChainDamaged, NotController, StoreUnavailable, TryAgain
 from sparklog.core.purgatory import Records, Wanted
 from sparklog.core.reading.positions import Position

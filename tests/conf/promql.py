@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sparklog.coordinator.metric_names import HISTOGRAM, METRICS
+from sparklog.coordinator.watching.metric_names import HISTOGRAM, METRICS
 
 OF_PROMETHEUS = frozenset({"instance", "job"})  # labels that a scrape adds
 

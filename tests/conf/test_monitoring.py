@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from sparklog.coordinator.metric_names import METRICS
-from sparklog.core.config.cluster import effective_cluster
+from sparklog.coordinator.watching.metric_names import METRICS
+from sparklog.core.config.cluster_config import effective_cluster
 from tests.conf.promql import LABELS, metrics_in, wrong_in
 from tests.docs.markdown_pages import ROOT
 

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pytest
 
 import sparklog
-from sparklog.maintenance.retention import run_retention
+from sparklog.maintenance.space.retention_job import run_retention
 from tests.conf.test_monitoring import ALERTS, DASHBOARDS, alerts, targets
 from tests.faults.running_coordinators import running_coordinators
 from tests.faults.store_folders import StoreFolders

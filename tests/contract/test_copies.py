@@ -14,7 +14,7 @@ from sparklog.core.errors import KeyExists, KeyNotFound
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import open_store
-from sparklog.storage.s3 import upload as s3_upload
+from sparklog.storage.s3 import upload
 from sparklog.storage.s3.client import forget_clients
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.s3_servers import S3Server
@@ -33,7 +33,7 @@ def s3_pair(server: S3Server, settings: dict[str, str]) -> Pair:
 @pytest.fixture(params=["memory", "disk", "s3proxy", "ministack", "moto"])
 def pair(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pair]:
     """A store and another one of its kind."""
-    monkeypatch.setattr(s3_upload, "COPIED_BYTES", 5 * MIB)  # the smallest part that S3 takes
+    monkeypatch.setattr(upload, "COPIED_BYTES", 5 * MIB)  # the smallest part that S3 takes
     if request.param == "memory":
         yield open_store(f"memory://{uuid.uuid4().hex}"), open_store(f"memory://{uuid.uuid4().hex}")
     elif request.param == "disk":
@@ -89,7 +89,7 @@ def test_s3_copies_without_the_bytes_passing_by(ministack: S3Server, monkeypatch
         source, target = s3_pair(ministack, ministack.settings | {"endpoint_url": proxy.url})
         source.put_if_absent("key", LARGE)
         proxy.forget()
-        monkeypatch.setattr(s3_upload, "COPIED_BYTES", 6 * MIB)
+        monkeypatch.setattr(upload, "COPIED_BYTES", 6 * MIB)
         assert target.copy_from(source, "key", "key")
         asked = [(each.kind, each.range) for each in proxy.requests]
         forget_clients()

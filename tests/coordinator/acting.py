@@ -11,7 +11,7 @@ import pyarrow as pa
 
 import sparklog
 from sparklog.client.bootstrap import init_cluster
-from sparklog.coordinator.app import app_of
+from sparklog.coordinator.http.app import app_of
 from sparklog.core.access import Access
 from sparklog.core.state import ClusterState
 from tests.coordinator.asgi import Answer, request

@@ -10,15 +10,15 @@ from typing import TypeVar
 
 import msgspec
 
-from sparklog.chain.committer import new_command_id
-from sparklog.coordinator.connection_table import Limits
-from sparklog.coordinator.connections import Connections
+from sparklog.chain.commit.committer import new_command_id
+from sparklog.coordinator.http.connection_table import Limits
+from sparklog.coordinator.http.server_connections import Connections
+from sparklog.coordinator.leading.service import Service
 from sparklog.coordinator.run import server_of
-from sparklog.coordinator.service import Service
 from sparklog.core.commands import Submission
 from sparklog.core.records import CommandResult
 from sparklog.core.types import EntryNumber
-from sparklog.wire.errors import ErrorReply
+from sparklog.wire.error_messages import ErrorReply
 from sparklog.wire.messages import SUBMIT, SubmitReply, SubmitRequest, SubmittedCommand
 from tests.chain.chain_kit import TIMEOUT_MS, Member, append, member
 

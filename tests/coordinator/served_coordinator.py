@@ -13,10 +13,10 @@ from typing import Any, TypeVar
 import uvicorn
 from starlette.types import ASGIApp
 
-from sparklog.chain.follower import Follower
-from sparklog.coordinator.app import app_of
+from sparklog.chain.follow.follower import Follower
+from sparklog.coordinator.http.app import app_of
+from sparklog.coordinator.leading.service import Service
 from sparklog.coordinator.run import listening
-from sparklog.coordinator.service import Service
 from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import open_store
 

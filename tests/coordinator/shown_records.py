@@ -12,9 +12,9 @@ from urllib.parse import quote
 import pyarrow as pa
 
 from sparklog.client.cluster import Cluster
-from sparklog.coordinator.app import app_of
+from sparklog.coordinator.http.app import app_of
+from sparklog.coordinator.leading.service import Service
 from sparklog.coordinator.page.records.masks import mask_rule
-from sparklog.coordinator.service import Service
 from sparklog.core.access import Access
 from tests.coordinator.asgi import Answer, request
 

@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from schemathesis.core import NotSet
 from schemathesis.generation import GenerationMode
 
-from sparklog.coordinator.openapi import OPENAPI
-from sparklog.wire.errors import ErrorReply
+from sparklog.coordinator.http.openapi import OPENAPI
+from sparklog.wire.error_messages import ErrorReply
 from sparklog.wire.messages import JSON
-from sparklog.wire.metadata import CHAIN_HEADER
-from sparklog.wire.queries import TOPICS
+from sparklog.wire.metadata_messages import CHAIN_HEADER
+from sparklog.wire.topic_messages import TOPICS
 from tests.chain.chain_kit import new_chain
 from tests.coordinator.asgi import Answer, request
 from tests.coordinator.served_coordinator import ServedCoordinator, served_coordinator

@@ -10,13 +10,13 @@ import msgspec
 import pytest
 from starlette.applications import Starlette
 
-from sparklog.chain.committer import new_command_id
-from sparklog.coordinator.app import app_of
-from sparklog.coordinator.service import Service
+from sparklog.chain.commit.committer import new_command_id
+from sparklog.coordinator.http.app import app_of
+from sparklog.coordinator.leading.service import Service
 from sparklog.core.access import Verb
 from sparklog.core.commands import Command, CreateTopic, DeleteTopic, JoinGroup, Submission
 from sparklog.core.types import EntryNumber, PartitionIndex, TopicId
-from sparklog.wire.errors import ErrorReply
+from sparklog.wire.error_messages import ErrorReply
 from sparklog.wire.messages import (
     CLUSTER,
     HEARTBEAT,
@@ -25,11 +25,20 @@ from sparklog.wire.messages import (
     SubmitRequest,
     SubmittedCommand,
 )
-from sparklog.wire.queries import OFFSETS, PLAN, TOPIC, Latest, OffsetsRequest, PlanRequest, WantedOffset
+from sparklog.wire.topic_messages import OFFSETS, PLAN, TOPIC, Latest, OffsetsRequest, PlanRequest, WantedOffset
 from tests.chain.chain_kit import TIMEOUT_MS, Member, append, member, new_chain
+from tests.coordinator.access.test_gate import (
+    TOKEN,
+    access,
+    audited,
+    bearer,
+    error_of,
+    is_refused,
+    submit_body,
+    with_access,
+)
 from tests.coordinator.asgi import Answer, request
-from tests.coordinator.test_app import served
-from tests.coordinator.test_gate import TOKEN, access, audited, bearer, error_of, is_refused, submit_body, with_access
+from tests.coordinator.http.test_app import served
 from tests.core.every_command import ANY, OF_NO_TOPIC, ORDERS, an_append, of_topic
 
 

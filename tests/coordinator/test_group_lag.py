@@ -16,13 +16,13 @@ import pytest
 import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
-from sparklog.coordinator.group_queries import described_group, groups_after
-from sparklog.coordinator.metric_names import TOPICS_OF_A_GROUP
+from sparklog.coordinator.http.group_routes import described_group, groups_after
+from sparklog.coordinator.watching.metric_names import TOPICS_OF_A_GROUP
 from sparklog.core.access import ANONYMOUS, Principal, parse_right
 from sparklog.core.errors import GroupIdNotFound
 from tests.client.orders import RECORDS, cluster, consumer, fill
 from tests.coordinator.served_coordinator import served_coordinator
-from tests.coordinator.test_metrics import Scraped, parsed
+from tests.coordinator.watching.test_metrics import Scraped, parsed
 
 __all__ = ["cluster"]
 

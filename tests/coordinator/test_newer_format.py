@@ -8,9 +8,9 @@ import pytest
 
 from sparklog.chain import framing
 from sparklog.chain.entry import NO_PREVIOUS, Entry, encode_entry
-from sparklog.coordinator.app import app_of
-from sparklog.coordinator.service import Service
-from sparklog.core.coordinators import Author
+from sparklog.coordinator.http.app import app_of
+from sparklog.coordinator.leading.service import Service
+from sparklog.core.coordination import Author
 from sparklog.core.errors import KeyExists
 from sparklog.core.records import AppliedCommand, CoordinationClaimed
 from sparklog.core.state import FORMAT
@@ -19,7 +19,7 @@ from sparklog.storage.keys import LOG, entry_key
 from sparklog.wire.messages import SUBMIT
 from tests.chain.chain_kit import Member, append, member, new_chain
 from tests.coordinator.asgi import request
-from tests.coordinator.test_app import error_in, submit_request
+from tests.coordinator.http.test_app import error_in, submit_request
 
 
 @pytest.fixture

@@ -15,10 +15,10 @@ from sparklog.coordinator.page.actions.action_list import ACTIONS
 from sparklog.coordinator.page.actions.sealed_plan import VALID_MS
 from sparklog.core.access import Access
 from sparklog.host.clock import now_ms
+from tests.coordinator.access.test_gate import TOKEN, access, basic
 from tests.coordinator.acting import HOST, ORIGIN, RECORDS, Acting, acting, actions_in, forms_in, sealed_in
 from tests.coordinator.asgi import request
 from tests.coordinator.shown_records import Records
-from tests.coordinator.test_gate import TOKEN, access, basic
 
 CHANGES = [name for name, action in ACTIONS.items() if action.changes]
 PAGES = ("/", "/topics", "/topics/orders", "/groups", "/groups/billing", "/jobs")

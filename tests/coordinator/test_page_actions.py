@@ -22,7 +22,7 @@ from sparklog.client.groups.offsets import committed
 from sparklog.coordinator.page.actions import job_actions
 from sparklog.core.errors import TryAgain
 from sparklog.core.state import ClusterState
-from sparklog.wire.errors import error_reply
+from sparklog.wire.error_messages import error_reply
 from sparklog.wire.messages import Outcome, SubmitReply, SubmitRequest
 from tests.client.orders import settle
 from tests.coordinator.acting import RECORDS, acting, actions_in, forms_in, made, sealed_in

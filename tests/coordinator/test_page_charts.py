@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 import sparklog
-from sparklog.chain.attempt import AppendCounts
-from sparklog.coordinator import activity as activity_module
-from sparklog.coordinator import sampling as sampling_module
-from sparklog.coordinator.activity import Activity, Sample, appended_rates
-from sparklog.coordinator.sampling import take_lags, take_sample
+from sparklog.chain.commit.attempt import AppendCounts
+from sparklog.coordinator.watching import activity as activity_module
+from sparklog.coordinator.watching import sampling as sampling_module
+from sparklog.coordinator.watching.activity import Activity, Sample, appended_rates
+from sparklog.coordinator.watching.sampling import take_lags, take_sample
 from sparklog.core.types import TopicId
 from tests.coordinator.acting import acting
 from tests.coordinator.shown_records import Records, rows

@@ -18,7 +18,7 @@ from playwright.sync_api import Browser, Page
 
 import sparklog
 from sparklog.cli.main import run
-from sparklog.coordinator.access_file import token_hash
+from sparklog.coordinator.access.access_file import token_hash
 from tests.coordinator.browser import browser, watched
 from tests.coordinator.shown_cluster import append, fill, init_shown
 from tests.faults.running_coordinators import RunningCoordinators, running_coordinators

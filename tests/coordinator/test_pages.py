@@ -15,12 +15,12 @@ import pytest
 from starlette.applications import Starlette
 
 from sparklog.chain.head import Head
+from sparklog.coordinator.leading.service import Service
 from sparklog.coordinator.page import views, words
 from sparklog.coordinator.page.charts import HEIGHT, WIDTH, chart
 from sparklog.coordinator.page.rendering import HEADERS
-from sparklog.coordinator.sampling import sampling, take_sample
-from sparklog.coordinator.service import Service
-from sparklog.core.coordinators import Coordinator
+from sparklog.coordinator.watching.sampling import sampling, take_sample
+from sparklog.core.coordination import Coordinator
 from sparklog.core.records import JobRan
 from sparklog.core.state import ClusterState, Topic
 from sparklog.core.types import PartitionIndex, StoreId, TopicId, TopicPartition
@@ -29,7 +29,7 @@ from sparklog.wire.messages import SUBMIT
 from tests.chain.chain_kit import Member, append, new_chain
 from tests.chain.fenced_entry import claim, write_fenced_entry
 from tests.coordinator.asgi import Answer, request
-from tests.coordinator.test_app import served, submit_request
+from tests.coordinator.http.test_app import served, submit_request
 from tests.faults.faulty_store import Fault
 
 PAGES = ("/", "/topics", "/topics/orders", "/topics/orders/messages", "/groups", "/stores", "/chain", "/jobs")

@@ -13,9 +13,9 @@ from starlette.responses import Response
 import sparklog
 from sparklog.coordinator.page import shared_answers
 from sparklog.coordinator.page.shared_answers import FRESH_MS, SharedAnswers
+from tests.coordinator.access.test_gate import TOKEN, access, basic
 from tests.coordinator.acting import acting
 from tests.coordinator.shown_records import Records, rows
-from tests.coordinator.test_gate import TOKEN, access, basic
 from tests.faults.faulty_store import VirtualClock
 
 Make = Callable[[], Coroutine[Any, Any, Response]]

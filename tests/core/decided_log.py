@@ -22,12 +22,12 @@ from sparklog.core.commands import (
     Swap,
 )
 from sparklog.core.decide.command import Decision, decide
-from sparklog.core.invariants import check
-from sparklog.core.losses import check_left
 from sparklog.core.records import AppliedCommand, At, CommandResult, SlicesSwapped
-from sparklog.core.replication.invariants import check_rewrite, check_step
+from sparklog.core.replication.lost_records import check_left
 from sparklog.core.replication.partition import Replication
+from sparklog.core.replication.replica_invariants import check_rewrite, check_step
 from sparklog.core.state import ClusterState, Partition
+from sparklog.core.state_invariants import check
 from sparklog.core.tables.slice_table import SliceColumns, digest
 from sparklog.core.types import (
     CommandId,

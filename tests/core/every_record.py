@@ -7,7 +7,6 @@ import typing
 from sparklog.core.commands import Application
 from sparklog.core.groups.membership import Group, Member, OffsetToCommit
 from sparklog.core.maintenance.cleaner import Cleaner, Pass
-from sparklog.core.partition_change import PartitionChange
 from sparklog.core.records import (
     AgentChanged,
     Appended,
@@ -44,6 +43,7 @@ from sparklog.core.records import (
     TopicCreated,
     TopicDeleted,
 )
+from sparklog.core.replication.partition_change import PartitionChange
 from sparklog.core.types import (
     EntryNumber,
     Holder,

@@ -19,7 +19,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from sparklog.core.commands import Submission
-from sparklog.core.replicas.held_slices import Holding
+from sparklog.core.placement.held_slices import Holding
 from sparklog.core.state import ClusterState
 from sparklog.core.types import Holder, NewObject, ObjectKind, Offset, Slice, StoreId
 from tests.core.decided_log import TOPIC

@@ -27,8 +27,8 @@ from sparklog.core.commands import (
     Swap,
 )
 from sparklog.core.records import CommandResult
-from sparklog.core.replication.append import Acks
 from sparklog.core.replication.partition import Replication
+from sparklog.core.replication.replica_append import Acks
 from sparklog.core.types import Holder, Offset, OffsetRange, PartitionIndex, StoreId
 from tests.core.decided_log import TOPIC, DecidedLog
 from tests.core.replication.example_partition import ends, roles, stores

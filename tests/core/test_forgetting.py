@@ -20,9 +20,9 @@ from sparklog.core.commands import (
 )
 from sparklog.core.errors import Landed, OutOfOrderSequence, WriteLost
 from sparklog.core.groups.membership import OffsetToCommit
-from sparklog.core.losses import version_lost
 from sparklog.core.records import LostRecords, LostVersion
-from sparklog.core.replication.append import Acks
+from sparklog.core.replication.lost_records import version_lost
+from sparklog.core.replication.replica_append import Acks
 from sparklog.core.types import Holder, Offset, OffsetRange, PartitionIndex, StoreId
 from tests.core.decided_log import place, span
 from tests.core.replicated_log import TOPIC, ReplicatedLog

@@ -42,8 +42,8 @@ from sparklog.core.commands import (
     ReportReplicas,
 )
 from sparklog.core.errors import Landed, SparklogError
-from sparklog.core.replicas.fetch import replica_reports, standing
-from sparklog.core.replication.append import Acks
+from sparklog.core.placement.replica_fetch import replica_reports, standing
+from sparklog.core.replication.replica_append import Acks
 from sparklog.core.state import ClusterState
 from sparklog.core.types import (
     NewObject,

@@ -18,6 +18,7 @@ from sparklog.core.commands import (
     MoveLogStart,
 )
 from sparklog.core.errors import InvalidInput
+from sparklog.core.placement.replica_fetch import standing
 from sparklog.core.purgatory import (
     KnownTopic,
     Operation,
@@ -30,7 +31,6 @@ from sparklog.core.purgatory import (
 )
 from sparklog.core.reading.positions import Position
 from sparklog.core.records import AppendedRange
-from sparklog.core.replicas.fetch import standing
 from sparklog.core.types import EntryNumber, LeaderEpoch, Offset, PartitionIndex, StoreId, TopicId
 from tests.core.decided_log import RECORD_BYTES
 from tests.core.replicated_log import TOPIC, ReplicatedLog

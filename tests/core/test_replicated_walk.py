@@ -18,8 +18,8 @@ import pytest
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from sparklog.chain import snapshot
 from sparklog.chain.entry import Entry, decode_entry, encode_entry
+from sparklog.chain.snapshot import snapshot
 from sparklog.core.apply import apply_entry
 from sparklog.core.commands import (
     AgentDown,
@@ -30,10 +30,10 @@ from sparklog.core.commands import (
     LaggingReplicas,
     MoveLogStart,
 )
-from sparklog.core.coordinators import Author
+from sparklog.core.coordination import Author
 from sparklog.core.errors import SparklogError
 from sparklog.core.records import PartitionsChanged
-from sparklog.core.replication.append import Acks
+from sparklog.core.replication.replica_append import Acks
 from sparklog.core.state import ClusterState
 from sparklog.core.types import Holder, Offset, PartitionIndex, ProducerId, StoreId
 from sparklog.storage.memory import MemoryStore

@@ -14,7 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from sparklog.chain import snapshot
+from sparklog.chain.snapshot import snapshot
 from sparklog.core.apply import apply_command, apply_entry, result_of
 from sparklog.core.commands import (
     AddPartitions,
@@ -36,9 +36,9 @@ from sparklog.core.commands import (
     Swap,
 )
 from sparklog.core.decide.command import decide
-from sparklog.core.invariants import check
 from sparklog.core.records import AppliedCommand, At, CommandResult, TopicDeleted
 from sparklog.core.state import ClusterState
+from sparklog.core.state_invariants import check
 from sparklog.core.tables import column_blocks, copy_on_write, object_table, result_table, retired_table, slice_table
 from sparklog.core.tables.slice_table import digest
 from sparklog.core.types import (

@@ -27,11 +27,11 @@ from sparklog.cli.main import run
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.log.batch import BatchEncoder, EncodedBatch
-from sparklog.maintenance.roll import run_roll
+from sparklog.maintenance.rewrite.roll_job import run_roll
 from sparklog.options.typed import parse_read_options, parse_write_options
-from sparklog.spark.batch_reader import BatchReader
-from sparklog.spark.batch_writer import BatchWriter, begin_write
+from sparklog.spark.read.batch_reader import BatchReader
 from sparklog.spark.schema import records_schema
+from sparklog.spark.write.batch_writer import BatchWriter, begin_write
 from sparklog.storage.local.store import LocalStore
 
 PAGE = Path(__file__).parents[2] / "docs" / "copies.md"

@@ -23,7 +23,7 @@ import yaml
 from packaging.requirements import Requirement
 
 from sparklog.cli.main import run, run_job
-from sparklog.cli.produce_files import main as produce
+from sparklog.cli.records.produce_files import main as produce
 from sparklog.core.cost.prices import prices_of
 from sparklog.storage.config_file import read_config_file
 from tests.docs.markdown_pages import PAGES, ROOT

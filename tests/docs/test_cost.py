@@ -7,12 +7,12 @@ import re
 import sys
 from pathlib import Path
 
-from sparklog.chain.follower import READ_WIDTH
-from sparklog.chain.snapshot_writer import SNAPSHOT_EVERY
-from sparklog.core.cost.requests import PART_BYTES
+from sparklog.chain.follow.follower import READ_WIDTH
+from sparklog.chain.snapshot.snapshot_writer import SNAPSHOT_EVERY
+from sparklog.core.cost.request_costs import PART_BYTES
 from sparklog.core.tables.column_blocks import MAX_BLOCK_ROWS
-from sparklog.log.ranged_reads import RANGED_READ_BYTES
-from sparklog.log.task_objects import WriterLimits
+from sparklog.log.read.ranged_reads import RANGED_READ_BYTES
+from sparklog.log.write.task_objects import WriterLimits
 from tests.cost_table import PAGE, list_prices
 from tests.docs.clean_shell import in_clean_shell
 

@@ -18,7 +18,7 @@ from botocore import xform_name
 from botocore.exceptions import UnknownServiceError
 from botocore.validate import ParamValidator
 
-from sparklog.coordinator.access_file import parse_access
+from sparklog.coordinator.access.access_file import parse_access
 from tests import deploy_costs
 from tests.docs.clean_shell import in_clean_shell
 from tests.docs.markdown_pages import ROOT

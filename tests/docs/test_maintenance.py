@@ -12,13 +12,13 @@ import pytest
 
 import sparklog
 from sparklog.chain import old_entries
-from sparklog.chain.old_snapshots import KEPT
-from sparklog.chain.snapshot_writer import SNAPSHOT_EVERY
-from sparklog.core.checkpoints import CHECKPOINTS
+from sparklog.chain.snapshot.old_snapshots import KEPT
+from sparklog.chain.snapshot.snapshot_writer import SNAPSHOT_EVERY
+from sparklog.core.describe.checkpoints import CHECKPOINTS
 from sparklog.core.maintenance.differences import DifferenceKind
 from sparklog.maintenance.jobs import JOBS
-from sparklog.maintenance.tasks import LocalTasks
-from sparklog.spark.differences import SCHEMA
+from sparklog.maintenance.task_runner import LocalTasks
+from sparklog.spark.maintain.verify_frame import SCHEMA
 from sparklog.storage.keys import ENTRIES_PER_BLOCK, block_entries
 from sparklog.storage.object_store import StoredKey
 from tests.cli.conftest import Cli
@@ -31,7 +31,7 @@ SNIPPETS = re.findall(r"```(bash|python)\n(.*?)```", PAGE, re.DOTALL)
 @pytest.fixture
 def here(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Cli:
     """The command line at the cluster of the page. Jobs that would start Spark work in this process."""
-    monkeypatch.setattr("sparklog.spark.tasks.SparkTasks", lambda session: LocalTasks())
+    monkeypatch.setattr("sparklog.spark.maintain.spark_tasks.SparkTasks", lambda session: LocalTasks())
     return Cli(str(tmp_path / "meta"), capsys, monkeypatch)
 
 

@@ -16,7 +16,7 @@ import sparklog
 from sparklog.cli.main import run
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
-from sparklog.maintenance.roll import run_roll
+from sparklog.maintenance.rewrite.roll_job import run_roll
 from tests.client.compacting import KEPT, mixed_log
 
 PAGE = Path(__file__).parents[2] / "docs" / "open-files.md"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import sparklog
 from sparklog.client.cluster import Cluster
-from sparklog.core.producing.settings import RECORD_BYTES
+from sparklog.core.producing.producer_settings import RECORD_BYTES
 from tests.docs.clean_shell import in_clean_shell
 
 PAGE = (Path(__file__).parents[2] / "docs" / "producer.md").read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import sparklog
-from sparklog.coordinator.access_file import parse_access
+from sparklog.coordinator.access.access_file import parse_access
 from tests.docs.clean_shell import in_clean_shell
 from tests.docs.test_replication import NO_AGENT_IS_LEFT
 from tests.servers.local_server import free_port

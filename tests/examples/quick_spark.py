@@ -18,8 +18,8 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any
 
-from sparklog.cli import produce_files
 from sparklog.cli.main import run_job
+from sparklog.cli.records import produce_files
 from tests.spark_classes import NO_FOLDER, short_lived_spark
 from tests.spark_home import spark_home
 

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from sparklog.core.commands import Submission
 from sparklog.core.errors import SparklogError
 from sparklog.core.records import CommandResult
-from sparklog.maintenance.frame import JobFrame
 from sparklog.maintenance.job_child import main
+from sparklog.maintenance.job_frame import JobFrame
 
 
 def hold_at(port: int) -> None:

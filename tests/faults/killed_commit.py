@@ -13,8 +13,9 @@ from collections.abc import Callable
 import pyarrow as pa
 
 import sparklog
-from sparklog.chain import group, snapshot_writer
-from sparklog.client import upload_rows as upload_module
+from sparklog.chain.commit import command_group
+from sparklog.chain.snapshot import snapshot_writer
+from sparklog.client.plans import upload_rows as upload_module
 from sparklog.core.types import CommandId
 from tests.faults.deadly_calls import every_call, import_clients, kill_at
 from tests.faults.killed_runs import serve
@@ -32,7 +33,7 @@ def run(note: Callable[[], object], moment: str, step: int, inline: int, url: st
     os.fsync = lambda fd: None
     setattr(upload_module, "new_command_id", lambda: COMMAND_ID)  # noqa: B010
     snapshot_writer.SNAPSHOT_EVERY = 1
-    setattr(group, "SLICES_INLINE", inline)  # noqa: B010
+    setattr(command_group, "SLICES_INLINE", inline)  # noqa: B010
     with sparklog.connect(url) as cluster:
         kill_at(every_call(url), moment, step, reads=True)
         cluster.append("t", rows("killed"))

@@ -10,7 +10,7 @@ import os
 from collections.abc import Callable, Mapping
 from unittest.mock import patch
 
-from sparklog.client import delete_records as deletion
+from sparklog.client import delete_records
 from sparklog.client.cluster import connect
 from tests.faults.deadly_calls import every_change, kill_at
 from tests.faults.killed_runs import serve
@@ -21,10 +21,10 @@ TOPIC = "t"
 def run_until_killed(note: Callable[[], object], offsets: Mapping[str, int], step: int, url: str) -> int:
     """One commit after the other: whether commands that wait at the same time share an entry is a matter of luck."""
     os.fsync = lambda fd: None
-    commit_many = deletion.commit_many
+    commit_many = delete_records.commit_many
     kill_at(every_change(url), "before", step, reads=False, counted=note)
     with (
-        patch.object(deletion, "commit_many", lambda commit, items: commit_many(commit, items, 1)),
+        patch.object(delete_records, "commit_many", lambda commit, items: commit_many(commit, items, 1)),
         connect(url) as cluster,
     ):
         cluster.delete_records(TOPIC, {int(partition): offset for partition, offset in offsets.items()})

@@ -14,11 +14,11 @@ from unittest.mock import patch
 
 from rich.console import Console
 
-from sparklog.maintenance import frame
-from sparklog.maintenance.compaction import run_compaction
-from sparklog.maintenance.retention import run_retention
-from sparklog.maintenance.roll import run_roll
-from sparklog.maintenance.vacuum import run_vacuum
+from sparklog.maintenance import job_frame
+from sparklog.maintenance.rewrite.compaction_job import run_compaction
+from sparklog.maintenance.rewrite.roll_job import run_roll
+from sparklog.maintenance.space.retention_job import run_retention
+from sparklog.maintenance.space.vacuum_job import run_vacuum
 from tests.faults.deadly_calls import every_change, import_clients, kill_at
 from tests.faults.killed_runs import serve
 from tests.maintenance.keyed_log import DictShuffle
@@ -36,7 +36,7 @@ def run(job: str, clock_ms: int, now_ms: int, url: str) -> int:
         "clock": StandingClock(clock_ms),
         "console": Console(file=io.StringIO()),
     }
-    with patch.object(frame, "COMMITS_AT_ONCE", 1):
+    with patch.object(job_frame, "COMMITS_AT_ONCE", 1):
         match job:
             case "roll":
                 return run_roll(url, everything=True, **common).exit_code

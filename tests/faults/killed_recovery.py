@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from rich.console import Console
 
-from sparklog.maintenance.recovery import run_recovery
+from sparklog.maintenance.verify.recovery_job import run_recovery
 from tests.faults.deadly_calls import every_change, import_clients, kill_at
 from tests.faults.killed_runs import serve
 

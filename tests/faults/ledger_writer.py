@@ -27,7 +27,7 @@ import pyarrow as pa
 
 import sparklog
 from sparklog.core.errors import SparklogError, StoreFull
-from sparklog.log.stores import Stores
+from sparklog.log.cluster_stores import Stores
 from tests.client.interfered_stores import Interfered, StoreCalls
 
 TOPIC = "ledger"

@@ -21,7 +21,7 @@ import pytest
 
 from sparklog.core.errors import StoreUnavailable
 from sparklog.core.types import StoreId
-from sparklog.log.stores import Stores
+from sparklog.log.cluster_stores import Stores
 from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import open_store
 from tests.client.interfered_stores import Interfered, StoreCalls

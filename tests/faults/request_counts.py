@@ -1,4 +1,4 @@
-"""How many requests of each kind an operation sends to an S3 server: what sparklog/core/cost/requests.py says.
+"""How many requests of each kind an operation sends to an S3 server: what sparklog/core/cost/request_costs.py says.
 
 python -m tests.faults.request_counts     measures, and prints the numbers
 """
@@ -18,14 +18,14 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pytest
 
-from sparklog.chain.committer import new_command_id
+from sparklog.chain.commit.committer import new_command_id
 from sparklog.client import bootstrap
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster, connect
-from sparklog.client.write_plan import append_command, plan_write
-from sparklog.client.write_rows import write_rows
+from sparklog.client.plans.write_plan import append_command, plan_write
+from sparklog.client.plans.write_rows import write_rows
 from sparklog.core.commands import Submission
-from sparklog.log import object_reader
+from sparklog.log.read import object_reader
 from sparklog.storage.s3.client import forget_clients
 from tests.servers.fault_proxy import FaultProxy
 from tests.servers.fault_proxy_rules import Request

@@ -14,7 +14,7 @@ from pathlib import Path
 import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.core.errors import KeyNotFound, SparklogError
-from sparklog.core.replicas.held_objects import all_held
+from sparklog.core.placement.held_objects import all_held
 from sparklog.core.replication.partition import Replication
 from sparklog.core.state import ClusterState
 from sparklog.core.types import PartitionIndex, StoreId, TopicPartition

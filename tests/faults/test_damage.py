@@ -12,7 +12,8 @@ import pytest
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import connect
 from sparklog.core.errors import Damaged, SparklogError
-from sparklog.log import batch, object_reader
+from sparklog.log import batch
+from sparklog.log.read import object_reader
 
 SAMPLES, SAMPLES_OF_A_CAMPAIGN = 250, 10_000
 CUTS, CUTS_OF_A_CAMPAIGN = 20, 40  # of each file

@@ -24,19 +24,18 @@ import pyarrow as pa
 import pytest
 from _pytest.mark import ParameterSet
 
-from sparklog.chain.committer import new_command_id
+from sparklog.chain.commit.committer import new_command_id
 from sparklog.client import bootstrap
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster, connect
-from sparklog.client.write_plan import append_command, plan_write
-from sparklog.client.write_rows import write_rows
+from sparklog.client.plans.write_plan import append_command, plan_write
+from sparklog.client.plans.write_rows import write_rows
 from sparklog.core.commands import Submission
 from sparklog.core.errors import ClusterAlreadyExists, Landed, OutcomeUnknown, SparklogError, StoreUnavailable
-from sparklog.core.invariants import check
+from sparklog.core.state_invariants import check
 from sparklog.core.types import UploadId
-from sparklog.log import object_reader
-from sparklog.storage.hdfs import client as hdfs_client
-from sparklog.storage.hdfs import upload as hdfs_upload
+from sparklog.log.read import object_reader
+from sparklog.storage.hdfs import client, upload
 from tests.faults.modelled_log import PARTITIONS, TOPIC, ModelledLog
 from tests.servers.fault_proxy_rules import Fault, HalfSentBody, Hang, ReplyLost, ResetAfterBody, TruncatedResponse
 from tests.servers.hadoop import Hadoop
@@ -157,7 +156,7 @@ def patiently(operation: Callable[[], T]) -> T:
 
 def forget_clients(proxy: HdfsProxy) -> None:
     """Let the next call through `proxy` be the first of a client, as in a new process."""
-    clients = hdfs_client._process.clients
+    clients = client._process.clients
     for address in [each for each in clients if proxy.url == f"hdfs://{each.authority}"]:
         clients.pop(address, None)
 
@@ -180,7 +179,7 @@ def hdfs(running: Spoilt, monkeypatch: pytest.MonkeyPatch) -> Iterator[Spoilt]:
         """Ids whose uploads go into new folders, so that every append makes one and has the same calls."""
         return UploadId(f"{next(numbers):02x}{uuid.uuid4().hex[2:]}")
 
-    monkeypatch.setattr("sparklog.client.write_rows.new_upload_id", new_upload_id)
+    monkeypatch.setattr("sparklog.client.plans.write_rows.new_upload_id", new_upload_id)
     yield running
     running.proxy.clear()
 
@@ -228,7 +227,7 @@ def test_append_with_any_one_call_spoilt_leaves_the_log_as_its_writer_was_told(h
 def test_append_ends_at_its_deadline_when_nothing_gets_through_any_more(
     hdfs: Spoilt, fault: Fault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hdfs_upload, "_SETTLE_MS", HASTY_MS)
+    monkeypatch.setattr(upload, "_SETTLE_MS", HASTY_MS)
     log = hdfs.new_log()
     with hdfs.connect_to_meet(Hang(), log) as writer, hdfs.connect(log) as other:
         calls = hdfs.calls_of(lambda: log.append(other, PATIENT_MS))
@@ -253,7 +252,7 @@ def test_append_ends_at_its_deadline_when_nothing_gets_through_any_more(
 def test_append_in_doubt_that_is_sent_again_is_there_once(
     hdfs: Spoilt, fault: Fault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(hdfs_upload, "_SETTLE_MS", HASTY_MS)
+    monkeypatch.setattr(upload, "_SETTLE_MS", HASTY_MS)
     log = hdfs.new_log()
     with hdfs.connect(log) as patient, hdfs.connect_to_meet(Hang(), log) as writer:
         with patient.connection.follower.current() as state:

@@ -12,8 +12,8 @@ import pytest
 
 import sparklog
 from sparklog.client.bootstrap import init_cluster
-from sparklog.client.restore import restore_cluster
-from sparklog.core.invariants import check
+from sparklog.client.restoring.restore_cluster import restore_cluster
+from sparklog.core.state_invariants import check
 from tests.faults.killed_runs import KilledRuns
 
 STORES = "abc"

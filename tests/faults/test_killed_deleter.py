@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import sparklog
-from sparklog.chain.copy_place import CopyPlace
-from sparklog.client.restore import restore_cluster
-from sparklog.maintenance.vacuum import run_vacuum
+from sparklog.chain.mirror.mirror_place import CopyPlace
+from sparklog.client.restoring.restore_cluster import restore_cluster
+from sparklog.maintenance.space.vacuum_job import run_vacuum
 from sparklog.storage.keys import LOG
 from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import open_store

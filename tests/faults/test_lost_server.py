@@ -23,10 +23,12 @@ import pytest
 
 import sparklog
 from sparklog.agent.run import AgentRun
-from sparklog.client import bootstrap, store_health, stores
+from sparklog.client import bootstrap
+from sparklog.client.stores import add_store as stores
+from sparklog.client.stores import store_health
 from sparklog.core.replication.partition import Replication
 from sparklog.core.types import Offset, StoreId
-from sparklog.log import read_ahead
+from sparklog.log.read import read_ahead
 from sparklog.storage.s3.client import forget_clients
 from tests.cli.conftest import Cli
 from tests.faults.ledger_threads import LedgerThreads

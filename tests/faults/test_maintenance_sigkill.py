@@ -12,10 +12,10 @@ import pytest
 from _pytest.mark import ParameterSet
 
 import sparklog
-from sparklog.chain.committer import new_command_id
+from sparklog.chain.commit.committer import new_command_id
 from sparklog.client.bootstrap import init_cluster
-from sparklog.client.write_plan import append_command, plan_write
-from sparklog.client.write_rows import write_rows
+from sparklog.client.plans.write_plan import append_command, plan_write
+from sparklog.client.plans.write_rows import write_rows
 from sparklog.core.commands import Submission
 from sparklog.core.errors import WriteExpired
 from tests.faults.crash_places import Place, objects_of

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import sparklog
-from sparklog.chain.follower import Follower
+from sparklog.chain.follow.follower import Follower
 from sparklog.client.bootstrap import init_cluster
-from sparklog.core.invariants import check
+from sparklog.core.state_invariants import check
 from sparklog.storage.open_store import open_store
 from tests.faults import racing_appends
 from tests.servers.hadoop import Hadoop

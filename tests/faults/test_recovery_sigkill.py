@@ -9,7 +9,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 import sparklog
-from sparklog.core.invariants import check
+from sparklog.core.state_invariants import check
 from tests.agent.agent_world import DrivenAgent, ReplicatedCluster
 from tests.faults.crash_places import Place, objects_of
 from tests.faults.deadly_calls import dying_at, every_change

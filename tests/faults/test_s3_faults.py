@@ -21,12 +21,12 @@ import pyarrow as pa
 import pytest
 from _pytest.mark import ParameterSet
 
-from sparklog.chain.committer import new_command_id
+from sparklog.chain.commit.committer import new_command_id
 from sparklog.client import bootstrap
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster, connect
-from sparklog.client.write_plan import append_command, plan_write
-from sparklog.client.write_rows import write_rows
+from sparklog.client.plans.write_plan import append_command, plan_write
+from sparklog.client.plans.write_rows import write_rows
 from sparklog.core.commands import Submission
 from sparklog.core.errors import (
     ClusterAlreadyExists,
@@ -36,10 +36,10 @@ from sparklog.core.errors import (
     SparklogError,
     StoreUnavailable,
 )
-from sparklog.core.invariants import check
-from sparklog.log import object_reader
+from sparklog.core.state_invariants import check
+from sparklog.log.read import object_reader
 from sparklog.storage.open_store import open_store
-from sparklog.storage.s3 import client as s3_client
+from sparklog.storage.s3 import client
 from sparklog.storage.s3 import upload as s3_upload
 from sparklog.storage.s3.client import forget_clients
 from sparklog.storage.s3.upload import PART_BYTES
@@ -336,7 +336,7 @@ def test_copy_with_any_one_request_spoilt_is_whole_under_its_key(
     monkeypatch.setattr(s3_upload, "COPIED_BYTES", PART_BYTES)
     timeout_ms = PATIENT_MS
     if isinstance(fault, Hang):
-        monkeypatch.setattr(s3_client, "_TRIES_PER_TIMEOUT", 3 * PATIENT_MS / HASTY_PARTS_MS)
+        monkeypatch.setattr(client, "_TRIES_PER_TIMEOUT", 3 * PATIENT_MS / HASTY_PARTS_MS)
         timeout_ms += 1  # a client of its own
     store = open_store(s3.new_url(), {"endpoint_url": s3.proxy.url, "timeout_ms": str(timeout_ms)})
     body = random.Random(1).randbytes(PART_BYTES + 1)

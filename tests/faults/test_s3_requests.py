@@ -11,9 +11,9 @@ import pytest
 
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import connect
-from sparklog.client.counted_day import counted_day
-from sparklog.core.cost.report import work_lines
-from sparklog.core.cost.requests import OPERATIONS
+from sparklog.client.describe.counted_day import counted_day
+from sparklog.core.cost.cost_report import work_lines
+from sparklog.core.cost.request_costs import OPERATIONS
 from sparklog.host.clock import now_ms
 from tests.faults.request_counts import Counted, measure, proxied
 from tests.servers.s3_servers import ministack
@@ -57,7 +57,7 @@ def test_operations_send_the_requests_that_the_page_and_cluster_cost_count_with(
     }
     assert {each.operation: dict(each.counts) for each in measured[0]} == {
         name: {kind: count for kind, count in counts.items() if count} for name, counts in wanted.items()
-    }, "sparklog/core/cost/requests.py is the home of these numbers; then run make docs"
+    }, "sparklog/core/cost/request_costs.py is the home of these numbers; then run make docs"
 
 
 def test_cluster_cost_counts_the_requests_that_a_day_of_appends_sent() -> None:

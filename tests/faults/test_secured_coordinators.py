@@ -16,7 +16,7 @@ import urllib3
 
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster, connect
-from sparklog.coordinator.access_file import lines_of, token_hash
+from sparklog.coordinator.access.access_file import lines_of, token_hash
 from sparklog.core.errors import AuthenticationFailed, SparklogError, TlsFailed, TopicAuthorizationFailed, TryAgain
 from sparklog.host.dice import new_token
 from sparklog.storage.open_store import open_store

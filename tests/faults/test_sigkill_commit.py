@@ -10,12 +10,13 @@ import pytest
 from _pytest.mark import ParameterSet
 
 import sparklog
-from sparklog.chain import group, snapshot_writer
-from sparklog.chain.command_body import SLICES_INLINE
-from sparklog.client import upload_rows as upload_module
+from sparklog.chain.commit import command_group
+from sparklog.chain.commit.command_body import SLICES_INLINE
+from sparklog.chain.snapshot import snapshot_writer
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
-from sparklog.core.invariants import check
+from sparklog.client.plans import upload_rows as upload_module
+from sparklog.core.state_invariants import check
 from tests.faults.crash_places import Place, objects_of
 from tests.faults.deadly_calls import dying_at, every_call
 from tests.faults.killed_commit import COMMAND_ID, PARTITIONS, rows
@@ -50,7 +51,7 @@ def died(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(upload_module, "new_command_id", lambda: COMMAND_ID)
         patch.setattr(snapshot_writer, "SNAPSHOT_EVERY", 1)
-        patch.setattr(group, "SLICES_INLINE", inline)
+        patch.setattr(command_group, "SLICES_INLINE", inline)
         with dying_at(url, every_call(url), moment, step) as death, sparklog.connect(url) as cluster:
             cluster.append("t", rows("killed"))
             told.append(True)

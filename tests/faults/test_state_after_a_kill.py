@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 import sparklog
-from sparklog.chain import snapshot
-from sparklog.chain.follower import Follower
-from sparklog.core.invariants import check
+from sparklog.chain.follow.follower import Follower
+from sparklog.chain.snapshot import snapshot
 from sparklog.core.state import ClusterState
+from sparklog.core.state_invariants import check
 from sparklog.core.types import Offset, OffsetRange
 from sparklog.storage.keys import parse_data_key
 from sparklog.storage.open_store import open_store

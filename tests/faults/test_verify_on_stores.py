@@ -12,8 +12,8 @@ from rich.console import Console
 import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.core.maintenance.differences import DifferenceKind
-from sparklog.maintenance.roll import run_roll
-from sparklog.maintenance.verify import run_verify
+from sparklog.maintenance.rewrite.roll_job import run_roll
+from sparklog.maintenance.verify.verify_job import run_verify
 from sparklog.storage.keys import CHUNKS, TOPICS, entry_key
 from sparklog.storage.open_store import open_store
 from tests.faults.crash_places import Place

@@ -17,7 +17,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sparklog.agent.requests import Note
+from sparklog.agent.agent_requests import Note
 from sparklog.agent.run import AgentRun
 from sparklog.client import waiting as waiting_module
 from sparklog.client.bootstrap import init_cluster

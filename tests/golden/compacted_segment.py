@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from sparklog.core.types import LeaderEpoch, NewObject, Offset, TimestampSource, UploadId
 from sparklog.log.records_schema import COMPACTED_FORMAT, COMPACTED_SCHEMA, canonical
-from sparklog.log.segments_writer import Origin, SegmentsWriter
+from sparklog.log.write.segments_writer import Origin, SegmentsWriter
 from sparklog.storage.keys import data_key, index_key
 from tests.golden.make_golden import rows
 from tests.log.compacted_log import target

@@ -15,12 +15,12 @@ from pathlib import Path
 import msgspec
 import pyarrow as pa
 
-from sparklog.chain.committer import DEFAULT_TIMEOUT_MS
+from sparklog.chain.commit.committer import DEFAULT_TIMEOUT_MS
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster, connect
-from sparklog.client.commits.append import commit_append
-from sparklog.client.upload_rows import upload_rows
-from sparklog.client.write_plan import Durability, append_command
+from sparklog.client.commits.commit_write import commit_append
+from sparklog.client.plans.upload_rows import upload_rows
+from sparklog.client.plans.write_plan import Durability, append_command
 from sparklog.core.commands import (
     Application,
     ClaimCoordination,
@@ -34,9 +34,9 @@ from sparklog.core.commands import (
 from sparklog.core.groups.membership import OffsetToCommit
 from sparklog.core.state import FORMAT, ClusterState
 from sparklog.core.types import LeaderEpoch, Offset, PartitionIndex, StoreId
-from sparklog.maintenance.compaction import run_compaction
-from sparklog.maintenance.recovery import run_recovery
-from sparklog.maintenance.roll import run_roll
+from sparklog.maintenance.rewrite.compaction_job import run_compaction
+from sparklog.maintenance.rewrite.roll_job import run_roll
+from sparklog.maintenance.verify.recovery_job import run_recovery
 from tests.maintenance.keyed_log import DictShuffle
 
 GOLDEN = Path(__file__).parent / f"format-{FORMAT}"

@@ -12,14 +12,14 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from sparklog.chain.read_entries import results_in
+from sparklog.chain.follow.read_entries import results_in
 from sparklog.client.cluster import connect
-from sparklog.core.applications import check_run
 from sparklog.core.commands import Application
 from sparklog.core.errors import InvalidProducerEpoch, UnsupportedVersion
+from sparklog.core.idempotence.applications import check_run
 from sparklog.core.records import CoordinationClaimed, OffsetsCommitted, Record
 from sparklog.core.types import EntryNumber
-from sparklog.maintenance.verify import run_verify
+from sparklog.maintenance.verify.verify_job import run_verify
 from tests.chain.newer_format import NEWER, make_newer
 from tests.golden.make_golden import GOLDEN, contents, make, rows
 

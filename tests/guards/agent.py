@@ -8,12 +8,12 @@ from tests.guards.guard import Guard
 
 _AGENT: Final = "sparklog/agent/agent.py"
 _LOSSES: Final = "sparklog/agent/losses.py"
-_SEARCH: Final = "sparklog/core/replicas/loss_search.py"
-_COPY: Final = "sparklog/log/object_copy.py"
+_SEARCH: Final = "sparklog/core/placement/loss_search.py"
+_COPY: Final = "sparklog/log/objects/object_copy.py"
 _AGENT_TESTS: Final = "tests/agent/test_agent.py"
 _LOSS_TESTS: Final = "tests/agent/test_losses.py"
 _BESIDE_TESTS: Final = "tests/agent/test_losses_beside_others.py"
-_COPY_TESTS: Final = "tests/log/test_object_copy.py"
+_COPY_TESTS: Final = "tests/log/objects/test_object_copy.py"
 
 GUARDS: Final = (
     Guard(
@@ -40,7 +40,7 @@ GUARDS: Final = (
         "",
         (
             "tests/agent/test_run.py::test_a_copy_below_a_disk_that_is_not_mounted_does_not_count_once_it_is_mounted",
-            "tests/maintenance/test_replication.py"
+            "tests/maintenance/test_replication_job.py"
             "::test_what_was_copied_while_the_store_was_not_mounted_does_not_count",
         ),
     ),
@@ -138,10 +138,10 @@ GUARDS: Final = (
     Guard(
         "report-contiguous",
         "A log end rises over what is contiguous only.",
-        "sparklog/core/replicas/fetch.py",
+        "sparklog/core/placement/replica_fetch.py",
         "        if slice_.object_number not in checked:\n            break",
         "        if slice_.object_number not in checked:\n            continue",
-        ("tests/core/replicas/test_fetch.py::test_reports_are_those_of_a_slow_twin_and_the_chain_takes_them",),
+        ("tests/core/placement/test_replica_fetch.py::test_reports_are_those_of_a_slow_twin_and_the_chain_takes_them",),
     ),
     Guard(
         "copy-crc",
@@ -190,15 +190,15 @@ GUARDS: Final = (
     Guard(
         "job-mark-read",
         "The replication job compares the store's INCARNATION after the copies.",
-        "sparklog/maintenance/replication.py",
+        "sparklog/maintenance/replication_job.py",
         "            registration = check_registered(frame, state, store)",
         "            registration = state.stores[store].registration",
-        ("tests/maintenance/test_replication.py::test_a_store_that_is_wiped_during_the_copies_is_not_reported",),
+        ("tests/maintenance/test_replication_job.py::test_a_store_that_is_wiped_during_the_copies_is_not_reported",),
     ),
     Guard(
         "copy-rebuilt-index",
         "An index that was rebuilt from a copy is the one that the chain names, or none.",
-        "sparklog/log/index_repair.py",
+        "sparklog/log/check/index_repair.py",
         "    return body if _is_named(body, named) else None",
         "    return body",
         (f"{_COPY_TESTS}::test_an_index_that_another_arrow_would_write_otherwise_is_not_put",),

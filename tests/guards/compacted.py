@@ -6,13 +6,13 @@ from typing import Final
 
 from tests.guards.guard import Guard
 
-_WRITTEN = "tests/log/test_segment_compaction.py::"
+_WRITTEN = "tests/log/rewrite/test_segment_compaction.py::"
 
 GUARDS: Final = (
     Guard(
         "compacted-every-record",
         "Segments that lack a record which is to be kept are not swapped in.",
-        "sparklog/log/segment_compaction.py",
+        "sparklog/log/rewrite/segment_compaction.py",
         "    if kept is not None and written != len(kept):",
         "    if False:",
         (f"{_WRITTEN}test_an_offset_to_keep_that_no_record_has_is_refused",),
@@ -20,7 +20,7 @@ GUARDS: Final = (
     Guard(
         "compacted-over-a-gap",
         "What an election gave up stays visible as a gap: no segment covers it.",
-        "sparklog/log/segment_compaction.py",
+        "sparklog/log/rewrite/segment_compaction.py",
         "        if before.slice.end != after.slice.start:",
         "        if False:",
         (f"{_WRITTEN}test_a_gap_that_an_election_left_is_not_covered",),
@@ -36,7 +36,7 @@ GUARDS: Final = (
     Guard(
         "compacted-ascending",
         "Records that would not ascend are not written.",
-        "sparklog/log/segments_writer.py",
+        "sparklog/log/write/segments_writer.py",
         "        if first < self._next_offset:",
         "        if False:",
         (f"{_WRITTEN}test_records_that_do_not_ascend_are_refused",),
@@ -44,7 +44,7 @@ GUARDS: Final = (
     Guard(
         "compacted-origin",
         "Records of another leader epoch or kind of timestamp get a segment of their own.",
-        "sparklog/log/segments_writer.py",
+        "sparklog/log/write/segments_writer.py",
         "        self._encode_pending()\n        self._close()\n        self._origin",
         "        self._origin",
         (f"{_WRITTEN}test_a_segment_ends_where_the_leader_epoch_or_the_kind_of_timestamp_changes",),
@@ -52,7 +52,7 @@ GUARDS: Final = (
     Guard(
         "compacted-to-its-end",
         "The last segment covers what was dropped behind its last record.",
-        "sparklog/log/segments_writer.py",
+        "sparklog/log/write/segments_writer.py",
         "        if end is not None:",
         "        if False:",
         (f"{_WRITTEN}test_segments_are_cut_at_segment_bytes_and_cover_what_they_replace",),
@@ -60,7 +60,7 @@ GUARDS: Final = (
     Guard(
         "compacted-append-time",
         "Records get the append time that only the chain knows.",
-        "sparklog/log/segment_compaction.py",
+        "sparklog/log/rewrite/segment_compaction.py",
         "stored = with_append_time(rows, part.slice)",
         "stored = rows",
         (f"{_WRITTEN}test_a_segment_ends_where_the_leader_epoch_or_the_kind_of_timestamp_changes",),
@@ -68,7 +68,7 @@ GUARDS: Final = (
     Guard(
         "compacted-next-holder",
         "At the next holder a compaction continues behind the batches that it has, and writes none twice.",
-        "sparklog/log/segment_compaction.py",
+        "sparklog/log/rewrite/segment_compaction.py",
         "_runs(index.offsets, kept[np.searchsorted(kept, start) :])",
         "_runs(index.offsets, kept)",
         (f"{_WRITTEN}test_the_next_holder_goes_on_behind_the_records_that_the_first_one_gave",),
@@ -76,7 +76,7 @@ GUARDS: Final = (
     Guard(
         "compacted-by-chain",
         "The chain alone does not number the records of a compacted slice.",
-        "sparklog/log/object_reader.py",
+        "sparklog/log/read/object_reader.py",
         "        return not self.stored_columns and is_dense(self.slice)",
         "        return not self.stored_columns",
         (f"{_WRITTEN}test_offsets_alone_are_decoded_alone",),
@@ -84,7 +84,7 @@ GUARDS: Final = (
     Guard(
         "compacted-append-time-look-up",
         "A look-up by append time does not answer with an offset that has no record.",
-        "sparklog/log/time_lookup.py",
+        "sparklog/log/read/time_lookup.py",
         "    if appended_then and is_dense(slice):",
         "    if appended_then:",
         (f"{_WRITTEN}test_an_append_time_that_only_the_chain_knows_is_that_of_the_first_record_left",),
@@ -114,7 +114,7 @@ GUARDS: Final = (
     Guard(
         "scan-end-of-compacted-slice",
         "A read that is planned again behind the last record of a slice does not take its empty end for a loss.",
-        "sparklog/log/scan.py",
+        "sparklog/log/read/scan.py",
         "                    at = max(at, min(part.slice.end, plan.end))\n",
         "",
         (f"{_WRITTEN}test_records_that_compaction_took_at_the_end_of_a_slice_are_no_loss",),

@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.guards.guard import Guard
 
-_JOB = "tests/maintenance/test_compaction.py::"
+_JOB = "tests/maintenance/rewrite/test_compaction_job.py::"
 _BESIDE = "tests/maintenance/test_compaction_beside_others.py::"
 _CLEANER = "tests/core/maintenance/test_cleaner.py::"
 
@@ -14,17 +14,17 @@ GUARDS: Final = (
     Guard(
         "compaction-sealed-only",
         "Slices of append objects are not compacted: the roll may be about to rewrite them.",
-        "sparklog/core/maintenance/compaction.py",
+        "sparklog/core/maintenance/compaction_rule.py",
         '    stays = state.objects.kinds(columns["object_number"]) != ObjectKind.SEGMENT\n',
         "    stays = np.zeros(len(slices), dtype=np.bool_)\n",
         (
-            "tests/core/maintenance/test_compaction.py::test_the_cleanable_part_ends_at_the_first_slice_that_is_not_sealed",
+            "tests/core/maintenance/test_compaction_rule.py::test_the_cleanable_part_ends_at_the_first_slice_that_is_not_sealed",
         ),
     ),
     Guard(
         "compaction-min-lag",
         "Records younger than min.compaction.lag.ms stay, and so does everything behind them.",
-        "sparklog/core/maintenance/compaction.py",
+        "sparklog/core/maintenance/compaction_rule.py",
         '        stays |= columns["max_timestamp_us"] > (now_ms - config.min_compaction_lag_ms) * 1000\n',
         "        pass\n",
         (f"{_JOB}test_young_segments_wait_for_min_compaction_lag_ms",),
@@ -32,7 +32,7 @@ GUARDS: Final = (
     Guard(
         "compaction-cut-segment",
         "No tombstone goes while the log start cuts a segment, which may still have the value that it deletes.",
-        "sparklog/core/maintenance/compaction.py",
+        "sparklog/core/maintenance/compaction_rule.py",
         "None if cleaner is None or cut else",
         "None if cleaner is None else",
         (f"{_JOB}test_no_tombstone_goes_while_the_log_start_cuts_a_segment",),
@@ -40,7 +40,7 @@ GUARDS: Final = (
     Guard(
         "compaction-behind-cut",
         "A slice that the log start cuts, sealed or not, does not stop the compaction of what follows.",
-        "sparklog/core/maintenance/compaction.py",
+        "sparklog/core/maintenance/compaction_rule.py",
         "    stays[:first] = False",
         "    pass",
         (f"{_JOB}test_a_slice_that_was_cut_before_it_was_sealed_holds_nothing_up",),
@@ -48,7 +48,7 @@ GUARDS: Final = (
     Guard(
         "compaction-young-cut",
         "A slice younger than min.compaction.lag.ms holds up what is behind it, even if the log start cuts it.",
-        "sparklog/core/maintenance/compaction.py",
+        "sparklog/core/maintenance/compaction_rule.py",
         "    uncleanable = np.flatnonzero(stays)\n",
         "    uncleanable = np.flatnonzero(stays[first:]) + first\n",
         (f"{_JOB}test_a_young_segment_holds_up_what_follows_though_the_log_start_cuts_it",),
@@ -56,7 +56,7 @@ GUARDS: Final = (
     Guard(
         "compaction-clean-part",
         "What ends before the cleaner's position is clean, and left alone.",
-        "sparklog/core/maintenance/compaction.py",
+        "sparklog/core/maintenance/compaction_rule.py",
         "    if end < position:\n        return None\n",
         "",
         (f"{_JOB}test_a_lag_that_is_raised_behind_the_cleaner_leaves_what_is_clean_alone",),
@@ -116,7 +116,7 @@ GUARDS: Final = (
     Guard(
         "cleaner-after-swaps",
         "The cleaner's position does not move if a swap of the run did not land.",
-        "sparklog/maintenance/compaction.py",
+        "sparklog/maintenance/rewrite/compaction_job.py",
         "                if others or partition is None or any(swap.end > partition.log_start for swap in refused):\n",
         "                if False:\n",
         (
@@ -127,7 +127,7 @@ GUARDS: Final = (
     Guard(
         "compaction-counts-landed",
         "What a refused swap would have done is not reported as done.",
-        "sparklog/maintenance/compaction.py",
+        "sparklog/maintenance/rewrite/compaction_job.py",
         "            if not any(swap.start <= part.start < swap.end for swap in refused)\n",
         "",
         (f"{_BESIDE}test_what_landed_is_reported_though_a_stretch_was_overtaken",),
@@ -135,7 +135,7 @@ GUARDS: Final = (
     Guard(
         "compaction-plans-again",
         "What is left of a stretch whose first records were deleted meanwhile is compacted by the same run.",
-        "sparklog/maintenance/compaction.py",
+        "sparklog/maintenance/rewrite/compaction_job.py",
         "                    self._plan_again(frame, state, planned)\n",
         "",
         (
@@ -157,7 +157,7 @@ GUARDS: Final = (
     Guard(
         "compaction-spare",
         "Of a stretch of which nothing is left, no superseded record stays in its place.",
-        "sparklog/maintenance/compaction_swaps.py",
+        "sparklog/maintenance/rewrite/compaction_swaps.py",
         "        if number in spares:",
         "        if False:",
         (f"{_JOB}test_the_last_tombstone_of_an_empty_log_stays",),

@@ -6,8 +6,8 @@ from typing import Final
 
 from tests.guards.guard import Guard
 
-_CONNECTIONS = "tests/coordinator/test_connections.py::"
-_SHELL = "sparklog/coordinator/connections.py"
+_CONNECTIONS = "tests/coordinator/http/test_server_connections.py::"
+_SHELL = "sparklog/coordinator/http/server_connections.py"
 
 GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
@@ -29,7 +29,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "connections-silent",
         "A connection that never sends a byte is dropped.",
-        "sparklog/coordinator/connection_table.py",
+        "sparklog/coordinator/http/connection_table.py",
         "            State.SILENT: limits.request_s,\n",
         "            State.SILENT: 1e9,\n",
         (f"{_CONNECTIONS}test_one_that_never_sends_a_byte_is_dropped",),
@@ -37,7 +37,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "connections-request-time",
         "A request that is not complete in time is refused.",
-        "sparklog/coordinator/connection_table.py",
+        "sparklog/coordinator/http/connection_table.py",
         "            State.RECEIVING: limits.request_s,\n",
         "            State.RECEIVING: 1e9,\n",
         (f"{_CONNECTIONS}test_a_request_that_is_not_complete_in_time_is_refused_and_others_go_on",),
@@ -53,7 +53,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "connections-stuck",
         "A client that does not read its reply is dropped.",
-        "sparklog/coordinator/connection_table.py",
+        "sparklog/coordinator/http/connection_table.py",
         "            State.STUCK: limits.request_s,\n",
         "            State.STUCK: 1e9,\n",
         (f"{_CONNECTIONS}test_one_that_does_not_read_its_reply_is_dropped_and_others_go_on",),
@@ -101,7 +101,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "connections-bodies",
         "Half-sent bodies take a bounded amount of memory.",
-        "sparklog/coordinator/exchange.py",
+        "sparklog/coordinator/http/exchange.py",
         "        if after > SMALL_BODY and self.held > MAX_BODIES:",
         "        if False:",
         (f"{_CONNECTIONS}test_half_sent_bodies_take_a_bounded_amount_of_memory_and_small_ones_always_fit",),
@@ -109,10 +109,10 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "submit-commands",
         "A request has a bounded number of commands.",
-        "sparklog/coordinator/control.py",
+        "sparklog/coordinator/leading/control.py",
         "        if len(wanted) > MAX_COMMANDS:",
         "        if False:",
-        ("tests/coordinator/test_app.py::test_a_request_has_so_many_commands_at_most",),
+        ("tests/coordinator/http/test_app.py::test_a_request_has_so_many_commands_at_most",),
     ),
     Guard(
         "carrier-interrupt",

@@ -18,8 +18,8 @@ _CLOSE: Final = "tests/client/test_cluster_close.py::"
 _WAKEUPS: Final = "tests/client/test_consumer_wakeups.py::"
 _FETCHES: Final = "sparklog/client/consumer/fetches.py"
 _AHEAD: Final = "tests/client/test_consumer_ahead.py::"
-_CONSUME: Final = "sparklog/cli/consume_reading.py"
-_PRINTED: Final = "tests/cli/test_consume.py::"
+_CONSUME: Final = "sparklog/cli/records/consume_reading.py"
+_PRINTED: Final = "tests/cli/records/test_consume.py::"
 _COMMITS: Final = "tests/client/test_consumer_commits.py::"
 
 GUARDS: Final = (
@@ -353,7 +353,7 @@ GUARDS: Final = (
     Guard(
         "consumer-index-once",
         "Threads that want the same index at the same time read it once.",
-        "sparklog/log/object_reader.py",
+        "sparklog/log/read/object_reader.py",
         "                if coming is None:",
         "                if True:",
         ("tests/log/test_index_cache.py::test_two_threads_read_it_once",),
@@ -361,7 +361,7 @@ GUARDS: Final = (
     Guard(
         "consumer-index-after-fork",
         "A forked child does not wait for an index that a thread of its parent reads.",
-        "sparklog/log/object_reader.py",
+        "sparklog/log/read/object_reader.py",
         "        self._lock, self._coming = Lock(), {}",
         "        self._lock = Lock()",
         ("tests/log/test_index_cache.py::test_a_forked_child_does_not_wait_for_a_thread_of_its_parent",),

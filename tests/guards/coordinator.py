@@ -7,16 +7,16 @@ from typing import Final
 from tests.guards.guard import Guard
 
 _ENTRIES = "tests/chain/test_coordinator_entries.py::"
-_CORE = "tests/core/test_coordinators.py::"
-_LEADERSHIP = "tests/coordinator/test_leadership.py::"
-_WATCHING = "tests/coordinator/test_watching.py::"
-_APP = "tests/coordinator/test_app.py::"
+_CORE = "tests/core/test_coordination.py::"
+_LEADERSHIP = "tests/coordinator/leading/test_leadership.py::"
+_WATCHING = "tests/coordinator/leading/test_silence.py::"
+_APP = "tests/coordinator/http/test_app.py::"
 
 GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "coordinator-fenced",
         "A coordinator that another one followed, or that was made to resign, commits nothing more.",
-        "sparklog/chain/group_commit.py",
+        "sparklog/chain/commit/group_commit.py",
         "        if is_fenced(head.state.coordinator, self.author):",
         "        if False:",
         (
@@ -35,7 +35,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "claim-epoch",
         "Two processes never lead in one epoch.",
-        "sparklog/core/coordinators.py",
+        "sparklog/core/coordination.py",
         "    if command.epoch != known.epoch + 1 and not is_its_own:",
         "    if False:",
         (
@@ -46,7 +46,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "resign-epoch",
         "Nobody ends the term of a coordinator that he does not know of.",
-        "sparklog/core/coordinators.py",
+        "sparklog/core/coordination.py",
         "    if not known.in_force or command.epoch != known.epoch:",
         "    if not known.in_force:",
         (f"{_CORE}test_only_the_coordinator_in_force_resigns",),
@@ -54,7 +54,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "claim-patience",
         "A coordinator that writes in time is not replaced.",
-        "sparklog/coordinator/leadership.py",
+        "sparklog/coordinator/leading/leadership.py",
         "            return self.session_ms  # who",
         "            return 0  # who",
         (f"{_LEADERSHIP}test_a_leader_that_is_in_time_is_never_replaced",),
@@ -62,7 +62,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "claim-again",
         "A coordinator that nobody sends commands to is seen alive.",
-        "sparklog/coordinator/leadership.py",
+        "sparklog/coordinator/leading/leadership.py",
         "            return self.session_ms // ENTRIES_PER_SESSION\n        if",
         "            return 10 * self.session_ms\n        if",
         (f"{_LEADERSHIP}test_a_leader_that_is_in_time_is_never_replaced",),
@@ -70,7 +70,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "coordinator-chain",
         "A command for another cluster is not committed to this one.",
-        "sparklog/coordinator/control.py",
+        "sparklog/coordinator/leading/control.py",
         "        check_chain(chain_id, state.chain_id)",
         "        pass",
         (f"{_APP}test_a_client_of_another_cluster_is_refused",),
@@ -78,7 +78,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "coordinator-queue",
         "Commands that wait take a bounded amount of memory.",
-        "sparklog/coordinator/control.py",
+        "sparklog/coordinator/leading/control.py",
         "        taken = wanted[: max(0, self.queued_max - self.queued)]",
         "        taken = wanted",
         (f"{_APP}test_more_commands_than_may_wait_are_refused_and_nothing_is_lost",),
@@ -86,7 +86,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "coordinator-body",
         "A body that is too large is refused before it is read.",
-        "sparklog/coordinator/exchange.py",
+        "sparklog/coordinator/http/exchange.py",
         "        if int(announced) > MAX_BODY:",
         "        if False:",
         (f"{_APP}test_a_large_body_is_refused_before_it_is_read",),
@@ -94,7 +94,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "coordinator-body-stream",
         "A body whose length is not announced is read up to the limit only.",
-        "sparklog/coordinator/exchange.py",
+        "sparklog/coordinator/http/exchange.py",
         "            if size > MAX_BODY:",
         "            if False:",
         (f"{_APP}test_a_body_of_no_announced_length_is_read_up_to_the_limit",),
@@ -140,25 +140,25 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "claim-after-entry",
         "A busy coordinator that falls idle is seen alive within a third of a session.",
-        "sparklog/coordinator/control.py",
+        "sparklog/coordinator/leading/control.py",
         "        self._observe(moment)  # the next",
         "        pass  # the next",
         (
-            "tests/coordinator/test_control.py::test_the_leader_claims_again_a_third_of_a_session_after_its_newest_entry",
+            "tests/coordinator/leading/test_control.py::test_the_leader_claims_again_a_third_of_a_session_after_its_newest_entry",
         ),
     ),
     Guard(
         "coordinator-seen",
         "A coordinator that is behind its client reads the chain first.",
-        "sparklog/coordinator/control.py",
+        "sparklog/coordinator/leading/control.py",
         "            if moment.state.n < request.seen:",
         "            if False:",
-        ("tests/coordinator/test_control.py::test_one_that_is_behind_its_client_reads_first",),
+        ("tests/coordinator/leading/test_control.py::test_one_that_is_behind_its_client_reads_first",),
     ),
     Guard(
         "watch-write",
         "A store that a write reached is not said to be dead (rule E8).",
-        "sparklog/coordinator/watching.py",
+        "sparklog/coordinator/leading/silence.py",
         "                self.heard(holder.store, holder.registration, now_ms)",
         "                pass",
         (f"{_WATCHING}test_a_write_that_reached_a_store_proves_that_it_lives",),
@@ -166,7 +166,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "watch-session",
         "A coordinator that has just begun takes nobody for silent.",
-        "sparklog/coordinator/watching.py",
+        "sparklog/coordinator/leading/silence.py",
         "self._heard_ms.setdefault((store.store, store.registration), now_ms)",
         "self._heard_ms.setdefault((store.store, store.registration), 0)",
         (f"{_WATCHING}test_nobody_is_silent_before_a_session_of_this_coordinator_has_passed",),
@@ -174,7 +174,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "watch-paused",
         "A coordinator that was paused takes nobody for silent who could not be heard.",
-        "sparklog/coordinator/watching.py",
+        "sparklog/coordinator/leading/silence.py",
         "        return max(0, now_ms - self._observed_ms - self._session_ms // ENTRIES_PER_SESSION)",
         "        return 0",
         (f"{_WATCHING}test_time_in_which_the_process_itself_was_paused_does_not_count",),
@@ -182,7 +182,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "watch-again",
         "An agent that was silent and comes back is not taken for silent at once.",
-        "sparklog/coordinator/watching.py",
+        "sparklog/coordinator/leading/silence.py",
         "                del self._heard_ms[store.store, store.registration]\n",
         "",
         (f"{_WATCHING}test_one_that_comes_back_has_a_session_before_it_is_silent_again",),
@@ -190,7 +190,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "watch-registration",
         "A heartbeat for another life of a store does not count.",
-        "sparklog/coordinator/watching.py",
+        "sparklog/coordinator/leading/silence.py",
         "        self._heard_ms[store, registration] = now_ms",
         "        for key in [*self._heard_ms, (store, registration)]:\n"
         "            if key[0] == store:\n"
@@ -225,10 +225,12 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "ended-never-handed-in",
         "A command whose caller has heard that nothing was done does not land later.",
-        "sparklog/coordinator/commit_loop.py",
+        "sparklog/coordinator/leading/commit_loop.py",
         "        self._handed_in.clear()  # their",
         "        pass  # their",
-        ("tests/coordinator/test_commit_loop.py::test_a_command_that_ended_before_it_was_handed_in_never_lands",),
+        (
+            "tests/coordinator/leading/test_commit_loop.py::test_a_command_that_ended_before_it_was_handed_in_never_lands",
+        ),
     ),
     Guard(
         "reply-patience",
@@ -261,21 +263,21 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "outdated-stands-aside",
         "Only a read of the whole chain ends that a coordinator stands aside for a newer one.",
-        "sparklog/coordinator/control.py",
+        "sparklog/coordinator/leading/control.py",
         "        self.is_outdated = self.is_outdated and not is_newest",
         "        self.is_outdated = False",
         (
-            "tests/coordinator/test_control.py::"
+            "tests/coordinator/leading/test_control.py::"
             "test_a_request_that_was_under_way_makes_nobody_lead_who_can_not_read_the_chain",
         ),
     ),
     Guard(
         "watching-ends",
         "A coordinator that leads no more reports nobody as silent.",
-        "sparklog/coordinator/control.py",
+        "sparklog/coordinator/leading/control.py",
         "            self.watching = None\n            self._say",
         "            self._say",
-        ("tests/coordinator/test_control.py::test_one_that_another_followed_watches_nobody_any_more",),
+        ("tests/coordinator/leading/test_control.py::test_one_that_another_followed_watches_nobody_any_more",),
     ),
     Guard(
         "delivery-try",

@@ -42,9 +42,11 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "delete-records-asks",
         "Records are deleted only by somebody who said yes.",
-        "sparklog/cli/delete_records.py",
+        "sparklog/cli/topics/topic_delete_records.py",
         "            if not yes and any(deletion.records for deletion in planned):",
         "            if False:",
-        ("tests/cli/test_delete_records.py::test_without_yes_it_asks_on_a_terminal_and_refuses_elsewhere",),
+        (
+            "tests/cli/topics/test_topic_delete_records.py::test_without_yes_it_asks_on_a_terminal_and_refuses_elsewhere",
+        ),
     ),
 )

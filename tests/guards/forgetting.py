@@ -108,7 +108,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "cut-write",
         "A write that an election cut is no success when it is sent again.",
-        "sparklog/chain/read_entries.py",
+        "sparklog/chain/follow/read_entries.py",
         "            check_left(state, result)",
         "            pass",
         ("tests/client/test_replicas.py::test_a_write_that_an_election_cut_is_no_success_when_it_is_sent_again",),
@@ -116,7 +116,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "producer-lost",
         "A producer that lost records lets nothing that it has under way land behind the gap.",
-        "sparklog/core/producers.py",
+        "sparklog/core/idempotence/producers.py",
         "    if producer.lost:",
         "    if False:",
         (f"{_FORGETTING}test_a_producer_that_lost_records_in_an_unclean_election_hears_so_until_its_next_epoch",),
@@ -140,7 +140,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "application-refused",
         "A write that was not made because its application lost something is no success.",
-        "sparklog/chain/group.py",
+        "sparklog/chain/commit/command_group.py",
         "if self.result.application is not None and self.result.lost is not None:",
         "if False:",
         ("tests/client/test_replicas.py::test_an_application_that_lost_a_version_is_refused_once",),
@@ -148,7 +148,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "lost-is-told",
         "Records that an unclean election gave up are not passed over in silence.",
-        "sparklog/log/scan.py",
+        "sparklog/log/read/scan.py",
         "        if plan.lost and fail_on_data_loss:",
         "        if False:",
         (

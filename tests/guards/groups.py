@@ -195,16 +195,16 @@ GUARDS: Final = (
         "            pass",
         (
             "tests/core/groups/test_membership.py::test_a_heartbeat_counts_as_a_renewal_does",
-            "tests/coordinator/test_watching.py::test_a_member_of_a_group_that_sends_heartbeats_stays",
+            "tests/coordinator/leading/test_silence.py::test_a_member_of_a_group_that_sends_heartbeats_stays",
         ),
     ),
     Guard(
         "group-heartbeat-deaf",
         "A pause of the coordinator does not count against members whose heartbeats it could not hear.",
-        "sparklog/coordinator/watching.py",
+        "sparklog/coordinator/leading/silence.py",
         "        self._groups.was_deaf(deaf_ms, now_ms)\n",
         "",
-        ("tests/coordinator/test_watching.py::test_a_pause_of_the_process_counts_against_no_member_of_a_group",),
+        ("tests/coordinator/leading/test_silence.py::test_a_pause_of_the_process_counts_against_no_member_of_a_group",),
     ),
     Guard(
         "group-peers-under-coordinator",
@@ -244,7 +244,7 @@ GUARDS: Final = (
     Guard(
         "group-clock-ahead",
         "A clock that is ahead takes no member for gone that others saw at work.",
-        "sparklog/maintenance/frame.py",
+        "sparklog/maintenance/job_frame.py",
         "        shown_ms = time_shown(store, self._began_at, self.clock.now_ms())\n",
         "        shown_ms = self.clock.now_ms()\n",
         (_SILENT + "test_a_clock_that_is_far_ahead_evicts_nobody_who_is_at_work",),
@@ -260,7 +260,7 @@ GUARDS: Final = (
     Guard(
         "group-floor-delay",
         "With a member that is gone, jobs evict nobody who was at work within FLOOR's delay.",
-        "sparklog/maintenance/frame.py",
+        "sparklog/maintenance/job_frame.py",
         "heard, end, shown_ms - delay_ms)",
         "heard, end, shown_ms)",
         (_SILENT + "test_with_a_member_that_crashed_nobody_goes_who_was_at_work_within_the_delay",),
@@ -279,7 +279,7 @@ GUARDS: Final = (
     Guard(
         "group-now-ahead",
         "Where FLOOR rises to by --now says nothing of members.",
-        "sparklog/maintenance/frame.py",
+        "sparklog/maintenance/job_frame.py",
         "        return newest_older_than(store, heard, end, shown_ms - delay_ms)",
         "        return floor",
         (_SILENT + "test_a_time_that_was_given_evicts_nobody_who_is_at_work",),
@@ -311,17 +311,19 @@ GUARDS: Final = (
     Guard(
         "group-start-committed",
         "consume --group begins once where --offset says, not again in every run.",
-        "sparklog/cli/consume_reading.py",
+        "sparklog/cli/records/consume_reading.py",
         "            self._commit(starts)",
         "            pass",
-        ("tests/cli/test_consume.py::test_a_group_begins_once_where_offset_says_also_if_its_first_run_is_interrupted",),
+        (
+            "tests/cli/records/test_consume.py::test_a_group_begins_once_where_offset_says_also_if_its_first_run_is_interrupted",
+        ),
     ),
     Guard(
         "group-printed-then-committed",
         "consume --group commits only what it has printed.",
-        "sparklog/cli/consume_reading.py",
+        "sparklog/cli/records/consume_reading.py",
         "        self._is_at_end = not table.num_rows and not follow",
         "        self._is_at_end = not table.num_rows and not follow\n        self.consumer.poll_table(0, 1)",
-        ("tests/cli/test_consume.py::test_a_group_commits_only_what_it_printed",),
+        ("tests/cli/records/test_consume.py::test_a_group_commits_only_what_it_printed",),
     ),
 )

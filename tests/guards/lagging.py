@@ -6,12 +6,12 @@ from typing import Final
 
 from tests.guards.guard import Guard
 
-_CLOCK: Final = "sparklog/core/replicas/lag_clock.py"
+_CLOCK: Final = "sparklog/core/placement/lag_clock.py"
 _AGENT: Final = "sparklog/agent/agent.py"
 
 
 def _guard(name: str, guards: str, text: str, without: str, test: str) -> Guard:
-    return Guard(f"lag-{name}", guards, _CLOCK, text, without, (f"tests/core/replicas/test_lag_clock.py::{test}",))
+    return Guard(f"lag-{name}", guards, _CLOCK, text, without, (f"tests/core/placement/test_lag_clock.py::{test}",))
 
 
 GUARDS: Final = (

@@ -6,7 +6,7 @@ from typing import Final
 
 from tests.guards.guard import Guard
 
-_JOB: Final = "sparklog/spark/materialize/job.py"
+_JOB: Final = "sparklog/spark/materialize/materialize_job.py"
 _ONCE: Final = "tests/spark/materialize/test_exactly_once.py"
 _SOURCE: Final = "tests/spark/materialize/test_same_source.py"
 _STEPS: Final = "tests/spark/materialize/test_steps.py"
@@ -63,10 +63,10 @@ GUARDS: Final = (
     Guard(
         "read-topic-id",
         "A read that names the id of its topic gets no records of a topic of the same name.",
-        "sparklog/client/read_plan.py",
+        "sparklog/client/plans/read_plan.py",
         "    _check_topic_id(read, options.topic_id)\n",
         "",
-        ("tests/client/test_read_plan.py::test_a_topic_that_was_created_again_is_not_the_one_that_was_named",),
+        ("tests/client/plans/test_read_plan.py::test_a_topic_that_was_created_again_is_not_the_one_that_was_named",),
     ),
     Guard(
         "materialize-topic-id",

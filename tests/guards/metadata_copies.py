@@ -6,15 +6,15 @@ from typing import Final
 
 from tests.guards.guard import Guard
 
-_COPIES = "tests/chain/test_copies.py::"
-_RESTORE = "tests/client/test_restore.py::"
+_COPIES = "tests/chain/mirror/test_mirrors.py::"
+_RESTORE = "tests/client/restoring/test_restore_cluster.py::"
 _BESIDE_STORES = "tests/client/test_restore_beside_stores.py::"
 _DAMAGE = "tests/client/test_restore_damage.py::"
 _BESIDE_RESTORES = "tests/client/test_restore_beside_restores.py::"
 _BESIDE_LOST = "tests/client/test_restore_beside_lost_chain.py::"
-_STORE_COPY = "sparklog/chain/store_copy.py"
-_RESTORES = "sparklog/client/restore.py"
-_CHECKS = "sparklog/client/restore_checks.py"
+_STORE_COPY = "sparklog/chain/mirror/mirror.py"
+_RESTORES = "sparklog/client/restoring/restore_cluster.py"
+_CHECKS = "sparklog/client/restoring/restore_checks.py"
 _MARKS = "tests/client/test_restore_marks.py::"
 _REMOUNTED = "tests/client/test_remounted_copies.py::"
 _BELOW = f"{_REMOUNTED}test_a_copy_below_a_disk_that_is_back_by_the_next_look_does_not_count"
@@ -24,7 +24,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "copies-before-ack",
         "An entry is on other stores before its commands are acknowledged.",
-        "sparklog/chain/group_commit.py",
+        "sparklog/chain/commit/group_commit.py",
         "                case Won() if not self._attempts[0].is_copied and ",
         "                case Won() if False and ",
         (f"{_COPIES}test_an_entry_is_on_as_many_stores_as_are_wanted_before_the_answer",),
@@ -32,7 +32,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "copies-settled",
         "An answer that rests on an entry of another process waits for its copies.",
-        "sparklog/chain/settling.py",
+        "sparklog/chain/commit/settling.py",
         "    if with_copies:",
         "    if False:",
         (f"{_COPIES}test_the_answer_to_a_repeat_waits_for_copies_too",),
@@ -88,7 +88,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "copies-patience",
         "A store that hangs holds no commit up for long.",
-        "sparklog/chain/copies.py",
+        "sparklog/chain/mirror/mirrors.py",
         "                    elif self._clock.monotonic_ms() >= until_ms:",
         "                    elif False:",
         (f"{_COPIES}test_a_store_that_hangs_holds_nobody_up_for_longer_than_patience",),
@@ -96,7 +96,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "copies-enough",
         "With too few copies nothing is acknowledged.",
-        "sparklog/chain/copies.py",
+        "sparklog/chain/mirror/mirrors.py",
         "                    raise self._too_few(state, whole, wanted, failures)",
         "                    return",
         (f"{_COPIES}test_without_enough_stores_nothing_is_acknowledged_and_a_retry_is_once_they_are_there",),
@@ -104,7 +104,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "copies-too-few-stores",
         "A command does not wait for stores that are not registered.",
-        "sparklog/chain/copying.py",
+        "sparklog/chain/mirror/mirror_wait.py",
         "InconsistentClusterId | TooFewStores)",
         "InconsistentClusterId)",
         (f"{_COPIES}test_a_fenced_store_is_replaced_by_a_new_one_or_removed",),
@@ -136,7 +136,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "owner-seen-elsewhere",
         "A store that was wiped has lost the mark of a restore too: before copies begin anew, the others are asked.",
-        "sparklog/chain/copies.py",
+        "sparklog/chain/mirror/mirrors.py",
         "                check_owner(self._open(state, store.store), len(state.ancestors))",
         "                pass",
         (f"{_BESIDE_LOST}test_a_store_that_is_wiped_after_a_restore_gives_the_lost_chain_no_copies",),
@@ -144,7 +144,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "owner-deletions",
         "A process of a lost chain deletes nothing after its restore.",
-        "sparklog/log/stores.py",
+        "sparklog/log/cluster_stores.py",
         "            check_owner(self.get(store), self.places.ancestors)",
         "            pass",
         (f"{_RESTORE}test_jobs_of_the_lost_chain_delete_nothing_once_it_is_restored",),
@@ -152,7 +152,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "settled-deletions",
         "Nothing is deleted by an entry of the chain that has no copies yet.",
-        "sparklog/maintenance/frame.py",
+        "sparklog/maintenance/job_frame.py",
         "            self.commit(ConfirmDeleted(()))",
         "            pass",
         ("tests/maintenance/test_settled_deletions.py",),
@@ -160,7 +160,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "peers-announced",
         "A store is announced to as many stores as have copies before it is registered.",
-        "sparklog/client/stores.py",
+        "sparklog/client/stores/add_store.py",
         "    if copies and len(told) < len(may_have_copies):",
         "    if False:",
         (f"{_BESIDE_STORES}test_a_store_is_not_added_while_no_store_that_may_have_copies_can_be_told",),
@@ -184,7 +184,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "peers-of-this-cluster",
         "A store that was announced, and belongs to another cluster by now, is not marked.",
-        "sparklog/client/found_stores.py",
+        "sparklog/client/restoring/found_stores.py",
         "                elif address != given and mark.chain_id not in self._chains():",
         "                elif False:",
         (f"{_BESIDE_STORES}test_a_store_that_another_cluster_has_by_now_is_not_marked",),
@@ -192,7 +192,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "remove-last-copies",
         "The last store that may have copies of the metadata is not removed.",
-        "sparklog/client/stores.py",
+        "sparklog/client/stores/add_store.py",
         "        if copies and not left and",
         "        if False and",
         (f"{_BESIDE_STORES}test_the_last_store_that_may_have_copies_is_not_removed",),
@@ -208,7 +208,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "peers-asked",
         "A restore looks for the stores that were announced.",
-        "sparklog/client/found_stores.py",
+        "sparklog/client/restoring/found_stores.py",
         "                if peer.url is not None:",
         "                if False:",
         (f"{_BESIDE_STORES}test_a_store_that_was_added_is_found_though_it_alone_has_the_newest_copies",),
@@ -249,7 +249,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "restore-older-chain",
         "A restore is refused if a mark says that a later chain than the one that was found had begun.",
-        "sparklog/client/found_stores.py",
+        "sparklog/client/restoring/found_stores.py",
         "                if number > self.restores and owner.previous != self.chain_id:",
         "                if False:",
         (f"{_BESIDE_RESTORES}test_a_cluster_is_not_restored_from_an_older_chain_in_silence",),
@@ -265,7 +265,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "restore-marks-read-first",
         "A restore that is refused because of another one has put no mark.",
-        "sparklog/client/restore_owner.py",
+        "sparklog/client/restoring/restore_owner.py",
         "        raise marked_for_another(stores, marked, elsewhere[-1])",
         "        pass",
         (f"{_BESIDE_RESTORES}test_a_restore_that_is_refused_has_put_no_mark",),
@@ -281,7 +281,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "restore-begun",
         "A restore that has begun is not given up.",
-        "sparklog/client/restore_owner.py",
+        "sparklog/client/restoring/restore_owner.py",
         "    if existing is not None and not is_mark(existing):",
         "    if False:",
         (f"{_BESIDE_RESTORES}test_a_restore_that_has_begun_is_not_given_up",),
@@ -297,7 +297,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "owner-orphans",
         "A vacuum of a lost chain that is held up deletes no orphan after its restore: the new chain may name it.",
-        "sparklog/maintenance/vacuum.py",
+        "sparklog/maintenance/space/vacuum_job.py",
         "        check = partial(stores.check_owner, name)\n",
         "        check = partial(stores.get, name)\n",
         (
@@ -316,7 +316,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "restore-life",
         "Every registered store must be there in its registered life.",
-        "sparklog/client/found_stores.py",
+        "sparklog/client/restoring/found_stores.py",
         "        if found.mark.incarnation != store.incarnation:",
         "        if False:",
         (f"{_BESIDE_STORES}test_a_store_that_was_wiped_is_not_taken_for_whole",),
@@ -324,7 +324,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "restore-damage",
         "What one store has damaged is read from the next.",
-        "sparklog/chain/copied_chain.py",
+        "sparklog/chain/mirror/mirrored_chain.py",
         "        if wanted is not None and (found",
         "        if False and (found",
         (f"{_DAMAGE}test_damage_on_one_store_is_passed_over",),
@@ -332,7 +332,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "restore-claims-what-was-left-out",
         "A store that a restore has left out stops the lost chain once it is added.",
-        "sparklog/client/stores.py",
+        "sparklog/client/stores/add_store.py",
         "        put_owner(target, number, mine)",
         "        pass",
         (f"{_BESIDE_LOST}test_a_store_that_was_left_out_stops_the_lost_chain_once_it_is_added",),
@@ -408,7 +408,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "copies-denied",
         "What a store does not let a restore read comes from the next store.",
-        "sparklog/chain/copied_chain.py",
+        "sparklog/chain/mirror/mirrored_chain.py",
         "            except (StoreUnavailable, StoreAccessDenied) as unavailable:",
         "            except StoreUnavailable as unavailable:",
         (f"{_COPIES}test_what_a_store_does_not_let_a_restore_read_comes_from_the_next",),
@@ -416,7 +416,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "restore-shown",
         "A restore that is past its marks begins, though a store that it only shows can't be read.",
-        "sparklog/client/found_stores.py",
+        "sparklog/client/restoring/found_stores.py",
         "            with suppress(SparklogError):",
         "            with suppress(ValueError):",
         (f"{_MARKS}test_a_restore_begins_though_what_it_shows_cannot_be_read",),
@@ -472,7 +472,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "owner-damage-added",
         "A store that may have the mark of another restore is not added.",
-        "sparklog/client/stores.py",
+        "sparklog/client/stores/add_store.py",
         "    if damaged:",
         "    if False:",
         (f"{_MARKS}test_a_store_with_a_damaged_mark_is_not_added",),
@@ -488,7 +488,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "restore-order-of-addresses",
         "The address at which a store is found does not depend on the order of a set.",
-        "sparklog/client/found_stores.py",
+        "sparklog/client/restoring/found_stores.py",
         "(address != given, address)",
         "address != given",
         (f"{_BESIDE_STORES}test_the_address_at_which_a_store_is_found_does_not_depend_on_the_order_of_a_set",),
@@ -496,7 +496,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "metadata-apart",
         "The place of the metadata is no store under another address: copies would lie beside the originals.",
-        "sparklog/client/stores.py",
+        "sparklog/client/stores/add_store.py",
         "    places = targets if at_metadata else",
         "    places = targets if True else",
         ("tests/client/test_bootstrap.py::test_the_place_of_the_metadata_is_no_store_under_another_address",),
@@ -504,7 +504,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "metadata-added",
         "The place of the metadata is not added under another address.",
-        "sparklog/client/stores.py",
+        "sparklog/client/stores/add_store.py",
         "        if hash_of(bytes(target.get(entry_key(head.n)))) == head.entry_hash:",
         "        if False:",
         ("tests/client/test_bootstrap.py::test_the_place_of_the_metadata_is_not_added_under_another_address",),
@@ -512,7 +512,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "settled-rights",
         "A job that has nothing to delete needs no right on the cluster.",
-        "sparklog/maintenance/frame.py",
+        "sparklog/maintenance/job_frame.py",
         "        if not self.due_deletions().objects:\n            return DeletionResult()\n",
         "",
         (_SETTLED,),
@@ -520,7 +520,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "settled-rights-vacuum",
         "The same, of orphans.",
-        "sparklog/maintenance/vacuum.py",
+        "sparklog/maintenance/space/vacuum_job.py",
         "        if self._due:\n",
         "        if True:\n",
         (_SETTLED,),
@@ -528,7 +528,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "restore-newest-chain",
         "A cluster that was restored before is restored from its newest chain.",
-        "sparklog/client/found_stores.py",
+        "sparklog/client/restoring/found_stores.py",
         "if number == max(copied.values())]",
         "if number == min(copied.values())]",
         (f"{_RESTORE}test_a_restored_cluster_can_be_restored_again",),

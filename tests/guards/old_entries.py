@@ -7,7 +7,7 @@ from typing import Final
 from tests.guards.guard import Guard
 
 _ENTRIES = "tests/chain/test_old_entries.py::"
-_METADATA = "tests/maintenance/test_old_metadata.py::"
+_METADATA = "tests/maintenance/space/test_old_metadata.py::"
 _DELETION = "sparklog/chain/old_entries.py"
 
 GUARDS: Final[tuple[Guard, ...]] = (
@@ -54,7 +54,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "old-owner-snapshots",
         "No snapshot of a lost chain is deleted where a restore has begun.",
-        "sparklog/maintenance/old_metadata.py",
+        "sparklog/maintenance/space/old_metadata.py",
         "            place.check()\n",
         "",
         (f"{_METADATA}test_nothing_of_the_lost_chain_is_deleted_where_a_restore_has_begun",),
@@ -62,7 +62,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "old-mark-of-all",
         "A restore takes a block for deleted only if no store has it any more.",
-        "sparklog/chain/copied_chain.py",
+        "sparklog/chain/mirror/mirrored_chain.py",
         "        if key.startswith(VOID):\n            return self._void_mark(key)\n",
         "",
         (f"{_METADATA}test_a_block_counts_as_deleted_in_a_restore_only_if_no_store_has_it",),
@@ -70,15 +70,15 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "old-chunk-of-copy",
         "A copied snapshot is whole, also if vacuum deleted one of its chunks meanwhile.",
-        "sparklog/chain/store_copy.py",
+        "sparklog/chain/mirror/mirror.py",
         "        try:\n            self._put_chunks(manifest)\n        except KeyNotFound:",
         "        try:\n            pass\n        except KeyNotFound:",
-        ("tests/chain/test_copies.py::test_a_copied_snapshot_is_whole_if_vacuum_takes_a_chunk_meanwhile",),
+        ("tests/chain/mirror/test_mirrors.py::test_a_copied_snapshot_is_whole_if_vacuum_takes_a_chunk_meanwhile",),
     ),
     Guard(
         "old-shown",
         "What a stalled writer put into a deleted block is not shown as an entry.",
-        "sparklog/chain/stored_entries.py",
+        "sparklog/chain/follow/stored_entries.py",
         "if entry_block(stored.entry.n) not in deleted)",
         "if True)",
         (f"{_ENTRIES}test_entries_that_a_stalled_writer_put_back_are_not_shown",),
@@ -86,7 +86,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "old-same-chain",
         "A process whose newest entry was deleted does not take its cluster for another one.",
-        "sparklog/chain/same_chain.py",
+        "sparklog/chain/follow/same_chain.py",
         "        if isinstance(newest, Head) and ",
         "        if False and ",
         (

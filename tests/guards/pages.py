@@ -10,8 +10,8 @@ _PAGES = "tests/coordinator/test_pages.py::"
 _RECORDS = "tests/coordinator/test_record_page.py::"
 _ACTIONS = "tests/coordinator/test_page_actions.py::"
 _REFUSALS = "tests/coordinator/test_page_action_refusals.py::"
-_LOOKS = "tests/coordinator/test_store_looks.py::"
-_METRICS = "tests/coordinator/test_metrics.py::"
+_LOOKS = "tests/coordinator/watching/test_store_looks.py::"
+_METRICS = "tests/coordinator/watching/test_metrics.py::"
 
 GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
@@ -180,7 +180,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "look-no-answer",
         "A store that never answers is no store whose last look was fine.",
-        "sparklog/coordinator/store_looks.py",
+        "sparklog/coordinator/watching/store_looks.py",
         "now_ms - began_ms >= PATIENCE_MS",
         "False",
         (f"{_LOOKS}test_a_store_that_never_answers_is_no_answer_until_it_does",),
@@ -204,7 +204,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "metrics-routes",
         "Paths of strangers make no new series.",
-        "sparklog/coordinator/request_counts.py",
+        "sparklog/coordinator/http/request_counts.py",
         'self._paths.get(scope.get("endpoint"), OTHER), status',
         'scope["path"], status',
         (f"{_METRICS}test_commits_and_refusals_are_counted",),
@@ -212,7 +212,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "metrics-jobs",
         "The number of series does not grow with the names that jobs were given.",
-        "sparklog/coordinator/metrics.py",
+        "sparklog/coordinator/watching/metrics.py",
         "key=lambda run: run.ended_ms)[-MOST_JOBS:]",
         "key=lambda run: run.ended_ms)",
         (f"{_METRICS}test_names_of_jobs_are_escaped_and_few",),
@@ -220,12 +220,12 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "tail-ignored",
         "What a fenced coordinator wrote is not shown as if it counted.",
-        "sparklog/chain/ignored_entries.py",
+        "sparklog/chain/follow/ignored_entries.py",
         "        if is_fenced(known, entry.author):",
         "        if False:",
         (
-            "tests/chain/test_ignored_entries.py::test_the_same_entries_count_as_in_a_replay",
-            "tests/cli/test_chain.py::test_what_a_fenced_coordinator_wrote_is_shown_as_ignored",
+            "tests/chain/follow/test_ignored_entries.py::test_the_same_entries_count_as_in_a_replay",
+            "tests/cli/cluster/test_chain_verbs.py::test_what_a_fenced_coordinator_wrote_is_shown_as_ignored",
         ),
     ),
 )

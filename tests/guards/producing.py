@@ -131,7 +131,7 @@ GUARDS: Final = (
         "        check_not_landed(producer, batch)\n",
         "        pass\n",
         (
-            "tests/core/test_producers.py::test_the_next_epoch_begins_only_if_what_is_in_doubt_has_not_landed",
+            "tests/core/idempotence/test_producers.py::test_the_next_epoch_begins_only_if_what_is_in_doubt_has_not_landed",
             _DOUBT + "test_a_commit_that_lands_just_before_it_would_be_shut_out_is_not_written_twice",
         ),
     ),
@@ -181,7 +181,7 @@ GUARDS: Final = (
     Guard(
         "producer-longest-times",
         "A time that a lock can't wait for is refused: it would end the producer's threads.",
-        "sparklog/core/producing/settings.py",
+        "sparklog/core/producing/producer_settings.py",
         '            if name.endswith("_ms") and value > LONGEST_MS:',
         "            if False:",
         ("tests/core/producing/test_buffer.py::test_settings_are_checked",),
@@ -277,18 +277,18 @@ GUARDS: Final = (
     Guard(
         "produce-limits",
         "`sparklog produce` commits once as many lines wait as its topic lets wait.",
-        "sparklog/cli/produce.py",
+        "sparklog/cli/records/produce.py",
         "        batch = min(batch, config.flush_messages or batch)\n",
         "",
-        ("tests/cli/test_produce.py::test_a_topic_limits_how_much_waits_for_a_commit",),
+        ("tests/cli/records/test_produce.py::test_a_topic_limits_how_much_waits_for_a_commit",),
     ),
     Guard(
         "produce-limits-time",
         "`sparklog produce` lingers no longer than its topic lets lines wait.",
-        "sparklog/cli/produce.py",
+        "sparklog/cli/records/produce.py",
         "        linger_ms = linger_ms if config.flush_ms is None else min(linger_ms, config.flush_ms)\n",
         "",
-        ("tests/cli/test_produce.py::test_a_topic_limits_for_how_long_records_wait_for_a_commit",),
+        ("tests/cli/records/test_produce.py::test_a_topic_limits_for_how_long_records_wait_for_a_commit",),
     ),
     Guard(
         "producer-exit",
@@ -309,11 +309,11 @@ GUARDS: Final = (
     Guard(
         "producer-refusals",
         "A partition without a leader holds up the others of its commit only for as long as asked.",
-        "sparklog/client/commits/append.py",
+        "sparklog/client/commits/commit_write.py",
         "                end_ms = min(end_ms, now_ms + self._refusals_ms)  # from the first refusal on\n",
         "",
         (
-            "tests/client/commits/test_append.py::"
+            "tests/client/commits/test_commit_write.py::"
             "test_a_refusal_that_may_pass_is_waited_out_for_as_long_as_its_author_wants",
         ),
     ),

@@ -6,15 +6,15 @@ from typing import Final
 
 from tests.guards.guard import Guard
 
-_METADATA = "tests/coordinator/test_metadata.py::"
-_QUERIES = "tests/coordinator/test_queries.py::"
+_METADATA = "tests/coordinator/http/test_metadata_routes.py::"
+_QUERIES = "tests/coordinator/http/test_topic_routes.py::"
 _CLIENT = "tests/client/test_http_addresses.py::"
 
 GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "reading-chain",
         "Nobody follows or asks the coordinator of another cluster.",
-        "sparklog/coordinator/reading.py",
+        "sparklog/coordinator/leading/reader_threads.py",
         "        if wanted is not None:",
         "        if False:",
         (f"{_METADATA}test_a_request_for_another_cluster_is_refused",),
@@ -22,7 +22,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "reading-behind",
         "A coordinator that is behind catches up before it answers.",
-        "sparklog/coordinator/reading.py",
+        "sparklog/coordinator/leading/reader_threads.py",
         "        if seen is None or self.follower.head.n < seen:",
         "        if False:",
         (f"{_QUERIES}test_without_a_word_the_answer_is_the_newest_and_else_no_older_than_what_was_seen",),
@@ -30,7 +30,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "reading-too-old",
         "A coordinator that can't catch up does not answer with something older than what the client has seen.",
-        "sparklog/coordinator/reading.py",
+        "sparklog/coordinator/leading/reader_threads.py",
         "        if seen is not None and state.n < seen:",
         "        if False:",
         (f"{_QUERIES}test_a_coordinator_that_can_not_catch_up_says_so",),
@@ -38,7 +38,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "reading-bounded",
         "Reads that wait take a bounded amount of memory.",
-        "sparklog/coordinator/reading.py",
+        "sparklog/coordinator/leading/reader_threads.py",
         "        if self.waiting >= self.waiting_max:",
         "        if False:",
         (f"{_METADATA}test_more_reads_than_may_wait_are_refused",),
@@ -46,7 +46,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "metadata-only",
         "Listings show nothing but the metadata.",
-        "sparklog/coordinator/metadata.py",
+        "sparklog/coordinator/http/metadata_routes.py",
         "    if not prefix.startswith(_ROOT):",
         "    if False:",
         (f"{_METADATA}test_other_listings_are_refused",),
@@ -54,7 +54,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "metadata-plain-keys",
         "A key can't be disguised by percent signs.",
-        "sparklog/coordinator/metadata.py",
+        "sparklog/coordinator/http/metadata_routes.py",
         '    if b"%" in request.scope.get("raw_path", b""):',
         "    if False:",
         (f"{_METADATA}test_other_keys_are_refused",),
@@ -62,7 +62,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "metadata-kept",
         "What may be deleted is not served from memory, as if it were still there.",
-        "sparklog/coordinator/metadata.py",
+        "sparklog/coordinator/http/metadata_routes.py",
         "        if key.startswith(_KEPT):",
         "        if True:",
         (f"{_METADATA}test_what_may_be_deleted_is_not_kept",),

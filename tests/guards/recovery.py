@@ -6,14 +6,14 @@ from typing import Final
 
 from tests.guards.guard import Guard
 
-_POINT = "tests/core/maintenance/test_recovery.py::"
-_JOB = "tests/maintenance/test_recovery.py::"
-_SALVAGE = "tests/maintenance/test_salvage.py::"
+_POINT = "tests/core/maintenance/test_recovery_point.py::"
+_JOB = "tests/maintenance/verify/test_recovery_job.py::"
+_SALVAGE = "tests/maintenance/verify/test_salvage.py::"
 _COMPACTED = "tests/maintenance/test_compacted_salvage.py::"
 _BESIDE = "tests/maintenance/test_recovery_beside_others.py::"
 _EVERYWHERE = "tests/maintenance/test_lost_everywhere.py::"
 _GIVEN_UP = "tests/core/decide/test_given_up.py::"
-_CHECK = "tests/log/test_object_check.py::"
+_CHECK = "tests/log/check/test_object_check.py::"
 _FILES = "tests/log/test_checkpoint_files.py::"
 _SWAP = "tests/core/decide/test_maintenance.py::"
 
@@ -21,7 +21,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "recovery-point-unread",
         "A recovery point does not rise over an object that was not read.",
-        "sparklog/core/maintenance/recovery.py",
+        "sparklog/core/maintenance/recovery_point.py",
         "            to = min(to, int(unread[0])) if len(unread) else to\n",
         "",
         (f"{_POINT}test_the_point_rises_to_the_first_object_that_was_not_read_or_is_not_there_yet",),
@@ -45,7 +45,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "recovery-point-new-replica",
         "A replica of older records sets the recovery point of its store back.",
-        "sparklog/core/maintenance/recovery.py",
+        "sparklog/core/maintenance/recovery_point.py",
         "            point = min(known.recovery_point, first)",
         "            point = known.recovery_point",
         (f"{_POINT}test_a_replica_of_older_records_sets_the_point_back_and_refuses_what_was_read_before",),
@@ -77,7 +77,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "recovery-delete-counted",
         "Nothing is deleted while the chain counts on it.",
-        "sparklog/maintenance/repair.py",
+        "sparklog/maintenance/verify/repair.py",
         "                    if held_slices(state, store, [object_.named.number]):",
         "                    if False:",
         (f"{_JOB}test_an_agent_that_takes_damaged_bytes_for_its_copy_does_not_end_the_repair",),
@@ -85,7 +85,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "recovery-read-again",
         "What was fetched again is read again: a copy by the stores themselves compares lengths.",
-        "sparklog/maintenance/repair.py",
+        "sparklog/maintenance/verify/repair.py",
         "            left = self._still_damaged(store, left)\n",
         "            left = []\n",
         (f"{_JOB}test_an_agent_that_takes_damaged_bytes_for_its_copy_does_not_end_the_repair",),
@@ -93,7 +93,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "recovery-missing-left",
         "What was missing is not deleted: an agent may have copied it by now.",
-        "sparklog/maintenance/repair.py",
+        "sparklog/maintenance/verify/repair.py",
         "for finding in findings if finding.problem is not Problem.MISSING}",
         "for finding in findings}",
         (f"{_JOB}test_what_an_agent_copies_while_the_job_looks_for_left_overs_is_not_deleted",),
@@ -101,7 +101,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "recovery-silent-holder",
         "While a holder is silent, it may have what the others lack.",
-        "sparklog/maintenance/repair.py",
+        "sparklog/maintenance/verify/repair.py",
         "            elif unread:",
         "            elif False:",
         (f"{_JOB}test_while_a_holder_is_silent_nothing_is_given_up",),
@@ -109,7 +109,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "recovery-fenced-holder",
         "A fenced store may have what the others lack.",
-        "sparklog/maintenance/repair.py",
+        "sparklog/maintenance/verify/repair.py",
         'silent.setdefault(number, {})[store] = f"store {store} is fenced, and may have it whole"',
         "pass",
         (f"{_BESIDE}test_what_a_fenced_store_may_have_is_not_given_up",),
@@ -117,7 +117,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "recovery-leaderless-fenced",
         "While no replica may lead, a fenced one may have the last bytes behind the end of its log.",
-        "sparklog/maintenance/repair.py",
+        "sparklog/maintenance/verify/repair.py",
         " | _replicas_of(state, _led_by_nobody(state, slices))",
         "",
         (
@@ -128,7 +128,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "recovery-leaderless-batches",
         "Good batches stay where they are while they can't be rewritten.",
-        "sparklog/maintenance/salvage.py",
+        "sparklog/maintenance/verify/salvage.py",
         "        if partition.replication.leader is None and left.runs:\n",
         "        if False:\n",
         (f"{_EVERYWHERE}test_good_batches_without_a_leader_are_kept_and_reported",),
@@ -136,7 +136,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "recovery-elects",
         "A partition whose last object was given up gets a leader, also if the run that gave it up was killed.",
-        "sparklog/maintenance/recovery.py",
+        "sparklog/maintenance/verify/recovery_job.py",
         "        self._elect(frame)\n",
         "",
         (
@@ -166,7 +166,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "recovery-replica-bytes",
         "A replica that ends before an object in the chain may still have its bytes.",
-        "sparklog/maintenance/repair.py",
+        "sparklog/maintenance/verify/repair.py",
         " | _replicas_of(state, slices)",
         "",
         (f"{_BESIDE}test_what_a_replica_has_behind_the_end_of_its_log_is_not_given_up",),
@@ -174,7 +174,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "recovery-last-bytes",
         "What is damaged stays as long as no other store has it whole: it may be the last that is left.",
-        "sparklog/maintenance/repair.py",
+        "sparklog/maintenance/verify/repair.py",
         "        elsewhere = [damage for number, (damage,) in unclear.items() if number in self._whole]\n",
         "        elsewhere = [damage for (damage,) in unclear.values()]\n",
         (f"{_BESIDE}test_the_last_good_batches_of_a_replica_are_neither_deleted_nor_overlooked",),
@@ -182,7 +182,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "recovery-left-overs",
         "What is left of an object on any replica may complete it.",
-        "sparklog/maintenance/repair.py",
+        "sparklog/maintenance/verify/repair.py",
         "        damages = self._left_overs.get(number, {}) | {damage.store: damage for damage in found}\n",
         "        damages = {damage.store: damage for damage in found}\n",
         (f"{_BESIDE}test_the_last_good_batches_of_a_replica_are_neither_deleted_nor_overlooked",),
@@ -190,7 +190,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "recovery-found-bytes",
         "Records that nobody holds any more by the chain are looked for on their stores.",
-        "sparklog/maintenance/repair.py",
+        "sparklog/maintenance/verify/repair.py",
         "        self._report_found(store, own | {damage.number for damage in elsewhere if damage.number in unheld})\n",
         "",
         (f"{_BESIDE}test_records_that_no_replica_holds_any_more_by_the_chain_are_found_on_their_stores",),
@@ -198,7 +198,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "recovery-holders-at-swap",
         "A store that came to hold a slice after the others were read is not passed over.",
-        "sparklog/maintenance/salvage.py",
+        "sparklog/maintenance/verify/salvage.py",
         "        if left.lost and not set(holders_of(state, slice_)) <= {damage.store for damage in damages}:",
         "        if False:",
         (f"{_BESIDE}test_a_store_that_holds_it_by_the_time_of_the_swap_is_not_passed_over",),
@@ -206,7 +206,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "recovery-unmounted",
         "What is missing from a store that is unmounted, wiped or swapped is not lost.",
-        "sparklog/maintenance/recovery_tasks.py",
+        "sparklog/maintenance/verify/recovery_tasks.py",
         "        return [outcome if outcome.is_whole else unknown for outcome in outcomes]\n",
         "        return outcomes\n",
         (f"{_BESIDE}test_stores_that_are_unmounted_during_a_run_have_lost_nothing",),
@@ -214,7 +214,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "recovery-from-the-whole-one",
         "A damaged object is fetched from a store where it was read, and whole.",
-        "sparklog/maintenance/repair.py",
+        "sparklog/maintenance/verify/repair.py",
         "            self._fetch(store, left)\n",
         "",
         (f"{_BESIDE}test_an_object_that_is_damaged_on_the_leader_and_a_follower_is_fetched_from_the_one_that_has_it",),
@@ -222,7 +222,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "recovery-accept-loss",
         "Records are given up only if somebody accepts that.",
-        "sparklog/maintenance/salvage.py",
+        "sparklog/maintenance/verify/salvage.py",
         "            if left.lost and not accept_loss:",
         "            if False:",
         (f"{_SALVAGE}test_what_no_store_has_is_reported_by_name_and_never_served",),
@@ -230,7 +230,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "salvage-offsets",
         "What is left of a compacted segment is stored with its offsets.",
-        "sparklog/maintenance/salvage.py",
+        "sparklog/maintenance/verify/salvage.py",
         " = partial(compact, kept=None) if left.with_offsets else rewrite",
         " = rewrite",
         (f"{_COMPACTED}test_different_damage_on_every_store_is_put_together_without_a_loss",),
@@ -238,7 +238,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "salvage-index",
         "A batch is saved from a store that lost the index.",
-        "sparklog/maintenance/salvage.py",
+        "sparklog/maintenance/verify/salvage.py",
         "                keep_index(each, object_.key, object_.named, index)",
         "                pass",
         (f"{_SALVAGE}test_a_batch_is_saved_from_a_store_that_lost_the_index",),
@@ -246,7 +246,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "salvage-lost-ends",
         "A gap ends behind the last lost record, and not before the next one that is left.",
-        "sparklog/maintenance/salvage.py",
+        "sparklog/maintenance/verify/salvage.py",
         "part.offsets.starts[behind] if is_good else part.offsets.ends[behind - 1]",
         "part.offsets.starts[behind]",
         (f"{_COMPACTED}test_a_lost_batch_is_a_gap_from_its_first_record_to_its_last",),
@@ -254,7 +254,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "salvage-overtaken",
         "What another run has put together meanwhile is no failure.",
-        "sparklog/maintenance/salvage.py",
+        "sparklog/maintenance/verify/salvage.py",
         "outcome = Outcome.FAILED if _replaced(state, slice_) is not None else Outcome.OVERTAKEN",
         "outcome = Outcome.FAILED",
         (f"{_SALVAGE}test_what_another_recovery_has_put_together_meanwhile_is_no_failure",),
@@ -262,7 +262,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "salvage-cut",
         "A slice that the log start cuts is not rewritten: it says how to get rid of it.",
-        "sparklog/maintenance/salvage.py",
+        "sparklog/maintenance/verify/salvage.py",
         "        if slice_.start < partition.log_start:",
         "        if False:",
         (f"{_SALVAGE}test_a_slice_that_the_log_start_cuts_goes_with_delete_records",),
@@ -286,7 +286,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "object-check-crc",
         "An object is whole only if its checksum is the chain's.",
-        "sparklog/log/object_check.py",
+        "sparklog/log/check/object_check.py",
         "        if size_bytes == wanted_bytes and seen != named.object.crc32c:",
         "        if False:",
         (f"{_CHECK}test_a_flipped_bit_anywhere_in_the_object_is_found_and_its_batch_named",),
@@ -294,7 +294,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "object-check-cut",
         "Batches behind the end of a cut object are named.",
-        "sparklog/log/object_check.py",
+        "sparklog/log/check/object_check.py",
         "np.flatnonzero(index.position + index.length > readable_bytes).tolist()",
         "np.flatnonzero(index.position > readable_bytes).tolist()",
         (f"{_CHECK}test_a_cut_anywhere_is_found_with_the_batches_behind_it",),
@@ -302,10 +302,10 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "checkpoints-never-compacted",
         "A partition that was never compacted has no line in the file of cleaners.",
-        "sparklog/core/checkpoints.py",
+        "sparklog/core/describe/checkpoints.py",
         "                if (offset := offset_of(state, store, of)) is not None\n",
         "                if (offset := offset_of(state, store, of) or 0) is not None\n",
-        ("tests/core/test_checkpoints.py::test_each_file_has_a_line_for_each_replica_on_the_store",),
+        ("tests/core/describe/test_checkpoints.py::test_each_file_has_a_line_for_each_replica_on_the_store",),
     ),
     Guard(
         "checkpoints-incarnation",
@@ -318,7 +318,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "recovery-lost-tasks",
         "A store that could not be read may have the object whole, so nothing is given up.",
-        "sparklog/maintenance/repair.py",
+        "sparklog/maintenance/verify/repair.py",
         "outcomes = [(object_, CheckOutcome(None, str(error))) for pack in round_ for object_ in pack]\n",
         "outcomes = []\n",
         (
@@ -328,7 +328,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "recovery-silent-replica",
         "A replica that could not be read may have an object behind the end of its log.",
-        "sparklog/maintenance/repair.py",
+        "sparklog/maintenance/verify/repair.py",
         "elif outcome.check is None:\n                        silent.",
         "elif outcome.check is None and store in holders[number]:\n                        silent.",
         (
@@ -339,7 +339,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "recovery-unread-damage",
         "A damage that was found, and could not be read again, is reported.",
-        "sparklog/maintenance/repair.py",
+        "sparklog/maintenance/verify/repair.py",
         "                    if damage.store in unread:",
         "                    if False:",
         ("tests/maintenance/test_lost_tasks.py::test_a_damage_that_could_not_be_read_again_is_reported",),

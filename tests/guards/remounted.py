@@ -12,7 +12,7 @@ GUARDS: Final = (
     Guard(
         "upload-below-mount",
         "An object that was uploaded below a disk that is back by the last look is not on that disk.",
-        "sparklog/log/replicated_upload.py",
+        "sparklog/log/write/replicated_upload.py",
         "check_incarnation(store, copy.lane.incarnation, (self._key,))",
         "check_incarnation(store, copy.lane.incarnation)",
         _BELOW,
@@ -21,7 +21,7 @@ GUARDS: Final = (
     Guard(
         "copy-below-mount",
         "An object that was copied below a disk that is back by the last look is not reported.",
-        "sparklog/log/object_copy.py",
+        "sparklog/log/objects/object_copy.py",
         "    objects = () if fetched.source is None else (data_key(wanted.object, wanted.topic),)",
         "    objects = ()",
         _BELOW,
@@ -39,7 +39,7 @@ GUARDS: Final = (
     Guard(
         "index-below-mount",
         "An index that was put below a disk that is back by now does not mend the object on that disk.",
-        "sparklog/maintenance/recovery_tasks.py",
+        "sparklog/maintenance/verify/recovery_tasks.py",
         "            check_incarnation(store, order.incarnation, (key,))",
         "            pass",
         _BELOW,
@@ -56,7 +56,7 @@ GUARDS: Final = (
     Guard(
         "copies-below-newer-snapshot",
         "A copy of an entry that a newer snapshot covers needs no entry before it.",
-        "sparklog/chain/store_copy.py",
+        "sparklog/chain/mirror/mirror.py",
         " if lacking.start > begin else []",
         " if lacking.start != begin else []",
         ("tests/client/test_remounted_copies.py::test_a_copy_that_a_snapshot_covers_needs_no_entry_before_it",),

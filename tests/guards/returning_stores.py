@@ -6,14 +6,14 @@ from typing import Final
 
 from tests.guards.guard import Guard
 
-_RETURNING: Final = "sparklog/client/returning_store.py"
+_RETURNING: Final = "sparklog/client/stores/returning_store.py"
 _TESTS: Final = "tests/client/test_returning_stores.py::"
 
 GUARDS: Final = (
     Guard(
         "returning-looked-at",
         "A store that was set back is looked at before it is registered again and may lead.",
-        "sparklog/client/stores.py",
+        "sparklog/client/stores/add_store.py",
         "    lost = () if known is None or wiped else lost_while_fenced(connection, known, target, zone)",
         "    lost = ()",
         (_TESTS + "test_a_store_that_was_set_back_leads_no_partition_of_which_it_has_lost_records",),
@@ -21,7 +21,7 @@ GUARDS: Final = (
     Guard(
         "returning-reported",
         "A store that was set back is not registered as one that has everything: its loss is reported.",
-        "sparklog/client/stores.py",
+        "sparklog/client/stores/add_store.py",
         "        if known is not None and (wiped or lost):",
         "        if known is not None and wiped:",
         (_TESTS + "test_a_store_that_was_set_back_leads_no_partition_of_which_it_has_lost_records",),

@@ -7,9 +7,9 @@ from typing import Final
 from tests.guards.guard import Guard
 
 _SCHEDULE = "tests/core/maintenance/test_schedule.py::"
-_SCHEDULER = "tests/maintenance/test_scheduler.py::"
+_SCHEDULER = "tests/maintenance/test_job_scheduler.py::"
 _COMMAND = "tests/maintenance/test_job_command.py::"
-_COORDINATOR = "tests/coordinator/test_scheduling.py::"
+_COORDINATOR = "tests/coordinator/leading/test_scheduling.py::"
 
 GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
@@ -47,7 +47,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "schedule-failover",
         "A change of the leader does not run every job again at once.",
-        "sparklog/coordinator/scheduling.py",
+        "sparklog/coordinator/leading/scheduling.py",
         "            ages_ms=ages_ms(state, tasks, self._clock.now_ms()),",
         "            ages_ms={},",
         (f"{_COORDINATOR}test_a_new_leader_goes_on_from_the_last_runs_in_the_chain",),
@@ -55,7 +55,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "schedule-errors",
         "An error of one job is the end of this run, and of nothing else.",
-        "sparklog/maintenance/scheduler.py",
+        "sparklog/maintenance/job_scheduler.py",
         "    except Exception as error:",
         "    except KeyError as error:",
         (
@@ -66,7 +66,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "schedule-deposed",
         "A coordinator that leads no more stops its jobs.",
-        "sparklog/coordinator/service.py",
+        "sparklog/coordinator/leading/service.py",
         "            self.schedule.end()\n            self.waits",
         "            self.waits",
         (f"{_COORDINATOR}test_the_one_that_leads_runs_jobs_and_says_so_and_one_that_leads_no_more_stops_them",),
@@ -74,7 +74,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "schedule-terms",
         "The jobs of one term have stopped before those of the next begin.",
-        "sparklog/coordinator/scheduling.py",
+        "sparklog/coordinator/leading/scheduling.py",
         "    if ending:\n        await asyncio.wait(ending)",
         "    pass",
         (f"{_COORDINATOR}test_jobs_of_a_former_term_have_stopped_before_those_of_the_next_begin",),

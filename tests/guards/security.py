@@ -7,12 +7,12 @@ from typing import Final
 from tests.guards.guard import Guard
 
 _ACCESS = "tests/core/test_access.py::"
-_GATE = "tests/coordinator/test_gate.py::"
+_GATE = "tests/coordinator/access/test_gate.py::"
 _GATE_COMMANDS = "tests/coordinator/test_gate_commands.py::"
-_FILE = "tests/coordinator/test_access_file.py::"
-_RENEWED = "tests/coordinator/test_renewed_files.py::"
+_FILE = "tests/coordinator/access/test_access_file.py::"
+_RENEWED = "tests/coordinator/access/test_renewed_files.py::"
 _CALLS = "tests/storage/http/test_calls.py::"
-_CLI = "tests/cli/test_coordinator.py::"
+_CLI = "tests/cli/cluster/test_coordinator_verbs.py::"
 
 GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
@@ -26,7 +26,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "access-token",
         "A request without a right token is refused.",
-        "sparklog/coordinator/gate.py",
+        "sparklog/coordinator/access/gate.py",
         "        if principal is None:",
         "        principal = principal or ANONYMOUS\n        if False:",
         (f"{_GATE}test_every_route_but_those_for_probes_asks_for_a_token",),
@@ -34,7 +34,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "access-token-length",
         "A token is as long as one may be.",
-        "sparklog/coordinator/gate.py",
+        "sparklog/coordinator/access/gate.py",
         " or len(token) > MAX_TOKEN:",
         " or len(token) > 10**9:",
         (f"{_GATE}test_a_token_that_is_too_long_is_not_even_hashed",),
@@ -42,7 +42,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "access-one-token",
         "Nobody hides one token behind another.",
-        "sparklog/coordinator/gate.py",
+        "sparklog/coordinator/access/gate.py",
         "        if len(given) > 1 or not token",
         "        if not token",
         (f"{_GATE}test_two_tokens_in_one_request_are_refused",),
@@ -50,7 +50,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "access-stated",
         "A route that states nothing is open to nobody.",
-        "sparklog/coordinator/gate.py",
+        "sparklog/coordinator/access/gate.py",
         "            if need is None:",
         "            if False:",
         (f"{_GATE}test_a_route_that_states_nothing_is_refused_to_everybody",),
@@ -58,7 +58,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "access-route",
         "A route is for those who have the right that it states.",
-        "sparklog/coordinator/gate.py",
+        "sparklog/coordinator/access/gate.py",
         "            if isinstance(need, Need):",
         "            if False:",
         (f"{_GATE}test_a_route_needs_the_right_that_it_states",),
@@ -66,7 +66,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "access-host",
         "A page in a browser on this machine can't ask a coordinator without an access file.",
-        "sparklog/coordinator/gate.py",
+        "sparklog/coordinator/access/gate.py",
         "        if name not in self._hosts and not is_this_machine(name):",
         "        if False:",
         (
@@ -77,7 +77,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "access-command",
         "A command needs its right.",
-        "sparklog/coordinator/submitting.py",
+        "sparklog/coordinator/access/submitting.py",
         "        check_access(principal, need, state)\n",
         "        pass\n",
         (
@@ -123,7 +123,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "access-newer-topic",
         "A right holds for a topic that is newer than what the coordinator has read.",
-        "sparklog/coordinator/submitting.py",
+        "sparklog/coordinator/access/submitting.py",
         "        await service.read_up_to(request.seen)",
         "        pass",
         (f"{_GATE_COMMANDS}test_a_right_holds_for_a_topic_that_only_the_client_has_seen_yet",),
@@ -131,7 +131,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "access-last-good",
         "A broken version of the access file locks nobody out, and lets nobody in.",
-        "sparklog/coordinator/renewed_files.py",
+        "sparklog/coordinator/access/renewed_files.py",
         "            self.value = self._take(bodies)\n        except",
         "            self.value = self._take(bodies) if bodies[0] else self.value\n        except",
         (f"{_RENEWED}test_a_broken_version_is_reported_once_and_the_last_good_one_stays",),
@@ -139,7 +139,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "access-changed",
         "A change of a file is seen, whatever its time and size say.",
-        "sparklog/coordinator/renewed_files.py",
+        "sparklog/coordinator/access/renewed_files.py",
         "            if bodies == self._seen:",
         "            if [*map(len, bodies)] == [*map(len, self._seen or [])]:",
         (f"{_RENEWED}test_a_change_that_leaves_size_and_time_as_they_were_is_seen",),
@@ -147,7 +147,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "access-shared-token",
         "Each token is of one principal.",
-        "sparklog/coordinator/access_file.py",
+        "sparklog/coordinator/access/access_file.py",
         "            if owner.setdefault(known, principal.name) != principal.name:",
         "            if False:",
         (f"{_FILE}test_a_wrong_file_is_refused_and_no_value_is_shown",),
@@ -155,7 +155,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "certificate-renewed",
         "New connections get the newest certificate.",
-        "sparklog/coordinator/renewed_files.py",
+        "sparklog/coordinator/access/renewed_files.py",
         "        connection.context = self.files.value",
         "        pass",
         (f"{_RENEWED}test_a_renewed_certificate_is_taken_by_new_connections",),
@@ -195,7 +195,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "newer-format-leads",
         "A coordinator that can't read what a newer one wrote leads no more.",
-        "sparklog/coordinator/control.py",
+        "sparklog/coordinator/leading/control.py",
         "                self.is_outdated, self.watching = True, None",
         "                pass",
         ("tests/coordinator/test_newer_format.py::test_it_stands_aside_and_claims_nothing_over_what_it_can_not_read",),
@@ -203,7 +203,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "access-origin",
         "Without an access file, a page from elsewhere sends nothing through the browser of this machine.",
-        "sparklog/coordinator/gate.py",
+        "sparklog/coordinator/access/gate.py",
         "        for name in (host,) if origin is None else (host,",
         "        for name in (host,) if True else (host,",
         (f"{_GATE}test_without_an_access_file_a_page_from_elsewhere_sends_nothing",),
@@ -211,7 +211,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "access-names",
         "An error names no topic that its reader may not see.",
-        "sparklog/coordinator/queries.py",
+        "sparklog/coordinator/http/topic_routes.py",
         " for known in state.topic_ids if principal.may(Verb.DESCRIBE, known)])",
         " for known in state.topic_ids])",
         (f"{_GATE_COMMANDS}test_an_unknown_topic_tells_nothing_of_others",),

@@ -126,7 +126,7 @@ GUARDS: Final = (
     Guard(
         "s3-if-none-match",
         "On S3, a put says that the key must be absent.",
-        "sparklog/storage/s3/control.py",
+        "sparklog/storage/s3/small_requests.py",
         ', mode="create"',
         "",
         ("tests/storage/test_s3.py::test_a_put_is_one_conditional_request_that_waits_for_no_permission",),
@@ -142,7 +142,7 @@ GUARDS: Final = (
     Guard(
         "s3-send-once",
         "On S3, no library repeats a request on its own.",
-        "sparklog/storage/s3/control.py",
+        "sparklog/storage/s3/small_requests.py",
         "    retries = 1\n",
         "    retries = 5\n",
         ("tests/storage/test_s3.py::test_after_a_lost_answer_ones_own_object_is_a_success",),

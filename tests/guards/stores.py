@@ -193,10 +193,10 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "zones",
         "Replicas of a partition are in different zones.",
-        "sparklog/core/replicas/assignment.py",
+        "sparklog/core/placement/assignment.py",
         "in_zone[home.zone], ",
         "",
-        ("tests/core/replicas/test_assignment.py::test_replicas_are_on_different_stores_and_zones_and_leaders_even",),
+        ("tests/core/placement/test_assignment.py::test_replicas_are_on_different_stores_and_zones_and_leaders_even",),
     ),
     Guard(
         "init-once-incarnation",
@@ -233,26 +233,28 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "store-owner",
         "A store of another cluster is not taken.",
-        "sparklog/client/stores.py",
+        "sparklog/client/stores/add_store.py",
         "        check_owner(mark, target, store, *lineage)\n",
         "        pass\n",
-        ("tests/cli/test_store.py::test_a_store_of_another_cluster_is_not_taken",),
+        ("tests/cli/cluster/test_store_verbs.py::test_a_store_of_another_cluster_is_not_taken",),
     ),
     Guard(
         "store-address",
         "The address of a store that was wiped is not taken for another store.",
-        "sparklog/client/stores.py",
+        "sparklog/client/stores/add_store.py",
         "        if url in seen:",
         "        if False:",
-        ("tests/cli/test_store.py::test_the_place_of_a_wiped_store_is_not_another_store",),
+        ("tests/cli/cluster/test_store_verbs.py::test_the_place_of_a_wiped_store_is_not_another_store",),
     ),
     Guard(
         "store-probe",
         "A store that lets two writers win is refused before it joins a cluster.",
-        "sparklog/client/stores.py",
+        "sparklog/client/stores/add_store.py",
         "    check_store(target, new_id())",
         "    pass",
-        ("tests/client/test_stores.py::test_a_store_that_cannot_hold_a_log_is_neither_marked_nor_registered",),
+        (
+            "tests/client/stores/test_add_store.py::test_a_store_that_cannot_hold_a_log_is_neither_marked_nor_registered",
+        ),
     ),
     Guard(
         "min-isr-altered",
@@ -289,18 +291,20 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "wiped-address",
         "A fenced store at a mistaken address does not count as wiped.",
-        "sparklog/client/returning_store.py",
+        "sparklog/client/stores/returning_store.py",
         "    if url != known_url:",
         "    if False:",
-        ("tests/cli/test_store.py::test_a_mistaken_address_of_a_fenced_store_does_not_count_as_its_loss",),
+        (
+            "tests/cli/cluster/test_store_verbs.py::test_a_mistaken_address_of_a_fenced_store_does_not_count_as_its_loss",
+        ),
     ),
     Guard(
         "wiped-agent",
         "A store that is not fenced is not marked anew behind its agent's back.",
-        "sparklog/client/stores.py",
+        "sparklog/client/stores/add_store.py",
         "    if not known.fenced:",
         "    if False:",
-        ("tests/cli/test_store.py::test_a_wiped_store_that_is_not_fenced_is_left_to_its_agent",),
+        ("tests/cli/cluster/test_store_verbs.py::test_a_wiped_store_that_is_not_fenced_is_left_to_its_agent",),
     ),
     Guard(
         "write-reached",
@@ -332,7 +336,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "reached-by-reference",
         "What a large write says of stores and replicas is in its entry.",
-        "sparklog/chain/group.py",
+        "sparklog/chain/commit/command_group.py",
         "records=(ticket.body.reference(appended), *records[1:]))",
         "records=(ticket.body.reference(appended),))",
         ("tests/client/test_replicas.py::test_a_large_write_that_a_store_lacks_is_the_same_to_who_reads_the_chain",),
@@ -383,7 +387,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "roll-later",
         "A roll uploads nothing whose swap would be refused.",
-        "sparklog/maintenance/roll.py",
+        "sparklog/maintenance/rewrite/roll_job.py",
         "        if refusal is not None:\n            reason",
         "        if False:\n            reason",
         (
@@ -394,7 +398,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "write-holders",
         "Rows are not uploaded to no store at all.",
-        "sparklog/log/topic_writer.py",
+        "sparklog/log/write/topic_writer.py",
         "        if not holders:",
         "        if False:",
         ("tests/client/test_replicas.py::test_a_topic_whose_stores_are_all_fenced_takes_nothing_and_is_not_rolled",),

@@ -6,9 +6,9 @@ from typing import Final
 
 from tests.guards.guard import Guard
 
-_PLAN: Final = "sparklog/client/stream_plan.py"
-_READER: Final = "sparklog/spark/stream_reader.py"
-_WRITER: Final = "sparklog/spark/stream_writer.py"
+_PLAN: Final = "sparklog/client/plans/stream_plan.py"
+_READER: Final = "sparklog/spark/read/stream_reader.py"
+_WRITER: Final = "sparklog/spark/write/stream_writer.py"
 _READS: Final = "tests/spark/stream/test_stream_reader.py"
 _WRITES: Final = "tests/spark/stream/test_stream_writer.py"
 _CONSUMED: Final = "tests/core/decide/test_consumed.py::"
@@ -26,7 +26,7 @@ GUARDS: Final = (
     Guard(
         "stream-two-writes",
         "Two writes in one foreachBatch are two applications: else the second would add nothing.",
-        "sparklog/spark/foreach_batch.py",
+        "sparklog/spark/write/foreach_batch.py",
         '" ".join([_query_of(batch), self.group, *self._topic()])',
         "_query_of(batch)",
         (
@@ -179,7 +179,7 @@ GUARDS: Final = (
     Guard(
         "stream-older-run",
         "A run of a query writes nothing once a newer run has written.",
-        "sparklog/core/applications.py",
+        "sparklog/core/idempotence/applications.py",
         "if known is not None and application.run in known.runs[1:]:",
         "if False:",
         (f"{_WRITES}::test_of_two_runs_the_older_one_is_fenced_with_what_it_has_under_way_and_for_ever",),
@@ -187,7 +187,7 @@ GUARDS: Final = (
     Guard(
         "stream-set-back",
         "A micro-batch below the last one is no repeat: its records may be others.",
-        "sparklog/core/applications.py",
+        "sparklog/core/idempotence/applications.py",
         "(application.run or application.made_of) and application.version < known.version:",
         "False:",
         (f"{_WRITES}::test_a_checkpoint_that_was_set_back_is_noticed",),
@@ -195,12 +195,12 @@ GUARDS: Final = (
     Guard(
         "stream-planned-again",
         "A micro-batch that was planned again under an old number is no repeat: what is new in it would be missing.",
-        "sparklog/core/applications.py",
+        "sparklog/core/idempotence/applications.py",
         "    if written is not None and application.version == written.version and _is_other(application, written):",
         "    if False and written is not None:",
         (
             f"{_WRITES}::test_a_checkpoint_that_was_set_back_by_one_micro_batch_or_copied_is_noticed",
-            "tests/core/test_applications.py::test_a_version_that_is_made_of_something_else_is_no_repeat",
+            "tests/core/idempotence/test_applications.py::test_a_version_that_is_made_of_something_else_is_no_repeat",
         ),
     ),
     Guard(
@@ -214,7 +214,7 @@ GUARDS: Final = (
     Guard(
         "stream-half-a-batch",
         "A second call of exactly_once for other rows of a micro-batch is refused: it would add nothing.",
-        "sparklog/spark/foreach_batch.py",
+        "sparklog/spark/write/foreach_batch.py",
         "if before is not None and before[:2] == call[:2] and before[2:] != call[2:]:",
         "if False and before is not None:",
         ("tests/spark/stream/test_foreach_batch.py::test_a_micro_batch_is_not_written_by_halves",),
@@ -286,7 +286,7 @@ GUARDS: Final = (
     Guard(
         "consumed-of-this-query",
         "The offsets of another query's checkpoint are not taken for this one's.",
-        "sparklog/spark/offset_log.py",
+        "sparklog/spark/read/offset_log.py",
         "    if _query_in(written) != query_id:",
         "    if False:",
         ("tests/spark/stream/test_offset_log.py::test_the_checkpoint_of_another_query_or_of_none_is_refused",),
@@ -294,7 +294,7 @@ GUARDS: Final = (
     Guard(
         "checkpoint-asked-again",
         "A checkpoint whose store was away once is looked at again: whether it was set back matters later, too.",
-        "sparklog/spark/offset_log.py",
+        "sparklog/spark/read/offset_log.py",
         "        if not isinstance(error, StoreUnavailable):\n            _UNREADABLE",
         "        if True:\n            _UNREADABLE",
         (
@@ -305,7 +305,7 @@ GUARDS: Final = (
     Guard(
         "consumed-of-this-cluster",
         "Positions in another cluster are not committed in this one.",
-        "sparklog/spark/offset_log.py",
+        "sparklog/spark/read/offset_log.py",
         " if positions.chain_id == chain_id]",
         "]",
         ("tests/spark/stream/test_offset_log.py::test_a_micro_batch_ends_where_the_sources_of_its_cluster_do",),

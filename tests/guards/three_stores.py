@@ -26,7 +26,7 @@ GUARDS: Final = (
     Guard(
         "outside-leaves",
         "A store that did not take a write is not in sync.",
-        "sparklog/core/replication/append.py",
+        "sparklog/core/replication/replica_append.py",
         "            isr = tuple(store for store in isr if store in at_end)",
         "            pass",
         (f"{_LOST}test_writes_go_on_whatever_one_store_does",),
@@ -34,7 +34,7 @@ GUARDS: Final = (
     Guard(
         "outside-incarnation",
         "A folder that is not mounted is not the store that was there.",
-        "sparklog/log/replicated_upload.py",
+        "sparklog/log/write/replicated_upload.py",
         "        check_incarnation(store, copy.lane.incarnation, (self._key,))\n",
         "",
         (f"{_LOST}test_writes_go_on_whatever_one_store_does",),
@@ -59,7 +59,7 @@ GUARDS: Final = (
     Guard(
         "outside-slow",
         "A store that takes 30 s for each request does not hold writers up that long.",
-        "sparklog/log/store_lanes.py",
+        "sparklog/log/write/store_lanes.py",
         "                if left_ms <= 0:",
         "                if False:",
         (f"{_MIXED}test_writes_go_on_and_the_store_ends_as_the_others",),
@@ -68,7 +68,7 @@ GUARDS: Final = (
     Guard(
         "outside-wiped",
         "A bucket that was emptied is not the store that was there.",
-        "sparklog/log/replicated_upload.py",
+        "sparklog/log/write/replicated_upload.py",
         "        check_incarnation(store, copy.lane.incarnation, (self._key,))\n",
         "",
         (f"{_MIXED}test_a_store_that_was_wiped_leaves_and_is_filled",),
@@ -86,7 +86,7 @@ GUARDS: Final = (
     Guard(
         "append-secrets",
         "An append has the secrets that its program gave.",
-        "sparklog/client/upload_rows.py",
+        "sparklog/client/plans/upload_rows.py",
         ", stores=stores)",
         ")",
         ("tests/client/test_cluster.py::test_an_append_opens_stores_with_the_secrets_that_its_program_gave",),

@@ -6,13 +6,13 @@ from typing import Final
 
 from tests.guards.guard import Guard
 
-_JOB: Final = "sparklog/maintenance/verify.py"
+_JOB: Final = "sparklog/maintenance/verify/verify_job.py"
 _CHAIN: Final = "sparklog/chain/verify_chain.py"
-_COPIES: Final = "sparklog/chain/verify_copies.py"
-_FRAME: Final = "sparklog/maintenance/frame.py"
-_JOB_TESTS: Final = "tests/maintenance/test_verify.py"
+_COPIES: Final = "sparklog/chain/mirror/verify_mirrors.py"
+_FRAME: Final = "sparklog/maintenance/job_frame.py"
+_JOB_TESTS: Final = "tests/maintenance/verify/test_verify_job.py"
 _CHAIN_TESTS: Final = "tests/chain/test_verify_chain.py"
-_COPY_TESTS: Final = "tests/chain/test_verify_copies.py"
+_COPY_TESTS: Final = "tests/chain/mirror/test_verify_mirrors.py"
 _HELD_TESTS: Final = "tests/core/maintenance/test_objects_to_verify.py"
 
 GUARDS: Final = (
@@ -73,10 +73,10 @@ GUARDS: Final = (
     Guard(
         "verify-content",
         "A batch with the right bytes is decoded, and compared with what the index says about it.",
-        "sparklog/log/object_check.py",
+        "sparklog/log/check/object_check.py",
         "                elif content and (stored := ",
         "                elif False and (stored := ",
-        ("tests/log/test_batch_content.py::test_a_batch_that_its_index_does_not_fit_is_found",),
+        ("tests/log/check/test_batch_content.py::test_a_batch_that_its_index_does_not_fit_is_found",),
     ),
     Guard(
         "verify-link",
@@ -121,7 +121,7 @@ GUARDS: Final = (
     Guard(
         "verify-chunk-name",
         "A chunk is what its name says, also if its CRC32C is right.",
-        "sparklog/chain/verify_snapshots.py",
+        "sparklog/chain/snapshot/verify_snapshots.py",
         "        if found != sha256:",
         "        if False:",
         (f"{_CHAIN_TESTS}::test_each_chunk_and_each_manifest_that_is_damaged_is_named",),

@@ -7,7 +7,7 @@ from typing import Final
 from tests.guards.guard import Guard
 
 _PURGATORY = "tests/core/test_purgatory.py::"
-_COORDINATOR = "tests/coordinator/test_waiting.py::"
+_COORDINATOR = "tests/coordinator/http/test_waiting_requests.py::"
 _CLIENT = "tests/client/test_waiting.py::"
 _AGENT = "tests/agent/test_news.py::"
 
@@ -61,7 +61,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "waiting-bound",
         "Requests that wait take a bounded amount of memory.",
-        "sparklog/coordinator/waiting.py",
+        "sparklog/coordinator/http/waiting_requests.py",
         "        if self._purgatory.watched + weight(wanted) > MAX_WATCHED:",
         "        if False:",
         (f"{_COORDINATOR}test_who_watches_too_much_is_sent_away",),
@@ -69,7 +69,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "waiting-limit",
         "No request waits longer than the limit.",
-        "sparklog/coordinator/waiting.py",
+        "sparklog/coordinator/http/waiting_requests.py",
         "        wait_ms = min(request.max_wait_ms, MAX_WAIT_MS)",
         "        wait_ms = request.max_wait_ms",
         (f"{_COORDINATOR}test_nobody_waits_longer_than_the_limit",),
@@ -77,7 +77,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "waiting-left",
         "A client that has left is not kept in memory.",
-        "sparklog/coordinator/waiting.py",
+        "sparklog/coordinator/http/waiting_requests.py",
         "        left.add_done_callback(lambda _: self._set(operation, done=False))\n",
         "",
         (f"{_COORDINATOR}test_a_client_that_leaves_is_forgotten_at_once",),
@@ -85,7 +85,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "waiting-look",
         "An entry of an embedded writer wakes those who wait at a coordinator.",
-        "sparklog/coordinator/waiting.py",
+        "sparklog/coordinator/http/waiting_requests.py",
         "                if self._answers and self._follower.head.n == n:",
         "                if False:",
         (f"{_COORDINATOR}test_an_entry_of_an_embedded_writer_beside_it_wakes_too",),
@@ -93,7 +93,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "waiting-seen",
         "A coordinator answers from no older state than its client has seen.",
-        "sparklog/coordinator/waiting.py",
+        "sparklog/coordinator/http/waiting_requests.py",
         "        if not self._closed and self._follower.head.n < request.seen:",
         "        if False:",
         (f"{_COORDINATOR}test_a_client_that_has_seen_more_makes_it_read_first",),
@@ -101,7 +101,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "waiting-deposed",
         "Nobody goes on to wait at a coordinator that leads no more.",
-        "sparklog/coordinator/service.py",
+        "sparklog/coordinator/leading/service.py",
         "            self.waits.end_all()\n",
         "",
         (f"{_COORDINATOR}test_one_that_leads_no_more_answers_everybody",),
@@ -109,7 +109,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "waiting-stop",
         "A coordinator that stops answers everybody.",
-        "sparklog/coordinator/service.py",
+        "sparklog/coordinator/leading/service.py",
         "        self.waits.close()\n",
         "",
         (f"{_COORDINATOR}test_a_stop_answers_everybody_after_the_resignation_and_takes_no_more",),
@@ -157,7 +157,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "waiting-interrupt",
         "An interrupt that Python drops is not lost.",
-        "sparklog/cli/consume.py",
+        "sparklog/cli/records/consume.py",
         "            sys.stdout.flush()\n            check_interrupts()\n",
         "            sys.stdout.flush()\n",
         ("tests/faults/test_waiting.py::test_an_interrupt_that_python_drops_still_ends_consume",),

@@ -19,8 +19,8 @@ from sparklog.core.types import (
     TopicId,
     UploadId,
 )
-from sparklog.log.segment_compaction import compact
-from sparklog.log.segments_writer import Rewritten, SegmentTarget
+from sparklog.log.rewrite.segment_compaction import compact
+from sparklog.log.write.segments_writer import Rewritten, SegmentTarget
 from tests.log.written_log import WrittenLog, lanes_of, parts_of, stores_of, upload_ids
 
 HOLDERS = (Holder(StoreId("a"), 1),)

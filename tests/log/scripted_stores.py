@@ -12,7 +12,7 @@ import msgspec
 from sparklog.core.errors import SparklogError
 from sparklog.core.types import StoreId
 from sparklog.log.incarnation import Incarnation
-from sparklog.log.store_lanes import StoreLanes
+from sparklog.log.write.store_lanes import StoreLanes
 from sparklog.storage.keys import INCARNATION
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import Bytes, Upload

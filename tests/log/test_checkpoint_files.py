@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sparklog.core.checkpoints import CHECKPOINTS, HIGH_WATERMARKS, checkpoints_of
+from sparklog.core.describe.checkpoints import CHECKPOINTS, HIGH_WATERMARKS, checkpoints_of
 from sparklog.core.errors import OutcomeUnknown, StoreUnavailable
 from sparklog.core.types import StoreId
 from sparklog.log.checkpoint_files import KEPT, CheckpointFiles, newest_checkpoint
@@ -110,7 +110,7 @@ def test_a_fenced_store_is_left_alone(world: ReplicatedCluster) -> None:
 
 
 def test_checkpoints_are_neither_copies_of_the_chain_nor_orphans(world: ReplicatedCluster) -> None:
-    from sparklog.maintenance.vacuum import run_vacuum
+    from sparklog.maintenance.space.vacuum_job import run_vacuum
 
     write(world)
     before = keys(world)

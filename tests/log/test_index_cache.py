@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from sparklog.core.errors import StoreUnavailable
-from sparklog.log import object_reader
-from sparklog.log.object_reader import _IndexCache
+from sparklog.log.read import object_reader
+from sparklog.log.read.object_reader import _IndexCache
 
 KEY = ("memory://x", "append/a.arrow", 7)
 PATIENCE_S = 30

@@ -26,8 +26,8 @@ from sparklog.core.errors import (
 )
 from sparklog.core.reading.plan import RangeToRead
 from sparklog.core.types import Holder, LeaderEpoch, NamedObject, ObjectNumber, Offset, PartitionIndex, StoreId, TopicId
-from sparklog.log import ranged_reads
-from sparklog.log.scan import Replan, scan
+from sparklog.log.read import ranged_reads
+from sparklog.log.read.scan import Replan, scan
 from sparklog.storage.memory import MemoryStore
 from tests.log.written_log import WrittenLog, empty_store, part_of, parts_of, stores_of, write
 

@@ -29,15 +29,15 @@ from sparklog.core.types import (
     TopicId,
     UploadId,
 )
+from sparklog.log.cluster_stores import StorePlaces, Stores
 from sparklog.log.incarnation import Incarnation
-from sparklog.log.object_reader import read_slice
-from sparklog.log.object_writer import WriteTarget
+from sparklog.log.read.object_reader import read_slice
 from sparklog.log.records_schema import READ_SCHEMA, canonical
 from sparklog.log.store_failures import StoreFailures
-from sparklog.log.store_lanes import StoreLanes
-from sparklog.log.stores import StorePlaces, Stores
-from sparklog.log.task_objects import TaskObjects, WriterLimits
-from sparklog.log.topic_writer import TopicWriter
+from sparklog.log.write.object_writer import WriteTarget
+from sparklog.log.write.store_lanes import StoreLanes
+from sparklog.log.write.task_objects import TaskObjects, WriterLimits
+from sparklog.log.write.topic_writer import TopicWriter
 from sparklog.storage.keys import INCARNATION, data_key
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import ObjectStore

@@ -10,10 +10,11 @@ from typing import Final
 import pytest
 
 import sparklog
-from sparklog.core.invariants import check
+from sparklog.core.state_invariants import check
 from sparklog.core.types import Slice
-from sparklog.log import object_reader, segments_writer
 from sparklog.log.index import SliceIndex
+from sparklog.log.read import object_reader
+from sparklog.log.write import segments_writer
 from sparklog.storage.keys import index_key
 from sparklog.storage.memory import MemoryStore
 from tests.agent.agent_world import ReplicatedCluster, replicated_cluster

@@ -12,16 +12,16 @@ import pyarrow as pa
 from rich.console import Console
 
 from sparklog.core.commands import HeldEnd, ReportLoss
-from sparklog.core.invariants import check
+from sparklog.core.placement.held_slices import slices_by_object
 from sparklog.core.reading.plan import partition_of, plan_range, topic_of
-from sparklog.core.replicas.held_slices import slices_by_object
+from sparklog.core.state_invariants import check
 from sparklog.core.types import NamedObject, ObjectNumber, Offset, OffsetRange, Slice, StoreId
-from sparklog.log import object_reader
 from sparklog.log.index import SliceIndex, cut_to_slice
-from sparklog.log.object_reader import read_index
-from sparklog.log.scan import scan
-from sparklog.maintenance.recovery import run_recovery
-from sparklog.maintenance.report import JobReport
+from sparklog.log.read import object_reader
+from sparklog.log.read.object_reader import read_index
+from sparklog.log.read.scan import scan
+from sparklog.maintenance.job_report import JobReport
+from sparklog.maintenance.verify.recovery_job import run_recovery
 from sparklog.storage.keys import data_key, index_key
 from sparklog.storage.object_store import ObjectStore
 from tests.agent.agent_world import ReplicatedCluster, replicated_cluster

@@ -12,9 +12,9 @@ import pyarrow as pa
 from sparklog.core.commands import MoveLogStart
 from sparklog.core.maintenance.cleaner import Cleaner
 from sparklog.core.types import Offset, PartitionIndex, TopicPartition
-from sparklog.maintenance.compaction import run_compaction
-from sparklog.maintenance.compaction_tasks import LeftRecords, read_keys, rewrite_stretch
-from sparklog.maintenance.report import JobReport
+from sparklog.maintenance.job_report import JobReport
+from sparklog.maintenance.rewrite.compaction_job import run_compaction
+from sparklog.maintenance.rewrite.compaction_tasks import LeftRecords, read_keys, rewrite_stretch
 from tests.maintenance.maintained_log import MaintainedLog
 
 Row = tuple[int, str | None, str | None]  # offset, key, value; no value: a tombstone

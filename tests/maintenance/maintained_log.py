@@ -15,12 +15,12 @@ from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.core.reading.plan import RangeToRead, partition_of, plan_range, topic_of
 from sparklog.core.types import Offset, OffsetRange
-from sparklog.log.scan import scan
-from sparklog.maintenance.report import JobReport
-from sparklog.maintenance.retention import run_retention
-from sparklog.maintenance.roll import run_roll
-from sparklog.maintenance.tasks import TaskRunner
-from sparklog.maintenance.vacuum import run_vacuum
+from sparklog.log.read.scan import scan
+from sparklog.maintenance.job_report import JobReport
+from sparklog.maintenance.rewrite.roll_job import run_roll
+from sparklog.maintenance.space.retention_job import run_retention
+from sparklog.maintenance.space.vacuum_job import run_vacuum
+from sparklog.maintenance.task_runner import TaskRunner
 from sparklog.storage.keys import APPENDS, TOPICS, data_key, index_key
 from sparklog.storage.object_store import ObjectStore
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import sparklog
-from sparklog.chain import catch_up
+from sparklog.chain.follow import catch_up
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.storage import keys

@@ -11,8 +11,8 @@ from rich.console import Console
 
 from sparklog.core.maintenance.differences import DifferenceKind
 from sparklog.core.numbering import is_dense
-from sparklog.log import index_repair
-from sparklog.maintenance.verify import VerifyReport, run_verify
+from sparklog.log.check import index_repair
+from sparklog.maintenance.verify.verify_job import VerifyReport, run_verify
 from sparklog.storage.keys import index_key
 from sparklog.storage.memory import MemoryStore
 from tests.maintenance.compacted_log import CompactedLog, FilledLog, filled_log

@@ -12,8 +12,8 @@ from rich.console import Console
 from sparklog.core.errors import SparklogError
 from sparklog.core.numbering import is_dense
 from sparklog.core.types import Offset, OffsetRange, Slice
-from sparklog.maintenance.vacuum import run_vacuum
-from sparklog.maintenance.verify import run_verify
+from sparklog.maintenance.space.vacuum_job import run_vacuum
+from sparklog.maintenance.verify.verify_job import run_verify
 from tests.maintenance.compacted_log import CompactedLog, FilledLog, filled_log
 from tests.maintenance.damaged_log import messages
 from tests.maintenance.keyed_log import Row, latest

@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from sparklog.maintenance.report import Compacted, JobReport, Outcome
+from sparklog.maintenance.job_report import Compacted, JobReport, Outcome
 from tests.maintenance.keyed_log import TRIMMED, DictShuffle, KeyedLog, keyed
 from tests.maintenance.maintained_log import DAY_MS, maintained
 

@@ -13,8 +13,8 @@ from sparklog.core.commands import AlterTopic
 from sparklog.core.errors import DataLoss, OffsetOutOfRange, SparklogError
 from sparklog.core.reading.plan import RangeToRead
 from sparklog.core.records import CommandResult
-from sparklog.maintenance.frame import JobFrame
-from sparklog.maintenance.report import Outcome
+from sparklog.maintenance.job_frame import JobFrame
+from sparklog.maintenance.job_report import Outcome
 from tests.maintenance.maintained_log import DAY_MS, START_MS, MaintainedLog, maintained
 
 SEEDS, STEPS = 4, 30

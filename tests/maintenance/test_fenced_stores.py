@@ -11,10 +11,10 @@ from sparklog.client.cluster import Cluster
 from sparklog.core.commands import MoveLogStart
 from sparklog.core.errors import InvalidInput, StoreUnavailable
 from sparklog.core.types import Offset, StoreId
-from sparklog.log.stores import Stores
-from sparklog.maintenance.report import JobReport, Outcome
-from sparklog.maintenance.retention import run_retention
-from sparklog.maintenance.vacuum import run_vacuum
+from sparklog.log.cluster_stores import Stores
+from sparklog.maintenance.job_report import JobReport, Outcome
+from sparklog.maintenance.space.retention_job import run_retention
+from sparklog.maintenance.space.vacuum_job import run_vacuum
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.object_store import ObjectStore
 from tests.client.replicated_cluster import P0, TOPIC, copy_all, in_memory, objects, report, store, write

@@ -15,7 +15,7 @@ from rich.console import Console
 import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.core.errors import SparklogError, StoreFull, StoreReadOnly
-from sparklog.maintenance.recovery import run_recovery
+from sparklog.maintenance.verify.recovery_job import run_recovery
 from sparklog.storage.memory import MemoryStore, MemoryUpload
 from tests.faults import test_compaction_sigkill as compaction
 from tests.faults import test_maintenance_sigkill as maintenance

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sparklog.cli.main import _commands
-from sparklog.core.config.cluster import CLUSTER_KEYS, effective_cluster
+from sparklog.core.config.cluster_config import CLUSTER_KEYS, effective_cluster
 from sparklog.core.errors import InvalidInput
 from sparklog.core.maintenance.schedule import Task
 from sparklog.maintenance import jobs

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 
 from sparklog.core.errors import DataLoss
-from sparklog.core.invariants import check
-from sparklog.core.replication.append import Acks
+from sparklog.core.replication.replica_append import Acks
+from sparklog.core.state_invariants import check
 from tests.agent.agent_world import DrivenAgent
 from tests.faults.deadly_calls import dying_at, every_change
 from tests.maintenance.damaged_log import DamagedLog, damaged_log, logs, messages

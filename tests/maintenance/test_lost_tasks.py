@@ -13,17 +13,17 @@ from rich.console import Console
 
 from sparklog.core.commands import HeldEnd, ReportLoss
 from sparklog.core.errors import SparklogError
-from sparklog.core.invariants import check
-from sparklog.core.replication.append import Acks
+from sparklog.core.replication.replica_append import Acks
+from sparklog.core.state_invariants import check
 from sparklog.core.types import Offset, StoreId
-from sparklog.maintenance.recovery import run_recovery
-from sparklog.maintenance.recovery_tasks import CheckOrder, check_objects
-from sparklog.maintenance.replication import run_replication
-from sparklog.maintenance.report import JobReport
-from sparklog.maintenance.roll import run_roll
-from sparklog.maintenance.tasks import LocalTasks, Task
-from sparklog.maintenance.vacuum import run_vacuum
-from sparklog.maintenance.verify import run_verify
+from sparklog.maintenance.job_report import JobReport
+from sparklog.maintenance.replication_job import run_replication
+from sparklog.maintenance.rewrite.roll_job import run_roll
+from sparklog.maintenance.space.vacuum_job import run_vacuum
+from sparklog.maintenance.task_runner import LocalTasks, Task
+from sparklog.maintenance.verify.recovery_job import run_recovery
+from sparklog.maintenance.verify.recovery_tasks import CheckOrder, check_objects
+from sparklog.maintenance.verify.verify_job import run_verify
 from sparklog.storage.keys import append_key
 from tests.maintenance.damaged_log import DamagedLog, damaged_log
 

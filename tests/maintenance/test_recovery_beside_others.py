@@ -13,11 +13,11 @@ import pytest
 from sparklog.core.commands import NewStore, RegisterStore, RemoveStore
 from sparklog.core.types import NamedObject, ObjectNumber, StoreId
 from sparklog.log.incarnation import begin_incarnation
-from sparklog.log.object_reader import read_index
-from sparklog.maintenance import recovery, repair
-from sparklog.maintenance.damage import Damage
-from sparklog.maintenance.frame import JobFrame
-from sparklog.maintenance.report import JobReport, Outcome
+from sparklog.log.read.object_reader import read_index
+from sparklog.maintenance.job_frame import JobFrame
+from sparklog.maintenance.job_report import JobReport, Outcome
+from sparklog.maintenance.verify import recovery_job, repair
+from sparklog.maintenance.verify.damaged_object import Damage
 from sparklog.storage.keys import INCARNATION, index_key
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.open_store import open_store
@@ -144,16 +144,16 @@ def test_stores_that_are_unmounted_during_a_run_have_lost_nothing(
     log: DamagedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is missing there says nothing: their INCARNATION is missing, too."""
-    begin, away = recovery.RecoveryJob._objects, {}
+    begin, away = recovery_job.RecoveryJob._objects, {}
 
-    def unmount(self: recovery.RecoveryJob, *arguments: object) -> Iterator[object]:
+    def unmount(self: recovery_job.RecoveryJob, *arguments: object) -> Iterator[object]:
         for name in "abc" if not away else "":
             for key in [*log.world.objects(name), INCARNATION]:
                 away[name, key] = bytes(log.world.store(name).get(key))
                 log.world.store(name).delete(key)
         return begin(self, *arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(recovery.RecoveryJob, "_objects", unmount)
+    monkeypatch.setattr(recovery_job.RecoveryJob, "_objects", unmount)
     report = log.recover(accept_loss=True)
     assert report.exit_code == 1
     assert "the store was wiped, or is not mounted" in messages(report)
@@ -170,16 +170,16 @@ def test_a_store_that_is_removed_during_a_run_stops_no_other(log: DamagedLog, mo
     log.world.submit(RegisterStore(NewStore(StoreId("d"), place, mark.incarnation)))
     log.world.cluster.create_topic("u", assignment=[["d"]])
     log.world.cluster.append("u", pa.table({"value": ["v"]}))
-    checked = recovery.RecoveryJob._checked
+    checked = recovery_job.RecoveryJob._checked
 
-    def gone(self: recovery.RecoveryJob, frame: JobFrame, store: StoreId) -> list[Damage]:
+    def gone(self: recovery_job.RecoveryJob, frame: JobFrame, store: StoreId) -> list[Damage]:
         found = checked(self, frame, store)
         if store == "c":
             log.world.cluster.delete_topic("u")
             log.world.submit(RemoveStore(StoreId("d")))
         return found
 
-    monkeypatch.setattr(recovery.RecoveryJob, "_checked", gone)
+    monkeypatch.setattr(recovery_job.RecoveryJob, "_checked", gone)
     report = log.recover()
     assert "wanted store 'd', the cluster has a, b, c" in messages(report)
     assert [log.point(store) for store in "abc"] == [LAST + 2] * 3

@@ -10,15 +10,15 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from sparklog.client.write_plan import Durability
+from sparklog.client.plans.write_plan import Durability
 from sparklog.core.commands import Election, ElectLeaders
 from sparklog.core.errors import StoreUnavailable
-from sparklog.core.replication.append import Acks
+from sparklog.core.replication.replica_append import Acks
 from sparklog.core.types import PartitionIndex, StoreId
-from sparklog.maintenance.recovery import run_recovery
-from sparklog.maintenance.replication import run_replication
-from sparklog.maintenance.roll import run_roll
-from sparklog.maintenance.verify import run_verify
+from sparklog.maintenance.replication_job import run_replication
+from sparklog.maintenance.rewrite.roll_job import run_roll
+from sparklog.maintenance.verify.recovery_job import run_recovery
+from sparklog.maintenance.verify.verify_job import run_verify
 from sparklog.storage.keys import INCARNATION, index_key
 from sparklog.storage.local.store import LocalStore
 from sparklog.storage.local.upload import LocalUpload

@@ -14,10 +14,10 @@ from sparklog.core.commands import ReplicaReport, ReportLoss, ReportReplicas
 from sparklog.core.errors import SparklogError
 from sparklog.core.replication import rewrites
 from sparklog.core.types import StoreId
-from sparklog.log.segments_writer import Rewritten
-from sparklog.maintenance import roll, swapping
-from sparklog.maintenance.report import JobReport, Outcome, PartitionResult, Work
-from sparklog.maintenance.roll import run_roll
+from sparklog.log.write.segments_writer import Rewritten
+from sparklog.maintenance.job_report import JobReport, Outcome, PartitionResult, Work
+from sparklog.maintenance.rewrite import roll_job, swapping
+from sparklog.maintenance.rewrite.roll_job import run_roll
 from tests.agent.agent_world import ReplicatedCluster, replicated_cluster
 
 WAITS = (
@@ -124,7 +124,7 @@ def test_it_is_rolled_once_enough_are_in_sync(world: ReplicatedCluster) -> None:
 def test_a_store_that_goes_meanwhile_is_no_failure(
     world: ReplicatedCluster, monkeypatch: pytest.MonkeyPatch, after_upload: bool
 ) -> None:
-    whole, uploads = roll.rewrite, []
+    whole, uploads = roll_job.rewrite, []
 
     def rewrite(*args: object) -> Rewritten:
         uploads.append(args)
@@ -132,15 +132,15 @@ def test_a_store_that_goes_meanwhile_is_no_failure(
         world.fence("c")
         return rewritten
 
-    def order(self: roll.RollJob, *args: object) -> roll.RollOrder:
+    def order(self: roll_job.RollJob, *args: object) -> roll_job.RollOrder:
         world.fence("c")
         return ordered(self, *args)  # type: ignore[arg-type]
 
-    ordered = roll.RollJob._order
+    ordered = roll_job.RollJob._order
     if after_upload:
-        monkeypatch.setattr(roll, "rewrite", rewrite)
+        monkeypatch.setattr(roll_job, "rewrite", rewrite)
     else:
-        monkeypatch.setattr(roll.RollJob, "_order", order)
+        monkeypatch.setattr(roll_job.RollJob, "_order", order)
     report = rolled(world, topics=["t"])
     assert (report.exit_code, row(report, "t").outcome, row(report, "t").messages) == (0, Outcome.POSTPONED, (WAITS,))
     assert len(uploads) == after_upload

@@ -10,18 +10,19 @@ import pytest
 from rich.console import Console
 
 import sparklog
-from sparklog.chain.committer import Committer
-from sparklog.chain.copied_chain import last_copied
-from sparklog.chain.copy_place import CopyPlace
+from sparklog.chain.commit.committer import Committer
+from sparklog.chain.mirror.mirror_place import CopyPlace
+from sparklog.chain.mirror.mirrored_chain import last_copied
 from sparklog.client.connection import Connection
 from sparklog.core.access import Principal, check_access, need_of, parse_right
 from sparklog.core.commands import Command, DeleteTopic
-from sparklog.core.coordinators import Author
+from sparklog.core.coordination import Author
 from sparklog.core.records import CommandResult
 from sparklog.host.clock import now_ms
-from sparklog.maintenance import frame, vacuum
-from sparklog.maintenance.retention import run_retention
-from sparklog.maintenance.vacuum import run_vacuum
+from sparklog.maintenance import job_frame
+from sparklog.maintenance.space import vacuum_job
+from sparklog.maintenance.space.retention_job import run_retention
+from sparklog.maintenance.space.vacuum_job import run_vacuum
 from sparklog.storage.keys import append_key
 from sparklog.storage.open_store import open_store
 from tests.client.lost_cluster import LostCluster, append
@@ -37,7 +38,7 @@ def lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LostCluster:
 
 @pytest.mark.parametrize(
     ("run", "module", "task"),
-    [(run_retention, frame, "_delete"), (run_vacuum, vacuum, "search_store")],
+    [(run_retention, job_frame, "_delete"), (run_vacuum, vacuum_job, "search_store")],
 )
 def test_what_an_entry_without_copies_gave_up_is_deleted_once_it_has_them(
     lost: LostCluster, run: object, module: object, task: str, monkeypatch: pytest.MonkeyPatch

@@ -11,8 +11,8 @@ from rich.console import Console
 
 from sparklog.chain.floor import RECENT_ENTRIES
 from sparklog.client.groups.member import GroupMember
-from sparklog.maintenance.retention import run_retention
-from sparklog.maintenance.roll import run_roll
+from sparklog.maintenance.rewrite.roll_job import run_roll
+from sparklog.maintenance.space.retention_job import run_retention
 from tests.maintenance.maintained_log import DAY_MS, MaintainedLog, StandingClock, maintained
 
 SESSION_MS = 45_000

@@ -10,13 +10,13 @@ import pytest
 
 import sparklog
 from sparklog.client.bootstrap import init_cluster
-from sparklog.client.restore import restore_cluster
+from sparklog.client.restoring.restore_cluster import restore_cluster
 from sparklog.core.types import StoreId
-from sparklog.maintenance.report import Outcome
-from sparklog.maintenance.tasks import LocalTasks
-from sparklog.maintenance.vacuum import search_store
+from sparklog.maintenance.job_report import Outcome
+from sparklog.maintenance.space.vacuum_job import search_store
+from sparklog.maintenance.task_runner import LocalTasks
 from tests.maintenance.maintained_log import DAY_MS, MaintainedLog
-from tests.maintenance.test_vacuum import upload
+from tests.maintenance.space.test_vacuum_job import upload
 
 STORES = ("a", "b")
 

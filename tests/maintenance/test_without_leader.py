@@ -10,16 +10,16 @@ import pyarrow as pa
 import pytest
 from rich.console import Console
 
-from sparklog.core.invariants import check
+from sparklog.core.state_invariants import check
 from sparklog.core.types import Offset, OffsetRange
-from sparklog.maintenance.compaction import run_compaction
-from sparklog.maintenance.recovery import run_recovery
-from sparklog.maintenance.replication import run_replication
-from sparklog.maintenance.report import JobReport, Outcome
-from sparklog.maintenance.retention import run_retention
-from sparklog.maintenance.roll import run_roll
-from sparklog.maintenance.vacuum import run_vacuum
-from sparklog.maintenance.verify import run_verify
+from sparklog.maintenance.job_report import JobReport, Outcome
+from sparklog.maintenance.replication_job import run_replication
+from sparklog.maintenance.rewrite.compaction_job import run_compaction
+from sparklog.maintenance.rewrite.roll_job import run_roll
+from sparklog.maintenance.space.retention_job import run_retention
+from sparklog.maintenance.space.vacuum_job import run_vacuum
+from sparklog.maintenance.verify.recovery_job import run_recovery
+from sparklog.maintenance.verify.verify_job import run_verify
 from tests.agent.agent_world import ReplicatedCluster, replicated_cluster
 from tests.maintenance.keyed_log import DictShuffle
 from tests.maintenance.test_roll_below_min_isr import back

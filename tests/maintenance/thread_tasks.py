@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from sparklog.maintenance.tasks import LocalTasks, Task
+from sparklog.maintenance.task_runner import LocalTasks, Task
 
 
 class ThreadTasks(LocalTasks):

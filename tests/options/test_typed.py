@@ -5,7 +5,7 @@ import pickle
 import pytest
 
 from sparklog.core.errors import InvalidOption, InvalidTopic
-from sparklog.core.replication.append import Acks
+from sparklog.core.replication.replica_append import Acks
 from sparklog.core.types import Offset, PartitionIndex
 from sparklog.options.given import Ignored
 from sparklog.options.starting_offsets import AtOffset, AtTimestamp, Earliest, EveryPartition, Latest

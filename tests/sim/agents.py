@@ -8,11 +8,11 @@ from contextlib import suppress
 import msgspec
 
 from sparklog.agent.agent import Agent
-from sparklog.agent.requests import Fetch, Follow, Heartbeat, Look, PutMark, ReadMark, Request, Submit
+from sparklog.agent.agent_requests import Fetch, Follow, Heartbeat, Look, PutMark, ReadMark, Request, Submit
 from sparklog.core.errors import KeyExists, KeyNotFound, SparklogError
 from sparklog.core.types import StoreId
 from sparklog.log.incarnation import Incarnation
-from sparklog.log.object_copy import fetch_object
+from sparklog.log.objects.object_copy import fetch_object
 from sparklog.storage.keys import INCARNATION, data_key
 from tests.sim.coordinators import heartbeat
 from tests.sim.process import Process, Steps

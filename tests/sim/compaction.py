@@ -12,17 +12,17 @@ import numpy as np
 from msgspec.structs import replace
 
 from sparklog.core.commands import MoveCleaner, Submission
-from sparklog.core.maintenance.compaction import PartitionToCompact, plan_compaction
+from sparklog.core.maintenance.compaction_rule import PartitionToCompact, plan_compaction
 from sparklog.core.reading.plan import RangeToRead, plan_range, slices_to_read
 from sparklog.core.state import ClusterState
 from sparklog.core.types import CommandId, Offset, OffsetRange, TopicPartition, UploadId
-from sparklog.log.scan import scan
-from sparklog.log.segment_compaction import compact
-from sparklog.log.segments_writer import Rewritten
-from sparklog.log.stores import StorePlaces
-from sparklog.maintenance.compaction_swaps import Stretch, between_gaps, rewritten_anyway, swaps_of
-from sparklog.maintenance.compaction_tasks import RewriteOrder, StretchOutcome
-from sparklog.maintenance.swapping import obstacle, segment_target
+from sparklog.log.cluster_stores import StorePlaces
+from sparklog.log.read.scan import scan
+from sparklog.log.rewrite.segment_compaction import compact
+from sparklog.log.write.segments_writer import Rewritten
+from sparklog.maintenance.rewrite.compaction_swaps import Stretch, between_gaps, rewritten_anyway, swaps_of
+from sparklog.maintenance.rewrite.compaction_tasks import RewriteOrder, StretchOutcome
+from sparklog.maintenance.rewrite.swapping import obstacle, segment_target
 from tests.sim.process import Process, Steps, retried
 from tests.sim.stores import PAPER, Paper
 from tests.sim.uploads import holders_among, put_on

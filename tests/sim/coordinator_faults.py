@@ -6,9 +6,9 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Final
 
-from sparklog.chain.group import Ticket, decide_group
+from sparklog.chain.commit.command_group import Ticket, decide_group
 from sparklog.core.commands import AllocateProducer, Command, RaiseFloor, ResignCoordination
-from sparklog.core.coordinators import Author
+from sparklog.core.coordination import Author
 from sparklog.core.errors import SparklogError
 from sparklog.core.types import EntryNumber
 from sparklog.storage.keys import entry_key

@@ -6,13 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from sparklog.client.commits.delivery import Delivery
-from sparklog.coordinator.control import Commit, CommitAll, Control, Look, Moment, Rest, Step
-from sparklog.coordinator.leadership import Leadership
+from sparklog.coordinator.leading.control import Commit, CommitAll, Control, Look, Moment, Rest, Step
+from sparklog.coordinator.leading.leadership import Leadership
 from sparklog.core.commands import AgentDown, Append, Submission
-from sparklog.core.config.cluster import effective_cluster
+from sparklog.core.config.cluster_config import effective_cluster
 from sparklog.core.errors import NotController, SparklogError, TryAgain
 from sparklog.core.types import EntryNumber
-from sparklog.wire.errors import error_reply, raised
+from sparklog.wire.error_messages import error_reply, raised
 from sparklog.wire.messages import ClusterReply, Heartbeat, Outcome, SubmitRequest, SubmittedCommand
 from tests.sim.exchanges import HEARTBEAT_MS, Ask
 from tests.sim.process import COMMIT_MS, URL, CommitAs, Process, Steps

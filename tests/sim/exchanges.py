@@ -14,7 +14,7 @@ import msgspec
 
 from sparklog.core.errors import Landed, SparklogError
 from sparklog.storage.http.calls import NoCoordinatorAnswers
-from sparklog.wire.errors import ErrorReply, error_reply, raised
+from sparklog.wire.error_messages import ErrorReply, error_reply, raised
 from sparklog.wire.messages import ClusterReply, Heartbeat, SubmitReply, SubmitRequest
 
 if TYPE_CHECKING:

@@ -2,8 +2,8 @@
 
 Numbers of the checks, here and in `history.py`, `readers.py` and `world.py`:
 
- 1. The state keeps the invariants of `core/invariants.py` (looked at now and then, and at the end), and every step of a
-    partition those of `core/replication/invariants.py`: HW, log start and epochs never go back.
+ 1. The state keeps the invariants of `core/state_invariants.py` (looked at now and then, and at the end), and every
+    step of a partition those of `core/replication/replica_invariants.py`: HW, log start and epochs never go back.
  2. An offset has one value, for ever.
  3. No value is there twice.
  4. The records of a producer are in its order.
@@ -39,12 +39,11 @@ from typing import TYPE_CHECKING
 import google_crc32c
 from msgspec import UNSET
 
-from sparklog.chain.command_body import append_of
+from sparklog.chain.commit.command_body import append_of
 from sparklog.chain.entry import Entry, decode_entry
 from sparklog.chain.head import Draft, Head
 from sparklog.core.commands import Append
-from sparklog.core.invariants import check as check_state
-from sparklog.core.partition_change import PartitionChange
+from sparklog.core.placement.held_slices import Holding
 from sparklog.core.records import (
     Appended,
     AppendedByReference,
@@ -54,9 +53,10 @@ from sparklog.core.records import (
     SlicesSwapped,
     StoreRegistered,
 )
-from sparklog.core.replicas.held_slices import Holding
-from sparklog.core.replication import invariants
+from sparklog.core.replication import replica_invariants
+from sparklog.core.replication.partition_change import PartitionChange
 from sparklog.core.state import ClusterState
+from sparklog.core.state_invariants import check as check_state
 from sparklog.core.types import (
     CommandId,
     NamedObject,
@@ -69,7 +69,7 @@ from sparklog.core.types import (
     TopicPartition,
     UploadId,
 )
-from sparklog.log.object_reader import read_slice
+from sparklog.log.read.object_reader import read_slice
 from sparklog.storage.keys import (
     LOG,
     SNAPSHOTS,
@@ -198,13 +198,13 @@ class Observer:
         known, partition = before.partitions.get(key), after.partitions[key]
         now = partition.replication
         min_isr = after.topic_config(after.topics[key.topic_id]).min_insync_replicas
-        invariants.check(now, min_isr)
+        replica_invariants.check(now, min_isr)
         low = Offset(0)
         if known is not None:
             was = known.replication
-            invariants.check_step(was, now, min_isr)
+            replica_invariants.check_step(was, now, min_isr)
             if swapped is not None:
-                invariants.check_rewrite(was, now, min_isr)
+                replica_invariants.check_rewrite(was, now, min_isr)
             new = after.slices.find(key, OffsetRange(known.next_offset, partition.next_offset))
             if partition.next_offset > known.next_offset:
                 for each in new:

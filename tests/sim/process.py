@@ -18,17 +18,17 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sparklog.chain import snapshot
-from sparklog.chain.catch_up import caught_up
-from sparklog.chain.group import Ticket
-from sparklog.chain.group_commit import GroupCommit
+from sparklog.chain.chain_requests import Get, GetMany, LoadSnapshot, Now, Pause, Put, Request
+from sparklog.chain.commit.command_group import Ticket
+from sparklog.chain.commit.group_commit import GroupCommit
+from sparklog.chain.follow.catch_up import caught_up
 from sparklog.chain.head import Head
-from sparklog.chain.requests import Get, GetMany, LoadSnapshot, Now, Pause, Put, Request
+from sparklog.chain.snapshot import snapshot
 from sparklog.core.commands import Command, Submission
-from sparklog.core.coordinators import Author
+from sparklog.core.coordination import Author
 from sparklog.core.errors import KeyNotFound, SparklogError
-from sparklog.core.losses import version_lost
 from sparklog.core.records import CommandResult
+from sparklog.core.replication.lost_records import version_lost
 from sparklog.core.state import ClusterState
 from sparklog.core.types import CommandId, EntryNumber, StoreId
 from tests.chain.driven import Driven
@@ -37,7 +37,7 @@ from tests.sim.network import send
 from tests.sim.stores import META, Call, OpenStores, View
 
 if TYPE_CHECKING:
-    from sparklog.coordinator.control import Control
+    from sparklog.coordinator.leading.control import Control
     from tests.sim.world import World
 
 URL = f"memory://{META}"

@@ -6,7 +6,7 @@ from sparklog.core.errors import SparklogError, UnknownTopicOrPartition
 from sparklog.core.reading.plan import RangeToRead, plan_range
 from sparklog.core.state import ClusterState
 from sparklog.core.types import Offset, OffsetRange, TopicPartition
-from sparklog.log.scan import scan
+from sparklog.log.read.scan import scan
 from tests.sim.observer import mark_of
 from tests.sim.process import Process, Steps
 

@@ -26,7 +26,7 @@ from sparklog.core.reading.plan import SliceToRead
 from sparklog.core.types import Holder, StoreId
 from sparklog.log.incarnation import Incarnation
 from sparklog.log.store_failures import StoreFailures
-from sparklog.log.store_lanes import StoreLanes
+from sparklog.log.write.store_lanes import StoreLanes
 from sparklog.storage.keys import INCARNATION
 from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from sparklog.chain.entry import Entry
 from sparklog.core.commands import AgentDown, Submission
-from sparklog.core.coordinators import Author
+from sparklog.core.coordination import Author
 from sparklog.core.records import (
     Appended,
     AppendedByReference,

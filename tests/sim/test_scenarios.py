@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from sparklog.chain.command_body import CommandBody, stored_body
-from sparklog.chain.requests import Get, Now, Put, Request
-from sparklog.chain.steps import run
+from sparklog.chain.chain_requests import Get, Now, Put, Request
+from sparklog.chain.commit.command_body import CommandBody, stored_body
+from sparklog.chain.machine import run
 from sparklog.core.commands import Submission
 from sparklog.core.errors import KeyExists
 from sparklog.core.types import CommandId, EntryNumber, Holder, StoreId

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from sparklog.chain import snapshot
 from sparklog.chain.old_entries import OldBlocks, OldEntries, PutMark, decide_blocks, deletion
-from sparklog.chain.old_snapshots import decide_old, delete_old, find
+from sparklog.chain.snapshot import snapshot
+from sparklog.chain.snapshot.old_snapshots import decide_old, delete_old, find
 from sparklog.core.commands import ConfirmDeleted, MoveLogStart, RaiseFloor, Submission
 from sparklog.core.errors import KeyExists, SparklogError
 from sparklog.core.maintenance.named_uploads import NamedUploads
-from sparklog.core.maintenance.retention import due_for_deletion, plan_retention
-from sparklog.core.maintenance.rolling import plan_roll
+from sparklog.core.maintenance.retention_rule import due_for_deletion, plan_retention
+from sparklog.core.maintenance.roll_rule import plan_roll
 from sparklog.core.state import ClusterState
 from sparklog.core.types import CommandId, EntryNumber, Offset, StoreId, UploadId
-from sparklog.log.object_deletion import ObjectToDelete, delete_objects
-from sparklog.log.orphans import OrphanSearch, search_orphans, topic_folders
-from sparklog.log.segment_roll import rewrite
-from sparklog.maintenance import roll as roll_job
-from sparklog.maintenance.swapping import obstacle, segment_target
-from sparklog.maintenance.vacuum import _topic_id
+from sparklog.log.objects.object_deletion import ObjectToDelete, delete_objects
+from sparklog.log.objects.orphans import OrphanSearch, search_orphans, topic_folders
+from sparklog.log.rewrite.segment_roll import rewrite
+from sparklog.maintenance.rewrite import roll_job
+from sparklog.maintenance.rewrite.swapping import obstacle, segment_target
+from sparklog.maintenance.space.vacuum_job import _topic_id
 from sparklog.storage.keys import APPENDS, data_key
 from tests.sim.process import Process, Steps, retried
 from tests.sim.stores import META, PAPER, Call, Paper

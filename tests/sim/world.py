@@ -22,7 +22,7 @@ from sparklog.chain.entry import Entry
 from sparklog.core.commands import CreateCluster, CreateTopic, DeleteTopic, NewStore, Submission
 from sparklog.core.errors import SparklogError
 from sparklog.core.records import CommandResult
-from sparklog.core.replication.append import Acks
+from sparklog.core.replication.replica_append import Acks
 from sparklog.core.types import StoreId
 from sparklog.log.batch import BatchEncoder
 from sparklog.storage.keys import INCARNATION
@@ -363,7 +363,9 @@ class World:
 def prepare(patch: Any) -> None:
     """Small blocks and caches, no threads: for all worlds of a test. `patch` is pytest's monkeypatch or the like."""
     from sparklog.agent import agent
-    from sparklog.chain import catch_up, command_body, group, old_snapshots, snapshot
+    from sparklog.chain.commit import command_body, command_group
+    from sparklog.chain.follow import catch_up
+    from sparklog.chain.snapshot import old_snapshots, snapshot
     from sparklog.storage import keys
     from tests.faults.inline_pool import Inline
 
@@ -373,13 +375,13 @@ def prepare(patch: Any) -> None:
     patch.setattr(old_snapshots, "KEPT", 1)
     patch.setattr(snapshot, "ThreadPoolExecutor", Inline)
     patch.setattr(command_body, "SLICES_INLINE", 2)
-    patch.setattr(group, "SLICES_INLINE", 2)
+    patch.setattr(command_group, "SLICES_INLINE", 2)
     patch.setattr(agent, "EXAMINE_EVERY_MS", 1_500)
 
 
 def new_world(seed: int, **how: Any) -> World:
     """A world without what an earlier one left behind in the process."""
-    from sparklog.log import object_reader
+    from sparklog.log.read import object_reader
 
     object_reader._cache = object_reader._IndexCache(64)
     return World(seed, **how)

@@ -31,9 +31,9 @@ from sparklog.core.errors import (
     WriteExpired,
     WriteLost,
 )
-from sparklog.core.producers import span_of
+from sparklog.core.idempotence.producers import span_of
 from sparklog.core.records import CommandResult
-from sparklog.core.replication.append import Acks, committed
+from sparklog.core.replication.replica_append import Acks, committed
 from sparklog.core.state import ClusterState, Topic
 from sparklog.core.types import (
     CommandId,

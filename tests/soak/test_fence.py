@@ -14,7 +14,7 @@ import pytest
 
 import sparklog
 from sparklog.client.bootstrap import init_cluster
-from sparklog.core.coordinators import Coordinator
+from sparklog.core.coordination import Coordinator
 from tests.soak.checker import History, complaints
 from tests.soak.journal import lines_of
 from tests.soak.processes import Processes

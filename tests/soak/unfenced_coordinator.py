@@ -5,7 +5,7 @@ Everybody else ignores what it writes. A checker that does not see that sees not
 
 from __future__ import annotations
 
-from sparklog.chain import group_commit
+from sparklog.chain.commit import group_commit
 from sparklog.cli.main import entry_point
 
 if __name__ == "__main__":

@@ -17,10 +17,10 @@ from pyspark import TaskContext
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from sparklog.chain.committer import new_command_id
-from sparklog.client.write_plan import WritePlan
-from sparklog.spark.batch_writer import BatchWriter, TaskMessage
+from sparklog.chain.commit.committer import new_command_id
+from sparklog.client.plans.write_plan import WritePlan
 from sparklog.spark.source import SparklogDataSource
+from sparklog.spark.write.batch_writer import BatchWriter, TaskMessage
 
 MEETING: Final = "both have uploaded"  # a named pipe in `fault_dir`
 

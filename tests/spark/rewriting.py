@@ -7,8 +7,8 @@ import io
 from rich.console import Console
 
 from sparklog.client.cluster import Cluster
-from sparklog.maintenance.retention import run_retention
-from sparklog.maintenance.roll import run_roll
+from sparklog.maintenance.rewrite.roll_job import run_roll
+from sparklog.maintenance.space.retention_job import run_retention
 from sparklog.storage.keys import APPENDS, data_key
 
 

@@ -31,7 +31,7 @@ from sparklog.cli.main import run
 from sparklog.client.bootstrap import init_cluster
 from sparklog.core.config.storage import storage_settings
 from sparklog.core.errors import SparklogError
-from sparklog.log.stores import Stores
+from sparklog.log.cluster_stores import Stores
 from sparklog.spark.source import SparklogDataSource
 from tests.client.shared_connections import forget_shared
 

@@ -14,11 +14,11 @@ from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import connect
 from sparklog.core.errors import SparklogError, StoreAccessDenied, StoreUnavailable
 from sparklog.options.typed import parse_read_options, parse_write_options
-from sparklog.spark import read_tasks
-from sparklog.spark.batch_reader import BatchReader
-from sparklog.spark.batch_writer import begin_write
-from sparklog.spark.read_tasks import TaskToRead
+from sparklog.spark.read import read_tasks
+from sparklog.spark.read.batch_reader import BatchReader
+from sparklog.spark.read.read_tasks import TaskToRead
 from sparklog.spark.schema import RECORDS_SCHEMA
+from sparklog.spark.write.batch_writer import begin_write
 from sparklog.storage.keys import data_key
 from sparklog.storage.open_store import open_store
 from tests.client.shared_connections import forget_shared

@@ -11,7 +11,7 @@ from sparklog.client.cluster import Cluster
 from sparklog.core.errors import InvalidInput
 from sparklog.spark.installed import _hashed_to_each, _murmur3, delta_package, repartition_by_id
 from tests.spark.conftest import Read
-from tests.spark.test_batch_reader import rows
+from tests.spark.read.test_batch_reader import rows
 
 
 @pytest.mark.spark

@@ -20,12 +20,12 @@ from pyspark.sql.types import DateType, LongType, StringType, StructType, Timest
 import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
-from sparklog.client.read_plan import plan_read
+from sparklog.client.plans.read_plan import plan_read
 from sparklog.core.errors import InvalidInput, InvalidOption, SparklogError, UnknownTopicOrPartition
 from sparklog.core.reading.plan import RangeToRead
-from sparklog.core.replication.append import Acks
+from sparklog.core.replication.replica_append import Acks
 from sparklog.options.typed import ReadOptions, WriteOptions, parse_read_options, parse_write_options
-from sparklog.spark.batch_reader import BatchReader
+from sparklog.spark.read.batch_reader import BatchReader
 from sparklog.spark.schema import check_written
 from tests.spark.conftest import Read
 

@@ -13,8 +13,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 import sparklog
-from sparklog.maintenance.replication import run_replication
-from sparklog.spark.tasks import SparkTasks
+from sparklog.maintenance.replication_job import run_replication
+from sparklog.spark.maintain.spark_tasks import SparkTasks
 from tests.cli.conftest import Cli
 from tests.faults.store_folders import StoreFolders
 

@@ -24,8 +24,8 @@ import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.core.errors import TryAgain
-from sparklog.maintenance.replication import run_replication
-from sparklog.spark.tasks import SparkTasks
+from sparklog.maintenance.replication_job import run_replication
+from sparklog.spark.maintain.spark_tasks import SparkTasks
 from tests.cli.conftest import Cli
 from tests.faults.ledger_threads import LedgerThreads
 from tests.faults.ledger_writer import TOPIC

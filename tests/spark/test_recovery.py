@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from sparklog.maintenance import recovery_tasks
-from sparklog.maintenance.recovery import run_recovery
-from sparklog.spark.tasks import SparkTasks
+from sparklog.maintenance.verify import recovery_tasks
+from sparklog.maintenance.verify.recovery_job import run_recovery
+from sparklog.spark.maintain.spark_tasks import SparkTasks
 from tests.maintenance.damaged_log import damaged_log
 
 

@@ -18,11 +18,11 @@ from sparklog.client.cluster import Cluster
 from sparklog.core.commands import Election, ElectLeaders
 from sparklog.core.errors import InvalidRequiredAcks, RequestTimedOut
 from sparklog.core.types import PartitionIndex, StoreId, TopicId
-from sparklog.spark.batch_writer import BatchWriter
+from sparklog.spark.write.batch_writer import BatchWriter
 from sparklog.storage.keys import INCARNATION
 from tests.core.replication.example_partition import ends, roles
-from tests.spark.test_batch_writer import batch, ran
-from tests.spark.test_batch_writer import begun as begun_of
+from tests.spark.write.test_batch_writer import batch, ran
+from tests.spark.write.test_batch_writer import begun as begun_of
 
 TOPIC = TopicId(1)
 

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 import sparklog.spark
 from sparklog.client.cluster import Cluster
 from sparklog.core.errors import InvalidOption, UnknownTopicOrPartition
-from sparklog.maintenance.tasks import LocalTasks
-from sparklog.maintenance.verify import run_verify
+from sparklog.maintenance.task_runner import LocalTasks
+from sparklog.maintenance.verify.verify_job import run_verify
 
 
 # M: F-04

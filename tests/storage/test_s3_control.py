@@ -11,8 +11,8 @@ from sparklog.core.errors import StoreUnavailable
 from sparklog.host.deadline import Deadline
 from sparklog.storage.s3.answers import Failed
 from sparklog.storage.s3.bucket import Bucket
-from sparklog.storage.s3.control import _SendOnceFiles
 from sparklog.storage.s3.settings import read_s3_settings
+from sparklog.storage.s3.small_requests import _SendOnceFiles
 from tests.storage.scripted_s3 import ScriptedS3, scripted_s3
 from tests.storage.test_s3 import PAGE, store_at
 

@@ -14,23 +14,23 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from sparklog.chain.committer import DEFAULT_TIMEOUT_MS, Committer
-from sparklog.chain.follower import Follower
+from sparklog.chain.commit.committer import DEFAULT_TIMEOUT_MS, Committer
+from sparklog.chain.follow.follower import Follower
 from sparklog.client.commits.delivery import GRACE_MS, Delivery
 from sparklog.client.commits.shared_requests import CommandOutcome, SharedRequests
 from sparklog.core.commands import Submission
-from sparklog.core.config.cluster import effective_cluster
-from sparklog.core.coordinators import Author, Coordinator
+from sparklog.core.config.cluster_config import effective_cluster
+from sparklog.core.coordination import Author, Coordinator
+from sparklog.core.describe.readable import duration
 from sparklog.core.errors import InconsistentClusterId, InvalidInput, Landed, NotController, SparklogError, TlsFailed
 from sparklog.core.purgatory import Wanted
-from sparklog.core.readable import duration
 from sparklog.core.records import CommandResult
 from sparklog.core.types import EntryNumber, StoreId
 from sparklog.host.dice import jittered
 from sparklog.storage.http.calls import Calls, NoCoordinator, NoCoordinatorAnswers, body_of, decoded
-from sparklog.storage.http.coordinators import Coordinators, all_failed
-from sparklog.wire.errors import raised
-from sparklog.wire.jobs import JOBS, JobsReply, JobStanding
+from sparklog.storage.http.coordinator_addresses import Coordinators, all_failed
+from sparklog.wire.error_messages import raised
+from sparklog.wire.job_messages import JOBS, JobsReply, JobStanding
 from sparklog.wire.messages import (
     CLUSTER,
     CONTENT_TYPE,

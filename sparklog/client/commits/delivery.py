@@ -8,9 +8,9 @@ from __future__ import annotations
 import msgspec
 
 from sparklog.core.commands import Submission
-from sparklog.core.coordinators import Coordinator
+from sparklog.core.coordination import Coordinator
+from sparklog.core.describe.readable import duration
 from sparklog.core.errors import Landed, NotController, OutcomeUnknown, SparklogError, TryAgain
-from sparklog.core.readable import duration
 from sparklog.storage.http.calls import NoCoordinator, NoCoordinatorAnswers
 
 FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 20.0, 400.0

@@ -11,13 +11,13 @@ import msgspec
 from sparklog.core.commands import Append
 from sparklog.core.decide.append import min_isr_of
 from sparklog.core.errors import SparklogError
-from sparklog.core.replication.append import Acks
+from sparklog.core.replication.replica_append import Acks
 from sparklog.core.state import ClusterState
 from sparklog.core.types import Holder, NewObject, StoreId, TopicId, TopicPartition
+from sparklog.log.cluster_stores import Stores
 from sparklog.log.incarnation import check_incarnation
-from sparklog.log.object_copy import copy_object
-from sparklog.log.store_lanes import StoreLane, StoreLanes
-from sparklog.log.stores import Stores
+from sparklog.log.objects.object_copy import copy_object
+from sparklog.log.write.store_lanes import StoreLane, StoreLanes
 from sparklog.storage.keys import data_key
 from sparklog.storage.object_store import ObjectStore
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from sparklog.core.commands import Submission
-from sparklog.core.coordinators import Coordinator
+from sparklog.core.coordination import Coordinator
 from sparklog.core.errors import Landed, SparklogError
 from sparklog.core.records import CommandResult
 from sparklog.storage.http.calls import NoCoordinatorAnswers

@@ -30,9 +30,9 @@ from sparklog.client.consumer.shares import without_group
 from sparklog.client.consumer.subscription import assignment, checked_place, places, subscription
 from sparklog.client.groups.offsets import committed
 from sparklog.client.kafka_names import AnswersKafkaMethods
+from sparklog.core.describe.readable import counted, one_line_repr
 from sparklog.core.errors import InvalidInput, InvalidOption, Wakeup
-from sparklog.core.groups.status import lag_of
-from sparklog.core.readable import counted, one_line_repr
+from sparklog.core.groups.group_progress import lag_of
 from sparklog.core.reading.positions import Position
 from sparklog.core.state import Partition
 from sparklog.core.types import Offset, Place, TopicPartition

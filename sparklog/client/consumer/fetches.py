@@ -25,8 +25,8 @@ from sparklog.core.reading.consumer_positions import Unread
 from sparklog.core.reading.plan import RangeToRead, plan_range
 from sparklog.core.state import ClusterState
 from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, TopicPartition
+from sparklog.log.read.scan import BYTES_AHEAD, SlicesAhead, scan
 from sparklog.log.records_schema import READ_SCHEMA
-from sparklog.log.scan import BYTES_AHEAD, SlicesAhead, scan
 
 log = logging.getLogger("sparklog")
 

@@ -10,8 +10,8 @@ from sparklog.client.consumer.subscription import checked_place
 from sparklog.core.reading.plan import partition_of, topic_of
 from sparklog.core.state import ClusterState, Partition
 from sparklog.core.types import Place
-from sparklog.log.stores import Stores
-from sparklog.log.time_lookup import first_at_or_after
+from sparklog.log.cluster_stores import Stores
+from sparklog.log.read.time_lookup import first_at_or_after
 
 
 class LogQuestions:

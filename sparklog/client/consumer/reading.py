@@ -20,7 +20,7 @@ from sparklog.client.consumer.shares import Shares
 from sparklog.client.consumer.subscription import Assignment, Subscription, places
 from sparklog.core.commands import CommitOffsets
 from sparklog.core.errors import DataLoss, InvalidInput, SparklogError, UnknownTopicOrPartition, Wakeup
-from sparklog.core.groups.status import lag_of
+from sparklog.core.groups.group_progress import lag_of
 from sparklog.core.purgatory import Records
 from sparklog.core.reading.consumer_positions import AutoOffsetReset, ConsumerPositions, Unread
 from sparklog.core.reading.positions import Position

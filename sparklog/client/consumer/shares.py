@@ -11,8 +11,8 @@ from sparklog.client.groups.member import GroupMember
 from sparklog.client.groups.offsets import commit_offsets, commit_with_records
 from sparklog.core.commands import CommitOffsets
 from sparklog.core.errors import InvalidGroupId
+from sparklog.core.groups.group_progress import committed_offsets
 from sparklog.core.groups.membership import CommittedOffset, GroupGeneration, check_instance_id, check_name
-from sparklog.core.groups.status import committed_offsets
 from sparklog.core.purgatory import KnownTopic
 from sparklog.core.reading.positions import Position
 from sparklog.core.state import ClusterState

@@ -20,7 +20,7 @@ from functools import partial
 from sparklog.client.connection import Connection
 from sparklog.client.groups.offsets import Offsets, committed, rows_to_commit
 from sparklog.core.commands import CommitOffsets, JoinGroup, LeaveGroup
-from sparklog.core.coordinators import Coordinator
+from sparklog.core.coordination import Coordinator
 from sparklog.core.errors import GroupIdNotFound, SparklogError, UnknownMemberId
 from sparklog.core.groups.membership import GroupGeneration, check_instance_id
 from sparklog.core.groups.sessions import PeerWatch, renewal_interval_ms

@@ -9,7 +9,9 @@ import msgspec
 from sparklog.client.connection import Connection
 from sparklog.core.commands import CommitOffsets
 from sparklog.core.decide.groups import existing_group
+from sparklog.core.describe.readable import counted, one_line_repr
 from sparklog.core.errors import InconsistentClusterId, InvalidInput
+from sparklog.core.groups.group_progress import GroupPartition, committed_offsets, group_partitions
 from sparklog.core.groups.membership import (
     OFFSETS_PER_COMMIT,
     CommittedOffset,
@@ -17,8 +19,6 @@ from sparklog.core.groups.membership import (
     OffsetToCommit,
     check_commit_size,
 )
-from sparklog.core.groups.status import GroupPartition, committed_offsets, group_partitions
-from sparklog.core.readable import counted, one_line_repr
 from sparklog.core.reading.plan import partition_of, topic_of
 from sparklog.core.reading.positions import Position
 from sparklog.core.state import ClusterState

@@ -19,14 +19,15 @@ import msgspec
 
 from sparklog.client.connection import Connection
 from sparklog.client.kafka_names import AnswersKafkaMethods, refuse_unknown
+from sparklog.client.plans.write_plan import Durability
 from sparklog.client.producer.open_producers import open_producers
 from sparklog.client.producer.record_future import RecordFuture, SentRecords
 from sparklog.client.producer.sending import FlushRows, Sending, Taken, rows_of, settle_failed, settle_written
 from sparklog.client.producer.targets import SendableTopics, Serializer
 from sparklog.client.producer.transaction import Transaction, TransactionSettings
 from sparklog.client.producer.waiting_records import CELLS, Header, WaitingRecords
-from sparklog.client.write_plan import Durability
 from sparklog.core.commands import AllocateProducer, ProducerEpoch, Submission
+from sparklog.core.describe.readable import counted, duration, exact_amount, one_line_repr
 from sparklog.core.errors import (
     InvalidInput,
     InvalidRequiredAcks,
@@ -39,9 +40,8 @@ from sparklog.core.producing.buffer import ProducerBuffer
 from sparklog.core.producing.flush import Commit, Failed, Flush, Renew, Upload, Work
 from sparklog.core.producing.flushes import Flushes
 from sparklog.core.producing.identity import Renewal
-from sparklog.core.producing.settings import ProducerSettings
-from sparklog.core.readable import counted, duration, exact_amount, one_line_repr
-from sparklog.core.replication.append import Acks
+from sparklog.core.producing.producer_settings import ProducerSettings
+from sparklog.core.replication.replica_append import Acks
 from sparklog.host.clock import SystemClock
 from sparklog.host.deadline import Deadline
 from sparklog.host.dice import SystemDice

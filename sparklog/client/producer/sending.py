@@ -7,18 +7,18 @@ from collections.abc import Collection, Mapping
 
 import msgspec
 
-from sparklog.client.commits.append import commit_append
+from sparklog.client.commits.commit_write import commit_append
 from sparklog.client.connection import Connection
+from sparklog.client.plans.upload_rows import upload_rows
+from sparklog.client.plans.write_plan import Durability, TaskWritten, WritePlan, append_command
+from sparklog.client.plans.write_rows import sequenced
 from sparklog.client.producer.record_future import Outcome, Written
 from sparklog.client.producer.waiting_records import RoutedRecords, WaitingRecords, naming_topic, routed
-from sparklog.client.upload_rows import upload_rows
-from sparklog.client.write_plan import Durability, TaskWritten, WritePlan, append_command
-from sparklog.client.write_rows import sequenced
 from sparklog.core.errors import SparklogError, UnknownTopicOrPartition
 from sparklog.core.producing.flush import Commit, Flush
 from sparklog.core.producing.flushes import SHORT_ATTEMPT_MS
 from sparklog.core.records import CommandResult
-from sparklog.core.replication.append import Acks
+from sparklog.core.replication.replica_append import Acks
 from sparklog.core.types import TopicPartition
 
 log = logging.getLogger("sparklog")

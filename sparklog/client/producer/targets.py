@@ -7,15 +7,15 @@ from typing import Any, Final
 
 from sparklog.client.connection import Connection
 from sparklog.client.producer.waiting_records import Cells, Header, as_bytes, as_headers
-from sparklog.core.config.topic import TopicConfig
+from sparklog.core.config.timestamp_bounds import timestamp_bounds
+from sparklog.core.config.topic_config import TopicConfig
+from sparklog.core.describe.readable import exact_amount, numbered
 from sparklog.core.errors import InvalidInput, InvalidRecord, RecordTooLarge, SparklogError, UnknownTopicOrPartition
+from sparklog.core.names.topic_names import check_not_internal
 from sparklog.core.producing.buffer import flush_limits
-from sparklog.core.producing.settings import RECORD_BYTES
-from sparklog.core.readable import exact_amount, numbered
+from sparklog.core.producing.producer_settings import RECORD_BYTES
 from sparklog.core.reading.plan import topic_of
 from sparklog.core.state import ClusterState, Topic
-from sparklog.core.timestamp_bounds import timestamp_bounds
-from sparklog.core.topic_names import check_not_internal
 from sparklog.host.clock import now_ms, now_us
 
 Serializer = Callable[[Any], bytes | str | None]

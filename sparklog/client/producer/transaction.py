@@ -41,16 +41,17 @@ from typing import Final, Protocol, overload
 
 import msgspec
 
-from sparklog.client.commits.append import commit_append
+from sparklog.client.commits.commit_write import commit_append
 from sparklog.client.connection import Connection
 from sparklog.client.consumer.reading import ORDER
 from sparklog.client.groups.offsets import Offsets, commit_with_records
+from sparklog.client.plans.upload_rows import upload_rows
+from sparklog.client.plans.write_plan import Durability, append_command
 from sparklog.client.producer.record_future import SentRecords
 from sparklog.client.producer.targets import SendableTopics
 from sparklog.client.producer.waiting_records import CELLS, Header, WaitingRecords, naming_topic, routed
-from sparklog.client.upload_rows import upload_rows
-from sparklog.client.write_plan import Durability, append_command
 from sparklog.core.commands import CommitOffsets, ProducerEpoch
+from sparklog.core.describe.readable import counted, exact_amount, one_line_repr
 from sparklog.core.errors import (
     FencedInstanceId,
     IllegalGeneration,
@@ -63,7 +64,6 @@ from sparklog.core.errors import (
     UnknownMemberId,
     UnknownTopicOrPartition,
 )
-from sparklog.core.readable import counted, exact_amount, one_line_repr
 from sparklog.core.reading.positions import Position
 from sparklog.core.records import CommandResult
 from sparklog.core.types import Place

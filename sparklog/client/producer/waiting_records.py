@@ -13,7 +13,7 @@ from sparklog.core.errors import InvalidInput, UnknownTopicOrPartition
 from sparklog.core.state import ClusterState
 from sparklog.core.types import PartitionIndex, TopicId, TopicPartition
 from sparklog.log.records_schema import HEADERS, RAW_SCHEMA, READ_SCHEMA, TIMESTAMP
-from sparklog.log.routing import partition_of_rows
+from sparklog.log.write.routing import partition_of_rows
 
 Header = tuple[str, bytes | None]
 Cells = tuple[bytes | None, bytes | None, list[Header] | None, int, int | None]  # as CELLS says

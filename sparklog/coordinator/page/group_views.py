@@ -9,18 +9,18 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from sparklog.coordinator.activity import LAG_SAMPLES
-from sparklog.coordinator.group_queries import described_group
-from sparklog.coordinator.observation import Observation
+from sparklog.coordinator.http.group_routes import described_group
 from sparklog.coordinator.page.charts import Chart, chart
 from sparklog.coordinator.page.views import ROWS, Listed, listed
-from sparklog.coordinator.sampling import LAGS_EVERY_MS
+from sparklog.coordinator.watching.activity import LAG_SAMPLES
+from sparklog.coordinator.watching.observation import Observation
+from sparklog.coordinator.watching.sampling import LAGS_EVERY_MS
 from sparklog.core.access import Principal
 from sparklog.core.groups.lag import NEVER, appended_ms, group_lags
 from sparklog.core.state import ClusterState
 from sparklog.core.tables.slice_table import partition_key
 from sparklog.core.types import TopicPartition
-from sparklog.wire.groups import GroupPartitionReply
+from sparklog.wire.group_messages import GroupPartitionReply
 
 _SHORT_CHART: Final = 60  # samples: ten minutes
 

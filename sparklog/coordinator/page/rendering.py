@@ -13,11 +13,11 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import Response
 
 from sparklog import __version__
-from sparklog.client.chain_tail import folded
-from sparklog.coordinator.observation import Observation, observe
+from sparklog.client.describe.chain_tail import folded
+from sparklog.coordinator.leading.service import Service
 from sparklog.coordinator.page import views, words
 from sparklog.coordinator.page.actions.action_list import writes_are_on
-from sparklog.coordinator.service import Service
+from sparklog.coordinator.watching.observation import Observation, observe
 from sparklog.core.errors import NotFound
 from sparklog.host.clock import now_ms
 

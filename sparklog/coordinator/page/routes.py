@@ -9,10 +9,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sparklog.chain.entry import Entry
-from sparklog.client.chain_tail import ChainTail, chain_tail
-from sparklog.coordinator.endpoint import GatedRoute
-from sparklog.coordinator.gate import caller_of
-from sparklog.coordinator.observation import Observation
+from sparklog.client.describe.chain_tail import ChainTail, chain_tail
+from sparklog.coordinator.access.gate import caller_of
+from sparklog.coordinator.http.endpoint import GatedRoute
+from sparklog.coordinator.leading.service import Service
 from sparklog.coordinator.page import group_views, views
 from sparklog.coordinator.page.actions.action_list import ON_GROUP, ON_TOPIC, ON_TOPICS, links
 from sparklog.coordinator.page.actions.action_routes import action_routes
@@ -20,7 +20,7 @@ from sparklog.coordinator.page.records.masks import MaskRule
 from sparklog.coordinator.page.records.record_routes import MESSAGES, record_page_of
 from sparklog.coordinator.page.rendering import View, rendered, static_file
 from sparklog.coordinator.page.shared_answers import SharedAnswers
-from sparklog.coordinator.service import Service
+from sparklog.coordinator.watching.observation import Observation
 from sparklog.core.access import Need, Verb
 from sparklog.core.errors import SparklogError
 from sparklog.host.clock import SystemClock

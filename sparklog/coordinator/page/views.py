@@ -11,27 +11,27 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from sparklog.client.chain_tail import ChainTail
-from sparklog.client.topic_description import TopicDescription, describe_topic
-from sparklog.coordinator.activity import appended_rates, rates
-from sparklog.coordinator.observation import Observation
+from sparklog.client.describe.chain_tail import ChainTail
+from sparklog.client.describe.topic_description import TopicDescription, describe_topic
 from sparklog.coordinator.page.charts import Chart, chart
 from sparklog.coordinator.page.words import span
-from sparklog.core.cluster_findings import clock_remarks, failed_jobs, stale_snapshot, store_findings
+from sparklog.coordinator.watching.activity import appended_rates, rates
+from sparklog.coordinator.watching.observation import Observation
+from sparklog.core.describe.cluster_findings import clock_remarks, failed_jobs, stale_snapshot, store_findings
+from sparklog.core.describe.readable import counted
+from sparklog.core.describe.topic_times import topic_times
 from sparklog.core.errors import SparklogError
 from sparklog.core.groups.lag import group_lags
-from sparklog.core.readable import counted
-from sparklog.core.reading.plan import topic_of
-from sparklog.core.records import JobRan
-from sparklog.core.replicas.health import (
+from sparklog.core.placement.replica_health import (
     is_offline,
     is_under_min_isr,
     is_under_replicated,
     replication_health,
 )
-from sparklog.core.replicas.status import ReplicaStatus, replica_statuses
+from sparklog.core.placement.replica_status import ReplicaStatus, replica_statuses
+from sparklog.core.reading.plan import topic_of
+from sparklog.core.records import JobRan
 from sparklog.core.state import ClusterState, Partition, Store, Topic
-from sparklog.core.topic_times import topic_times
 from sparklog.storage.open_store import join_url
 
 T = TypeVar("T")

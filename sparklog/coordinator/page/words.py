@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparklog.core.readable import amount, point_in_time
+from sparklog.core.describe.readable import amount, point_in_time
 
 _STEPS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from sparklog.core.cost.prices import Prices
-from sparklog.core.cost.requests import COPY_OF_ENTRY, ENTRY, NEXT_ENTRY, PART_BYTES, PLAN, stored
+from sparklog.core.cost.request_costs import COPY_OF_ENTRY, ENTRY, NEXT_ENTRY, PART_BYTES, PLAN, stored
 from sparklog.core.cost.usage import Usage
-from sparklog.core.readable import amount, counted, duration
+from sparklog.core.describe.readable import amount, counted, duration
 
 SMALL_BYTES: Final = 1 << 20  # requests of an object of this size cost as much as storing it for about two weeks
 MANY: Final = 1_000  # objects or entries a day: fewer cost less than a cent

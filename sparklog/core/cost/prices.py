@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 
 from sparklog.core.config.key import did_you_mean
-from sparklog.core.cost.requests import Requests
+from sparklog.core.cost.request_costs import Requests
 from sparklog.core.errors import InvalidOption
 
 GIB = 1 << 30

@@ -1,4 +1,4 @@
-"""The work of a day as numbers: entries of the chain, objects, bytes. client/counted_day.py counts it."""
+"""The work of a day as numbers: entries of the chain, objects, bytes. client/describe/counted_day.py counts it."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from sparklog.core.cost.requests import NONE, Requests, stored
+from sparklog.core.cost.request_costs import NONE, Requests, stored
 from sparklog.core.types import NewObject, StoreId
 
 
@@ -84,7 +84,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     """What a cluster did between two times, at most a day, and what it holds now: the input of the report.
 
     `sampled`: as many entries were read, evenly spread; the others are taken to be like them. `agents` are those that
-    are up. `snapshot_every` and `fetch_wait_ms`: see chain/snapshot_writer.py and `replica.fetch.wait.max.ms`.
+    are up. `snapshot_every` and `fetch_wait_ms`: see chain/snapshot/snapshot_writer.py and `replica.fetch.wait.max.ms`.
     """
 
     from_ms: int

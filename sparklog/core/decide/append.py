@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from msgspec import UNSET
 from msgspec.structs import replace
 
-from sparklog.core.applications import check_run
 from sparklog.core.commands import Append, ProducerEpoch
+from sparklog.core.decide.uploads import check_uploads
+from sparklog.core.describe.readable import numbered
 from sparklog.core.errors import (
     InvalidInput,
     InvalidProducerEpoch,
@@ -22,16 +23,17 @@ from sparklog.core.errors import (
     StaleBrokerEpoch,
     UnknownTopicOrPartition,
 )
+from sparklog.core.idempotence.applications import check_run
+from sparklog.core.idempotence.producers import check_batch_left, joined, repeated_batch
+from sparklog.core.names.topic_names import check_not_internal
+from sparklog.core.names.write_names import check_write_name
 from sparklog.core.numbering import offset_behind
-from sparklog.core.partition_change import PartitionChange, change_from
-from sparklog.core.producers import check_batch_left, joined, repeated_batch
-from sparklog.core.readable import numbered
 from sparklog.core.records import AgentChanged, Appended, AppendedRange, At, CommandResult
-from sparklog.core.replication.append import Acks, HeldSlice, append, at_end, committed, is_level
 from sparklog.core.replication.election import take_over
 from sparklog.core.replication.partition import Replication, check_epoch
+from sparklog.core.replication.partition_change import PartitionChange, change_from
+from sparklog.core.replication.replica_append import Acks, HeldSlice, append, at_end, committed, is_level
 from sparklog.core.state import ClusterState, Partition, Store
-from sparklog.core.topic_names import check_not_internal
 from sparklog.core.types import (
     EntryNumber,
     Holder,
@@ -48,8 +50,6 @@ from sparklog.core.types import (
     TopicId,
     TopicPartition,
 )
-from sparklog.core.uploads import check_uploads
-from sparklog.core.write_names import check_write_name
 
 OFFSETS_END = 1 << 62  # far enough below the limit of the state's columns that no later sum overflows one
 

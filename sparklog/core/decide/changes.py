@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from sparklog.core.config.topic import TopicConfig
+from sparklog.core.config.topic_config import TopicConfig
 from sparklog.core.decide.append import existing_partition, placed, where
 from sparklog.core.errors import InvalidInput, SparklogError
-from sparklog.core.partition_change import PartitionChange, change_from
+from sparklog.core.placement.assignment import Home
 from sparklog.core.records import At, PartitionsChanged
-from sparklog.core.replicas.assignment import Home
-from sparklog.core.replication.holders import stores_holding
 from sparklog.core.replication.partition import Change, Replication
+from sparklog.core.replication.partition_change import PartitionChange, change_from
+from sparklog.core.replication.slice_holders import stores_holding
 from sparklog.core.state import ClusterState
 from sparklog.core.types import ObjectNumber, Offset, OffsetRange, StoreId, TopicPartition
 

@@ -10,7 +10,6 @@ from typing import assert_never
 
 import msgspec
 
-from sparklog.core.applications import decide_forget_applications
 from sparklog.core.commands import (
     AddPartitions,
     AgentDown,
@@ -47,7 +46,7 @@ from sparklog.core.commands import (
     Submission,
     Swap,
 )
-from sparklog.core.coordinators import decide_claim, decide_resign
+from sparklog.core.coordination import decide_claim, decide_resign
 from sparklog.core.decide.append import decide_append, known_append
 from sparklog.core.decide.groups import (
     decide_commit_offsets,
@@ -95,9 +94,10 @@ from sparklog.core.errors import (
     UnknownProducerId,
     WriteExpired,
 )
-from sparklog.core.losses import unheard_loss
-from sparklog.core.producers import by_producer, check_not_landed
+from sparklog.core.idempotence.applications import decide_forget_applications
+from sparklog.core.idempotence.producers import by_producer, check_not_landed
 from sparklog.core.records import At, CommandResult, JobRan, ProducerAllocated, Record
+from sparklog.core.replication.lost_records import unheard_loss
 from sparklog.core.state import ClusterState
 from sparklog.core.tables.result_table import COMMAND_ID
 from sparklog.core.types import EntryNumber, NewObject, ProducerId

@@ -8,8 +8,9 @@ import msgspec
 import numpy as np
 
 from sparklog.core.commands import CommitOffsets, DeleteGroups, JoinGroup, LeaveGroup
-from sparklog.core.config.cluster import effective_cluster
+from sparklog.core.config.cluster_config import effective_cluster
 from sparklog.core.decide.append import existing_partition, where
+from sparklog.core.describe.readable import counted
 from sparklog.core.errors import (
     GroupIdNotFound,
     InvalidInput,
@@ -32,12 +33,11 @@ from sparklog.core.groups.membership import (
     next_generation,
     unknown_member,
 )
-from sparklog.core.readable import counted
+from sparklog.core.names.topic_names import check_topic_name
 from sparklog.core.reading.positions import Position, right_up_to
 from sparklog.core.records import At, GroupChanged, GroupPartitions, OffsetsCommitted, OffsetsForgotten, Record
 from sparklog.core.state import ClusterState
 from sparklog.core.tables.slice_table import topic_partition_of
-from sparklog.core.topic_names import check_topic_name
 from sparklog.core.types import EntryNumber, TopicId, TopicPartition
 
 FORGOTTEN_PER_COMMAND = 10_000  # groups and offsets; the next job forgets the rest

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from sparklog.core.commands import ConfirmDeleted, MoveCleaner, MoveLogStart, RaiseFloor, Swap
-from sparklog.core.config.cluster import effective_cluster
-from sparklog.core.config.topic import TopicConfig
+from sparklog.core.config.cluster_config import effective_cluster
+from sparklog.core.config.topic_config import TopicConfig
 from sparklog.core.decide.append import check_holder, existing_partition, placed, where
 from sparklog.core.decide.changes import delay_begins_ms, held_end
 from sparklog.core.decide.groups import expired as expired_offsets
 from sparklog.core.decide.groups import without_members_before
+from sparklog.core.decide.uploads import check_uploads
+from sparklog.core.describe.readable import counted
 from sparklog.core.errors import InvalidInput, OffsetOutOfRange, PolicyViolation, SwapRefused
 from sparklog.core.maintenance.cleaner import moved, within_log
 from sparklog.core.numbering import records_between
-from sparklog.core.partition_change import change_from
-from sparklog.core.readable import counted
 from sparklog.core.records import At, CleanerMoved, FloorRaised, LogStartMoved, ObjectsDeleted, Record, SlicesSwapped
+from sparklog.core.replication.partition_change import change_from
 from sparklog.core.replication.rewrites import (
     check_given_up,
     given_up,
@@ -33,7 +34,6 @@ from sparklog.core.types import (
     Slice,
     TopicPartition,
 )
-from sparklog.core.uploads import check_uploads
 
 
 def decide_swap(state: ClusterState, command: Swap, at: At) -> SlicesSwapped:

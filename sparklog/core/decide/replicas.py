@@ -12,7 +12,7 @@ from sparklog.core.commands import (
     ReplicaReport,
     ReportReplicas,
 )
-from sparklog.core.config.topic import TopicConfig
+from sparklog.core.config.topic_config import TopicConfig
 from sparklog.core.decide.changes import empty_end, held_end, named_end, of_each, reachable_stores, silent_stores
 from sparklog.core.decide.stores import registered_store
 from sparklog.core.errors import InvalidReplicaAssignment, OffsetOutOfRange, StaleBrokerEpoch

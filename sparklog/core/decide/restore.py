@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sparklog.core.config.topic import TopicConfig
+from sparklog.core.config.topic_config import TopicConfig
 from sparklog.core.decide.changes import of_each
 from sparklog.core.records import At, ClusterRestored, FloorRaised, Record
 from sparklog.core.replication.new_leader import led_by

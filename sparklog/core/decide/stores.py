@@ -16,9 +16,10 @@ from sparklog.core.commands import (
     RemoveStore,
     ReportLoss,
 )
-from sparklog.core.config.topic import TopicConfig
+from sparklog.core.config.topic_config import TopicConfig
 from sparklog.core.decide.append import existing_partition, where
 from sparklog.core.decide.changes import Transition, empty_end, held_end, of_each, of_store, reachable_stores
+from sparklog.core.describe.readable import counted
 from sparklog.core.errors import (
     BrokerIdNotRegistered,
     Conflict,
@@ -28,7 +29,7 @@ from sparklog.core.errors import (
     OffsetOutOfRange,
     StaleBrokerEpoch,
 )
-from sparklog.core.readable import counted
+from sparklog.core.names.store_ids import check_store_ids, check_zone
 from sparklog.core.records import (
     AgentChanged,
     PartitionsChanged,
@@ -41,7 +42,6 @@ from sparklog.core.records import (
 from sparklog.core.replication.partition import Change, Replication
 from sparklog.core.replication.store_changes import fence, lose, reachable_changed
 from sparklog.core.state import ClusterState, Store
-from sparklog.core.store_ids import check_store_ids, check_zone
 from sparklog.core.types import Offset, StoreId, TopicPartition
 
 

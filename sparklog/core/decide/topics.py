@@ -15,10 +15,16 @@ from sparklog.core.commands import (
     DeleteTopic,
     NewStore,
 )
-from sparklog.core.config.cluster import effective_cluster, merge_cluster_config, parse_cluster_config, topic_defaults
-from sparklog.core.config.topic import TopicConfig, effective, merge_topic_config, parse_topic_config
+from sparklog.core.config.cluster_config import (
+    effective_cluster,
+    merge_cluster_config,
+    parse_cluster_config,
+    topic_defaults,
+)
+from sparklog.core.config.topic_config import TopicConfig, effective, merge_topic_config, parse_topic_config
 from sparklog.core.decide.changes import delay_begins_ms, homes, in_records, of_each, reachable_stores, silent_stores
 from sparklog.core.decide.groups import rebalanced
+from sparklog.core.describe.readable import counted
 from sparklog.core.errors import (
     ClusterAlreadyExists,
     Conflict,
@@ -31,8 +37,9 @@ from sparklog.core.errors import (
     UnknownTopicOrPartition,
 )
 from sparklog.core.groups.membership import TopicSize
-from sparklog.core.partition_change import PartitionChange, change_from
-from sparklog.core.readable import counted
+from sparklog.core.names.store_ids import check_store_ids, check_zone
+from sparklog.core.names.topic_names import check_no_collision, check_not_internal, check_topic_name
+from sparklog.core.placement.assignment import Assignment, assign
 from sparklog.core.records import (
     At,
     ClusterAltered,
@@ -45,12 +52,10 @@ from sparklog.core.records import (
     TopicCreated,
     TopicDeleted,
 )
-from sparklog.core.replicas.assignment import Assignment, assign
 from sparklog.core.replication.partition import Change, Replication, created
+from sparklog.core.replication.partition_change import PartitionChange, change_from
 from sparklog.core.replication.store_changes import min_isr_changed, reachable_changed
 from sparklog.core.state import ClusterState, Topic
-from sparklog.core.store_ids import check_store_ids, check_zone
-from sparklog.core.topic_names import check_no_collision, check_not_internal, check_topic_name
 from sparklog.core.types import PartitionIndex, TopicId, TopicPartition
 
 MAX_PARTITIONS = 100_000  # of one topic: their assignment must fit into one entry

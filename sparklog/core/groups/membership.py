@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from sparklog.core.describe.readable import amount, counted
 from sparklog.core.errors import (
     FencedInstanceId,
     IllegalGeneration,
@@ -22,7 +23,6 @@ from sparklog.core.errors import (
     InvalidGroupId,
     UnknownMemberId,
 )
-from sparklog.core.readable import amount, counted
 from sparklog.core.types import EntryNumber, LeaderEpoch, Offset, PartitionIndex, TopicId, TopicPartition
 
 GROUP_CONDITIONS = ("Stable", "Empty")  # with members, and without

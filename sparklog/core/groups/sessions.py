@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from sparklog.core.commands import LeaveGroup
-from sparklog.core.coordinators import NO_COORDINATOR, Coordinator
+from sparklog.core.coordination import NO_COORDINATOR, Coordinator
 from sparklog.core.groups.membership import Group
 from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber

@@ -7,7 +7,7 @@ from itertools import count
 
 import msgspec
 
-from sparklog.core.replicas.held_slices import Holding, named_object
+from sparklog.core.placement.held_slices import Holding, named_object
 from sparklog.core.state import ClusterState, Topic
 from sparklog.core.types import NamedObject, ObjectNumber, OffsetRange, Slice, StoreId, TopicPartition
 

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from sparklog.core.replicas.held_slices import Holding, held_by_store
+from sparklog.core.placement.held_slices import Holding, held_by_store
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.tables.column_blocks import Block, Column
 from sparklog.core.tables.slice_table import SliceColumns, split_keys

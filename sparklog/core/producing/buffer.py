@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sparklog.core.config.topic import TopicConfig
-from sparklog.core.producing.settings import ProducerSettings
+from sparklog.core.config.topic_config import TopicConfig
+from sparklog.core.producing.producer_settings import ProducerSettings
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from sparklog.core.commands import BatchInDoubt
+from sparklog.core.describe.readable import counted, duration
 from sparklog.core.errors import (
     AccessRefused,
     FencedLeaderEpoch,
@@ -46,12 +47,11 @@ from sparklog.core.errors import (
     UnknownProducerId,
     WriteLost,
 )
-from sparklog.core.producers import sequence_after
+from sparklog.core.idempotence.producers import sequence_after
 from sparklog.core.producing.flush import ATTEMPT_MS, Commit, Failed, Flush, Renew, Rows, Stage, Upload, Work
 from sparklog.core.producing.identity import Identity, Renewal
-from sparklog.core.producing.settings import ProducerSettings
-from sparklog.core.readable import counted, duration
-from sparklog.core.replication.append import Acks
+from sparklog.core.producing.producer_settings import ProducerSettings
+from sparklog.core.replication.replica_append import Acks
 from sparklog.core.types import TopicPartition
 
 SHORT_ATTEMPT_MS: Final = 1_000  # of an upload, or once partitions are known to have no leader or too few replicas

@@ -12,11 +12,11 @@ import numpy as np
 
 from sparklog.core.config.key import did_you_mean
 from sparklog.core.decide.append import existing_partition
+from sparklog.core.describe.readable import numbered
 from sparklog.core.errors import OffsetOutOfRange, UnknownTopicOrPartition
 from sparklog.core.numbering import offset_behind, records_between
-from sparklog.core.readable import numbered
+from sparklog.core.placement.held_slices import Holding, named_object
 from sparklog.core.reading.positions import Position, right_up_to
-from sparklog.core.replicas.held_slices import Holding, named_object
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.tables.slice_table import SliceColumns
 from sparklog.core.types import (

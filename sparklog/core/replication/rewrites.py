@@ -6,8 +6,8 @@ from collections.abc import Collection, Sequence
 
 import msgspec
 
+from sparklog.core.describe.readable import counted
 from sparklog.core.errors import NoReplicaOnline, NotEnoughReplicas, NotLeaderOrFollower
-from sparklog.core.readable import counted
 from sparklog.core.replication.epoch_history import trimmed_from_start
 from sparklog.core.replication.partition import Replication, settled, still_arriving
 from sparklog.core.types import Offset, OffsetRange, StoreId

@@ -12,13 +12,13 @@ from sparklog.client.connection import Connection
 from sparklog.core.errors import InvalidInput, InvalidOption, SparklogError
 from sparklog.core.reading.plan import topic_of
 from sparklog.host.clock import now_ms
-from sparklog.maintenance.output import stderr_console
+from sparklog.maintenance.job_output import stderr_console
 from sparklog.spark.materialize.delta_table import DeltaTable, check_delta
 from sparklog.spark.produce.delta_changes import changes_app_id, explained_of_feed, first_version
-from sparklog.spark.produce.job import Target, run_produce
-from sparklog.spark.produce.report import ProduceReport
+from sparklog.spark.produce.input_source import Source, checked
+from sparklog.spark.produce.produce_job import Target, run_produce
+from sparklog.spark.produce.produce_report import ProduceReport
 from sparklog.spark.produce.rows import RowMapping, check_mapping
-from sparklog.spark.produce.source import Source, checked
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from sparklog.core.readable import counted, point_in_time_us
+from sparklog.core.describe.readable import counted, point_in_time_us
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, Final, TypeVar
 
 from sparklog.core.errors import InvalidInput
-from sparklog.storage.settings import DEFAULT_TIMEOUT_MS, TIMEOUT, check_names, read_prefix, read_values
+from sparklog.storage.server_settings import DEFAULT_TIMEOUT_MS, TIMEOUT, check_names, read_prefix, read_values
 
 _GS_URL: Final = re.compile(r"(?i:gs|gcs)://([a-z0-9][a-z0-9._-]{1,220}[a-z0-9])(?:/([^@]*))?", re.DOTALL)
 _ABFS_URL: Final = re.compile(

@@ -26,13 +26,13 @@ from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from sparklog.core.config.key import did_you_mean
+from sparklog.core.describe.readable import duration
 from sparklog.core.errors import InvalidInput
 from sparklog.core.extras import needed
-from sparklog.core.readable import duration
 from sparklog.host.clock import monotonic_s, sleep_s
 from sparklog.host.deadline import Deadline
 from sparklog.host.fork import after_fork_in_child
-from sparklog.storage.settings import DEFAULT_TIMEOUT_MS, TIMEOUT, read_values
+from sparklog.storage.server_settings import DEFAULT_TIMEOUT_MS, TIMEOUT, read_values
 
 if TYPE_CHECKING:
     from hdfs_native import Client

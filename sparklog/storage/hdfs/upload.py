@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from sparklog.core.describe.readable import duration
 from sparklog.core.errors import (
     MAKE_ROOM,
     InvalidInput,
@@ -15,7 +16,6 @@ from sparklog.core.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
-from sparklog.core.readable import duration
 from sparklog.host.deadline import Deadline, tries
 from sparklog.host.dice import new_id
 from sparklog.storage.hdfs.client import CallFailed, HdfsAddress, HdfsCalls, Kind

@@ -23,9 +23,9 @@ from sparklog.core.errors import (
     TlsFailed,
     TryAgain,
 )
-from sparklog.wire.errors import ErrorReply, raised
+from sparklog.wire.error_messages import ErrorReply, raised
 from sparklog.wire.messages import CONTENT_TYPE
-from sparklog.wire.metadata import CHAIN_HEADER
+from sparklog.wire.metadata_messages import CHAIN_HEADER
 from sparklog.wire.this_machine import is_this_machine
 
 if TYPE_CHECKING:  # else imported with the first request: most processes of a cluster without coordinators send none

@@ -7,13 +7,13 @@ from typing import NoReturn
 
 import msgspec
 
+from sparklog.core.describe.readable import counted
 from sparklog.core.errors import Damaged, InvalidInput, OffsetOutOfRange, StoreReadOnly
-from sparklog.core.readable import counted
 from sparklog.storage.http.calls import NoCoordinator
-from sparklog.storage.http.coordinators import Coordinators
+from sparklog.storage.http.coordinator_addresses import Coordinators
 from sparklog.storage.keys import check_key, check_prefix
 from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey
-from sparklog.wire.metadata import METADATA, MOST_KEYS, MetadataKeys
+from sparklog.wire.metadata_messages import METADATA, MOST_KEYS, MetadataKeys
 
 _META = METADATA.rpartition("/")[2] + "/"  # what the keys of the metadata begin with
 _keys_decoder = msgspec.msgpack.Decoder(MetadataKeys)

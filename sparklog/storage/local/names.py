@@ -9,7 +9,7 @@ from typing import Final
 
 from sparklog.core.errors import InvalidInput, KeyExists, OutcomeUnknown, SparklogError, StoreUnavailable
 from sparklog.host.dice import new_id
-from sparklog.storage.local.errors import ABSENT, LINK_REFUSED, reason, write_error
+from sparklog.storage.local.local_errors import ABSENT, LINK_REFUSED, reason, write_error
 
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 

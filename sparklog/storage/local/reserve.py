@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from sparklog.storage.local.errors import ABSENT, read_error, write_error
+from sparklog.storage.local.local_errors import ABSENT, read_error, write_error
 
 RESERVE_BYTES: Final = 4 << 20  # a thousand commits: an entry is a file of a few KiB
 

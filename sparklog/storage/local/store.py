@@ -28,7 +28,7 @@ from sparklog.core.errors import (
 )
 from sparklog.storage.folders import first_after
 from sparklog.storage.keys import check_key, check_prefix, is_key_part
-from sparklog.storage.local.errors import ABSENT, read_error, write_error
+from sparklog.storage.local.local_errors import ABSENT, read_error, write_error
 from sparklog.storage.local.names import DurableNames, sync_folder
 from sparklog.storage.local.reserve import Reserve
 from sparklog.storage.local.upload import LocalUpload

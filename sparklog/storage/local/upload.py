@@ -7,7 +7,7 @@ import os
 from contextlib import suppress
 
 from sparklog.core.errors import InvalidInput
-from sparklog.storage.local.errors import write_error
+from sparklog.storage.local.local_errors import write_error
 from sparklog.storage.local.names import DurableNames
 from sparklog.storage.object_store import Bytes
 

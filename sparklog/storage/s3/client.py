@@ -1,8 +1,8 @@
 """This process's S3 clients: one for each set of settings.
 
-Small requests go through s3fs (control.py), on fsspec's event loop. Bulk bodies go over plain connections (bulk.py), in
-the caller's thread or in a client's. So neither waits for the other. Both take keys, endpoint and region from the same
-places, and both send each request exactly once: only the caller knows whether a repeat is harmless.
+Small requests go through s3fs (small_requests.py), on fsspec's event loop. Bulk bodies go over plain connections
+(bulk.py), in the caller's thread or in a client's. So neither waits for the other. Both take keys, endpoint and region
+from the same places, and both send each request exactly once: only the caller knows whether a repeat is harmless.
 
 Each process makes its own clients. A forked process does not use its parent's, because sockets and event loops can't
 be shared.
@@ -41,9 +41,9 @@ class S3Client:
         try_s = settings.timeout_ms / 1000 / _TRIES_PER_TIMEOUT
         try:
             with needed("s3", "a store on S3"):
+                from sparklog.storage.s3.aws_session import credentials_and_ca_bundle
                 from sparklog.storage.s3.bulk import Bulk
-                from sparklog.storage.s3.control import Control
-                from sparklog.storage.s3.session import credentials_and_ca_bundle
+                from sparklog.storage.s3.small_requests import Control
 
             self._bulk = Bulk(try_s, *credentials_and_ca_bundle(settings))
             self.control = Control(settings, try_s)

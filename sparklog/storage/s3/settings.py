@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from sparklog.core.config.key import ConfigKey, ValueType
 from sparklog.core.errors import InvalidInput
-from sparklog.storage.settings import DEFAULT_TIMEOUT_MS, TIMEOUT, check_names, read_prefix, read_values
+from sparklog.storage.server_settings import DEFAULT_TIMEOUT_MS, TIMEOUT, check_names, read_prefix, read_values
 
 _URL: Final = re.compile(r"s3[an]?://([^/]*)(?:/(.*))?", re.IGNORECASE | re.DOTALL)
 _BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,253}[A-Za-z0-9]")

@@ -18,9 +18,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from sparklog.core.cost.requests import PART_BYTES
+from sparklog.core.cost.request_costs import PART_BYTES
+from sparklog.core.describe.readable import counted
 from sparklog.core.errors import InvalidInput, SparklogError
-from sparklog.core.readable import counted
 from sparklog.storage.keys import check_key, check_prefix
 from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey
 from sparklog.storage.parallel import delete_each, in_parallel

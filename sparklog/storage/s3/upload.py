@@ -8,9 +8,9 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
-from sparklog.core.cost.requests import PART_BYTES
+from sparklog.core.cost.request_costs import PART_BYTES
+from sparklog.core.describe.readable import amount
 from sparklog.core.errors import InvalidInput, KeyNotFound, SparklogError, StoreUnavailable
-from sparklog.core.readable import amount
 from sparklog.host.clock import now_ms
 from sparklog.host.dice import new_id
 from sparklog.storage.object_store import Bytes

@@ -6,7 +6,7 @@ import pytest
 
 from sparklog.client.commits.delivery import GRACE_MS, Delivery
 from sparklog.core.commands import AllocateProducer, Submission
-from sparklog.core.coordinators import Coordinator
+from sparklog.core.coordination import Coordinator
 from sparklog.core.errors import (
     ChainDamaged,
     InconsistentClusterId,

@@ -13,7 +13,7 @@ import pytest
 from sparklog.client.commits import shared_requests
 from sparklog.client.commits.shared_requests import CommandOutcome, SharedRequests, WaitingCaller, commands_of_a_request
 from sparklog.core.commands import CreateTopic, Submission
-from sparklog.core.coordinators import Coordinator
+from sparklog.core.coordination import Coordinator
 from sparklog.core.errors import Landed, TopicAlreadyExists, TryAgain
 from sparklog.core.records import CommandResult
 from sparklog.core.types import CommandId, EntryNumber

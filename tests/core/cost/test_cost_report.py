@@ -7,9 +7,9 @@ import math
 import msgspec
 import pytest
 
+from sparklog.core.cost.cost_report import CostReport, cost_report, work_lines
 from sparklog.core.cost.prices import Prices, prices_of
-from sparklog.core.cost.report import CostReport, cost_report, work_lines
-from sparklog.core.cost.requests import ENTRY, NONE, PART_BYTES, PLAN, READ_SLICE, Requests, stored
+from sparklog.core.cost.request_costs import ENTRY, NONE, PART_BYTES, PLAN, READ_SLICE, Requests, stored
 from sparklog.core.cost.usage import EntryWork, Usage, Written, written
 from sparklog.core.errors import InvalidOption
 from sparklog.core.types import EntryNumber, Holder, NewObject, ObjectKind, StoreId, TopicId, UploadId

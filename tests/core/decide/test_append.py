@@ -34,10 +34,10 @@ from sparklog.core.errors import (
     UnknownProducerId,
     UnknownTopicOrPartition,
 )
-from sparklog.core.invariants import violations
 from sparklog.core.records import Appended, At
-from sparklog.core.replication.append import Acks, at_end
 from sparklog.core.replication.epoch_history import opened
+from sparklog.core.replication.replica_append import Acks, at_end
+from sparklog.core.state_invariants import violations
 from sparklog.core.types import (
     EntryNumber,
     Holder,

@@ -18,7 +18,7 @@ from sparklog.core.errors import (
     StaleBrokerEpoch,
 )
 from sparklog.core.records import Appended
-from sparklog.core.replication.append import Acks
+from sparklog.core.replication.replica_append import Acks
 from sparklog.core.types import (
     Holder,
     NewSlice,

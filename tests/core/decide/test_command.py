@@ -27,8 +27,8 @@ from sparklog.core.errors import (
     UnknownTopicOrPartition,
     WriteExpired,
 )
-from sparklog.core.invariants import check
 from sparklog.core.records import JobRan, ProducerAllocated
+from sparklog.core.state_invariants import check
 from sparklog.core.tables.result_table import ResultTable
 from sparklog.core.types import CommandId, EntryNumber, Offset, PartitionIndex, ProducerId
 from tests.core.decided_log import TOPIC, A, DecidedLog, span

@@ -6,6 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from sparklog.core.commands import Append, Application, CommitOffsets, DeleteGroups, LeaveGroup
+from sparklog.core.describe.record_summary import summary
 from sparklog.core.errors import (
     GroupIdNotFound,
     IllegalGeneration,
@@ -17,8 +18,7 @@ from sparklog.core.errors import (
     UnknownMemberId,
 )
 from sparklog.core.groups import membership
-from sparklog.core.record_summary import summary
-from sparklog.core.replication.append import Acks
+from sparklog.core.replication.replica_append import Acks
 from tests.core.decide.test_groups import CHAIN, GroupLog, to_commit
 
 MADE = 3  # records that are written in partition 1 from what was read in partition 0

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from sparklog.core.commands import MoveLogStart
 from sparklog.core.errors import InvalidInput
-from sparklog.core.replicas.fetch import replica_reports, standing
+from sparklog.core.placement.replica_fetch import replica_reports, standing
 from sparklog.core.types import Holder, Offset, PartitionIndex, StoreId
 from tests.core.replicated_log import TOPIC, ReplicatedLog
 

@@ -38,7 +38,7 @@ from sparklog.core.errors import (
     UnknownTopicOrPartition,
 )
 from sparklog.core.records import PartitionsChanged
-from sparklog.core.replication.append import Acks
+from sparklog.core.replication.replica_append import Acks
 from sparklog.core.types import LeaderEpoch, Offset, PartitionIndex, StoreId, TopicId
 from tests.core.replicated_log import TOPIC, ReplicatedLog
 from tests.core.replication.example_partition import offsets, stores

@@ -32,9 +32,9 @@ from sparklog.core.errors import (
     TopicAlreadyExists,
     UnknownTopicOrPartition,
 )
-from sparklog.core.invariants import check
 from sparklog.core.records import AppliedCommand, At, ClusterAltered, PartitionsAdded, TopicAltered, TopicCreated
 from sparklog.core.state import ClusterState
+from sparklog.core.state_invariants import check
 from sparklog.core.types import CommandId, EntryNumber, StoreId, TopicId
 from tests.core.decided_log import TOPIC, A, B, DecidedLog
 

@@ -8,9 +8,9 @@ import msgspec
 import pytest
 
 from sparklog.core.commands import CommitOffsets, CreateTopic, JoinGroup, MoveLogStart
+from sparklog.core.groups.group_progress import group_partitions
 from sparklog.core.groups.lag import GroupLag, group_lags
 from sparklog.core.groups.membership import OffsetToCommit
-from sparklog.core.groups.status import group_partitions
 from sparklog.core.state import ClusterState
 from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, PartitionIndex, Slice, TopicId
 from tests.core.decided_log import TOPIC, A, DecidedLog, place

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklog.core.commands import LeaveGroup
-from sparklog.core.coordinators import NO_COORDINATOR, Coordinator
+from sparklog.core.coordination import NO_COORDINATOR, Coordinator
 from sparklog.core.groups.membership import Group, Member, TopicSize, range_assignment
 from sparklog.core.groups.sessions import MemberWatch, PeerWatch, renewal_interval_ms
 from sparklog.core.types import EntryNumber, TopicId, TopicPartition

@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from sparklog.chain import snapshot
+from sparklog.chain.snapshot import snapshot
 from sparklog.core.commands import (
     AddPartitions,
     CommitOffsets,

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from sparklog.core.errors import OutcomeUnknown, SparklogError
 from sparklog.core.producing.flush import Commit, Flush, Upload
 from sparklog.core.producing.flushes import Flushes
-from sparklog.core.producing.settings import ProducerSettings
+from sparklog.core.producing.producer_settings import ProducerSettings
 from tests.core.decided_log import place
 
 TIMEOUT_MS = 100_000

@@ -23,12 +23,12 @@ from sparklog.core.errors import (
     StaleBrokerEpoch,
     StoreUnavailable,
 )
-from sparklog.core.producers import span_of
+from sparklog.core.idempotence.producers import span_of
 from sparklog.core.producing.flush import Commit, Failed, Flush, Renew, Upload, Work
 from sparklog.core.producing.flushes import Flushes
-from sparklog.core.producing.settings import ProducerSettings
+from sparklog.core.producing.producer_settings import ProducerSettings
 from sparklog.core.records import CommandResult
-from sparklog.core.replication.append import Acks
+from sparklog.core.replication.replica_append import Acks
 from sparklog.core.types import LeaderEpoch, PartitionIndex, TopicPartition
 from tests.core.decided_log import RECORD_BYTES, TOPIC, A, DecidedLog, place
 

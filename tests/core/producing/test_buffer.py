@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from sparklog.core.config.topic import effective
+from sparklog.core.config.topic_config import effective
 from sparklog.core.errors import InvalidInput
 from sparklog.core.producing.buffer import FlushLimits, ProducerBuffer, flush_limits
-from sparklog.core.producing.settings import LARGEST_BUFFER_BYTES, ProducerSettings
+from sparklog.core.producing.producer_settings import LARGEST_BUFFER_BYTES, ProducerSettings
 
 
 def buffer() -> ProducerBuffer:

@@ -6,7 +6,7 @@ import pytest
 
 from sparklog.core.commands import AllocateProducer
 from sparklog.core.errors import InvalidProducerEpoch
-from sparklog.core.replication.append import Acks
+from sparklog.core.replication.replica_append import Acks
 from tests.core.producing.producer_world import ProducerWorld, labels, with_acks
 
 SEEDS = 25

@@ -21,7 +21,7 @@ from sparklog.core.errors import (
 )
 from sparklog.core.producing.flush import Commit, Renew, Upload
 from sparklog.core.producing.flushes import FIRST_PAUSE_MS, LONGEST_PAUSE_MS
-from sparklog.core.replication.append import Acks
+from sparklog.core.replication.replica_append import Acks
 from tests.core.decided_log import place
 from tests.core.producing.driven_flushes import (
     TIMEOUT_MS,

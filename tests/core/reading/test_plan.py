@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from sparklog.core.commands import CreateTopic, MoveLogStart
 from sparklog.core.errors import OffsetOutOfRange, UnknownTopicOrPartition
+from sparklog.core.placement.held_slices import named_object
 from sparklog.core.reading.plan import (
     WeighedRange,
     check_range,
@@ -18,7 +19,6 @@ from sparklog.core.reading.plan import (
     topic_of,
     weigh,
 )
-from sparklog.core.replicas.held_slices import named_object
 from sparklog.core.state import Topic
 from sparklog.core.tables.slice_table import SliceTable
 from sparklog.core.types import ObjectNumber, Offset, OffsetRange, PartitionIndex

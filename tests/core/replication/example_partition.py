@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from sparklog.core.replication.append import HeldSlice
 from sparklog.core.replication.partition import Replication
+from sparklog.core.replication.replica_append import HeldSlice
 from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, StoreId
 
 REGISTRATIONS = {StoreId(store): number for number, store in enumerate("abcdef")}

@@ -18,14 +18,14 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from sparklog.core.errors import SparklogError
-from sparklog.core.replication.append import Acks, HeldSlice, append, committed
 from sparklog.core.replication.election import elect, elect_store, take_over
-from sparklog.core.replication.holders import stores_holding
-from sparklog.core.replication.invariants import check, check_rewrite, check_step
 from sparklog.core.replication.isr import Report, drop_lagging, report
 from sparklog.core.replication.partition import Change, Replication, created
 from sparklog.core.replication.reassignment import move
+from sparklog.core.replication.replica_append import Acks, HeldSlice, append, committed
+from sparklog.core.replication.replica_invariants import check, check_rewrite, check_step
 from sparklog.core.replication.rewrites import move_log_start, swap
+from sparklog.core.replication.slice_holders import stores_holding
 from sparklog.core.replication.store_changes import fence, lose, min_isr_changed, reachable_changed
 from sparklog.core.types import Holder, LeaderEpoch, Offset, OffsetRange, StoreId
 

@@ -14,10 +14,10 @@ from sparklog.core.errors import (
     NotEnoughReplicas,
     PreferredLeaderNotAvailable,
 )
-from sparklog.core.replication.append import Acks, append
 from sparklog.core.replication.election import elect, elect_store, led_by, take_over
-from sparklog.core.replication.invariants import broken, check, check_step
 from sparklog.core.replication.partition import Change, Replication
+from sparklog.core.replication.replica_append import Acks, append
+from sparklog.core.replication.replica_invariants import broken, check, check_step
 from sparklog.core.replication.store_changes import fence, lose, reachable_changed
 from sparklog.core.types import Offset, StoreId
 from tests.core.replication.example_partition import ends, held, offsets, partition, roles, stores

@@ -15,10 +15,10 @@ from sparklog.core.errors import (
     StaleBrokerEpoch,
     UnknownLeaderEpoch,
 )
-from sparklog.core.replication.append import Acks, append
-from sparklog.core.replication.invariants import check_step
 from sparklog.core.replication.isr import Report, drop_lagging, may_join, report
 from sparklog.core.replication.partition import Replication
+from sparklog.core.replication.replica_append import Acks, append
+from sparklog.core.replication.replica_invariants import check_step
 from sparklog.core.types import LeaderEpoch, Offset, StoreId
 from tests.core.replication.example_partition import REGISTRATIONS, ends, held, partition, roles, stores
 

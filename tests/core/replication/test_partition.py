@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from sparklog.core.errors import FencedLeaderEpoch, InvalidUpdateVersion, NotLeaderOrFollower, UnknownLeaderEpoch
-from sparklog.core.replication.invariants import check
 from sparklog.core.replication.partition import Replication, check_view, created, settled
+from sparklog.core.replication.replica_invariants import check
 from sparklog.core.types import LeaderEpoch, StoreId
 from tests.core.replication.example_partition import partition, roles, stores
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from sparklog.core.errors import InvalidReplicaAssignment, NotEnoughReplicas, PreferredLeaderNotAvailable
-from sparklog.core.replication.append import Acks, append, is_level
 from sparklog.core.replication.election import elect
-from sparklog.core.replication.invariants import check, check_step
 from sparklog.core.replication.isr import Report, report
 from sparklog.core.replication.partition import Replication
 from sparklog.core.replication.reassignment import move
+from sparklog.core.replication.replica_append import Acks, append, is_level
+from sparklog.core.replication.replica_invariants import check, check_step
 from sparklog.core.replication.store_changes import fence, min_isr_changed, reachable_changed
 from sparklog.core.types import LeaderEpoch, Offset, StoreId
 from tests.core.replication.example_partition import REGISTRATIONS, ends, held, offsets, partition, roles, stores

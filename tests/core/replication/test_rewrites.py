@@ -7,8 +7,8 @@ import re
 import pytest
 
 from sparklog.core.errors import NoReplicaOnline, NotEnoughReplicas, NotLeaderOrFollower
-from sparklog.core.replication.invariants import check, check_rewrite, check_step
 from sparklog.core.replication.partition import Replication
+from sparklog.core.replication.replica_invariants import check, check_rewrite, check_step
 from sparklog.core.replication.rewrites import move_log_start, swap
 from sparklog.core.types import Offset
 from tests.core.replication.example_partition import ends, offsets, partition, roles, stores

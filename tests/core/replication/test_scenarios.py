@@ -11,9 +11,9 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from sparklog.core.replication.append import Acks, append
 from sparklog.core.replication.isr import Report, report
 from sparklog.core.replication.partition import created
+from sparklog.core.replication.replica_append import Acks, append
 from sparklog.core.replication.store_changes import fence, reachable_changed
 from sparklog.core.types import LeaderEpoch, Offset, StoreId
 from tests.core.replication.example_partition import REGISTRATIONS, held, stores

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sparklog.core.errors import NotLeaderOrFollower
-from sparklog.core.replication.invariants import check, check_step
 from sparklog.core.replication.partition import Change, Replication
+from sparklog.core.replication.replica_invariants import check, check_step
 from sparklog.core.replication.store_changes import fence, lose, min_isr_changed, reachable_changed
 from sparklog.core.types import Offset, StoreId
 from tests.core.replication.example_partition import ends, offsets, partition, roles, stores

@@ -13,8 +13,8 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparklog.core.replication.append import Acks
 from sparklog.core.replication.isr import Report
+from sparklog.core.replication.replica_append import Acks
 from sparklog.core.types import StoreId
 from tests.core.replication.replicated_world import Upload, World, new_world
 

@@ -22,12 +22,12 @@ import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.core.errors import KeyNotFound, SparklogError
+from sparklog.core.placement.held_slices import holders_of, named_object
 from sparklog.core.reading.plan import plan_range, topic_of
-from sparklog.core.replicas.held_slices import holders_of, named_object
 from sparklog.core.state import ClusterState
 from sparklog.core.types import OffsetRange, StoreId, TopicPartition
-from sparklog.log.scan import scan
-from sparklog.log.stores import Stores
+from sparklog.log.cluster_stores import Stores
+from sparklog.log.read.scan import scan
 from sparklog.storage.keys import data_key, index_key
 from sparklog.storage.object_store import ObjectStore
 from tests.maintenance.histories import rest, steps

@@ -17,7 +17,7 @@ import pyarrow as pa
 from sparklog.core.errors import DataLoss
 from sparklog.core.reading.plan import RangeToRead, plan_range, topic_of
 from sparklog.core.types import Offset, OffsetRange
-from sparklog.log.scan import scan
+from sparklog.log.read.scan import scan
 from tests.maintenance.histories.partition_model import PartitionModel, Row
 from tests.maintenance.histories.shape import TOPIC
 from tests.maintenance.histories.writes import COLUMNS, rows_of

@@ -6,16 +6,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import sparklog
-from sparklog.client.stores import add_store
+from sparklog.client.stores.add_store import add_store
 from sparklog.core.types import StoreId
-from sparklog.maintenance.compaction import run_compaction
-from sparklog.maintenance.recovery import run_recovery
-from sparklog.maintenance.replication import run_replication
-from sparklog.maintenance.report import JobReport
-from sparklog.maintenance.retention import run_retention
-from sparklog.maintenance.roll import run_roll
-from sparklog.maintenance.vacuum import run_vacuum
-from sparklog.maintenance.verify import run_verify
+from sparklog.maintenance.job_report import JobReport
+from sparklog.maintenance.replication_job import run_replication
+from sparklog.maintenance.rewrite.compaction_job import run_compaction
+from sparklog.maintenance.rewrite.roll_job import run_roll
+from sparklog.maintenance.space.retention_job import run_retention
+from sparklog.maintenance.space.vacuum_job import run_vacuum
+from sparklog.maintenance.verify.recovery_job import run_recovery
+from sparklog.maintenance.verify.verify_job import run_verify
 from sparklog.storage.keys import APPENDS, CHUNKS, COMMANDS, SNAPSHOTS, TOPICS, data_key, entry_block, index_key
 from tests.core.state_contents import contents
 from tests.maintenance.histories.shape import FLOOR_DELAY_MS, TOPIC, Step

@@ -9,18 +9,18 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console
 
-from sparklog.client.stores import add_store
+from sparklog.client.stores.add_store import add_store
 from sparklog.core.errors import Landed
-from sparklog.core.replicas.held_slices import holders_of, named_object
+from sparklog.core.placement.held_slices import holders_of, named_object
 from sparklog.core.replication.partition import Replication
 from sparklog.core.types import OffsetRange
-from sparklog.maintenance.compaction import run_compaction
-from sparklog.maintenance.recovery import run_recovery
-from sparklog.maintenance.replication import run_replication
-from sparklog.maintenance.report import JobReport, Outcome
-from sparklog.maintenance.retention import run_retention
-from sparklog.maintenance.roll import run_roll
-from sparklog.maintenance.vacuum import run_vacuum
+from sparklog.maintenance.job_report import JobReport, Outcome
+from sparklog.maintenance.replication_job import run_replication
+from sparklog.maintenance.rewrite.compaction_job import run_compaction
+from sparklog.maintenance.rewrite.roll_job import run_roll
+from sparklog.maintenance.space.retention_job import run_retention
+from sparklog.maintenance.space.vacuum_job import run_vacuum
+from sparklog.maintenance.verify.recovery_job import run_recovery
 from sparklog.storage.keys import data_key, index_key
 from tests.maintenance.damaged_log import WAYS, rewrite_file
 from tests.maintenance.histories.late_reads import begin_read

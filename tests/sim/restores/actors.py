@@ -6,14 +6,14 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sparklog.chain.copy_place import CopyPlace
+from sparklog.chain.mirror.mirror_place import CopyPlace
 from sparklog.chain.old_entries import decide_blocks, delete_blocks
-from sparklog.chain.old_snapshots import decide_old, delete_old, find
 from sparklog.chain.owner import check_owner
+from sparklog.chain.snapshot.old_snapshots import decide_old, delete_old, find
 from sparklog.client.connection import Connection
-from sparklog.client.stores import add_store
+from sparklog.client.stores.add_store import add_store
 from sparklog.core.commands import AllocateProducer, Command, FenceStore, RaiseFloor, RemoveStore, ReportJob, ReportLoss
-from sparklog.core.coordinators import Author
+from sparklog.core.coordination import Author
 from sparklog.core.errors import InconsistentClusterId, SparklogError
 from sparklog.core.state import Store
 from sparklog.core.types import EntryNumber, StoreId

@@ -18,20 +18,20 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from sparklog.chain import snapshot
-from sparklog.chain.beginning import decoded_beginning
-from sparklog.chain.copy_place import CopyPlace
 from sparklog.chain.entry import Entry, decode_entry, hash_of
-from sparklog.chain.follower import Follower
+from sparklog.chain.follow.follower import Follower
 from sparklog.chain.head import Draft, Head
+from sparklog.chain.mirror.mirror_place import CopyPlace
+from sparklog.chain.mirror.restored_beginning import decoded_beginning
 from sparklog.chain.owner import is_mark
-from sparklog.client.restore import Restored
-from sparklog.core.config.cluster import effective_cluster
+from sparklog.chain.snapshot import snapshot
+from sparklog.client.restoring.restore_cluster import Restored
+from sparklog.core.config.cluster_config import effective_cluster
+from sparklog.core.describe.state_differences import differing_parts
 from sparklog.core.errors import SparklogError
-from sparklog.core.invariants import check
 from sparklog.core.records import ClusterRestored
 from sparklog.core.state import CHAIN_ENTRIES, first_entry
-from sparklog.core.state_differences import differing_parts
+from sparklog.core.state_invariants import check
 from sparklog.storage.keys import (
     COPIES,
     LOG,

@@ -13,9 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from sparklog.chain import copies, old_entries, old_snapshots, snapshot_writer, store_copy
-from sparklog.client import bootstrap, restore, stores
+from sparklog.chain import old_entries
+from sparklog.chain.mirror import mirror, mirrors
+from sparklog.chain.snapshot import old_snapshots, snapshot_writer
+from sparklog.client import bootstrap
 from sparklog.client.connection import Connection
+from sparklog.client.restoring import restore_cluster
+from sparklog.client.stores import add_store
 from sparklog.core.commands import Command
 from sparklog.core.errors import SparklogError
 from sparklog.core.records import CommandResult
@@ -31,7 +35,7 @@ if TYPE_CHECKING:
 PATIENT_MS = 4_000  # for a command that must be given up some time
 _running: list[World] = []
 _PACKAGES = ("sparklog.chain.", "sparklog.client.", "sparklog.log.", "sparklog.storage.parallel")
-_USED = (copies, old_entries, old_snapshots, snapshot_writer, store_copy)
+_USED = (mirrors, old_entries, old_snapshots, snapshot_writer, mirror)
 
 
 def running() -> World:
@@ -43,7 +47,7 @@ def enter(world: World) -> None:
     """From now on the code under test is in this world."""
     _running.append(world)
     keys.ENTRIES_PER_BLOCK = world.shape.block
-    store_copy.NEAR = world.shape.near  # type: ignore[misc]
+    mirror.NEAR = world.shape.near  # type: ignore[misc]
 
 
 def leave() -> None:
@@ -54,7 +58,7 @@ def leave() -> None:
 def prepare(patch: pytest.MonkeyPatch) -> None:
     """Until `patch` is undone."""
     patch.setattr(keys, "ENTRIES_PER_BLOCK", keys.ENTRIES_PER_BLOCK)
-    patch.setattr(store_copy, "NEAR", getattr(store_copy, "NEAR", 16), raising=False)
+    patch.setattr(mirror, "NEAR", getattr(mirror, "NEAR", 16), raising=False)
     patch.setattr(
         clock,
         "time",
@@ -83,12 +87,12 @@ def prepare(patch: pytest.MonkeyPatch) -> None:
             if getattr(module, "ThreadPoolExecutor", None) is ThreadPoolExecutor:
                 patch.setattr(module, "ThreadPoolExecutor", InlinePool)
     patch.setattr(open_store, "MemoryStore", lambda url: running().view(url))
-    for module in (bootstrap, restore, stores):
+    for module in (bootstrap, restore_cluster, add_store):
         if hasattr(module, "check_store"):
             patch.setattr(module, "check_store", _short_probe)
         if hasattr(module, "check_apart"):
             patch.setattr(module, "check_apart", lambda metadata, targets: None)
-    patch.setattr(stores, "check_beside_metadata", lambda connection, store, target: None)
+    patch.setattr(add_store, "check_beside_metadata", lambda connection, store, target: None)
     submit = Connection.submit
 
     def noted(self: Connection, command: Command, timeout_ms: int = PATIENT_MS) -> CommandResult:

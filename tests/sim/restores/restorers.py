@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from sparklog.client.restore import Restored, restore_cluster
+from sparklog.client.restoring.restore_cluster import Restored, restore_cluster
 from sparklog.core.errors import SparklogError
 from sparklog.storage.keys import OWNERS, PROBES
 from tests.sim.restores.scheduler import Fiber, Process

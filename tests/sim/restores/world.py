@@ -13,7 +13,7 @@ from sparklog.chain.owner import is_mark
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.connection import Connection
 from sparklog.core.commands import Command
-from sparklog.core.coordinators import Author
+from sparklog.core.coordination import Author
 from sparklog.core.errors import SparklogError
 from sparklog.core.records import CommandResult
 from sparklog.storage.keys import RESTORES, SNAPSHOTS

@@ -15,11 +15,11 @@ from rich.console import Console
 import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.host.clock import now_ms
-from sparklog.maintenance.compaction import run_compaction
-from sparklog.maintenance.report import JobReport
-from sparklog.maintenance.roll import run_roll
-from sparklog.spark.compaction import SparkKeyShuffle
-from sparklog.spark.tasks import SparkTasks
+from sparklog.maintenance.job_report import JobReport
+from sparklog.maintenance.rewrite.compaction_job import run_compaction
+from sparklog.maintenance.rewrite.roll_job import run_roll
+from sparklog.spark.maintain.key_shuffle import SparkKeyShuffle
+from sparklog.spark.maintain.spark_tasks import SparkTasks
 from tests.faults.test_maintenance_sigkill import FAR_MS, OLD_MS
 from tests.maintenance.keyed_log import KeyedLog
 from tests.maintenance.maintained_log import DAY_MS, MaintainedLog

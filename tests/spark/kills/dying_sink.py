@@ -12,8 +12,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceWriter, WriterCommitMessage
 from pyspark.sql.types import StructType
 
-from sparklog.spark.batch_writer import BatchWriter, TaskMessage
 from sparklog.spark.source import SparklogDataSource
+from sparklog.spark.write.batch_writer import BatchWriter, TaskMessage
 from tests.spark.kills.deaths import parent_of
 
 DEATH: Final = "SPARKLOG_TEST_SINK"  # in the environment of the driver: "before 2", "after 2"

@@ -19,8 +19,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 from sparklog.cli.main import run_job
-from sparklog.cli.produce_files import main as run_produce
-from sparklog.maintenance import frame
+from sparklog.cli.records.produce_files import main as run_produce
+from sparklog.maintenance import job_frame
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -62,7 +62,7 @@ def die_in_the_sink(when: str, version: int) -> None:
 
 
 if __name__ == "__main__":
-    frame.COMMITS_AT_ONCE = 1
+    job_frame.COMMITS_AT_ONCE = 1
     call, when, count, job, *arguments = sys.argv[1:]
     if call == SINK:
         die_in_the_sink(when, int(count))

@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 PUT: Final = "sparklog.storage.local.upload:LocalUpload.publish"  # in a driver: an entry of the chain
 DELETE: Final = "sparklog.storage.local.store:LocalStore.delete"
-SHUFFLE: Final = "sparklog.spark.compaction:SparkKeyShuffle.run"
+SHUFFLE: Final = "sparklog.spark.maintain.key_shuffle:SparkKeyShuffle.run"
 
 
 def was_killed(

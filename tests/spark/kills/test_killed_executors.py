@@ -14,10 +14,10 @@ import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from sparklog.maintenance.recovery import run_recovery
-from sparklog.maintenance.report import JobReport, Outcome
-from sparklog.maintenance.verify import run_verify
-from sparklog.spark.tasks import SparkTasks
+from sparklog.maintenance.job_report import JobReport, Outcome
+from sparklog.maintenance.verify.recovery_job import run_recovery
+from sparklog.maintenance.verify.verify_job import run_verify
+from sparklog.spark.maintain.spark_tasks import SparkTasks
 from tests.faults.killed_recovery import run as recover_here
 from tests.faults.test_recovery_sigkill import damage, readable
 from tests.maintenance.damaged_log import DamagedLog, damaged_log

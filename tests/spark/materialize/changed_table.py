@@ -12,10 +12,10 @@ from rich.console import Console
 
 from sparklog.client.cluster import Cluster
 from sparklog.spark.produce.change_runs import run_changes
-from sparklog.spark.produce.job import Target
-from sparklog.spark.produce.report import ProduceReport
+from sparklog.spark.produce.input_source import Source
+from sparklog.spark.produce.produce_job import Target
+from sparklog.spark.produce.produce_report import ProduceReport
 from sparklog.spark.produce.rows import RowMapping
-from sparklog.spark.produce.source import Source
 
 
 @dataclass

@@ -11,8 +11,8 @@ from pyspark.sql import Row, SparkSession
 from rich.console import Console
 
 from sparklog.client.cluster import Cluster
-from sparklog.maintenance.report import JobReport
-from sparklog.spark.materialize.job import Table, run_materialize
+from sparklog.maintenance.job_report import JobReport
+from sparklog.spark.materialize.materialize_job import Table, run_materialize
 
 _SCHEMA = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("partition", pa.int32())])
 

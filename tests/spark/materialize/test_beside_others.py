@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 
 from sparklog.client.cluster import Cluster
 from sparklog.core.errors import Conflict
-from sparklog.maintenance.report import Outcome
+from sparklog.maintenance.job_report import Outcome
 from sparklog.spark.materialize.delta_table import DeltaTable
-from sparklog.spark.materialize.job import MaterializeJob
+from sparklog.spark.materialize.materialize_job import MaterializeJob
 from tests.spark.materialize.filled_tables import append, is_the_topic, materialize, numbered, rows_of
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.campaign]

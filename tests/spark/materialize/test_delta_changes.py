@@ -12,14 +12,14 @@ from rich.console import Console
 from sparklog.client.cluster import Cluster
 from sparklog.core.errors import InvalidOption, SparklogError
 from sparklog.spark.materialize.columns import Layout
-from sparklog.spark.materialize.job import Table, run_materialize
+from sparklog.spark.materialize.materialize_job import Table, run_materialize
 from sparklog.spark.materialize.position import Mode
-from sparklog.spark.produce import change_runs, job
+from sparklog.spark.produce import change_runs, produce_job
 from sparklog.spark.produce.change_runs import run_changes
-from sparklog.spark.produce.job import Target
-from sparklog.spark.produce.report import ProduceReport
+from sparklog.spark.produce.input_source import Source
+from sparklog.spark.produce.produce_job import Target
+from sparklog.spark.produce.produce_report import ProduceReport
 from sparklog.spark.produce.rows import RowMapping
-from sparklog.spark.produce.source import Source
 
 pytestmark = [pytest.mark.spark, pytest.mark.campaign]
 
@@ -43,7 +43,7 @@ def test_each_version_becomes_one_commit_and_the_topic_becomes_the_table_again(
     sql(f"INSERT INTO {table} VALUES (1, 'a'), (2, 'b'), (3, 'c')")
     sql(f"UPDATE {table} SET id = CASE id WHEN 2 THEN 12 ELSE 4 - id END, name = 'moved'")  # 1 and 3 change places
 
-    run_produce, runs = job.run_produce, 0
+    run_produce, runs = produce_job.run_produce, 0
 
     def killed_after_the_second(*given: object, **named: object) -> ProduceReport:
         nonlocal runs

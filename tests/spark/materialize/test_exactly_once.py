@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sparklog.client.cluster import Cluster
-from sparklog.maintenance.report import JobReport
+from sparklog.maintenance.job_report import JobReport
 from sparklog.spark.materialize.columns import Layout
 from sparklog.spark.materialize.delta_table import DeltaTable
 from tests.spark.materialize.filled_tables import append, is_the_topic, materialize, numbered, rows_of

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sparklog.client.cluster import Cluster
-from sparklog.maintenance.report import Outcome
+from sparklog.maintenance.job_report import Outcome
 from sparklog.spark.materialize.columns import Layout
 from sparklog.spark.materialize.position import Mode
 from tests.spark.kills.deaths import Deaths, Victim

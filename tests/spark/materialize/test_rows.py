@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from sparklog.client.cluster import Cluster
 from sparklog.core.errors import Conflict, InvalidInput
 from sparklog.spark.materialize.columns import Layout
-from sparklog.spark.materialize.job import RENEW_MS
+from sparklog.spark.materialize.materialize_job import RENEW_MS
 from sparklog.spark.materialize.position import Mode
 from tests.spark.materialize.filled_tables import append, is_the_topic, materialize, numbered, rows_of
 

@@ -12,7 +12,7 @@ import pytest
 from sparklog.core.errors import Conflict
 from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, PartitionIndex
 from sparklog.spark.materialize.delta_table import DeltaTable
-from sparklog.spark.materialize.job import MaterializeJob, Table
+from sparklog.spark.materialize.materialize_job import MaterializeJob, Table
 from sparklog.spark.materialize.position import Mode, TablePosition
 from sparklog.spark.materialize.steps import DueRange, next_step
 

@@ -14,10 +14,10 @@ from rich.console import Console
 
 from sparklog.client.cluster import Cluster
 from sparklog.spark.produce.bad_rows import BadRows
-from sparklog.spark.produce.job import NewTopic, Target, run_produce
-from sparklog.spark.produce.report import ProduceReport
+from sparklog.spark.produce.input_source import Source
+from sparklog.spark.produce.produce_job import NewTopic, Target, run_produce
+from sparklog.spark.produce.produce_report import ProduceReport
 from sparklog.spark.produce.rows import RowMapping
-from sparklog.spark.produce.source import Source
 
 
 class Runs:

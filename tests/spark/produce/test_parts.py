@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 from pyspark.sql import SparkSession
 
-from sparklog.spark.produce.source import Source, checked, open_source, reading
+from sparklog.spark.produce.input_source import Source, checked, open_source, reading
 from sparklog.spark.produce.text_files import settings
 
 MAX_PART_BYTES = "64"

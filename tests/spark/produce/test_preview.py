@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from sparklog.cli.produce_files import main
+from sparklog.cli.records.produce_files import main
 from sparklog.client.bootstrap import init_cluster
 from sparklog.spark.produce.preview import CHARACTERS_SHOWN, ROWS_SHOWN, Preview, preview
 
@@ -48,7 +48,7 @@ def test_rows_of_values_alone_have_no_keys_and_no_times(spark: SparkSession) -> 
 def test_the_plan_of_a_dry_run_goes_to_stdout(
     tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("sparklog.spark.session.job_session", lambda name: spark)
+    monkeypatch.setattr("sparklog.spark.job_session.job_session", lambda name: spark)
     url, file = tmp_path / "cluster", tmp_path / "a.csv"
     init_cluster(str(url))
     file.write_text("a\n1\n")

@@ -17,9 +17,9 @@ import pytest
 
 from sparklog.core.errors import InvalidRecord
 from sparklog.spark.produce.bad_rows import BadRows, OnBadRow
-from sparklog.spark.produce.job import NewTopic
+from sparklog.spark.produce.input_source import Source
+from sparklog.spark.produce.produce_job import NewTopic
 from sparklog.spark.produce.rows import RowMapping
-from sparklog.spark.produce.source import Source
 from tests.spark.produce.produce_runs import Runs
 from tests.spark.produce.produce_runs import produce as produce
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparklog.chain.stored_entries import stored_entries
+from sparklog.chain.follow.stored_entries import stored_entries
 from sparklog.client.cluster import Cluster
 from sparklog.core.records import Appended, AppliedCommand, OffsetsCommitted
 from sparklog.storage.open_store import open_store

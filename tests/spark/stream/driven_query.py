@@ -24,10 +24,17 @@ from pyspark.sql.types import BinaryType, IntegerType, StructField, StructType
 
 from sparklog.client.cluster import Cluster
 from sparklog.options.streams import parse_stream_read_options, parse_stream_write_options
-from sparklog.spark import stream_writer
+from sparklog.spark.read.stream_reader import StreamReader
 from sparklog.spark.schema import records_schema
-from sparklog.spark.stream_reader import StreamReader
-from sparklog.spark.stream_writer import BATCH_ID, QUERY_ID, RUN_ID, StreamTaskMessage, StreamWriter, begin_stream_write
+from sparklog.spark.write import stream_writer
+from sparklog.spark.write.stream_writer import (
+    BATCH_ID,
+    QUERY_ID,
+    RUN_ID,
+    StreamTaskMessage,
+    StreamWriter,
+    begin_stream_write,
+)
 from sparklog.storage.memory import MemoryStore
 
 GROUP = "billing"

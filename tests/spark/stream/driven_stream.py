@@ -18,8 +18,8 @@ from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.core.errors import SparklogError
 from sparklog.options.streams import parse_stream_read_options
+from sparklog.spark.read.stream_reader import StreamReader
 from sparklog.spark.schema import records_schema
-from sparklog.spark.stream_reader import StreamReader
 
 Json = dict[str, Any]
 

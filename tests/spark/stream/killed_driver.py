@@ -22,10 +22,10 @@ from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.types import StructType
 
 from sparklog.options.streams import parse_stream_read_options, parse_stream_write_options
-from sparklog.spark.batch_writer import BatchWriter
+from sparklog.spark.read.stream_reader import StreamReader
 from sparklog.spark.source import SparklogDataSource
-from sparklog.spark.stream_reader import StreamReader
-from sparklog.spark.stream_writer import BATCH_ID, StreamTaskMessage, StreamWriter, begin_stream_write
+from sparklog.spark.write.batch_writer import BatchWriter
+from sparklog.spark.write.stream_writer import BATCH_ID, StreamTaskMessage, StreamWriter, begin_stream_write
 from tests.sparks import SPARK
 
 DEADLY = "DEADLY"  # in the environment, as the two below

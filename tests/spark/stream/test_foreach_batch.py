@@ -8,7 +8,8 @@ from unittest.mock import MagicMock
 import pytest
 
 from sparklog.core.errors import InvalidInput
-from sparklog.spark import exactly_once, foreach_batch
+from sparklog.spark import exactly_once
+from sparklog.spark.write import foreach_batch
 
 COLUMNS = ["topic", "partition", "offset", "value"]
 

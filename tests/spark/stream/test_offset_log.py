@@ -11,7 +11,7 @@ from sparklog.core.errors import InvalidInput, StoreUnavailable, UnsupportedVers
 from sparklog.core.reading.positions import Position
 from sparklog.core.reading.stream_positions import StreamPositions, to_json
 from sparklog.core.types import LeaderEpoch, Offset, PartitionIndex, TopicId
-from sparklog.spark.offset_log import (
+from sparklog.spark.read.offset_log import (
     digest_of,
     ends_of,
     logged_if_readable,

@@ -12,8 +12,8 @@ from pyspark.sql import functions as f
 from sparklog.client.cluster import Cluster
 from sparklog.core.reading.stream_positions import from_json
 from sparklog.options.streams import parse_stream_read_options
+from sparklog.spark.read.stream_reader import StreamReader
 from sparklog.spark.schema import records_schema
-from sparklog.spark.stream_reader import StreamReader
 from tests.spark.stream.agreement import entries_that_agree
 from tests.spark.stream.driven_stream import send
 from tests.spark.stream.test_consumed import GROUP, NUMBERS, consumed, filled, shouted

@@ -12,7 +12,7 @@ from pyspark.sql.datasource import CaseInsensitiveDict
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from sparklog.client.cluster import Cluster
-from sparklog.client.stream_plan import newest_positions, next_positions
+from sparklog.client.plans.stream_plan import newest_positions, next_positions
 from sparklog.core.commands import MoveLogStart
 from sparklog.core.errors import (
     DataLoss,
@@ -25,9 +25,9 @@ from sparklog.core.errors import (
 from sparklog.core.reading.stream_positions import StreamPositions, from_json
 from sparklog.core.reading.trigger_limits import TriggerLimits
 from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, PartitionIndex, TopicId, TopicPartition
+from sparklog.spark.read.stream_reader import StreamReader
 from sparklog.spark.schema import records_schema
 from sparklog.spark.source import SparklogDataSource
-from sparklog.spark.stream_reader import StreamReader
 from tests.spark.stream.driven_stream import DrivenStream, memory_cluster, send
 
 MINUTE = 60_000

@@ -17,8 +17,16 @@ from sparklog.core.commands import Election, ElectLeaders, FenceStore
 from sparklog.core.errors import InvalidInput, InvalidProducerEpoch, OutOfOrderSequence, WriteLost
 from sparklog.core.types import PartitionIndex, StoreId, TopicId
 from sparklog.options.streams import parse_stream_write_options
-from sparklog.spark import offset_log, stream_writer
-from sparklog.spark.stream_writer import BATCH_ID, QUERY_ID, RUN_ID, StreamTaskMessage, StreamWriter, begin_stream_write
+from sparklog.spark.read import offset_log
+from sparklog.spark.write import stream_writer
+from sparklog.spark.write.stream_writer import (
+    BATCH_ID,
+    QUERY_ID,
+    RUN_ID,
+    StreamTaskMessage,
+    StreamWriter,
+    begin_stream_write,
+)
 from sparklog.storage.memory import MemoryStore
 from tests.client.replicated_cluster import come_back
 from tests.spark.stream.driven_query import Context

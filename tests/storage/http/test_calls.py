@@ -18,7 +18,7 @@ from sparklog.client.cluster import connect
 from sparklog.core.config.storage import StorageSettings
 from sparklog.core.errors import AuthenticationFailed, InvalidOption, Landed, SparklogError, TlsFailed
 from sparklog.storage.http.calls import Calls
-from sparklog.wire.errors import error_reply
+from sparklog.wire.error_messages import error_reply
 from sparklog.wire.messages import CONTENT_TYPE
 from tests.client.scripted_coordinator import scripted_coordinator
 

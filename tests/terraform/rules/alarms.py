@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from sparklog.coordinator.emf import CLUSTER, EXPORTED
+from sparklog.coordinator.watching.emf import CLUSTER, EXPORTED
 from tests.terraform.deployment import Deployment, Resource
 from tests.terraform.rules.tasks import chain
 

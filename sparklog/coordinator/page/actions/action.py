@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 
 import msgspec
 
-from sparklog.chain.committer import new_command_id
+from sparklog.chain.commit.committer import new_command_id
 from sparklog.core.access import Principal
 from sparklog.core.commands import Command, Submission
 from sparklog.core.decide.command import decide

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import msgspec
 
 from sparklog.client.groups.offsets import committed
-from sparklog.coordinator.observation import Observation
+from sparklog.coordinator.access.submitting import refusal_of
 from sparklog.coordinator.page.actions.action import Action, Field
 from sparklog.coordinator.page.actions.group_actions import TARGETS, plan_delete_group, plan_reset
 from sparklog.coordinator.page.actions.job_actions import PLANNED, plan_job
@@ -19,9 +19,9 @@ from sparklog.coordinator.page.actions.topic_actions import (
     plan_delete,
     plan_delete_records,
 )
-from sparklog.coordinator.submitting import refusal_of
+from sparklog.coordinator.watching.observation import Observation
 from sparklog.core.access import Need, Principal, Verb
-from sparklog.core.config.cluster import effective_cluster
+from sparklog.core.config.cluster_config import effective_cluster
 from sparklog.core.state import ClusterState
 
 PATH: Final = "/actions/{action}"

@@ -18,21 +18,22 @@ from msgspec.structs import replace
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from sparklog.chain.committer import new_command_id
-from sparklog.coordinator.audit import audit_refused
-from sparklog.coordinator.endpoint import GatedRoute
-from sparklog.coordinator.exchange import body_of
-from sparklog.coordinator.gate import caller_of
-from sparklog.coordinator.observation import Observation
+from sparklog.chain.commit.committer import new_command_id
+from sparklog.coordinator.access.audit import audit_refused
+from sparklog.coordinator.access.gate import caller_of
+from sparklog.coordinator.access.submitting import refusal_of, submit_for
+from sparklog.coordinator.http.endpoint import GatedRoute
+from sparklog.coordinator.http.exchange import body_of
+from sparklog.coordinator.leading.service import Service
 from sparklog.coordinator.page.actions.action import Action, Plan, Planning
 from sparklog.coordinator.page.actions.action_list import ACTIONS, PATH, address_of, writes_are_on
 from sparklog.coordinator.page.actions.sealed_plan import SealedPlan, Seals, check_same_origin
 from sparklog.coordinator.page.records.record_routes import RecordReads
 from sparklog.coordinator.page.rendering import rendered
-from sparklog.coordinator.service import Service
-from sparklog.coordinator.submitting import refusal_of, submit_for
+from sparklog.coordinator.watching.observation import Observation
 from sparklog.core.access import Need, Verb, need_of
 from sparklog.core.commands import Submission
+from sparklog.core.describe.readable import counted
 from sparklog.core.errors import (
     AccessRefused,
     ClusterAuthorizationFailed,
@@ -42,13 +43,12 @@ from sparklog.core.errors import (
     OutcomeUnknown,
     SparklogError,
 )
-from sparklog.core.readable import counted
 from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber
 from sparklog.host.clock import now_ms
-from sparklog.log.stores import Stores
-from sparklog.log.time_lookup import first_at_or_after
-from sparklog.wire.errors import http_status, raised
+from sparklog.log.cluster_stores import Stores
+from sparklog.log.read.time_lookup import first_at_or_after
+from sparklog.wire.error_messages import http_status, raised
 from sparklog.wire.messages import MAX_COMMANDS, SubmitRequest, SubmittedCommand
 
 ROWS: Final = 200  # of a plan that are shown

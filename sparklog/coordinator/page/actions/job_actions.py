@@ -10,10 +10,10 @@ from typing import Final
 
 from sparklog.coordinator.page.actions.action import Plan, Planning, command_line
 from sparklog.coordinator.page.words import size
+from sparklog.core.describe.readable import counted
 from sparklog.core.errors import InvalidOption
-from sparklog.core.maintenance.retention import RetentionCut, plan_retention
-from sparklog.core.maintenance.rolling import SegmentToRoll, plan_roll
-from sparklog.core.readable import counted
+from sparklog.core.maintenance.retention_rule import RetentionCut, plan_retention
+from sparklog.core.maintenance.roll_rule import SegmentToRoll, plan_roll
 from sparklog.core.reading.plan import topic_of
 
 PLANNED: Final = ("roll", "retention")

@@ -16,8 +16,8 @@ import msgspec
 from starlette.requests import Request
 
 from sparklog.core.commands import Submission
+from sparklog.core.describe.readable import duration
 from sparklog.core.errors import ClusterAuthorizationFailed
-from sparklog.core.readable import duration
 from sparklog.host.dice import new_token
 
 VALID_MS: Final = 15 * 60_000  # of a plan: what it shows is no older when it is confirmed

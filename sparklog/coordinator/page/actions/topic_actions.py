@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from sparklog.client.topic_description import describe_topic
+from sparklog.client.describe.topic_description import describe_topic
 from sparklog.coordinator.page.actions.action import Plan, Planning, command_line
 from sparklog.coordinator.page.words import size
 from sparklog.core.commands import AlterTopic, CreateTopic, DeleteTopic
-from sparklog.core.config.cluster import topic_defaults
+from sparklog.core.config.cluster_config import topic_defaults
 from sparklog.core.config.key import ConfigValue, text_of
-from sparklog.core.config.topic import effective, parse_topic_config, topic_values
+from sparklog.core.config.topic_config import effective, parse_topic_config, topic_values
+from sparklog.core.describe.readable import counted, point_in_time
 from sparklog.core.errors import InvalidOption
 from sparklog.core.groups.lag import group_lags
 from sparklog.core.maintenance.record_deletion import plan_record_deletion
-from sparklog.core.readable import counted, point_in_time
+from sparklog.core.placement.replica_health import min_isr_warning
 from sparklog.core.reading.plan import topic_of
 from sparklog.core.records import TopicAltered, TopicCreated
-from sparklog.core.replicas.health import min_isr_warning
 from sparklog.options.key_value import key_values
 
 _GROUPS: Final = 100  # that are named

@@ -19,7 +19,7 @@ from typing import Any, Final
 import msgspec
 
 from sparklog.core.errors import InvalidConfig
-from sparklog.core.topic_names import MAX_LENGTH
+from sparklog.core.names.topic_names import MAX_LENGTH
 
 MASKED: Final = "••••"
 KEY, HEADERS = "#key", "#headers"

@@ -16,16 +16,16 @@ import pyarrow as pa
 from sparklog.coordinator.page.records.masks import UNMASKED, Mask
 from sparklog.coordinator.page.records.record_batches import matching, sizes, trimmed
 from sparklog.coordinator.page.records.record_query import MOST_PARTITIONS, RecordQuery
+from sparklog.core.describe.readable import counted
 from sparklog.core.errors import SparklogError, TryAgain
-from sparklog.core.readable import counted
 from sparklog.core.reading.pieces import next_piece
 from sparklog.core.reading.plan import chosen_partitions, plan_range, topic_of
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.types import Offset, OffsetRange, TopicPartition
+from sparklog.log.cluster_stores import Stores
+from sparklog.log.read.scan import Replan, scan
+from sparklog.log.read.time_lookup import ChainNow, first_at_or_after
 from sparklog.log.records_schema import READ_SCHEMA
-from sparklog.log.scan import Replan, scan
-from sparklog.log.stores import Stores
-from sparklog.log.time_lookup import ChainNow, first_at_or_after
 
 _PIECE_BYTES: Final = 8 << 20  # stored
 _PIECE_RECORDS: Final = 10_000  # of a search

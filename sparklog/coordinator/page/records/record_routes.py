@@ -16,25 +16,25 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import Response
 
-from sparklog.coordinator.audit import audit_refused
-from sparklog.coordinator.gate import caller_of
-from sparklog.coordinator.observation import Observation
+from sparklog.coordinator.access.audit import audit_refused
+from sparklog.coordinator.access.gate import caller_of
+from sparklog.coordinator.http.topic_routes import check_topic
+from sparklog.coordinator.leading.service import Service
 from sparklog.coordinator.page.records.masks import MaskRule, mask_of
 from sparklog.coordinator.page.records.record_query import RecordQuery, query_of
 from sparklog.coordinator.page.records.record_reading import LIMITS, LIVE_LIMITS, RecordsFound, Source, find_records
 from sparklog.coordinator.page.records.record_views import json_lines, record_page
 from sparklog.coordinator.page.rendering import HEADERS, rendered
-from sparklog.coordinator.queries import check_topic
-from sparklog.coordinator.service import Service
+from sparklog.coordinator.watching.observation import Observation
 from sparklog.core.access import Verb
+from sparklog.core.describe.readable import counted, duration
 from sparklog.core.errors import AccessRefused, SparklogError, StoreUnavailable, TryAgain
-from sparklog.core.readable import counted, duration
 from sparklog.core.reading.plan import RangeToRead, replanned
 from sparklog.core.state import ClusterState
 from sparklog.core.types import Offset
 from sparklog.host.clock import SystemClock
-from sparklog.log.stores import Stores
-from sparklog.wire.errors import http_status
+from sparklog.log.cluster_stores import Stores
+from sparklog.wire.error_messages import http_status
 
 MESSAGES: Final = "/topics/{name}/messages"
 READS: Final = 4  # at once

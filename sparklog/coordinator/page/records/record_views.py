@@ -8,13 +8,13 @@ from typing import Any, Final
 import msgspec
 import pyarrow as pa
 
-from sparklog.client.record_rows import record_rows
+from sparklog.client.describe.record_rows import record_rows
 from sparklog.coordinator.page.records.masks import UNMASKED, Mask
 from sparklog.coordinator.page.records.record_batches import ordered, sizes
 from sparklog.coordinator.page.records.record_query import COUNTS, Order, RecordQuery, Shape, address_of_records
 from sparklog.coordinator.page.records.record_reading import RecordsFound
 from sparklog.coordinator.page.records.record_text import ShownBytes, shown_bytes
-from sparklog.core.readable import amount, counted, point_in_time_us
+from sparklog.core.describe.readable import amount, counted, point_in_time_us
 from sparklog.core.reading.plan import topic_of
 from sparklog.core.state import ClusterState
 

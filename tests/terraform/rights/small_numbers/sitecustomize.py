@@ -3,9 +3,9 @@
 So a run of a minute also has snapshots, large commands, and blocks of entries that vacuum deletes.
 """
 
-import sparklog.chain.command_body as command_body
-import sparklog.chain.group as group
-import sparklog.chain.snapshot_writer as snapshot_writer
+import sparklog.chain.commit.command_body as command_body
+import sparklog.chain.commit.command_group as group
+import sparklog.chain.snapshot.snapshot_writer as snapshot_writer
 import sparklog.storage.keys as keys
 import sparklog.storage.probe as probe
 

@@ -1,0 +1,82 @@
+"""The requests of the agent to its shell, and its notes for people. Every reply may be a SparklogError instead."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sparklog.core.commands import Command
+from sparklog.core.placement.held_objects import HeldObject
+from sparklog.core.placement.replica_fetch import ObjectToFetch
+from sparklog.core.types import EntryNumber
+from sparklog.log.incarnation import Incarnation
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Follow:
+    """Catch up with the chain. Reply: the ClusterState."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Submit:
+    """Commit a command that begins now. Reply: its CommandResult."""
+
+    command: Command
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReadMark:
+    """Read the INCARNATION of the agent's store. Reply: an Incarnation, or None if there is none."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PutMark:
+    """Put this INCARNATION into the agent's store if it has none. Reply: None, also if there is one already."""
+
+    mark: Incarnation
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Look:
+    """Look for an object on the agent's store. Reply: whether it is there, with its length."""
+
+    held: HeldObject
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fetch:
+    """Copy an object to the agent's store (`object_copy.fetch_object`), and check that it is still in its life.
+
+    Reply: a Fetched. An error is the store's.
+    """
+
+    wanted: ObjectToFetch
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Heartbeat:
+    """Tell the coordinator that the agent is at work. Reply: None."""
+
+    registration: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AwaitNews:
+    """Wait until entries after `seen` have something for the store, at most so long. Reply: whether they have.
+
+    None if nobody can be asked; any other reply but True counts as no news.
+    """
+
+    seen: EntryNumber
+    longest_ms: int
+
+
+Request = Follow | Submit | ReadMark | PutMark | Look | Fetch | Heartbeat | AwaitNews
+Reply = object
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A change of the agent's state, for people: `event` is one of up, behind, caught-up, lag, error, loss, down."""
+
+    event: str
+    text: str

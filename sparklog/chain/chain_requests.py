@@ -1,0 +1,85 @@
+"""The requests that the chain's machines (`machine.py`) make of a shell, and what each is replied to with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sparklog.chain.head import Head
+from sparklog.storage.object_store import Bytes
+
+FIRST_PAUSE_MS = 10.0
+LONGEST_PAUSE_MS = 2_000.0
+
+
+class Request:
+    """One thing to do. Replies are matched by identity, so two requests with equal content are distinct."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Put(Request):
+    """Put `body` under `key` if the key is free. Reply: None, or what `ObjectStore.put_if_absent` raises."""
+
+    key: str
+    body: Bytes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Get(Request):
+    """Read an object. Reply: its bytes, or what `ObjectStore.get` raises."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GetMany(Request):
+    """Read several objects at once. Reply: a list with the bytes of each, None if missing; or the first other error."""
+
+    keys: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LoadSnapshot(Request):
+    """Load the newest snapshot. Reply: a `Head`, None if there is no snapshot, or what reading it raises."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Copy(Request):
+    """Copy the newest entry, `head.n`, and all before it that lack copies, to as many other stores as `head` asks for.
+
+    `body` is that of the entry, or None: it was deleted as old. Reply: None, or an error; `InconsistentClusterId` if
+    the cluster was restored elsewhere.
+    """
+
+    head: Head
+    body: bytes | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pause(Request):
+    """Wait between half of `longest_ms` and all of it. The jitter keeps many waiters from acting at once."""
+
+    longest_ms: float
+
+
+Reply = object
+
+
+@dataclass(frozen=True, slots=True)
+class Now:
+    """What a machine may know about the present: two clocks, and a fresh id.
+
+    `wall_ms` becomes the time of an entry and never decides anything. `monotonic_ms` is for deadlines. `nonce`
+    distinguishes two entries with equal content.
+    """
+
+    wall_ms: int
+    monotonic_ms: int
+    nonce: str
+
+
+def longer(pause_ms: float) -> float:
+    """The pause that follows one of `pause_ms`."""
+    return min(pause_ms * 2, LONGEST_PAUSE_MS)

@@ -1,0 +1,73 @@
+"""An entry on its way into its slot, and what the machine of `group_commit.py` counts of such entries."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from sparklog.chain.commit.claim import Claim, Lost, Voided, Won
+from sparklog.chain.commit.command_group import Ticket
+from sparklog.chain.head import Head
+from sparklog.core.errors import SparklogError
+from sparklog.core.records import AppliedCommand, At, CommandResult
+from sparklog.core.types import TopicId
+from sparklog.storage.keys import entry_block
+
+
+@dataclass(slots=True, eq=False)
+class Attempt:
+    """An entry on its way into its slot: the head if it wins, and the tickets whose commands it holds."""
+
+    claim: Claim
+    at: At
+    after: Head
+    decided: Sequence[tuple[Ticket, AppliedCommand]]
+    began_ms: int
+    is_copying: bool = False  # it has won, and gets its copies on other stores
+    is_copied: bool = False
+    is_followed: bool = False  # waiting commands were decided on top of it already
+    outcome: Won | Lost | Voided | SparklogError | None = None
+
+    def may_be_followed(self, waiting: int) -> bool:
+        """Whether the next slot may be claimed for the `waiting` commands already: only the mark look-up is due.
+
+        That takes more commands than this entry holds, and a slot in the same block.
+        """
+        return (
+            self.claim.is_there
+            and not self.is_followed
+            and waiting > len(self.decided)
+            and entry_block(self.at.n + 1) == entry_block(self.at.n)
+        )
+
+
+class AppendCounts(NamedTuple):
+    """Records and bytes that were appended to a topic. The bytes are those of the stored batches, on one store."""
+
+    records: int = 0
+    size_bytes: int = 0
+
+
+@dataclass(slots=True)
+class CommitCounts:
+    """Counts since the start. `group_sizes[k]`: entries that held k commands (F-02)."""
+
+    entries: int = 0
+    lost_slots: int = 0
+    group_sizes: dict[int, int] = field(default_factory=dict)
+    appended: dict[TopicId, AppendCounts] = field(default_factory=dict)
+
+    def count_entry(self, results: Sequence[CommandResult]) -> None:
+        """Count an entry that was committed, by the results of its commands."""
+        self.entries += 1
+        self.group_sizes[len(results)] = self.group_sizes.get(len(results), 0) + 1
+        for result in results:
+            for range_ in result.ranges:
+                records, size_bytes = self.appended.get(range_.topic_id, (0, 0))
+                counted = AppendCounts(records + range_.records, size_bytes + range_.size_bytes)
+                self.appended[range_.topic_id] = counted
+
+    def copy(self) -> CommitCounts:
+        """Counts that do not change any more."""
+        return CommitCounts(self.entries, self.lost_slots, self.group_sizes.copy(), self.appended.copy())

@@ -1,0 +1,120 @@
+"""The race for a slot. The entry that wins slot n is the truth at n.
+
+Put the entry; if the slot is taken, read it; then look for the mark of its block. Without a mark the slot is won or
+lost, with one it is void. Whatever is not answered begins again with the put, which changes nothing if it has landed.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from sparklog.chain.chain_requests import FIRST_PAUSE_MS, Get, Now, Pause, Put, longer
+from sparklog.chain.entry import decode_entry
+from sparklog.chain.machine import Steps
+from sparklog.core.describe.readable import duration
+from sparklog.core.errors import (
+    ChainDamaged,
+    KeyExists,
+    KeyNotFound,
+    Landed,
+    OutcomeUnknown,
+    RequestTimedOut,
+    SparklogError,
+    StoreUnavailable,
+)
+from sparklog.storage.keys import entry_block, entry_key, void_key
+
+DAMAGED_READS = 3  # damaged reads after which the damage must be in the store, not in transit
+
+
+class Won(msgspec.Struct, frozen=True):
+    """The entry is in its slot, durably."""
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """Another entry, `body`, is in the slot."""
+
+    body: bytes
+
+
+class Voided(msgspec.Struct, frozen=True):
+    """The block is marked as deleted. The outcome is unknown until the state is reloaded."""
+
+
+class Claim:
+    """Puts `body` into slot `n`, or learns which entry was first. `url` is for messages.
+
+    `is_there`: the slot holds this entry. It counts only if its block turns out to have no mark.
+    """
+
+    def __init__(self, n: int, body: bytes, deadline_ms: int, timeout_ms: int, url: str) -> None:
+        self.n = n
+        self.body = body
+        self.is_there = False
+        self._url = url
+        self._key = entry_key(n)
+        self._deadline_ms, self._timeout_ms = deadline_ms, timeout_ms
+        self._in_doubt = False  # True once the entry may be in the slot, or may still arrive there
+
+    def steps(self) -> Steps[Won | Lost | Voided]:
+        """Raises OutcomeUnknown, or RequestTimedOut if nothing was sent that could land; ChainDamaged; the store's."""
+        pause_ms = FIRST_PAUSE_MS
+        damaged_reads = 0
+        while True:
+            found, now = yield from self._put()
+            if found is not None:
+                self.is_there = found == self.body
+                mark, now = yield Get(void_key(entry_block(self.n)))
+                if not isinstance(mark, SparklogError):
+                    return Voided()
+                if isinstance(mark, KeyNotFound):
+                    if found == self.body:
+                        return Won()
+                    try:
+                        decode_entry(self.n, found, self._url)  # before anything is decided from the entry
+                        return Lost(found)
+                    except ChainDamaged as damaged:
+                        damaged_reads += 1
+                        if damaged_reads == DAMAGED_READS:  # the damaged entry may be our own
+                            raise ChainDamaged(damaged.message, landed=Landed.UNKNOWN) from damaged
+                self.is_there = False
+            if now.monotonic_ms >= self._deadline_ms:
+                raise self._late()
+            yield Pause(pause_ms)
+            pause_ms = longer(pause_ms)
+
+    def _put(self) -> Steps[tuple[bytes | None, Now]]:
+        """Put the entry. Returns the body in the slot, None if that was not answered; and the time."""
+        reply, now = yield Put(self._key, self.body)
+        match reply:
+            case None:
+                self._in_doubt = True
+                return self.body, now
+            case KeyExists():
+                self._in_doubt = True  # it may be our own entry: reading it will tell
+                there, now = yield Get(self._key)
+                # An error: no answer, not visible yet, or already deleted.
+                return None if isinstance(there, SparklogError) else bytes(there), now  # type: ignore[call-overload]
+            case OutcomeUnknown():
+                self._in_doubt = True
+                return None, now
+            case StoreUnavailable():
+                return None, now
+            case SparklogError() as error if self._in_doubt:
+                raise self._unknown() from error
+            case SparklogError() as error:
+                raise error
+            case _:
+                raise TypeError(f"a put is replied to with None or an error, found {reply!r}")
+
+    def _late(self) -> SparklogError:
+        if self._in_doubt:
+            return self._unknown()
+        return RequestTimedOut(f"{self._key} at {self._url} could not be written in {duration(self._timeout_ms)}")
+
+    def _unknown(self) -> OutcomeUnknown:
+        return OutcomeUnknown(
+            f"{self._key} was sent, but whether it is there and counts could not be read in "
+            f"{duration(self._timeout_ms)}",
+            landed=Landed.UNKNOWN,
+        )

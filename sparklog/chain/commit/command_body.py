@@ -1,0 +1,183 @@
+"""The objects and slices of a large append, in one immutable Arrow object beside the chain.
+
+An entry with many thousand slices would be slow for every reader, so it names this object instead
+(`AppendedByReference`). The body has no offsets: they follow from the state before the entry.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+
+import msgspec
+
+from sparklog.chain.chain_requests import FIRST_PAUSE_MS, Get, Pause, Put, longer
+from sparklog.chain.damaged_chain import damage
+from sparklog.chain.machine import Steps
+from sparklog.core.commands import Append, Submission
+from sparklog.core.describe.readable import counted, duration, exact_amount
+from sparklog.core.errors import (
+    ChainDamaged,
+    KeyExists,
+    KeyNotFound,
+    OutcomeUnknown,
+    RequestTimedOut,
+    SparklogError,
+    StoreUnavailable,
+)
+from sparklog.core.records import Appended, AppendedByReference
+from sparklog.core.types import CommandId, EntryNumber, NewObject, NewSlice, ProducerSpan
+from sparklog.storage.keys import command_key
+
+SLICES_INLINE = 1_000  # an append with more slices is stored by reference
+
+_COLUMNS = (
+    ("object_index", "int32"),
+    ("topic_id", "int32"),
+    ("partition", "int32"),
+    ("records", "int64"),
+    ("position", "int64"),
+    ("length", "int64"),
+    ("first_batch", "int32"),
+    ("batches", "int32"),
+    ("min_timestamp_us", "int64"),
+    ("max_timestamp_us", "int64"),
+)
+_SPAN_COLUMNS = (
+    ("producer_id", "int64"),
+    ("producer_epoch", "int32"),
+    ("first_sequence", "int32"),
+    ("last_sequence", "int32"),
+)
+
+
+class CommandBody(msgspec.Struct, frozen=True):
+    """The stored body of a large append. `number`: see `keys.command_key`."""
+
+    sha256: str
+    size_bytes: int
+    objects: int
+    slices: int
+    number: int = 0
+
+    def reference(self, appended: Appended) -> AppendedByReference:
+        """The record that replaces `appended` in an entry."""
+        return AppendedByReference(
+            self.sha256,
+            self.size_bytes,
+            self.objects,
+            self.slices,
+            appended.ranges,
+            appended.application,
+            appended.label,
+            appended.changes,
+            self.number,
+        )
+
+
+def stored_body(submission: Submission, deadline_ms: int, timeout_ms: int, url: str) -> Steps[CommandBody]:
+    """Put the body of a large append under its key. A retry recognizes its own object.
+
+    Only the entry names the body, so after an unknown outcome it is safe to try again. If an earlier submission of the
+    command left a body that names other holders of the same objects, this one becomes the next. Raises
+    RequestTimedOut, ChainDamaged (the command's key holds something else), or the store's own error.
+    """
+    command = submission.command
+    if not isinstance(command, Append):
+        raise TypeError("only an append has a body")
+    body = encode_body(command.objects, command.slices)
+    number = 0
+    pause_ms = FIRST_PAUSE_MS
+    while True:
+        key = command_key(submission.n0, submission.command_id, number)
+        reply, now = yield Put(key, body)
+        if isinstance(reply, KeyExists):
+            reply, now = yield Get(key)
+        match reply:
+            case None:
+                return _named(command, body, number)
+            case (OutcomeUnknown() | StoreUnavailable() | KeyNotFound()) as error:
+                if now.monotonic_ms >= deadline_ms:
+                    waited = duration(timeout_ms)
+                    raise RequestTimedOut(f"{key} at {url} could not be written in {waited}: {error}") from error
+                yield Pause(pause_ms)
+                pause_ms = longer(pause_ms)
+            case SparklogError() as error:
+                raise error
+            case there:
+                existing = bytes(there)  # type: ignore[call-overload]
+                if _is_of(command, existing, key):
+                    return _named(command, existing, number)
+                number += 1
+
+
+def _is_of(command: Append, existing: bytes, key: str) -> bool:
+    """True if a body is that of the command, perhaps encoded by another version; False if only its holders differ.
+
+    Raises ChainDamaged if it is something else.
+    """
+    own = command.objects, command.slices
+    try:
+        objects, slices = decode_body(existing)
+        if (objects, slices) == own:
+            return True
+        if (_without_holders(objects), slices) == (_without_holders(command.objects), command.slices):
+            return False
+    except (ValueError, KeyError, msgspec.MsgspecError):  # Arrow's errors are ValueErrors
+        pass
+    wanted = f"wanted this command's own {counted(len(command.slices), 'slice')}"
+    what = f"{wanted}, found {exact_amount(len(existing))} of something else"
+    raise ChainDamaged(f"{key}: {what}; nothing names it yet: move it away, then write again")
+
+
+def _named(command: Append, body: bytes, number: int) -> CommandBody:
+    sha256 = hashlib.sha256(body).hexdigest()
+    return CommandBody(sha256, len(body), len(command.objects), len(command.slices), number)
+
+
+def append_of(
+    body: bytes, command_id: CommandId, n0: EntryNumber, record: AppendedByReference, n: int, url: str
+) -> Append:
+    """The append that entry `n` names by `record`, decoded from its body. Raises ChainDamaged."""
+    key = command_key(n0, command_id, record.body)
+    found = hashlib.sha256(body).hexdigest()
+    if found != record.body_sha256:
+        wanted = f"entry {n} names {record.body_size_bytes} bytes with SHA-256 {record.body_sha256}"
+        raise damage(key, f"{wanted}, found {len(body)} bytes with {found}", url)
+    objects, slices = decode_body(body)
+    return Append(objects, slices, (), record.application, record.label)
+
+
+def _without_holders(objects: Sequence[NewObject]) -> list[NewObject]:
+    return [msgspec.structs.replace(object_, holders=()) for object_ in objects]
+
+
+def encode_body(objects: Sequence[NewObject], slices: Sequence[NewSlice]) -> bytes:
+    """An Arrow IPC file with a row per slice. The objects are in the schema's metadata, as JSON."""
+    import pyarrow as pa
+
+    spans = [slice_.producer for slice_ in slices]
+    columns = {name: pa.array([getattr(slice_, name) for slice_ in slices], kind) for name, kind in _COLUMNS}
+    for name, kind in _SPAN_COLUMNS:
+        columns[name] = pa.array([None if span is None else getattr(span, name) for span in spans], kind)
+    table = pa.table(columns).replace_schema_metadata({"sparklog.objects": msgspec.json.encode(objects)})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def decode_body(body: bytes | memoryview) -> tuple[tuple[NewObject, ...], tuple[NewSlice, ...]]:
+    """The inverse of `encode_body`."""
+    import pyarrow as pa
+
+    table = pa.ipc.open_file(pa.py_buffer(body)).read_all()
+    objects = msgspec.json.decode(table.schema.metadata[b"sparklog.objects"], type=tuple[NewObject, ...])
+    columns = [table[name].to_pylist() for name, _ in (*_COLUMNS, *_SPAN_COLUMNS)]
+    plain = len(_COLUMNS)
+    return objects, tuple(_slice_of(row[:plain], row[plain:]) for row in zip(*columns, strict=True))
+
+
+def _slice_of(fields: tuple[int, ...], span: tuple[int | None, ...]) -> NewSlice:
+    producer = None if span[0] is None else msgspec.convert(span, ProducerSpan)
+    return msgspec.convert((*fields, producer), NewSlice)

@@ -1,0 +1,183 @@
+"""Which of the waiting commands go into the next entry, and what they lead to. Nothing here waits or does I/O.
+
+Commands are decided one after the other, each on the state that the ones before it leave. That state is a draft: it
+becomes the head once the entry has won its slot; otherwise it is dropped, and the commands are decided again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from sparklog.chain.commit.command_body import SLICES_INLINE, CommandBody
+from sparklog.chain.entry import EncodedEntry, encode_command, encode_entry
+from sparklog.chain.head import Draft, Head
+from sparklog.core.commands import Append, Command, CommitOffsets, Submission
+from sparklog.core.coordination import Author
+from sparklog.core.decide.command import Decision, decide
+from sparklog.core.errors import InvalidInput, Landed, OutcomeUnknown, SparklogError
+from sparklog.core.records import Appended, AppliedCommand, At, CommandResult
+from sparklog.core.replication.lost_records import version_lost
+from sparklog.core.types import EntryNumber
+
+GROUP_SLICES = 1_000  # an entry takes commands until they have this many slices and offsets
+
+
+@dataclass(slots=True, eq=False)
+class Ticket:
+    """A command that was handed in; done when it has a result or an error. `deadline_ms` is on the monotonic clock."""
+
+    submission: Submission
+    deadline_ms: int
+    timeout_ms: int
+    result: CommandResult | None = None
+    error: SparklogError | None = None
+    sent: bool = False  # an entry with it is on its way, and its outcome is not known yet
+    body: CommandBody | None = None  # of a large append: the stored body, for the entry to name
+
+    @property
+    def done(self) -> bool:
+        """Whether there is nothing left to wait for."""
+        return self.result is not None or self.error is not None
+
+    def outcome(self) -> CommandResult:
+        """The result of a command that is done. Raises its error; WriteLost if its application lost records."""
+        if self.error is not None:
+            raise self.error
+        if self.result is None:
+            raise AssertionError("a command that is done has a result or an error")
+        if self.result.application is not None and self.result.lost is not None:
+            raise version_lost(self.result.application, self.result.lost)
+        return self.result
+
+    def doubt(self) -> None:
+        """If the command was sent, it is in doubt from now on: that attempt may land without anybody hearing of it."""
+        if self.sent:
+            self.submission = msgspec.structs.replace(self.submission, in_doubt=True)
+            self.sent = False
+
+    def fail(self, error: SparklogError) -> None:
+        """End with `error`, or with OutcomeUnknown if this or an earlier attempt may have landed."""
+        self.error = error
+        maybe = self.sent or self.submission.in_doubt
+        if (maybe and error.landed is Landed.NO) or isinstance(error, OutcomeUnknown):
+            self.error = OutcomeUnknown(
+                f"command {self.submission.command_id} may have landed, and what came of it could not be read: {error}"
+            )
+            self.error.__cause__ = error
+
+
+@dataclass(slots=True)
+class Group:
+    """Commands that were decided together on top of one head: entry `at`, if it wins its slot."""
+
+    head: Head
+    tickets: Sequence[Ticket]
+    at: At
+    draft: Draft
+    decided: list[tuple[Ticket, AppliedCommand]] = field(default_factory=list)
+    encoded: list[msgspec.Raw] = field(default_factory=list)  # the decided commands, encoded
+    known: list[tuple[Ticket, CommandResult]] = field(default_factory=list)  # answers that need no entry
+    committed: list[tuple[Ticket, EntryNumber]] = field(default_factory=list)  # already, by these entries
+    refused: list[tuple[Ticket, SparklogError]] = field(default_factory=list)
+    without_body: list[Ticket] = field(default_factory=list)  # large appends whose bodies must be stored first
+
+    @property
+    def rests_on(self) -> int:
+        """The newest entry that an answer rests on; -1 if there is none."""
+        return max((*(result.n for _, result in self.known), *(n for _, n in self.committed)), default=-1)
+
+    def entry(self, author: Author, nonce: str) -> bytes:
+        """Encode the decided commands as an entry. From then on the draft is the state after it."""
+        at, chain_id = self.at, self.draft.state.chain_id
+        previous = self.head.entry_hash
+        entry = EncodedEntry(chain_id, at.n, author, nonce, previous, at.time_ms, tuple(self.encoded))
+        body = encode_entry(entry)
+        self.draft.end_entry(self.at, author, body)
+        return body
+
+
+def taken(queue: Iterable[Ticket]) -> list[Ticket]:
+    """The longest-waiting commands that together fit one entry: at least one."""
+    tickets: list[Ticket] = []
+    slices = 0
+    for ticket in queue:
+        slices += _rows(ticket.submission.command)
+        if tickets and slices > GROUP_SLICES:
+            break
+        tickets.append(ticket)
+    return tickets
+
+
+def _rows(command: Command) -> int:
+    """What a command adds to an entry, in slices: a committed offset counts as one."""
+    match command:
+        case CommitOffsets():
+            return max(len(command.offsets), 1)
+        case Append():
+            consumed = 0 if command.consumed is None else len(command.consumed.offsets)
+            return min(len(command.slices), SLICES_INLINE) + consumed
+        case _:
+            return 1
+
+
+def decide_group(head: Head, tickets: Sequence[Ticket], time_ms: int, *, confirmed: bool) -> Group:
+    """Decide each command on the state that the ones before it leave.
+
+    An answer without records stays open while it may depend on commands that have not landed: those of the group, or of
+    an entry before it that is not `confirmed` yet.
+    """
+    group = Group(head, tickets, At(EntryNumber(head.n + 1), time_ms), Draft(head))
+    for ticket in tickets:
+        final = confirmed and not group.decided
+        try:
+            decision = decide(group.draft.state, ticket.submission, group.at)
+            if decision.records:
+                _add(group, ticket, decision)
+            elif final and decision.committed_in is not None:
+                group.committed.append((ticket, decision.committed_in))
+            elif final:
+                # With no known result either, the state is already as the command wants it.
+                already = CommandResult(EntryNumber(head.n), ticket.submission.n0, head.state.time_ms)
+                group.known.append((ticket, decision.known or already))
+        except SparklogError as error:
+            if final:
+                group.refused.append((ticket, error))
+        except Exception as error:  # types are not checked when a command is built, and no command may end the others
+            is_torn = group.draft.is_torn
+            if is_torn:
+                others = [other for other in tickets if other is not ticket]
+                group = decide_group(head, others, time_ms, confirmed=confirmed)
+                group.tickets = tickets
+            if final:
+                group.refused.append((ticket, _undecidable(ticket, error)))
+            if is_torn:
+                break
+    return group
+
+
+def _undecidable(ticket: Ticket, error: Exception) -> InvalidInput:
+    wrong = InvalidInput(
+        f"command {ticket.submission.command_id} can't be decided, a value in it may have the wrong type: {error!r}"
+    )
+    wrong.__cause__ = error
+    return wrong
+
+
+def _add(group: Group, ticket: Ticket, decision: Decision) -> None:
+    """Apply a decided command to the draft, and keep it for the entry."""
+    submission, records = ticket.submission, decision.records
+    applied = in_entry = AppliedCommand(submission.command_id, submission.n0, records)
+    encoded = encode_command(applied)
+    appended = records[0]
+    if isinstance(appended, Appended) and len(appended.slices) > SLICES_INLINE:
+        if ticket.body is None:
+            group.without_body.append(ticket)
+            return
+        in_entry = msgspec.structs.replace(applied, records=(ticket.body.reference(appended), *records[1:]))
+        encoded = encode_command(in_entry)
+    group.draft.apply_command(applied, group.at)
+    group.decided.append((ticket, in_entry))
+    group.encoded.append(encoded)

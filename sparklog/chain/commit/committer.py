@@ -1,0 +1,193 @@
+"""Commits commands to the chain from threads: the shell that drives the machine of `group_commit`.
+
+It has no thread of its own: callers who wait for a result perform what the machine asks for next. So it survives a fork
+between calls, and an idle process costs nothing.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from itertools import islice
+
+from sparklog.chain.chain_requests import Now, Request
+from sparklog.chain.commit.attempt import CommitCounts
+from sparklog.chain.commit.command_group import Ticket
+from sparklog.chain.commit.group_commit import GroupCommit
+from sparklog.chain.follow.follower import Follower
+from sparklog.chain.snapshot.snapshot_writer import SnapshotWriter
+from sparklog.core.commands import Command, Submission
+from sparklog.core.coordination import Author
+from sparklog.core.errors import RequestTimedOut
+from sparklog.core.records import CommandResult
+from sparklog.core.types import CommandId, EntryNumber
+from sparklog.host.clock import Clock
+from sparklog.host.dice import new_id
+
+DEFAULT_TIMEOUT_MS = 120_000
+AWAKE = 4  # callers who are woken at once: hundreds awake, waiting for the interpreter, slow each other down
+
+
+class Committer:
+    """Submits commands to one chain. Safe for threads."""
+
+    def __init__(self, follower: Follower, author: Author, clock: Clock | None = None) -> None:
+        self.follower = follower
+        self.author = author
+        self.clock = clock or follower.clock
+        self.snapshots = SnapshotWriter(follower)
+        self._machine = GroupCommit(
+            author, follower.store.url, follower.head, self.clock.monotonic_ms(), follower.copies_wanted
+        )
+        self._turn = threading.Lock()  # held to call the machine
+        self._waiting: dict[Ticket, threading.Lock] = {}  # each caller's gate: locked while there is nothing to do
+        self._idle: dict[Ticket, threading.Lock] = {}  # the gates of callers who perform nothing
+        self._to_wake: deque[threading.Lock] = deque()  # gates of callers whose tickets are done
+
+    @property
+    def counts(self) -> CommitCounts:
+        """Counts of what was committed so far."""
+        return self._machine.counts
+
+    def begin(self, command: Command) -> Submission:
+        """Give a command its identity: an id, and the newest chain position."""
+        self.follower.catch_up()  # an idle process must not begin below FLOOR
+        return Submission(new_command_id(), self.position(), command)
+
+    def position(self) -> EntryNumber:
+        """The chain position for a command that begins now: the number of the newest entry that was read."""
+        return EntryNumber(max(self.follower.head.n, 0))
+
+    def submit(self, submission: Submission, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> CommandResult:
+        """Commit one command and return its result; a repeat of a known command returns the same result.
+
+        `timeout_ms` is how long the command may try to win a slot. A call that shares an entry with others, or waits
+        for theirs, may last as long as the longest of them. Raises the command's own error (nothing was changed),
+        OutcomeUnknown (look it up by its id, or submit the same `Submission` again with `in_doubt`), RequestTimedOut
+        (nothing was changed). WriteLost: an election gave up records of this author; nothing was written.
+        """
+        ticket = Ticket(submission, self.clock.monotonic_ms() + timeout_ms, timeout_ms)
+        self._drive(ticket)
+        self.snapshots.write_if_due()
+        return ticket.outcome()
+
+    def close(self) -> None:
+        """Wait for a snapshot that is being written."""
+        self.snapshots.close()
+
+    def _drive(self, ticket: Ticket) -> None:
+        """Hand in the ticket, and perform requests, for it or for others, until it is done."""
+        gate = threading.Lock()
+        gate.acquire()
+        try:
+            with self._turn:
+                self._waiting[ticket] = gate
+                self._machine.learn(self.follower.head)
+                self._machine.submit(ticket, self._now())
+                request, done = self._next_request(ticket), ticket.done
+            while request is not None or not done:
+                if request is None:
+                    # Without a timeout: an interrupt just after a timed wait could leave the lock taken forever.
+                    gate.acquire()
+                    if ticket.done:
+                        self._open_next()
+                        break
+                    with self._turn:
+                        request, done = self._next_request(ticket), ticket.done
+                    continue
+                reply = self.follower.perform(request)  # even if the ticket is done by now: nobody else does it
+                with self._turn:
+                    self._machine.reply(request, reply, self._now())
+                    if self._machine.head is not self.follower.head:
+                        self.follower.publish(self._machine.head)
+                    request, done = self._next_request(ticket), ticket.done
+            self._waiting.pop(ticket, None)
+        except BaseException as error:
+            self._leave_in_turn(ticket, error)
+            if ticket.error is not None:
+                raise ticket.error from error
+            raise
+
+    def _next_request(self, ticket: Ticket) -> Request | None:
+        """What to perform next; None if the ticket is done, or the call has to wait until its gate opens.
+
+        Opens the gates of callers whose tickets are done, and that of one idle caller per request that nobody performs.
+        """
+        ended, requests, idle = self._machine.ended, self._machine.requests, self._idle
+        if ended:
+            self._wake()
+        request = None
+        if not ticket.done:
+            if requests:
+                request = requests.popleft()
+            else:
+                idle[ticket] = self._waiting[ticket]
+        for other in list(islice(idle, len(requests))):
+            _open(idle.pop(other))
+        return request
+
+    def _wake(self) -> None:
+        """Let the callers whose tickets are done go on: AWAKE of them now, the others one after the other."""
+        ended = self._machine.ended
+        while ended:
+            gate = self._idle.pop(ended.popleft(), None)
+            if gate is not None:
+                self._to_wake.append(gate)
+        for _ in range(AWAKE):
+            self._open_next()
+
+    def _open_next(self) -> None:
+        """Let the next caller whose ticket is done go on. Each caller who goes on does this for one more."""
+        try:
+            gate = self._to_wake.popleft()
+        except IndexError:
+            return
+        _open(gate)
+
+    def _leave_in_turn(self, ticket: Ticket, error: BaseException) -> None:
+        """Leave, also if one is interrupted again meanwhile: the others would wait for ever."""
+        try:
+            with self._turn:
+                self._leave(ticket, error)
+        except BaseException as second:
+            if not isinstance(second, Exception):
+                self._leave_in_turn(ticket, second)
+            raise
+
+    def _leave(self, ticket: Ticket, error: BaseException) -> None:
+        """The caller leaves before its ticket is done: the others go on without it."""
+        self._waiting.pop(ticket, None)
+        self._idle.pop(ticket, None)
+        if isinstance(error, Exception) and not ticket.done and (ticket.sent or ticket.submission.in_doubt):
+            ticket.fail(_ended_early(error))
+        waiting = list(self._waiting.items())  # a copy: callers who are done leave meanwhile
+        try:
+            self._machine.recover([other for other, _ in waiting], self._now())
+        except Exception as second:  # no memory, perhaps: an error is better than waiting for ever
+            for other, _ in waiting:
+                if not other.done:
+                    other.fail(_ended_early(second))
+            self._machine.recover((), self._now())
+        finally:
+            # Wake everybody: the error may have come to a caller who was to wake others.
+            for callers in (self._machine.ended, self._to_wake, self._idle):
+                callers.clear()
+            for _, gate in waiting:
+                _open(gate)
+
+    def _now(self) -> Now:
+        return Now(self.clock.now_ms(), self.clock.monotonic_ms(), new_id())
+
+
+def new_command_id() -> CommandId:
+    """A new command id."""
+    return CommandId(new_id())
+
+
+def _ended_early(error: Exception) -> RequestTimedOut:
+    return RequestTimedOut(f"the commit ended early: {error!r}")
+
+
+def _open(gate: threading.Lock) -> None:
+    if gate.locked():
+        gate.release()

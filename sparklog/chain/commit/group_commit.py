@@ -1,0 +1,434 @@
+"""Group commit, as a state machine: all waiting commands go into one entry.
+
+IDLE ── a command, after a long silence ──► CHECKING that the chain is still there ──┐
+  │ ◄─────────────────────────────────────────────────────────────────────────────────┘
+  ├── commands that lead to records ──► CLAIMING a slot ── won ──► copies on other stores, if wanted ──► their results
+  │     ▲ │ large ones first: STORING         │ lost ──► FOLLOWING what others wrote, then decided again
+  │     └─┘                                   └ voided ► FOLLOWING from the newest snapshot, then decided again
+  ├── a command that is refused ──► FOLLOWING: a refusal too is decided on the newest state
+  ├── an answer that rests on an entry of another process ──► SETTLING: that entry is made durable first, and copied
+  └── a command that the chain knows ──► READING its result back from the entry that applied it
+
+While the mark of slot n's block is looked for, and while entry n is copied, slot n+1 of the same block may be claimed
+already; it is copied and acknowledged after n. The machine draws no id, reads no clock, holds no lock and does no I/O:
+`submit`, `reply` and `recover` get the time as an argument, `requests` has what is to be done, and `ended` has the
+tickets with a result or an error.
+
+Fewer, larger entries are faster and cheaper than many small ones. So slot n+1 is claimed that early only for more
+commands than entry n holds; and after a slow entry the next one waits a moment for callers who come back
+(`gathering.py`).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from enum import StrEnum
+from functools import partial
+
+from sparklog.chain.chain_requests import Now, Pause, Reply, Request
+from sparklog.chain.commit.attempt import Attempt, CommitCounts
+from sparklog.chain.commit.claim import Claim, Lost, Voided, Won
+from sparklog.chain.commit.command_body import CommandBody, stored_body
+from sparklog.chain.commit.command_group import Group, Ticket, decide_group, taken
+from sparklog.chain.commit.gathering import Gathering
+from sparklog.chain.commit.pending_requests import PendingRequests
+from sparklog.chain.commit.settling import settled
+from sparklog.chain.entry import Entry
+from sparklog.chain.follow.catch_up import caught_up
+from sparklog.chain.follow.read_entries import answered, read_entries, unreadable
+from sparklog.chain.follow.same_chain import is_long_silent, same_chain
+from sparklog.chain.head import Head
+from sparklog.chain.machine import Steps
+from sparklog.chain.mirror.mirror_wait import copied
+from sparklog.core.apply import result_of
+from sparklog.core.coordination import Author, is_fenced, not_in_force
+from sparklog.core.describe.readable import duration
+from sparklog.core.errors import Landed, RequestTimedOut, SparklogError
+from sparklog.core.state import ClusterState
+from sparklog.core.types import EntryNumber
+from sparklog.storage.keys import entry_block
+
+REST_AFTER = 8  # slots lost in a row, before a pause lets others go first
+REST_MS = 50.0
+
+
+class Phase(StrEnum):
+    """What the machine is doing."""
+
+    IDLE = "idle"
+    CHECKING = "checking"
+    GATHERING = "gathering"
+    FOLLOWING = "following"
+    SETTLING = "settling"
+    READING = "reading"
+    STORING = "storing"
+    CLAIMING = "claiming"
+    RESTING = "resting"
+
+
+class GroupCommit:
+    """Commits to one chain, from `head` on, which was read at `known_ms`. `url` is only for messages.
+
+    `copies_wanted` says, of the state after an entry, on how many other stores it must be before it is acknowledged.
+    """
+
+    def __init__(
+        self,
+        author: Author,
+        url: str,
+        head: Head,
+        known_ms: int,
+        copies_wanted: Callable[[ClusterState], int] = lambda state: 0,
+    ) -> None:
+        self.author = author
+        self._copies_wanted = copies_wanted
+        self.head = head
+        self.phase = Phase.IDLE
+        self.counts = CommitCounts()
+        self._pending = PendingRequests()
+        self.requests = self._pending.to_perform  # a shell takes them, in any order
+        self.ended: deque[Ticket] = deque()  # done: a shell takes them, and wakes their callers
+        self._url = url
+        self._queue: deque[Ticket] = deque()
+        self._attempts: deque[Attempt] = deque()  # on consecutive slots
+        self._round: list[Ticket] = []  # the tickets that an error ends
+        # Those who waited when the last round of following began: its head is new enough to refuse them on.
+        self._caught_up: frozenset[Ticket] = frozenset()
+        self._known_ms = known_ms  # when the chain at the address was last known to be this one
+        self._lost_in_a_row = 0
+        self._gathering = Gathering()
+        self._look: Request | None = None  # the pause during which commands are gathered
+        # All entries up to this one are durable and have their copies, and so are their names: this process has put a
+        # later entry into the same directory, or has made sure. On a local disk a process may die between naming an
+        # entry and syncing that.
+        self._settled_n = -1
+
+    def submit(self, ticket: Ticket, now: Now) -> None:
+        """Hand in a command."""
+        self.submit_all((ticket,), now)
+
+    def submit_all(self, tickets: Iterable[Ticket], now: Now) -> None:
+        """Hand in commands together: the first does not leave in an entry of its own."""
+        self._queue.extend(tickets)
+        if self._look is not None and self._gathering.is_complete(len(self._queue)):
+            self._pending.taken(self._look)
+            self._look = None
+        self._advance(now)
+
+    def reply(self, request: Request, reply: Reply, now: Now) -> None:
+        """Take the reply to a request. A reply that nobody waits for any more is ignored."""
+        handler = self._pending.taken(request)
+        if handler is not None:
+            handler(reply, now)
+            self._advance(now)
+
+    def recover(self, tickets: Iterable[Ticket], now: Now) -> None:
+        """Start again with these tickets, after a caller was interrupted whose ticket is not among them.
+
+        The interrupt may have come anywhere, even inside this machine, so everything that was sent is in doubt. Replies
+        that are still to come are ignored.
+        """
+        self._attempts.clear()
+        self._pending.forget()
+        self._caught_up = frozenset()
+        self._queue = deque(ticket for ticket in tickets if not ticket.done)
+        for ticket in self._queue:
+            ticket.doubt()
+        self._advance(now)
+
+    def learn(self, head: Head) -> None:
+        """Take over a head that others have followed the chain to, unless it is older or something is under way."""
+        if not self._pending and not self._attempts and head.n >= self.head.n:
+            self.head = head
+
+    # ---- what comes next ------------------------------------------------------------------------
+
+    def _advance(self, now: Now) -> None:
+        """Start whatever can be started."""
+        while self._may_decide():
+            if not self._attempts and is_long_silent(self.head, self._known_ms, now):
+                self._check_chain()
+                return
+            if self._gathers(now) or not self._decide(now):
+                return
+        if not self._attempts and not self._pending:
+            self.phase = Phase.IDLE
+
+    def _may_decide(self) -> bool:
+        """Whether commands wait and a slot may be claimed: no claim is under way, or only its mark look-up is due."""
+        if not self._queue:
+            return False
+        if not self._attempts:
+            return not self._pending
+        return len(self._attempts) == 1 and self._attempts[0].may_be_followed(len(self._queue))
+
+    # ---- deciding -------------------------------------------------------------------------------
+
+    def _decide(self, now: Now) -> bool:
+        """Decide the waiting commands on the newest head, and start what follows. Returns whether to go on."""
+        confirmed = not self._attempts
+        head = self.head if confirmed else self._attempts[-1].after
+        if is_fenced(head.state.coordinator, self.author):
+            if confirmed:
+                self._fail(list(self._queue), not_in_force(head.state.coordinator, self.author))
+            return False
+        if entry_block(head.n + 1) != entry_block(head.n) and self._settled_n < head.n and confirmed:
+            self._settle()  # no later put syncs the directory of that entry
+            return False
+        if not confirmed:
+            self._attempts[-1].is_followed = True
+        group = decide_group(head, taken(self._queue), now.wall_ms, confirmed=confirmed)
+        if group.rests_on > self._settled_n:
+            self._settle()
+            return False
+        if group.committed:
+            self._read_back(group.committed)
+            return False
+        if not self._caught_up.issuperset(ticket for ticket, _ in group.refused):
+            self._follow(caught_up(self.head, self._url), group.tickets)
+            return False
+        for ticket, result in group.known:
+            ticket.result = result
+            self.ended.append(ticket)
+        for ticket, error in group.refused:
+            ticket.fail(error)
+            self.ended.append(ticket)
+        if group.without_body:
+            if confirmed:
+                self._take_out(group.tickets)
+                self._store(group.without_body)
+        elif group.decided:
+            self._claim(group, now)
+            self._take_out(group.tickets)
+        else:
+            self._take_out(group.tickets)
+            return confirmed
+        return False
+
+    def _take_out(self, tickets: Sequence[Ticket]) -> None:
+        """Take those of `tickets` that are done or sent out of the queue; `tickets` are the first in it."""
+        for _ in tickets:
+            self._queue.popleft()
+        self._queue.extendleft(ticket for ticket in reversed(tickets) if not ticket.done and not ticket.sent)
+
+    # ---- large commands -------------------------------------------------------------------------
+
+    def _store(self, tickets: Sequence[Ticket]) -> None:
+        """Store the bodies of large commands beside the chain, before an entry names them."""
+        self.phase = Phase.STORING
+        for ticket in tickets:
+            stored = stored_body(ticket.submission, ticket.deadline_ms, ticket.timeout_ms, self._url)
+            self._pending.run(stored, partial(self._stored, ticket))
+
+    def _stored(self, ticket: Ticket, outcome: CommandBody | SparklogError, now: Now) -> None:
+        if isinstance(outcome, CommandBody):
+            ticket.body = outcome
+        else:
+            self._fail([ticket], outcome)
+
+    # ---- claiming -------------------------------------------------------------------------------
+
+    def _claim(self, group: Group, now: Now) -> None:
+        """Send the decided commands as one entry."""
+        self.phase = Phase.CLAIMING
+        body = group.entry(self.author, now.nonce)
+        # Nobody's append may fail early because another caller was in more of a hurry.
+        patient = max((ticket for ticket, _ in group.decided), key=lambda each: each.deadline_ms)
+        claim = Claim(group.at.n, body, patient.deadline_ms, patient.timeout_ms, self._url)
+        attempt = Attempt(claim, group.at, group.draft.head(), group.decided, now.monotonic_ms)
+        self._attempts.append(attempt)
+        for ticket, _ in group.decided:
+            ticket.sent = True
+        self._caught_up = frozenset()
+        self._pending.run(claim.steps(), partial(self._claimed, attempt))
+
+    def _claimed(self, attempt: Attempt, outcome: Won | Lost | Voided | SparklogError, now: Now) -> None:
+        attempt.outcome = outcome
+        self._end_attempts(now)
+
+    def _end_attempts(self, now: Now) -> None:
+        """Act on the outcome of the oldest slot, then on that of the next: never on a later one first."""
+        while self._attempts and (outcome := self._attempts[0].outcome) is not None:
+            self._known_ms = now.monotonic_ms
+            match outcome:
+                case Won() if not self._attempts[0].is_copied and self._copies_wanted(self._attempts[0].after.state):
+                    self._copy(self._attempts[0])
+                    return
+                case Won():
+                    self._acknowledge(self._attempts.popleft(), now)
+                case Lost():
+                    first = self._give_up()
+                    self._after_lost(first, outcome.body, now)
+                case Voided():
+                    first = self._give_up(in_doubt=True)
+                    self._follow(caught_up(self.head, self._url, reload=True), list(self._queue))
+                case SparklogError() as error:
+                    first = self._give_up()
+                    self._fail([ticket for ticket, _ in first.decided], error)
+
+    def _copy(self, attempt: Attempt) -> None:
+        """Get the copies of an entry that has won its slot; its commands are acknowledged after that."""
+        if attempt.is_copying:
+            return
+        attempt.is_copying = True
+        patient_ms = max(ticket.deadline_ms for ticket, _ in attempt.decided)
+        self._pending.run(copied(attempt.after, attempt.claim.body, patient_ms), partial(self._copied, attempt))
+
+    def _copied(self, attempt: Attempt, outcome: SparklogError | None, now: Now) -> None:
+        if outcome is None:
+            attempt.is_copied = True
+        else:
+            self._attempts.popleft()
+            if attempt.after.n > self.head.n:
+                self.head = attempt.after
+            self._fail([ticket for ticket, _ in attempt.decided], outcome)
+        self._end_attempts(now)
+
+    def _acknowledge(self, attempt: Attempt, now: Now) -> None:
+        if attempt.after.n > self.head.n:
+            self.head = attempt.after
+        results = [result_of(applied, attempt.at) for _, applied in attempt.decided]
+        for (ticket, _), result in zip(attempt.decided, results, strict=True):
+            ticket.sent = False
+            ticket.result = result
+            self.ended.append(ticket)
+        self._settled_n = attempt.at.n
+        self._lost_in_a_row = 0
+        size = len(results)
+        self.counts.count_entry(results)
+        self._gathering.expect(size, len(self._queue), now.monotonic_ms - attempt.began_ms, now.monotonic_ms)
+
+    def _give_up(self, *, in_doubt: bool = False) -> Attempt:
+        """End all attempts, and queue their commands again. Returns the oldest attempt.
+
+        The commands of a later attempt are in doubt: its entry was sent behind one that may not count.
+        """
+        first, *later = self._attempts
+        self._attempts.clear()
+        self._pending.forget()
+        if not in_doubt:
+            for ticket, _ in first.decided:
+                ticket.sent = False
+        again = [ticket for attempt in (first, *later) for ticket, _ in attempt.decided]
+        for ticket in again:
+            ticket.doubt()
+        self._queue.extendleft(reversed(again))
+        return first
+
+    def _after_lost(self, attempt: Attempt, body: bytes, now: Now) -> None:
+        """Somebody else has the slot: follow the chain, then decide again."""
+        self.counts.lost_slots += 1
+        self._lost_in_a_row += 1
+        tickets = [ticket for ticket, _ in attempt.decided]
+        for ticket in tickets:
+            if ticket.deadline_ms <= now.monotonic_ms:
+                what = f"found every slot taken for {duration(ticket.timeout_ms)}"
+                self._fail([ticket], RequestTimedOut(f"command {ticket.submission.command_id} {what}"))
+        next_body = body if self.head.n == attempt.at.n - 1 else None
+        many = self._lost_in_a_row % REST_AFTER == 0
+        self._follow(caught_up(self.head, self._url, found=next_body), tickets, self._rest if many else None)
+
+    def _fail(self, tickets: Iterable[Ticket], error: SparklogError) -> None:
+        """End those of `tickets` that are not done yet, with `error`."""
+        for ticket in tickets:
+            if not ticket.done:
+                ticket.fail(error)
+                self.ended.append(ticket)
+        self._queue = deque(ticket for ticket in self._queue if not ticket.done)
+
+    # ---- gathering ------------------------------------------------------------------------------
+
+    def _gathers(self, now: Now) -> bool:
+        """Wait for more commands, if that pays. Returns whether it does."""
+        look_ms = None if self._attempts else self._gathering.look_ms(len(self._queue), now.monotonic_ms)
+        if look_ms is None:
+            return False
+        self.phase = Phase.GATHERING
+        self._look = Pause(look_ms)
+        self._pending.ask(self._look, lambda reply, now: self._gathering.looked(len(self._queue), now.monotonic_ms))
+        return True
+
+    # ---- following ------------------------------------------------------------------------------
+
+    def _follow(self, catch_up: Steps[Head], tickets: Iterable[Ticket], then: Callable[[], None] | None = None) -> None:
+        """Follow the chain to its end, and then call `then`. An error ends `tickets`."""
+        self.phase = Phase.FOLLOWING
+        self._round = [ticket for ticket in tickets if not ticket.done]
+        waiting = frozenset(self._queue)
+
+        def followed(outcome: Head | SparklogError, now: Now) -> None:
+            if isinstance(outcome, SparklogError):
+                self._fail_round(outcome)
+                return
+            self.head, self._caught_up = outcome, waiting
+            if then is not None:
+                then()
+
+        self._pending.run(catch_up, followed)
+
+    def _rest(self) -> None:
+        """Let others go first for a moment."""
+        self.phase = Phase.RESTING
+        self._caught_up = frozenset()
+        self._pending.ask(Pause(REST_MS), lambda reply, now: None)
+
+    def _fail_round(self, error: SparklogError) -> None:
+        self._fail(self._round, error)
+
+    # ---- what others wrote ----------------------------------------------------------------------
+
+    def _settle(self) -> None:
+        """Make the newest entry durable, and with it all before it; and get the copies that are wanted."""
+        self.phase = Phase.SETTLING
+        self._round = list(self._queue)
+        patient_ms = max(ticket.deadline_ms for ticket in self._round)
+        with_copies = self._copies_wanted(self.head.state) > 0
+        self._pending.run(settled(self.head, patient_ms, with_copies=with_copies), self._settled)
+
+    def _settled(self, outcome: int | SparklogError, now: Now) -> None:
+        if isinstance(outcome, SparklogError):
+            self._fail_round(outcome)
+        else:
+            self._settled_n = outcome
+
+    # ---- what was committed before --------------------------------------------------------------
+
+    def _read_back(self, committed: Sequence[tuple[Ticket, EntryNumber]]) -> None:
+        """Answer commands that the chain has applied before, from the entries that applied them."""
+        self.phase = Phase.READING
+        read = read_entries((n for _, n in committed), self._url)
+        self._pending.run(read, partial(self._have_read_back, committed))
+
+    def _have_read_back(
+        self, committed: Sequence[tuple[Ticket, EntryNumber]], outcome: list[Entry] | SparklogError, now: Now
+    ) -> None:
+        """Answer from the entries. A missing one is below a FLOOR that this head does not know yet, or it is damage."""
+        if isinstance(outcome, SparklogError):
+            outcome.landed = Landed.YES
+            self._fail([ticket for ticket, _ in committed], outcome)
+            return
+        unread = answered(committed, outcome, self.head.state)
+        self.ended.extend(ticket for ticket, _ in committed if ticket.done)
+        self._queue = deque(ticket for ticket in self._queue if not ticket.done)
+        if not self._caught_up.issuperset(ticket for ticket, _ in unread):
+            self._follow(caught_up(self.head, self._url), [ticket for ticket, _ in unread])
+            return
+        for ticket, n in unread:
+            self._fail([ticket], unreadable(ticket, n, self._url))
+
+    # ---- after a silence ------------------------------------------------------------------------
+
+    def _check_chain(self) -> None:
+        """Refuse to write if another cluster is at the address by now."""
+        self._follow(caught_up(self.head, self._url), self._queue, self._read_newest)
+
+    def _read_newest(self) -> None:
+        self.phase = Phase.CHECKING
+        self._pending.run(same_chain(self.head, self._url), self._checked)
+
+    def _checked(self, outcome: Head | SparklogError, now: Now) -> None:
+        if isinstance(outcome, SparklogError):
+            self._fail_round(outcome)
+        else:
+            self.head, self._known_ms = outcome, now.monotonic_ms

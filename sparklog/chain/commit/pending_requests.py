@@ -1,0 +1,55 @@
+"""The requests of a state machine that have no reply yet, and what is to be done with each reply."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TypeVar
+
+from sparklog.chain.chain_requests import Now, Reply, Request
+from sparklog.chain.machine import Steps
+from sparklog.core.errors import SparklogError
+
+T = TypeVar("T")
+Handler = Callable[[Reply, Now], None]
+
+
+class PendingRequests:
+    """Requests wait in `to_perform` until a shell takes them, in any order; each waits for its reply until `taken`."""
+
+    def __init__(self) -> None:
+        self.to_perform: deque[Request] = deque()
+        self._handlers: dict[Request, Handler] = {}
+
+    def __bool__(self) -> bool:
+        """Whether a reply is still to come."""
+        return bool(self._handlers)
+
+    def ask(self, request: Request, handler: Handler) -> None:
+        """Have a request performed; `handler` gets its reply."""
+        self._handlers[request] = handler
+        self.to_perform.append(request)
+
+    def run(self, steps: Steps[T], ended: Callable[[T | SparklogError, Now], None]) -> None:
+        """Run another machine. `ended` gets its outcome, or the error that it raised."""
+
+        def handle(reply: Reply, now: Now) -> None:
+            try:
+                request = steps.send((reply, now))
+            except StopIteration as end:
+                ended(end.value, now)
+            except SparklogError as error:
+                ended(error, now)
+            else:
+                self.ask(request, handle)
+
+        self.ask(next(steps), handle)
+
+    def taken(self, request: Request) -> Handler | None:
+        """What is to be done with the reply to this request; None if nobody waits for it any more."""
+        return self._handlers.pop(request, None)
+
+    def forget(self) -> None:
+        """Stop waiting for the replies that are still to come, and drop the requests that no shell has taken."""
+        self._handlers.clear()
+        self.to_perform.clear()

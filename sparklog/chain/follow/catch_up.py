@@ -1,0 +1,140 @@
+"""Catching up: from one head to the newest head at the time of the call, or a newer one.
+
+A round reads the entries behind the head, then looks for the marks of their blocks, then fetches what the entries name
+by reference; only then do they take effect. A mark, or something that is gone because it was deleted as old, leads to a
+newer snapshot. A failed round changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sparklog.chain.chain_requests import Get, LoadSnapshot
+from sparklog.chain.commit.command_body import append_of
+from sparklog.chain.damaged_chain import PUT_BACK, damage
+from sparklog.chain.entry import Entry, decode_entry
+from sparklog.chain.head import Draft, Head
+from sparklog.chain.machine import Steps, check_answered, many
+from sparklog.core.commands import Append
+from sparklog.core.errors import ChainDamaged, InconsistentClusterId, SparklogError
+from sparklog.core.records import AppendedByReference, AppliedCommand
+from sparklog.core.types import CommandId
+from sparklog.storage.keys import command_key, entry_block, entry_key, void_key
+
+READ_WIDTH = 32  # entries asked for at once while there is a backlog
+ROUND_ENTRIES = 2_048  # a round of a backlog ends after so many entries,
+ROUND_BYTES = 64 << 20  # or when they are this large together
+
+
+def caught_up(head: Head, url: str, *, found: bytes | None = None, reload: bool = False) -> Steps[Head]:
+    """The head after all that was written before the call. `url` is for messages.
+
+    `found`: the body of the next entry, if it is already known. `reload`: the block behind the head is marked as
+    deleted, so only a newer snapshot leads on from it. Raises ChainDamaged, InconsistentClusterId (another cluster is
+    at the address), UnsupportedVersion, and the store's errors.
+    """
+    bodies = [] if found is None else [found]
+    if reload or head.n < 0:
+        newer = yield from _snapshot(head, url, _uncovered(head, url) if reload else None)
+        if newer is not head:
+            head, bodies = newer, []  # what was found is older than the snapshot
+    while True:
+        is_at_end = yield from _read(head, bodies)
+        ahead = yield from _applied(head, bodies, url)
+        if isinstance(ahead, ChainDamaged):
+            head = yield from _snapshot(head, url, ahead)
+        elif is_at_end:
+            return ahead
+        else:
+            head = ahead  # read only up to the end seen at the start: chasing a faster writer would never finish
+        bodies.clear()
+
+
+def _snapshot(head: Head, url: str, unless: ChainDamaged | None) -> Steps[Head]:
+    """The head of the newest snapshot. If there is no newer one, raises `unless`; None: the head is still right."""
+    loaded, _ = yield LoadSnapshot()
+    if isinstance(loaded, SparklogError):
+        raise loaded
+    if isinstance(loaded, Head):
+        if head.n >= 0 and loaded.state.chain_id != head.state.chain_id:
+            raise InconsistentClusterId(
+                f"cluster {head.state.chain_id} is no longer at {url}, found cluster {loaded.state.chain_id}: it was "
+                "deleted and created again; connect again"
+            )
+        if loaded.n > head.n:
+            return loaded
+    if unless is not None:
+        raise unless
+    return head
+
+
+def _read(head: Head, bodies: list[bytes]) -> Steps[bool]:
+    """Read the next entries: one, then the one after it, and from the third on many at once. Whether all are read."""
+    while True:
+        first = head.n + 1 + len(bodies)
+        width = 1 if len(bodies) < 2 else READ_WIDTH
+        for body in (yield from many([entry_key(n) for n in range(first, first + width)])):
+            if body is None:
+                return True
+            bodies.append(body)
+        if len(bodies) >= ROUND_ENTRIES or sum(map(len, bodies)) >= ROUND_BYTES:
+            return False
+
+
+def _applied(head: Head, bodies: Sequence[bytes], url: str) -> Steps[Head | ChainDamaged]:
+    """The head behind these entries; what is damaged if no newer snapshot leads on from `head`.
+
+    All blocks that were read are looked for by their marks, including the block of the slot that was taken for the end.
+    A block's mark is put before its entries are deleted, so a mark that is absent now was absent during the reads.
+    """
+    first = head.n + 1
+    blocks = range(entry_block(first), entry_block(first + len(bodies)) + 1)
+    marks = yield from many([void_key(block) for block in blocks])
+    if any(mark is not None for mark in marks):
+        return _uncovered(head, url)
+    entries = [decode_entry(n, body, url) for n, body in enumerate(bodies, first)]
+    appends: dict[CommandId, Append] = {}
+    named = _by_reference(entries)
+    if named:
+        keys = [command_key(command.n0, command.command_id, record.body) for _, command, record in named]
+        for (entry, command, record), key, body in zip(named, keys, (yield from many(keys)), strict=True):
+            if body is None:  # vacuum deletes it when FLOOR has passed it in the kept snapshots
+                return damage(key, f"entry {entry.n} names it, it is not there", url)
+            appends[command.command_id] = append_of(body, command.command_id, command.n0, record, entry.n, url)
+    draft = Draft(head)
+    for entry, body in zip(entries, bodies, strict=True):
+        if not draft.follows(entry):
+            return (yield from _doubted(entry, draft, head, url))
+        draft.apply(entry, body, appends)
+    return draft.head()
+
+
+def _by_reference(entries: Sequence[Entry]) -> list[tuple[Entry, AppliedCommand, AppendedByReference]]:
+    return [
+        (entry, command, record)
+        for entry in entries
+        for command in entry.commands
+        for record in command.records
+        if isinstance(record, AppendedByReference)
+    ]
+
+
+def _doubted(entry: Entry, draft: Draft, head: Head, url: str) -> Steps[ChainDamaged]:
+    """An entry names another predecessor. Raises damage, unless its block was deleted since its mark was looked for."""
+    mark, _ = yield Get(void_key(entry_block(entry.n)))
+    check_answered(mark)
+    if isinstance(mark, bytes | memoryview):
+        return _uncovered(head, url)
+    raise damage(
+        entry_key(entry.n),
+        f"wanted chain {draft.state.chain_id} after hash {draft.entry_hash}, "
+        f"found chain {entry.chain_id} after {entry.previous}",
+        url,
+    )
+
+
+def _uncovered(head: Head, url: str) -> ChainDamaged:
+    return ChainDamaged(
+        f"{url}: block {entry_block(head.n + 1)} is marked as deleted, but no snapshot covers it: the snapshot behind "
+        f"it is missing; {PUT_BACK}"
+    )

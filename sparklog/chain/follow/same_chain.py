@@ -1,0 +1,45 @@
+"""The check that the chain at an address is still the one that a process has followed.
+
+A process that keeps writing does not notice that the place was wiped and another cluster created there. That cluster's
+chain is shorter, so an entry of this process would be put behind a gap. So after a silence the newest entry that the
+process knows is read again. If it is gone or differs, the mark of its block has to explain that: a place that was set
+back to an older backup has the same chain id, but other entries.
+"""
+
+from __future__ import annotations
+
+from sparklog.chain.chain_requests import Get, LoadSnapshot, Now
+from sparklog.chain.entry import hash_of
+from sparklog.chain.head import Head
+from sparklog.chain.machine import Steps, check_answered
+from sparklog.core.errors import InconsistentClusterId
+from sparklog.storage.keys import entry_block, entry_key, void_key
+
+IDLE_MS = 10_000  # after this long without an entry, check that it is still the same chain
+
+
+def is_long_silent(head: Head, known_ms: int, now: Now) -> bool:
+    """Whether to check: the chain was last known to be the same at `known_ms` on the monotonic clock."""
+    return head.n >= 0 and now.monotonic_ms - known_ms >= IDLE_MS
+
+
+def same_chain(head: Head, url: str) -> Steps[Head]:
+    """Check that the chain at `url` is the one whose head is `head`, which has at least one entry.
+
+    Returns the head to go on from, newer if entries were deleted as old. Raises InconsistentClusterId if it is another
+    chain, and the store's errors; then nothing may be written.
+    """
+    body, _ = yield Get(entry_key(head.n))
+    check_answered(body)
+    if isinstance(body, bytes | memoryview) and hash_of(body) == head.entry_hash:
+        return head
+    mark, _ = yield Get(void_key(entry_block(head.n)))
+    check_answered(mark)
+    if isinstance(mark, bytes | memoryview):  # the entry was deleted as old
+        newest, _ = yield LoadSnapshot()
+        check_answered(newest)
+        if isinstance(newest, Head) and newest.state.chain_id == head.state.chain_id and newest.n >= head.n:
+            return newest
+    raise InconsistentClusterId(
+        f"cluster {head.state.chain_id} is no longer at {url}: it was deleted, and maybe created again; connect again"
+    )

@@ -1,0 +1,243 @@
+"""The copy of a chain on one other store: whole up to some entry, and never with a hole.
+
+An entry counts only if everything before it is there, from entry 0 on, or from a snapshot on that was put in this life
+of the store: since its registration. So each store by itself is enough for a restore. All of it must be beside the
+store's INCARNATION: what was put into a folder while its disk was not mounted is not on that disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from sparklog.chain.chain_requests import Copy
+from sparklog.chain.entry import decode_entry, hash_of
+from sparklog.chain.head import Head
+from sparklog.chain.mirror.mirror_place import CopyPlace
+from sparklog.chain.owner import check_owner
+from sparklog.chain.snapshot import snapshot
+from sparklog.core.errors import (
+    ChainDamaged,
+    InconsistentClusterId,
+    KeyExists,
+    KeyNotFound,
+    OutcomeUnknown,
+    StoreUnavailable,
+)
+from sparklog.core.records import AppendedByReference
+from sparklog.core.state import ClusterState, Store
+from sparklog.storage.keys import (
+    INCARNATION,
+    SNAPSHOTS,
+    block_entries,
+    command_key,
+    copy_key,
+    entries_prefix,
+    entry_block,
+    entry_key,
+    parse_entry_key,
+    parse_snapshot_key,
+    snapshot_key,
+)
+from sparklog.storage.object_store import ObjectStore
+
+NEAR = 16  # entries behind the newest one are copied; a store that lacks more gets a snapshot
+
+_BY_REFERENCE = b'"appended-by-reference"'
+
+
+class StoreCopy:
+    """The copy of the chain at `source` on `target`, which is registered as `store`; one thread at a time.
+
+    `check_life` raises unless the store is in the life that it was registered in, and `check_others` if another chain
+    owns one of the other stores. `whole_to` is the entry up to which this process knows the copy to be whole; None
+    before the first time.
+    """
+
+    def __init__(
+        self,
+        source: ObjectStore,
+        target: ObjectStore,
+        chain_id: str,
+        store: Store,
+        check_life: Callable[[ObjectStore, Store], None] = lambda target, store: None,
+        check_others: Callable[[ClusterState], None] = lambda state: None,
+    ) -> None:
+        self.whole_to: int | None = None
+        self._source = source
+        self._target = target
+        self._store = store
+        self._check_life = check_life
+        self._check_others = check_others
+        self._place = CopyPlace(target, chain_id)
+
+    def bring(self, copy: Copy) -> None:
+        """Make the copy whole up to entry `copy.head.n`.
+
+        Raises InconsistentClusterId (another chain owns the store since a restore), ChainDamaged, and the errors of
+        both stores: then nothing is known of that entry.
+        """
+        n = copy.head.n
+        if self.whole_to is not None and self.whole_to >= n:
+            return
+        ancestors = len(copy.head.state.ancestors)
+        if copy.body is not None and self.whole_to == n - 1:
+            keys = self._put_entry(n, copy.body)
+            if self._has(n - 1):  # else the store was wiped or set back since
+                self._check_owner(ancestors, [entry_key(n - 1), *keys])
+                self.whole_to = n
+                return
+        self.whole_to = None
+        check_owner(self._target, ancestors)
+        keys = self._catch_up(copy)
+        if copy.body is not None:
+            keys += self._put_entry(n, copy.body)
+        self._check_life(self._target, self._store)
+        # A restore reads the copies after it has put its mark. So it finds all copies of which their author saw, after
+        # the put, that the store had no new owner yet.
+        self._check_owner(ancestors, keys)
+        self.whole_to = n
+
+    def _check_owner(self, ancestors: int, keys: Sequence[str]) -> None:
+        """Check that the chain still owns the store, and that it is the store which has the copies under these keys."""
+        beside = [copy_key(self._place.chain_id, key) for key in keys]
+        check_owner(self._target, ancestors, [INCARNATION, *beside])
+
+    def copy_snapshot(self, n: int) -> None:
+        """Copy the snapshot of entry `n`: then a restore needs no older copies.
+
+        Chunks are looked for again after the manifest is there. Before that, vacuum may take them for old ones.
+        """
+        manifest = snapshot.read_manifest(self._source, snapshot_key(n))
+        self._put_chunks(manifest)
+        put(self._place, snapshot_key(n), bytes(self._source.get(snapshot_key(n))))
+        try:
+            self._put_chunks(manifest)
+        except KeyNotFound:  # the snapshot is old by now, and gone from its source
+            self._place.delete(snapshot_key(n))
+            raise
+
+    def _put_chunks(self, manifest: snapshot.Manifest) -> None:
+        for key in snapshot.missing_chunks(self._place, manifest):
+            put(self._place, key, bytes(self._source.get(key)))
+
+    def _catch_up(self, copy: Copy) -> list[str]:
+        """Copy what the store lacks before the entry: the entries, if they are few, else a snapshot.
+
+        Returns the keys of what was put, and of the newest that was there.
+        """
+        begin = None if copy.body is None else self._beginning(copy.head.state)
+        lacking = None if begin is None else self._lacking(begin, copy.head.n)
+        if lacking is None or lacking:
+            # The store may have been wiped or set back, and have lost the mark of a restore with everything else.
+            self._check_others(copy.head.state)
+        bodies = None
+        if copy.body is not None and lacking is not None:
+            bodies = self._bodies(lacking, decode_entry(copy.head.n, copy.body, self._source.url).previous)
+        if begin is None or lacking is None or bodies is None:
+            return self._put_snapshot(copy.head)
+        keys = [] if begin == 0 else [snapshot_key(begin - 1)]
+        keys += (
+            [entry_key(lacking.start - 1)] if lacking.start > begin else []
+        )  # a snapshot may be newer than the entry
+        for n, body in bodies:
+            keys += self._put_entry(n, body)
+        return keys
+
+    def _lacking(self, begin: int, end: int) -> range | None:
+        """The entries of [begin, end) from the first on that is missing; None if a snapshot has to stand for them."""
+        if entry_block(end) - entry_block(begin) > 1:
+            return None
+        there = set(self._entries_there(begin, end))
+        first = next((n for n in range(begin, end) if n not in there), end)
+        return range(first, end) if end - first <= NEAR else None
+
+    def _beginning(self, state: ClusterState) -> int | None:
+        """The first entry that must be there; None if nothing was put in this life of the store that it follows."""
+        newest = self._place.first_key_after(SNAPSHOTS, SNAPSHOTS)
+        if newest is not None and parse_snapshot_key(newest) >= self._store.registered_at:
+            n = int(parse_snapshot_key(newest))
+            if n >= state.first_entry:
+                return n + 1
+        return 0 if self._store.registered_at <= 0 and not state.ancestors else None
+
+    def _entries_there(self, begin: int, end: int) -> Iterator[int]:
+        """The entries of [begin, end) that have a copy, by listing few others."""
+        while begin < end:
+            last = min(end - 1, block_entries(entry_block(begin))[-1])
+            listed = self._place.list_keys(entries_prefix(begin, last))
+            yield from (int(parse_entry_key(stored.key)) for stored in listed)
+            begin = last + 1
+
+    def _has(self, n: int) -> bool:
+        try:
+            self._place.size(entry_key(n))
+        except KeyNotFound:
+            return False
+        return True
+
+    def _bodies(self, numbers: range, previous: str) -> list[tuple[int, bytes]] | None:
+        """These entries, of which the last has the hash `previous`; None if one was deleted as old."""
+        bodies: list[tuple[int, bytes]] = []
+        for n in reversed(numbers):
+            try:
+                body = bytes(self._source.get(entry_key(n)))
+            except KeyNotFound:
+                return None
+            if hash_of(body) != previous:  # its block is being deleted, or it is damaged
+                raise StoreUnavailable(f"{entry_key(n)} at {self._source.url} is not the entry that the next one names")
+            bodies.append((n, body))
+            previous = decode_entry(n, body, self._source.url).previous
+        return bodies[::-1]
+
+    def _put_snapshot(self, head: Head) -> list[str]:
+        prepared = snapshot.prepare(head.state.fork(), head.entry_hash, {})
+        snapshot.write(self._place, prepared)
+        return [key for key, _ in snapshot.objects_of(prepared)]
+
+    def _put_entry(self, n: int, body: bytes) -> list[str]:
+        """Copy an entry, with the bodies that it names. Returns their keys."""
+        keys = [*bodies_named(n, body), entry_key(n)]
+        for key in keys[:-1]:
+            put(self._place, key, bytes(self._source.get(key)))
+        key = keys[-1]
+        there = put(self._place, key, body)
+        if there is None:
+            return keys
+        try:
+            decode_entry(n, there, self._place.url)
+        except ChainDamaged as error:
+            wanted = f"{key} at {self._place.url}: wanted the copy of entry {n}"
+            raise ChainDamaged(f"{wanted}, found other bytes: move it away") from error
+        raise InconsistentClusterId(
+            f"the store at {self._target.url} has another entry {n} of cluster {self._place.chain_id} than "
+            f"{self._source.url}: the metadata there was lost, and a process that lagged behind has written on; stop "
+            "all writers, and restore the cluster to another place (sparklog cluster restore)"
+        )
+
+
+def put(place: ObjectStore, key: str, body: bytes) -> bytes | None:
+    """Put `body` if the key is free, or has the same bytes: None. Else the bytes that are there.
+
+    Raises the store's errors.
+    """
+    try:
+        place.put_if_absent(key, body)
+    except (KeyExists, OutcomeUnknown) as error:
+        try:
+            there = bytes(place.get(key))
+        except KeyNotFound:
+            raise StoreUnavailable(f"{key} could not be put at {place.url}: {error.message}") from error
+        return None if there == body else there
+    return None
+
+
+def bodies_named(n: int, body: bytes) -> dict[str, str]:
+    """The keys of the bodies of large commands that the entry names, each with the SHA-256 of the body."""
+    if _BY_REFERENCE not in body:
+        return {}
+    return {
+        command_key(command.n0, command.command_id, record.body): record.body_sha256
+        for command in decode_entry(n, body).commands
+        for record in command.records
+        if isinstance(record, AppendedByReference)
+    }

@@ -1,0 +1,219 @@
+"""Copies of the metadata chain on other stores: which stores have them, and what happens if one fails or hangs.
+
+    for each entry: as many stores as `metadata.copies` asks for, each with everything up to that entry, before the ack
+
+For each entry the stores are chosen again: those that are registered and not fenced, elsewhere than the chain itself,
+the longest registered first; one that failed or hung lately comes last. Processes may choose differently: each makes
+the copies whole on the stores that it counts on. A thread works for each store, which ends with the process, because a
+store may never answer.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from sparklog.chain.chain_requests import Copy
+from sparklog.chain.mirror.mirror import StoreCopy
+from sparklog.chain.mirror.mirror_wait import TooFewStores
+from sparklog.chain.owner import check_owner
+from sparklog.core.config.cluster_config import effective_cluster
+from sparklog.core.describe.readable import counted, duration
+from sparklog.core.errors import InconsistentClusterId, NotEnoughReplicasAfterAppend, RequestTimedOut, SparklogError
+from sparklog.core.state import ClusterState, Store
+from sparklog.core.types import StoreId
+from sparklog.host.clock import SystemClock, WaitingClock
+from sparklog.storage.object_store import ObjectStore
+
+PATIENCE_MS: Final = 2_000  # for a store that does not answer, while another one can take its place
+AVOIDED_MS: Final = 30_000  # after it failed, a store is asked only if there are too few others
+SNAPSHOT_WAIT_MS: Final = 30_000
+
+OpenStore = Callable[[ClusterState, StoreId], ObjectStore]
+
+_log = logging.getLogger("sparklog")
+_SYSTEM = SystemClock()
+
+
+class _Lane:
+    """The work for one store: at most one task at a time, in a thread of its own. `error` is how the last one ended."""
+
+    def __init__(self, store: StoreId, copy: StoreCopy) -> None:
+        self.store = store
+        self.copy = copy
+        self.error: BaseException | None = None
+        self.avoided_until_ms = 0
+        self._thread: threading.Thread | None = None
+
+    @property
+    def busy(self) -> bool:
+        """Whether a task is under way. After a fork it is not: its thread is the parent's."""
+        return self._thread is not None and self._thread.is_alive()
+
+    def begin(self, copy: Copy, changed: threading.Condition) -> None:
+        self.error = None
+
+        def run() -> None:
+            try:
+                self.copy.bring(copy)
+            except BaseException as error:
+                self.error = error
+            with changed:
+                self._thread = None
+                changed.notify_all()
+
+        thread = self._thread = threading.Thread(target=run, name=f"sparklog-copy-{self.store}", daemon=True)
+        thread.start()
+
+
+class Copies:
+    """Makes the copies of one chain. `is_elsewhere`: whether a store is at another place than the chain.
+
+    `check_life` raises unless a store is in the life that it was registered in (rule S1).
+    `perform` and `snapshot` may be called by several threads.
+    """
+
+    def __init__(
+        self,
+        source: ObjectStore,
+        open_store: OpenStore,
+        is_elsewhere: Callable[[Store], bool],
+        check_life: Callable[[ObjectStore, Store], None] = lambda target, store: None,
+        clock: WaitingClock = _SYSTEM,
+    ) -> None:
+        self._source = source
+        self._open = open_store
+        self._is_elsewhere = is_elsewhere
+        self._check_life = check_life
+        self._clock = clock
+        self._lanes: dict[tuple[StoreId, int], _Lane] = {}
+        self._changed = threading.Condition()
+
+    def wanted(self, state: ClusterState) -> int:
+        """How many stores must have copies: `metadata.copies`, at most as many as there are other stores.
+
+        A fenced store counts: without it an entry is acknowledged only once another store is registered, or it is
+        removed.
+        """
+        copies = effective_cluster(state.config).metadata_copies if state.config else 0
+        return copies and min(copies, sum(map(self._is_elsewhere, state.stores.values())))
+
+    def perform(self, copy: Copy) -> None:
+        """Copy an entry, and what is missing before it. Returns once enough stores have it.
+
+        Raises InconsistentClusterId if another chain owns a store, else NotEnoughReplicasAfterAppend.
+        """
+        state = copy.head.state
+        wanted = self.wanted(state)
+        patience_ms = min(PATIENCE_MS, effective_cluster(state.config).replica_lag_time_max_ms)
+        failures: dict[StoreId, str] = {}
+        lanes = self._in_order(state, failures)
+        running: dict[StoreId, tuple[_Lane, int]] = {}  # with the time at which patience ends
+        whole = 0
+        with self._changed:
+            while True:
+                for store, (lane, until_ms) in list(running.items()):
+                    if not lane.busy:
+                        del running[store]
+                        whole += self._ended(lane, copy, failures)
+                    elif self._clock.monotonic_ms() >= until_ms:
+                        del running[store]
+                        failures[store] = RequestTimedOut(f"no answer in {duration(patience_ms)}").message
+                        self._avoid(lane)
+                if whole >= wanted:
+                    return
+                while lanes and len(running) < wanted - whole:
+                    lane = lanes.pop(0)
+                    if lane.busy:
+                        failures[lane.store] = "it has not answered yet"
+                        continue
+                    running[lane.store] = lane, self._clock.monotonic_ms() + patience_ms
+                    lane.begin(copy, self._changed)
+                if not running:
+                    raise self._too_few(state, whole, wanted, failures)
+                first_ms = min(until_ms for _, until_ms in running.values())
+                if all(lane.busy for lane, _ in running.values()):
+                    self._clock.wait(self._changed, max(1, first_ms - self._clock.monotonic_ms()))
+
+    def snapshot(self, n: int) -> None:
+        """Copy the snapshot of entry `n` to the stores that have copies. Waits a while for them; logs what fails."""
+        lanes = list(self._lanes.values())  # other threads may add some
+        copies = [lane.copy for lane in lanes if lane.copy.whole_to is not None and not lane.busy]
+        threads = [
+            threading.Thread(target=_copy_snapshot, args=(copy, n), name="sparklog-copy-snapshot", daemon=True)
+            for copy in copies
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(SNAPSHOT_WAIT_MS / 1000)
+
+    def _ended(self, lane: _Lane, copy: Copy, failures: dict[StoreId, str]) -> bool:
+        """Whether the lane's task has made the copy whole."""
+        error = lane.error
+        if error is None:
+            return lane.copy.whole_to is not None and lane.copy.whole_to >= copy.head.n
+        if isinstance(error, InconsistentClusterId):
+            raise error
+        if not isinstance(error, Exception):
+            raise error
+        failures[lane.store] = str(error)
+        self._avoid(lane)
+        return False
+
+    def _avoid(self, lane: _Lane) -> None:
+        lane.avoided_until_ms = self._clock.monotonic_ms() + AVOIDED_MS
+
+    def _too_few(
+        self, state: ClusterState, whole: int, wanted: int, failures: dict[StoreId, str]
+    ) -> NotEnoughReplicasAfterAppend:
+        written = (
+            f"entry {state.n} of the metadata chain is written, and has copies on {whole} of the "
+            f"{counted(wanted, 'store')} that must have one (metadata.copies): "
+        )
+        reasons = "; ".join(f"store {store}: {why}" for store, why in sorted(failures.items()))
+        if sum(self._is_elsewhere(store) and not store.fenced for store in state.stores.values()) >= wanted:
+            return NotEnoughReplicasAfterAppend(written + reasons)
+        text = "no other store is registered and not fenced: add one, or move replicas off those that are fenced and "
+        return TooFewStores(f"{written}{reasons}{'; ' if reasons else ''}{text}remove them")
+
+    def _in_order(self, state: ClusterState, failures: dict[StoreId, str]) -> list[_Lane]:
+        """The lanes of the stores that may have copies, in the order to try them."""
+        lanes = []
+        for store in sorted(state.stores.values(), key=lambda store: (not store.reachable, store.registration)):
+            if store.fenced or not self._is_elsewhere(store):
+                continue
+            try:
+                lanes.append(self._lane(state, store))
+            except SparklogError as error:  # it can't even be opened
+                failures[store.store] = str(error)
+        now_ms = self._clock.monotonic_ms()
+        return sorted(lanes, key=lambda lane: (lane.avoided_until_ms > now_ms, lane.busy))
+
+    def _check_owners(self, state: ClusterState) -> None:
+        """Raise InconsistentClusterId if another chain owns a store, as far as they answer."""
+        for store in filter(self._is_elsewhere, state.stores.values()):
+            try:
+                check_owner(self._open(state, store.store), len(state.ancestors))
+            except InconsistentClusterId:
+                raise
+            except SparklogError:
+                continue
+
+    def _lane(self, state: ClusterState, store: Store) -> _Lane:
+        key = store.store, store.registration  # after a loss its copies may be gone, too
+        lane = self._lanes.get(key)
+        if lane is None:
+            target = self._open(state, store.store)
+            copy = StoreCopy(self._source, target, state.chain_id, store, self._check_life, self._check_owners)
+            lane = self._lanes.setdefault(key, _Lane(store.store, copy))
+        return lane
+
+
+def _copy_snapshot(copy: StoreCopy, n: int) -> None:
+    try:
+        copy.copy_snapshot(n)
+    except Exception as error:  # nothing is lost: the older snapshot and all entries since are there
+        _log.warning("the snapshot of entry %d was not copied: %s", n, error)

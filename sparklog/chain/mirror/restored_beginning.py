@@ -1,0 +1,32 @@
+"""The beginning of a restored chain: its first entry, and the manifest of the snapshot of that.
+
+Both are put together, in one object, before they are put where they belong. So whoever finds it can end what a restore
+has begun, even if nothing that it was made from can be read any more.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from sparklog.chain.damaged_chain import damage
+from sparklog.chain.framing import frame, unframe
+
+
+class Beginning(msgspec.Struct, frozen=True):
+    """The bodies of the first entry and of the manifest, whose chunks are there already."""
+
+    entry: bytes
+    manifest: bytes
+
+
+def encoded_beginning(beginning: Beginning) -> bytes:
+    """The body of the object."""
+    return frame("restore", msgspec.msgpack.encode(beginning))
+
+
+def decoded_beginning(body: bytes, key: str, url: str) -> Beginning:
+    """The inverse. Raises ChainDamaged, UnsupportedVersion."""
+    try:
+        return msgspec.msgpack.decode(unframe("restore", body, key, url), type=Beginning)
+    except msgspec.DecodeError as error:
+        raise damage(key, f"its checksum is right, but it can't be read: {error}", url) from error

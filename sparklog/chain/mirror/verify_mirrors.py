@@ -1,0 +1,132 @@
+"""Whether the copy of the chain on another store is the chain: each entry byte for byte, and no hole. Only reads.
+
+A restore begins with the newest snapshot of the copy, so only entries behind that have to be there. An entry whose
+original was deleted as old is decoded, and cannot be compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from sparklog.chain.commit.command_body import append_of
+from sparklog.chain.entry import decode_entry
+from sparklog.chain.mirror.mirror_place import CopyPlace
+from sparklog.chain.snapshot.verify_snapshots import load_state, read_manifests
+from sparklog.chain.verify_chain import ChainVerified
+from sparklog.core.errors import ChainDamaged, KeyNotFound
+from sparklog.core.maintenance.differences import Difference, DifferenceKind, advice_for_metadata
+from sparklog.core.records import AppendedByReference
+from sparklog.core.types import StoreId
+from sparklog.storage.keys import LOG, command_key, copy_key, entry_key, parse_entry_key
+from sparklog.storage.object_store import ObjectStore
+
+READ_WIDTH: Final = 32
+
+
+def verify_copy(chain: ObjectStore, store_id: StoreId, store: ObjectStore, chain_id: str) -> ChainVerified:
+    """Compare the copy on a store with the chain. Nothing is verified if there is none.
+
+    Raises StoreUnavailable, StoreAccessDenied, UnsupportedVersion.
+    """
+    check = _CopyCheck(chain, store_id, CopyPlace(store, chain_id))
+    check.run()
+    return check.verified
+
+
+class _CopyCheck:
+    def __init__(self, chain: ObjectStore, store_id: StoreId, place: CopyPlace) -> None:
+        self.verified = ChainVerified()
+        self._chain = chain
+        self._store_id = store_id
+        self._place = place
+
+    def run(self) -> None:
+        newest = -1
+        for manifest in read_manifests(self._place, self._differs):
+            self.verified.snapshots += 1
+            if load_state(self._place, manifest, self._differs) is not None:
+                newest = manifest.n
+        before = newest
+        for n, copy, original in self._pairs():
+            if n > newest:
+                # A listing may pass a key just before it is put, and see the next one.
+                if n != before + 1 and _body(self._place, entry_key(before + 1)) is None:
+                    wanted = f"the entries from {before + 1} on, as entry {n} is there"
+                    self._add(DifferenceKind.COPY_MISSING, entry_key(before + 1), wanted, "none before that one")
+                before = n
+            if copy is not None:
+                self._entry(n, copy, original, needed=n > newest)
+
+    def _pairs(self) -> Iterator[tuple[int, bytes | None, bytes | None]]:
+        """Each entry of the copy in order: its number, its bytes, and those of the original; None if they are gone."""
+        numbers: list[int] = []
+        with ThreadPoolExecutor(READ_WIDTH) as pool:
+            for stored in self._place.list_keys(LOG):
+                numbers.append(int(parse_entry_key(stored.key)))
+                if len(numbers) == READ_WIDTH:
+                    yield from pool.map(self._pair, numbers)
+                    numbers = []
+            yield from pool.map(self._pair, numbers)
+
+    def _pair(self, n: int) -> tuple[int, bytes | None, bytes | None]:
+        return n, _body(self._place, entry_key(n)), _body(self._chain, entry_key(n))
+
+    def _entry(self, n: int, copy: bytes, original: bytes | None, *, needed: bool) -> None:
+        self.verified.entries += 1
+        self.verified.size_bytes += len(copy)
+        self.verified.requests += 2
+        if original is not None and copy == original:
+            if needed:
+                self._named_by(n, copy)
+            return
+        try:
+            decode_entry(n, copy)
+        except ChainDamaged as error:
+            self._add(DifferenceKind.COPY_DAMAGED, entry_key(n), f"the copy of entry {n}", error.message)
+            return
+        if original is not None and _decodes(n, original):
+            self._add(DifferenceKind.COPY_DAMAGED, entry_key(n), f"the copy of entry {n}", "another entry")
+
+    def _named_by(self, n: int, body: bytes) -> None:
+        """The bodies of large commands that the entry names must be there, too."""
+        for command in decode_entry(n, body).commands:
+            for record in command.records:
+                if not isinstance(record, AppendedByReference):
+                    continue
+                key = command_key(command.n0, command.command_id, record.body)
+                named = _body(self._place, key)
+                if named is None:
+                    self._add(DifferenceKind.COPY_MISSING, key, f"the slices that entry {n} names", "nothing")
+                    continue
+                self.verified.bodies += 1
+                try:
+                    append_of(named, command.command_id, command.n0, record, n, "")
+                except ChainDamaged as error:
+                    self._add(DifferenceKind.COPY_DAMAGED, key, f"the slices that entry {n} names", error.message)
+
+    def _differs(self, kind: DifferenceKind, key: str, wanted: str, found: str) -> None:
+        self._add(DifferenceKind.COPY_DAMAGED, key, wanted, found)
+
+    def _add(self, kind: DifferenceKind, key: str, wanted: str, found: str) -> None:
+        key = copy_key(self._place.chain_id, key)
+        advice = advice_for_metadata(kind, copied=False)
+        difference = Difference(kind, self._store_id, key, wanted, found, repairable=True, advice=advice)
+        if difference not in self.verified.differences:
+            self.verified.differences.append(difference)
+
+
+def _body(store: ObjectStore, key: str) -> bytes | None:
+    try:
+        return bytes(store.get(key))
+    except KeyNotFound:
+        return None
+
+
+def _decodes(n: int, body: bytes) -> bool:
+    try:
+        decode_entry(n, body)
+    except ChainDamaged:
+        return False
+    return True

@@ -1,0 +1,155 @@
+"""Chunks of a snapshot: immutable objects, each named by the checksum of its bytes.
+
+A block of a table is an Arrow IPC file; everything else is msgpack. A chunk never changes, so one that was written for
+an earlier snapshot is named again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import google_crc32c
+import msgspec
+import numpy as np
+
+from sparklog.chain.damaged_chain import damaged_chunk
+from sparklog.core.errors import KeyExists, KeyNotFound, StoreUnavailable
+from sparklog.core.tables.column_blocks import Block, ChunkName, Column
+from sparklog.storage.keys import chunk_key, snapshot_key
+from sparklog.storage.object_store import ObjectStore
+
+T = TypeVar("T")
+_log = logging.getLogger("sparklog")
+
+
+class Chunk(msgspec.Struct, frozen=True):
+    """An immutable object in the store: its checksums and its size.
+
+    A chunk of a table also has a number of rows, and runs [low, high) of rows that have died since it was written.
+    """
+
+    sha256: str
+    crc32c: int
+    size_bytes: int
+    rows: int
+    dead: tuple[tuple[int, int], ...] = ()
+
+
+def table_chunks(blocks: Sequence[Block], prepared: dict[str, bytes], known: dict[str, Chunk]) -> tuple[Chunk, ...]:
+    """The chunks of a table's blocks. Those that are not in `known` are encoded, and added to it and to `prepared`."""
+    chunks = []
+    for block in blocks:
+        chunk = known.get(block.chunk.sha256) if block.chunk.sha256 else None
+        if chunk is None:
+            body = _encode_columns(block.columns)
+            chunk = replace_dead(_chunk_of(body, block.rows), ())
+            prepared[chunk.sha256] = body
+            known[chunk.sha256] = chunk
+            block.chunk.sha256 = chunk.sha256
+        chunks.append(replace_dead(chunk, tuple(block.dead_runs())))
+    return tuple(chunks)
+
+
+def replace_dead(chunk: Chunk, dead: tuple[tuple[int, int], ...]) -> Chunk:
+    """The same chunk with other dead rows."""
+    return msgspec.structs.replace(chunk, dead=dead)
+
+
+def _chunk_of(body: bytes, rows: int) -> Chunk:
+    return Chunk(hashlib.sha256(body).hexdigest(), google_crc32c.value(body), len(body), rows)
+
+
+def packed(value: object, prepared: dict[str, bytes], known: Mapping[str, Chunk]) -> Chunk:
+    """The chunk of a value as msgpack. Its bytes are added to `prepared` unless it is in `known`."""
+    body = msgspec.msgpack.encode(value)
+    chunk = _chunk_of(body, 0)
+    if chunk.sha256 not in known:
+        prepared[chunk.sha256] = body
+    return chunk
+
+
+def put_chunk(store: ObjectStore, key: str, body: bytes) -> None:
+    """Put a chunk unless it is there. A damaged one is replaced: its name says which bytes it must have.
+
+    A chunk that is there is read and compared, because a manifest must not name one with other bytes.
+    """
+    try:
+        store.put_if_absent(key, body)
+    except KeyExists:
+        try:
+            stored = store.get(key)
+        except KeyNotFound as error:
+            raise refused_as_taken(store, key) from error
+        if bytes(stored) != body:
+            _log.warning("%s at %s was damaged: it is written again", key, store.url)
+            store.delete(key)
+            store.put_if_absent(key, body)
+
+
+def refused_as_taken(store: ObjectStore, key: str) -> StoreUnavailable:
+    """The error if the store refuses a key as taken, but has nothing under it."""
+    return StoreUnavailable(f"{key} at {store.url} was refused as taken, and is not there")
+
+
+def unpacked(store: ObjectStore, n: int, chunk: Chunk, kind: Callable[..., T] | type[T]) -> T:
+    """The value in a chunk that the snapshot of entry `n` names. Raises ChainDamaged."""
+    body = _body(store, n, chunk)
+    try:
+        return msgspec.msgpack.decode(body, type=kind)
+    except msgspec.DecodeError as error:
+        found = f"its checksum is right, but it can't be read: {error}"
+        raise damaged_chunk(snapshot_key(n), chunk_key(chunk.sha256), found, store.url) from error
+
+
+def _body(store: ObjectStore, n: int, chunk: Chunk) -> memoryview:
+    """The bytes of a chunk that the snapshot of entry `n` names. Raises ChainDamaged."""
+    import pyarrow as pa
+
+    key = chunk_key(chunk.sha256)
+    try:
+        body = store.get(key)
+    except KeyNotFound as error:
+        raise damaged_chunk(snapshot_key(n), key, "it is not there", store.url) from error
+    crc32c = google_crc32c.value(pa.py_buffer(body))
+    if len(body) != chunk.size_bytes or crc32c != chunk.crc32c:
+        wanted = f"wanted {chunk.size_bytes} bytes with CRC32C {chunk.crc32c:08x}"
+        text = f"{wanted}, found {len(body)} bytes with {crc32c:08x}"
+        raise damaged_chunk(snapshot_key(n), key, text, store.url)
+    return body
+
+
+def _encode_columns(columns: Mapping[str, Column]) -> bytes:
+    import pyarrow as pa
+
+    batch = pa.RecordBatch.from_arrays([pa.array(np.asarray(each)) for each in columns.values()], list(columns))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_file(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def read_block(store: ObjectStore, n: int, chunk: Chunk, dtypes: Mapping[str, str]) -> Block:
+    """The block in a chunk that the snapshot of entry `n` names. Raises ChainDamaged."""
+    import pyarrow as pa
+
+    body = pa.py_buffer(_body(store, n, chunk))
+    try:
+        batch: Any = pa.ipc.open_file(body).get_batch(0)
+        # A view, as `to_numpy`, which would import pandas.
+        columns = {name: np.from_dlpack(batch.column(name)) for name in dtypes}
+    except (pa.ArrowException, KeyError) as error:
+        found = f"its checksum is right, but it can't be read as a table of {', '.join(dtypes)}: {error}"
+        raise damaged_chunk(snapshot_key(n), chunk_key(chunk.sha256), found, store.url) from error
+    dead = None
+    if chunk.dead:
+        dead = np.zeros(chunk.rows, dtype=np.bool_)
+        for low, high in chunk.dead:
+            dead[low:high] = True
+    return Block(columns, chunk.rows, dead, _dead_rows(chunk.dead), ChunkName(chunk.sha256))
+
+
+def _dead_rows(runs: Sequence[tuple[int, int]]) -> int:
+    return sum(high - low for low, high in runs)

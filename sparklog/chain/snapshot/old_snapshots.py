@@ -1,0 +1,194 @@
+"""Deleting what nobody needs any more: old snapshots, chunks that no snapshot names, bodies of old large commands.
+
+    find what there is -> decide what goes (pure) -> delete it: manifests, then chunks, then bodies
+
+The three newest whole snapshots stay, and so does everything newer. Manifests are deleted before their chunks: a reader
+that misses a chunk finds the manifest gone and takes a newer one.
+
+A deleted chunk may be one that a snapshot being written is about to name. Whichever of the two comes later notices
+this: `snapshot.write` looks for its chunks after it has put the manifest, and deletes the manifest again; `delete_old`
+looks for new manifests after each deletion, and puts the chunk back. So `delete_old` deletes only the oldest manifests:
+another run, which is faster, may have kept only the newest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from itertools import takewhile
+
+import msgspec
+
+from sparklog.chain.snapshot import snapshot
+from sparklog.core.errors import ChainDamaged, KeyExists, KeyNotFound, SparklogError
+from sparklog.core.types import EntryNumber
+from sparklog.storage.keys import CHUNKS, COMMANDS, SNAPSHOTS, chunk_key, command_key, parse_command_key
+from sparklog.storage.object_store import ObjectStore, StoredKey
+
+KEPT = 3
+ERRORS = 3  # are reported
+
+
+class FoundSnapshot(msgspec.Struct, frozen=True):
+    """A manifest in the store: the keys of its chunks, and FLOOR in its state. Both are None if it can't be read."""
+
+    stored: StoredKey
+    chunks: frozenset[str] | None
+    floor: EntryNumber | None
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What a store holds of these: snapshots, newest first; chunks; bodies below the newest FLOOR."""
+
+    snapshots: tuple[FoundSnapshot, ...]
+    chunks: tuple[StoredKey, ...]
+    bodies: tuple[StoredKey, ...]
+
+
+class Old(msgspec.Struct, frozen=True):
+    """What may be deleted, in the order of deletion."""
+
+    manifests: tuple[StoredKey, ...] = ()
+    chunks: tuple[StoredKey, ...] = ()
+    bodies: tuple[StoredKey, ...] = ()
+
+    def in_order(self) -> tuple[StoredKey, ...]:
+        """Everything that may be deleted, manifests first."""
+        return (*self.manifests, *self.chunks, *self.bodies)
+
+
+class OldDeleted(msgspec.Struct, frozen=True):
+    """How many objects and bytes were deleted, how many objects could not be, and the first few reasons."""
+
+    objects: int = 0
+    size_bytes: int = 0
+    failed: int = 0
+    errors: tuple[str, ...] = ()
+
+
+def find(store: ObjectStore) -> Found:
+    """Find what there is. Chunks are listed after the manifests are read, so one that is missing is not on its way."""
+    snapshots = tuple(_found(store, each) for each in store.list_keys(SNAPSHOTS))
+    chunks = tuple(store.list_keys(CHUNKS))
+    end = command_key(max((each.floor for each in snapshots if each.floor is not None), default=0), "0" * 32)
+    bodies = takewhile(lambda each: each.key < end, store.list_keys(COMMANDS))
+    return Found(snapshots, chunks, tuple(bodies))
+
+
+def _found(store: ObjectStore, stored: StoredKey) -> FoundSnapshot:
+    try:
+        manifest = snapshot.read_manifest(store, stored.key)
+    except (ChainDamaged, KeyNotFound):
+        return FoundSnapshot(stored, None, None)
+    return FoundSnapshot(stored, frozenset(map(chunk_key, snapshot.known_chunks(manifest))), manifest.floor)
+
+
+def oldest_kept(found: Found) -> FoundSnapshot | None:
+    """The oldest of the KEPT newest whole snapshots: it stays, and so do all newer ones. None while there are fewer."""
+    existing = {chunk.key for chunk in found.chunks}
+    whole = [each for each in found.snapshots if each.chunks is not None and each.chunks <= existing]
+    return whole[KEPT - 1] if len(whole) >= KEPT else None
+
+
+def decide_old(found: Found) -> Old:
+    """What may be deleted: nothing while there are fewer than KEPT whole snapshots.
+
+    The body of a command may go once FLOOR has passed it in the oldest snapshot kept. Then no entry after that snapshot
+    names it, so nobody who opens the chain reads it; and FLOOR refuses any new entry that would name it.
+    """
+    oldest = oldest_kept(found)
+    if oldest is None:
+        return Old()
+    kept = [each for each in found.snapshots if each.stored.key <= oldest.stored.key]
+    manifests = tuple(each.stored for each in found.snapshots if each.stored.key > oldest.stored.key)
+    bodies = tuple(each for each in found.bodies if _is_below(each.key, oldest.floor or EntryNumber(0)))
+    if any(each.chunks is None for each in kept):
+        return Old(manifests, (), bodies)  # nobody knows which chunks an unreadable manifest names
+    named = frozenset().union(*(each.chunks or () for each in kept))
+    return Old(manifests, tuple(each for each in found.chunks if each.key not in named), bodies)
+
+
+def _is_below(key: str, floor: EntryNumber) -> bool:
+    command = parse_command_key(key)
+    return command is not None and command[0] < floor
+
+
+def delete_old(store: ObjectStore, found: Found, old: Old) -> OldDeleted:
+    """Delete them one by one. A failure stops no other, but if a manifest stays, so do all chunks and bodies."""
+    manifests = _deleted(store, old.manifests)
+    if manifests.failed:
+        return manifests
+    parts = (manifests, _deleted_chunks(store, found, old.chunks), _deleted(store, old.bodies))
+    return OldDeleted(
+        sum(each.objects for each in parts),
+        sum(each.size_bytes for each in parts),
+        sum(each.failed for each in parts),
+        tuple(error for each in parts for error in each.errors)[:ERRORS],
+    )
+
+
+def _deleted(store: ObjectStore, keys: Sequence[StoredKey]) -> OldDeleted:
+    gone = size_bytes = 0
+    errors = []
+    for each in keys:
+        try:
+            store.delete(each.key)
+        except SparklogError as error:
+            errors.append(str(error))
+        else:
+            gone, size_bytes = gone + 1, size_bytes + each.size_bytes
+    return OldDeleted(gone, size_bytes, len(errors), tuple(errors[:ERRORS]))
+
+
+def _deleted_chunks(store: ObjectStore, found: Found, chunks: Sequence[StoredKey]) -> OldDeleted:
+    """Delete those chunks that no new snapshot names: none that appeared since `found`."""
+    new = _NewSnapshots(store, found)
+    new.look()
+    gone = size_bytes = 0
+    errors = []
+    for chunk in chunks:
+        try:
+            if not new.may_name(chunk.key) and _is_deleted(store, chunk.key, new):
+                gone, size_bytes = gone + 1, size_bytes + chunk.size_bytes
+        except SparklogError as error:
+            errors.append(str(error))
+    return OldDeleted(gone, size_bytes, len(errors), tuple(errors[:ERRORS]))
+
+
+def _is_deleted(store: ObjectStore, chunk: str, new: _NewSnapshots) -> bool:
+    """Delete a chunk; put it back if a snapshot that may name it has appeared meanwhile."""
+    try:
+        body = bytes(store.get(chunk))
+    except KeyNotFound:  # another run was faster
+        return False
+    is_gone = False
+    try:
+        store.delete(chunk)
+        new.look()
+        is_gone = not new.may_name(chunk)
+    finally:
+        if not is_gone:
+            with suppress(KeyExists):
+                store.put_if_absent(chunk, body)
+    return is_gone
+
+
+class _NewSnapshots:
+    """Snapshots that have appeared since `found`, and the chunks that they name."""
+
+    def __init__(self, store: ObjectStore, found: Found) -> None:
+        self._store = store
+        self._known = {each.stored.key for each in found.snapshots}
+        self._named: frozenset[str] | None = frozenset()  # None: one of them can't be read
+
+    def look(self) -> None:
+        """Read those that have appeared since the last look."""
+        for stored in list(self._store.list_keys(SNAPSHOTS)):
+            if stored.key not in self._known:
+                chunks = _found(self._store, stored).chunks
+                self._named = None if chunks is None or self._named is None else self._named | chunks
+                self._known.add(stored.key)
+
+    def may_name(self, chunk: str) -> bool:
+        """True if one of them may name the chunk."""
+        return self._named is None or chunk in self._named

@@ -1,0 +1,377 @@
+"""Snapshots: the whole state after entry n, as a manifest that names immutable chunks by checksum.
+
+    meta/snapshot/<10^20-1-n>   manifest: one framed JSON document
+    meta/chunks/<sha256>        the chunks (`chunks.py`): blocks of the tables, and the rest of the state
+
+A chunk that has not changed since the last snapshot is named again, not written again; the manifest lists the table
+rows that have died since. So a snapshot costs only what changed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import msgspec
+
+from sparklog.chain.damaged_chain import damage
+from sparklog.chain.framing import frame, unframe
+from sparklog.chain.snapshot.chunks import (
+    Chunk,
+    packed,
+    put_chunk,
+    read_block,
+    refused_as_taken,
+    table_chunks,
+    unpacked,
+)
+from sparklog.chain.snapshot.stored_partition import StoredPartition, restored, stored
+from sparklog.core.coordination import NO_COORDINATOR, Coordinator
+from sparklog.core.errors import ChainDamaged, KeyExists, KeyNotFound, StoreUnavailable
+from sparklog.core.groups.membership import Group
+from sparklog.core.maintenance.cleaner import Cleaner
+from sparklog.core.records import JobRan, LostRecords
+from sparklog.core.state import (
+    ApplicationState,
+    ClusterState,
+    Producer,
+    SequencedBatch,
+    Store,
+    Topic,
+)
+from sparklog.core.tables import object_table, offset_table, result_table, retired_table, slice_table
+from sparklog.core.tables.copy_on_write import CopyOnWriteMap
+from sparklog.core.tables.object_table import ObjectTable
+from sparklog.core.tables.offset_table import OffsetKey, OffsetTable
+from sparklog.core.tables.result_table import ResultTable
+from sparklog.core.tables.retired_table import RetiredTable
+from sparklog.core.tables.slice_table import SliceTable
+from sparklog.core.types import (
+    EntryNumber,
+    Holder,
+    ObjectNumber,
+    ProducerId,
+    StoreId,
+    TopicPartition,
+)
+from sparklog.storage.keys import SNAPSHOTS, chunk_key, entry_key, parse_snapshot_key, snapshot_key
+from sparklog.storage.object_store import ObjectStore
+
+T = TypeVar("T")
+_log = logging.getLogger("sparklog")
+PARALLEL_CHUNKS = 8
+
+
+class ChunksGone(StoreUnavailable):
+    """A snapshot could not be written because known chunks are gone: forget all known chunks, and try again."""
+
+
+class StoredProducer(msgspec.Struct, frozen=True, array_like=True):
+    """`Producer` with pairs in place of its map, whose keys are structs."""
+
+    producer_id: ProducerId
+    producer_epoch: int
+    last_used_ms: int
+    batches: tuple[tuple[TopicPartition, tuple[SequencedBatch, ...]], ...]
+    lost: tuple[LostRecords, ...] = ()
+
+
+class SmallState(msgspec.Struct, frozen=True):
+    """The small parts of the state, which change with nearly every entry."""
+
+    stores: tuple[Store, ...]
+    producers: tuple[StoredProducer, ...]
+    applications: dict[str, ApplicationState]
+    jobs: tuple[JobRan, ...]
+    released: dict[ObjectNumber, int]
+    cleaners: tuple[tuple[TopicPartition, Cleaner], ...] = ()
+
+
+class StoredGroups(msgspec.Struct, frozen=True):
+    """The groups, and the texts that were committed with their offsets: number of the group, partition key, text."""
+
+    groups: tuple[Group, ...] = ()
+    metadata: tuple[tuple[int, int, str], ...] = ()
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """One snapshot: everything but the chunks' bytes. `entry_hash` is the hash of entry n.
+
+    `results` are chunks of the table of commands. Partitions name a store by its position in `stores`.
+    """
+
+    chain_id: str
+    n: EntryNumber
+    time_ms: int
+    entry_hash: str
+    floor: EntryNumber
+    config: dict[str, str]
+    counters: dict[str, int]
+    holder_sets: tuple[tuple[Holder, ...], ...]
+    slices: tuple[Chunk, ...]
+    objects: tuple[Chunk, ...]
+    topics: Chunk
+    partitions: Chunk
+    results: tuple[Chunk, ...]
+    small: Chunk
+    retired: tuple[Chunk, ...] = ()
+    retired_topics: tuple[str, ...] = ()
+    stores: tuple[StoreId, ...] = ()
+    retired_stores: tuple[tuple[StoreId, ...], ...] = ()
+    coordinator: Coordinator = NO_COORDINATOR
+    ancestors: tuple[str, ...] = ()
+    groups: Chunk | None = None
+    offsets: tuple[Chunk, ...] = ()
+
+
+_COUNTERS = ("next_topic_id", "next_object_number", "next_producer_id", "next_registration", "next_group_number")
+
+
+@dataclass(slots=True)
+class Prepared:
+    """A snapshot that was taken from the state, but not written yet.
+
+    `bodies` has the new chunks, by sha256. The other chunks are in the store already.
+    """
+
+    manifest: Manifest
+    bodies: dict[str, bytes] = field(default_factory=dict)
+
+
+def prepare(state: ClusterState, entry_hash: str, known: dict[str, Chunk]) -> Prepared:
+    """Take a snapshot of `state`. `known`: chunks already in the store; the new chunks of tables are added to it.
+
+    The state does not change, but its blocks remember which chunks hold them, so that the next snapshot does not have
+    to encode them again.
+    """
+    prepared: dict[str, bytes] = {}
+    stored_objects = state.objects.in_blocks()
+    slices = table_chunks(state.slices.in_blocks().blocks, prepared, known)
+    objects = table_chunks(stored_objects.blocks, prepared, known)
+    producers = tuple(
+        StoredProducer(
+            producer.producer_id,
+            producer.producer_epoch,
+            producer.last_used_ms,
+            tuple(producer.batches.items()),
+            producer.lost,
+        )
+        for producer in state.producers.values()
+    )
+    small = SmallState(
+        tuple(state.stores.values()),
+        producers,
+        dict(state.applications.items()),
+        tuple(state.jobs.values()),
+        dict(state.released.items()),
+        cleaners=tuple((key, state.cleaners[key]) for key in sorted(state.cleaners)),
+    )
+    stores = tuple(sorted(state.stores))
+    numbers = {store: number for number, store in enumerate(stores)}
+    partitions = tuple(stored(partition, numbers) for partition in _in_order(state.partitions))
+    stored_retired = state.retired.in_blocks()
+    texts = tuple((*key, state.offsets.metadata[key]) for key in sorted(state.offsets.metadata))
+    groups = StoredGroups(_in_order(state.groups), texts)
+    manifest = Manifest(
+        state.chain_id,
+        EntryNumber(state.n),
+        state.time_ms,
+        entry_hash,
+        state.floor,
+        state.config,
+        {name: getattr(state, name) for name in _COUNTERS},
+        stored_objects.holder_sets,
+        slices,
+        objects,
+        packed(_in_order(state.topics), prepared, known),
+        packed(partitions, prepared, known),
+        table_chunks(state.results.in_blocks().blocks, prepared, known),
+        packed(small, prepared, known),
+        table_chunks(stored_retired.blocks, prepared, known),
+        stored_retired.topics,
+        stores,
+        stored_retired.store_sets,
+        state.coordinator,
+        state.ancestors,
+        packed(groups, prepared, known) if groups.groups else None,
+        table_chunks(state.offsets.in_blocks().blocks, prepared, known),
+    )
+    return Prepared(manifest, prepared)
+
+
+def write(store: ObjectStore, prepared: Prepared) -> Manifest:
+    """Put the new chunks, then the manifest. Returns the manifest that is in the store.
+
+    It may be another process's snapshot of the same entry, which is as good but may name other chunks. Raises
+    ChunksGone, and leaves no manifest, if a chunk that it names was deleted meanwhile because no snapshot, or only old
+    ones, named it.
+    """
+    *chunks, (key, manifest) = objects_of(prepared)
+    for chunk, body in chunks:
+        put_chunk(store, chunk, body)
+    try:
+        store.put_if_absent(key, manifest)
+    except KeyExists:
+        try:
+            there = read_manifest(store, key)
+        except KeyNotFound as error:
+            raise refused_as_taken(store, key) from error
+        if there != prepared.manifest:  # it is ours if the reply to an earlier try of this put was lost
+            return there
+    gone = missing_chunks(store, prepared.manifest)
+    if gone:
+        store.delete(key)
+        raise ChunksGone(f"{gone[0]} at {store.url} was deleted as old while a snapshot that names it was written")
+    return prepared.manifest
+
+
+def missing_chunks(store: ObjectStore, manifest: Manifest) -> list[str]:
+    """The keys of chunks that a snapshot names and the store does not have."""
+    keys = [chunk_key(sha256) for sha256 in known_chunks(manifest)]
+    with ThreadPoolExecutor(PARALLEL_CHUNKS) as pool:
+        return [key for key, there in zip(keys, pool.map(lambda key: _has(store, key), keys), strict=True) if not there]
+
+
+def objects_of(prepared: Prepared) -> Iterator[tuple[str, bytes]]:
+    """Keys and bodies in the order in which they are written: the new chunks, then the manifest that names them."""
+    for sha256, body in prepared.bodies.items():
+        yield chunk_key(sha256), body
+    yield snapshot_key(prepared.manifest.n), frame("snapshot", msgspec.json.encode(prepared.manifest))
+
+
+def load_newest(store: ObjectStore) -> tuple[Manifest, ClusterState] | None:
+    """The newest snapshot that can be read; None if the state must be built from the entries alone.
+
+    A damaged one is skipped with a warning, because older snapshots and the entries say the same; the next snapshot
+    takes its place. Raises ChainDamaged if none can be read and the first entries are gone.
+    """
+    first: ChainDamaged | None = None
+    for key in _newest_first(store):
+        try:
+            manifest = read_manifest(store, key)
+            return manifest, load(store, manifest)
+        except ChainDamaged as damaged:
+            if _has(store, key):  # else it was deleted as old while it was read
+                first = first or damaged
+                _log.warning("another snapshot or the entries are read instead: %s", damaged)
+        except KeyNotFound:  # it was deleted as old since it was found
+            pass
+    if first is not None and not _has(store, entry_key(0)):
+        raise first
+    return None
+
+
+def _newest_first(store: ObjectStore) -> Iterator[str]:
+    """Keys of manifests, newest first. One that appears meanwhile comes next: the older ones may be about to go."""
+    tried: set[str] = set()
+    key = store.first_key_after(SNAPSHOTS, SNAPSHOTS)
+    while key is not None:
+        if key not in tried:
+            tried.add(key)
+            yield key
+        newest_key = store.first_key_after(SNAPSHOTS, SNAPSHOTS)
+        key = store.first_key_after(SNAPSHOTS, key) if newest_key in tried else newest_key
+
+
+def _has(store: ObjectStore, key: str) -> bool:
+    try:
+        store.size(key)
+    except KeyNotFound:
+        return False
+    return True
+
+
+def newest(store: ObjectStore) -> Manifest | None:
+    """The manifest of the newest snapshot, or None before the first. Raises ChainDamaged."""
+    for key in _newest_first(store):
+        try:
+            return read_manifest(store, key)
+        except KeyNotFound:  # it was deleted as old since it was found
+            pass
+    return None
+
+
+def read_manifest(store: ObjectStore, key: str) -> Manifest:
+    """The manifest under `key`. Raises KeyNotFound, ChainDamaged, UnsupportedVersion."""
+    payload = unframe("snapshot", store.get(key), key, store.url)
+    try:
+        manifest = msgspec.json.decode(payload, type=Manifest)
+    except msgspec.DecodeError as error:
+        raise damage(key, f"its checksum is right, but it can't be read: {error}", store.url) from error
+    if manifest.n != parse_snapshot_key(key):
+        raise damage(key, f"wanted the snapshot of entry {parse_snapshot_key(key)}, found {manifest.n}", store.url)
+    return manifest
+
+
+def load(store: ObjectStore, manifest: Manifest) -> ClusterState:
+    """The state that the snapshot holds. Raises ChainDamaged if a chunk is missing, cut or altered."""
+    with ThreadPoolExecutor(PARALLEL_CHUNKS) as pool:
+        slices = pool.map(lambda chunk: read_block(store, manifest.n, chunk, slice_table.DTYPES), manifest.slices)
+        objects = pool.map(lambda chunk: read_block(store, manifest.n, chunk, object_table.DTYPES), manifest.objects)
+        topics = unpacked(store, manifest.n, manifest.topics, tuple[Topic, ...])
+        partitions = [
+            restored(partition, manifest.stores)
+            for partition in unpacked(store, manifest.n, manifest.partitions, tuple[StoredPartition, ...])
+        ]
+        results = pool.map(lambda chunk: read_block(store, manifest.n, chunk, result_table.DTYPES), manifest.results)
+        retired = pool.map(lambda chunk: read_block(store, manifest.n, chunk, retired_table.DTYPES), manifest.retired)
+        groups = (
+            StoredGroups() if manifest.groups is None else unpacked(store, manifest.n, manifest.groups, StoredGroups)
+        )
+        offsets = pool.map(lambda chunk: read_block(store, manifest.n, chunk, offset_table.DTYPES), manifest.offsets)
+        small = unpacked(store, manifest.n, manifest.small, SmallState)
+        return ClusterState(
+            n=manifest.n,
+            time_ms=manifest.time_ms,
+            chain_id=manifest.chain_id,
+            ancestors=manifest.ancestors,
+            floor=manifest.floor,
+            config=manifest.config,
+            stores=CopyOnWriteMap({known_store.store: known_store for known_store in small.stores}),
+            topics=CopyOnWriteMap({topic.topic_id: topic for topic in topics}),
+            topic_ids=CopyOnWriteMap({topic.name: topic.topic_id for topic in topics}),
+            partitions=CopyOnWriteMap(
+                {TopicPartition(partition.topic_id, partition.partition): partition for partition in partitions}
+            ),
+            cleaners=CopyOnWriteMap(small.cleaners),
+            slices=SliceTable(slices),
+            objects=ObjectTable(objects, manifest.holder_sets),
+            released=CopyOnWriteMap(small.released),
+            retired=RetiredTable(retired, manifest.retired_topics, manifest.retired_stores),
+            producers=CopyOnWriteMap(
+                (
+                    producer.producer_id,
+                    Producer(
+                        producer.producer_id,
+                        producer.producer_epoch,
+                        producer.last_used_ms,
+                        dict(producer.batches),
+                        producer.lost,
+                    ),
+                )
+                for producer in small.producers
+            ),
+            applications=CopyOnWriteMap(small.applications),
+            results=ResultTable(results, manifest.floor),
+            jobs=CopyOnWriteMap({job.job: job for job in small.jobs}),
+            groups=CopyOnWriteMap({group.name: group for group in groups.groups}),
+            offsets=OffsetTable(offsets, ((OffsetKey(number, key), text) for number, key, text in groups.metadata)),
+            coordinator=manifest.coordinator,
+            **manifest.counters,
+        )
+
+
+def known_chunks(manifest: Manifest) -> dict[str, Chunk]:
+    """The chunks that a snapshot names, by sha256. They need not be written again."""
+    groups = () if manifest.groups is None else (manifest.groups,)
+    small = (manifest.topics, manifest.partitions, manifest.small, *groups)
+    tables = (*manifest.slices, *manifest.objects, *manifest.results, *manifest.retired, *manifest.offsets)
+    return {chunk.sha256: chunk for chunk in (*tables, *small)}
+
+
+def _in_order(values: Mapping[Any, T]) -> tuple[T, ...]:
+    """The values in the order of their keys, so that equal maps give equal bytes in every process."""
+    return tuple(values[key] for key in sorted(values))

@@ -1,0 +1,63 @@
+"""Whether the snapshots of a chain can be read: manifests, chunks by name and checksum, and the states in them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+
+from sparklog.chain.snapshot import snapshot
+from sparklog.chain.snapshot.snapshot import Manifest
+from sparklog.core.errors import ChainDamaged, KeyNotFound
+from sparklog.core.maintenance.differences import DifferenceKind
+from sparklog.core.state import ClusterState
+from sparklog.storage.keys import SNAPSHOTS, chunk_key, snapshot_key
+from sparklog.storage.object_store import ObjectStore
+
+Differs = Callable[[DifferenceKind, str, str, str], None]  # kind, key, wanted, found
+
+
+def read_manifests(store: ObjectStore, differs: Differs) -> list[Manifest]:
+    """The manifests that can be read, oldest first. One that was deleted as old meanwhile is left out."""
+    manifests = []
+    for stored in list(store.list_keys(SNAPSHOTS)):
+        try:
+            manifests.append(snapshot.read_manifest(store, stored.key))
+        except ChainDamaged as error:
+            differs(DifferenceKind.SNAPSHOT_DAMAGED, stored.key, "a snapshot", error.message)
+        except KeyNotFound:
+            pass
+    return sorted(manifests, key=lambda manifest: manifest.n)
+
+
+def load_state(store: ObjectStore, manifest: Manifest, differs: Differs) -> ClusterState | None:
+    """The state that a snapshot holds; None if a part of it is damaged, or it was deleted as old meanwhile."""
+    damaged: list[tuple[str, str, str]] = []
+    for sha256 in snapshot.known_chunks(manifest):
+        key = chunk_key(sha256)
+        try:
+            found = hashlib.sha256(store.get(key)).hexdigest()
+        except KeyNotFound:
+            damaged.append((key, "the chunk, which a snapshot names", "nothing"))
+            continue
+        if found != sha256:
+            damaged.append((key, f"SHA-256 {sha256}", found))
+    state = None
+    if not damaged:
+        try:
+            state = snapshot.load(store, manifest)
+        except ChainDamaged as error:
+            damaged.append((snapshot_key(manifest.n), "a snapshot that can be loaded", error.message))
+    if damaged and not _is_there(store, manifest):
+        return None
+    for key, wanted, text in damaged:
+        differs(DifferenceKind.SNAPSHOT_DAMAGED, key, wanted, text)
+    return state
+
+
+def _is_there(store: ObjectStore, manifest: Manifest) -> bool:
+    """Whether the snapshot is there: its manifest is deleted before its chunks."""
+    try:
+        store.size(snapshot_key(manifest.n))
+    except KeyNotFound:
+        return False
+    return True

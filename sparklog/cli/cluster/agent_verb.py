@@ -1,0 +1,68 @@
+"""`sparklog agent`: run the agent of a store until somebody stops it."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING
+
+import typer
+
+from sparklog.cli.common_options import settings
+from sparklog.cli.output import connect, ending, now_ms, print_json
+from sparklog.core.describe.readable import point_in_time
+from sparklog.host.standard_streams import flush, print_to
+
+if TYPE_CHECKING:
+    from sparklog.agent.agent_requests import Note
+
+EPILOG = ending("sparklog agent --store zone-b", "sparklog agent --store zone-b --once")
+
+
+def agent(
+    store: str = typer.Option(..., "--store", metavar="ID", help="The store to fill and to report for."),
+    once: bool = typer.Option(
+        False, "--once", help="Fetch what is missing now, then stop (for cron). The store does not become live."
+    ),
+) -> None:
+    """Fetch what the replicas on a store lack, and report it, so that they join the ISR and stay in it.
+
+    Where its store leads, replicas that lag for replica.lag.time.max.ms leave the ISR. Prints a line when it is up,
+    behind or caught up, finds replicas that lag, meets an error or finds a loss. SIGTERM and Ctrl-C stop it cleanly.
+    Exit 1 with --once if something could not be fetched; 4 if the store is fenced or belongs to another cluster.
+    """
+    from sparklog.agent.run import AgentRun
+    from sparklog.core.types import StoreId
+
+    with connect() as cluster:
+        run = AgentRun(cluster.connection, StoreId(store), _show, once=once)
+        with _stopped_by_signals(run.stop):
+            run.run()
+
+
+def _show(note: Note) -> None:
+    if settings.json:
+        print_json({"time_ms": now_ms(), "event": note.event, "text": note.text})
+    else:
+        print_to(sys.stdout, f"{point_in_time(now_ms())}  {note.event}: {note.text}")
+    flush(sys.stdout)
+
+
+@contextmanager
+def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
+    """The first SIGTERM or SIGINT calls `stop`; a second one is handled as if there were no agent."""
+
+    def handle(number: int, frame: FrameType | None) -> None:
+        stop()
+        for stopped, handler in before.items():
+            signal.signal(stopped, handler)
+
+    before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

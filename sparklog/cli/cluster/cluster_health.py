@@ -1,0 +1,266 @@
+"""`sparklog cluster health`, and the numbers that it shares with `cluster info`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from sparklog.cli.common_options import settings
+from sparklog.cli.output import ending, human, now_ms, print_json, print_values, status
+from sparklog.client.error_line import print_traceback_if_wanted
+from sparklog.core.describe.readable import amount, counted, point_in_time
+
+if TYPE_CHECKING:
+    from sparklog.client.cluster import Cluster
+    from sparklog.client.coordinator_health import CoordinatorHealth
+    from sparklog.client.stores.store_health import ClusterHealth, StoreHealth
+    from sparklog.core.state import ClusterState
+
+HEALTH_EPILOG = ending("sparklog cluster health || echo 'look at it'", "sparklog cluster health --format json")
+SHOWN_OBJECTS = 5  # of the objects with a problem; JSON has all
+
+
+def health() -> None:
+    """Show what is wrong, and the state of stores and jobs.
+
+    One screen: size, work that waits for roll, retention and deletion, stores, and the last run of each job.
+
+    Health reads each store's mark; writes, reads and removes a small object (on a disk under append/, where logs are
+    written, else under probe/); and looks for a sample of the objects: at most a hundred, the newest and oldest of each
+    topic first, with their sizes and last bytes. On a disk it also checks directory permissions. "not checked" lists
+    what was left out: only segment dump compares the bytes of records. A store that does not answer is reported after
+    20 seconds.
+
+    Exit 5 if something is wrong: the metadata can't be read; the coordinator in force does not answer or lead; a store
+    does not answer, can't be written, or is not the one that was registered; a partition has no leader, or fewer
+    replicas in sync than min.insync.replicas; an object is missing, can't be read or has another size; the last run of
+    a job failed; no snapshot was written for a long time.
+    Remarks: replicas that are not in sync; a store that is fenced or whose agent is down, and whatever is wrong with a
+    fenced one; a clock that is ahead of this machine's by 10 s or more; a lost index, which readers rebuild from its
+    object.
+    """
+    from sparklog.core.errors import ClusterNotFound, InvalidInput, InvalidOption, SparklogError
+    from sparklog.storage.open_store import absolute_url, has_timeout
+
+    url = settings.cluster()
+    on_server = has_timeout(absolute_url(url))  # also refuses a malformed address as wrong usage
+    try:
+        document, lists = _checked(url)
+    except (ClusterNotFound, InvalidOption):
+        raise
+    except Exception as error:
+        if type(error) is InvalidInput and not on_server:
+            raise  # on a disk, the address is not a directory; from a server, this may be its answer
+        print_traceback_if_wanted()
+        known = isinstance(error, SparklogError)
+        _show_unreadable(f"the metadata can't be read: {error}" if known else f"the check itself failed with {error!r}")
+        raise typer.Exit(5) from error
+    if settings.json:
+        print_json({**document, **lists})
+    else:
+        print_values({**document, **_lists_in_words(lists)})
+    if not document["healthy"]:
+        raise typer.Exit(5)
+
+
+def _checked(url: str) -> tuple[dict[str, Any], dict[str, list[Any] | dict[str, Any] | None]]:
+    from sparklog.client.coordinator_health import check_coordinator
+    from sparklog.client.stores.store_health import check_stores
+
+    with _connected(url) as cluster:
+        status("asking the coordinator and the stores")
+        coordinator = check_coordinator(cluster.connection)
+        with cluster.connection.follower.current() as state:
+            return _found(cluster, state, coordinator, check_stores(cluster.connection, state))
+
+
+def _connected(url: str) -> Cluster:
+    """Connect to the cluster. Raises if its metadata cannot be read before the deadline."""
+    from sparklog.client.cluster import connect
+    from sparklog.client.stores.store_health import CALL_TIMEOUT_MS, DEADLINE_MS, in_time
+    from sparklog.core.config.storage import METADATA_STORE
+    from sparklog.storage.open_store import absolute_url, has_timeout
+
+    hasty = {f"{METADATA_STORE}.timeout_ms": str(CALL_TIMEOUT_MS)} if has_timeout(absolute_url(url)) else {}
+    return in_time(lambda: connect(url, storage=hasty), DEADLINE_MS, f"the metadata at {url}")
+
+
+def _show_unreadable(problem: str) -> None:
+    document: dict[str, Any] = {"healthy": False, "wrong": [problem]}
+    if settings.json:
+        print_json(document)
+    else:
+        print_values({**document, "not checked": "anything else"})
+
+
+def _found(
+    cluster: Cluster, state: ClusterState, coordinator: CoordinatorHealth, checked: ClusterHealth
+) -> tuple[dict[str, Any], dict[str, list[Any] | dict[str, Any] | None]]:
+    """The scalar values, and the lists of stores, jobs and orphans."""
+    from sparklog.core.describe.cluster_findings import clock_remarks, failed_jobs, stale_snapshot, store_findings
+    from sparklog.core.placement.replica_health import replication_health
+    from sparklog.core.types import StoreId
+
+    numbers = position(cluster, state)
+    jobs = [{"job": run.job, "ended_ms": run.ended_ms, "failed": run.failed_partitions} for run in state.jobs.values()]
+    wrong = [coordinator.problem] if coordinator.problem else []
+    remarks: list[str] = []
+    for store in checked.stores:
+        problems = [*store.problems, *_some(store.bad_objects, "more problem")]
+        found = store_findings(state, StoreId(store.store), problems, store.free_bytes)
+        wrong += found.wrong
+        remarks += found.remarks
+        remarks += [f"store {store.store}: {remark}" for remark in _some(store.remarks, "more remark")]
+    replication = replication_health(state)
+    wrong += replication.wrong
+    remarks += replication.remarks + clock_remarks(state.time_ms, now_ms())
+    wrong += failed_jobs(state) + stale_snapshot(numbers["entries_since_snapshot"])
+    document: dict[str, Any] = {
+        "healthy": not wrong,
+        "wrong": wrong,
+        "remarks": remarks,
+        "coordinator": coordinator.committer,
+        **numbers,
+        **size(state),
+        "partitions_offline": replication.offline,
+        "partitions_under_min_isr": replication.under_min_isr,
+        "partitions_under_replicated": replication.under_replicated,
+        **_waiting(state, now_ms()),
+        "objects": checked.objects,
+        "objects_sampled": checked.sampled,
+        "not_checked": _not_checked(checked),
+    }
+    return document, {"orphans": _orphans(state), "stores": [_store(store) for store in checked.stores], "jobs": jobs}
+
+
+def _some(of_objects: list[str], more_of_them: str) -> list[str]:
+    left = len(of_objects) - SHOWN_OBJECTS
+    more = [f"{counted(left, more_of_them)} with sampled objects"] if left > 0 else []
+    return [*of_objects[:SHOWN_OBJECTS], *more]
+
+
+def _store(health: StoreHealth) -> dict[str, Any]:
+    return {
+        "store": health.store,
+        "url": health.url,
+        "found": "; ".join(health.problems) or "ok",
+        "problems": len(health.problems) + len(health.bad_objects),
+        "free_bytes": health.free_bytes,
+        "objects_sampled": len(health.sampled),
+        "bad_objects": health.bad_objects,
+        "remarks": health.remarks,
+    }
+
+
+def _not_checked(checked: ClusterHealth) -> list[str]:
+    from sparklog.core.config.storage import METADATA_STORE
+    from sparklog.storage.keys import PROBES
+
+    left = checked.objects - checked.sampled
+    return [
+        *([f"{left:,} of {counted(checked.objects, 'object')}"] if left else []),
+        "the bytes of records: sparklog segment dump TOPIC -p P compares them with their checksums",
+        "a write to the metadata chain: only a commit tries it (on a disk the rights of its directories are checked)",
+        *(
+            f"a write under append/ of store {store.store}, where no object is: it was tried under {PROBES}"
+            for store in checked.stores
+            if store.appends_untried and store.store != METADATA_STORE
+        ),
+    ]
+
+
+def _lists_in_words(lists: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "orphans": _orphans_in_words(lists["orphans"]),
+        "stores": [_store_in_words(store) for store in lists["stores"]],
+        "last_runs": [
+            f"{job['job']} at {point_in_time(job['ended_ms'])}: "
+            f"{counted(job['failed'], 'failure') if job['failed'] else 'done'}"
+            for job in lists["jobs"]
+        ]
+        or "no job has run yet",
+    }
+
+
+def _store_in_words(store: dict[str, Any]) -> str:
+    problems = store["problems"]
+    verdict = f'{counted(problems, "problem")} (listed under "wrong")' if problems else "ok"
+    free = "" if store["free_bytes"] is None else f", {amount(store['free_bytes'])} free"
+    sampled = counted(store["objects_sampled"], "object")
+    return f"{store['store']}: {verdict}{free}, {sampled} looked for"
+
+
+def position(cluster: Cluster, state: ClusterState) -> dict[str, Any]:
+    """The end of the chain, and how far its newest snapshot lags behind."""
+    from sparklog.chain.snapshot.snapshot import newest
+
+    manifest = newest(cluster.connection.follower.store)
+    return {
+        "chain_position": state.n,
+        "chain_time_ms": state.time_ms,
+        "floor": state.floor,
+        "snapshot": None if manifest is None else manifest.n,
+        "snapshot_time_ms": None if manifest is None else manifest.time_ms,
+        "entries_since_snapshot": state.n - (-1 if manifest is None else manifest.n),
+    }
+
+
+def size(state: ClusterState) -> dict[str, Any]:
+    """How much the cluster holds."""
+    partitions = state.partitions.values()
+    return {
+        "topics": len(state.topics),
+        "partitions": len(partitions),
+        "records": state.readable_records(partitions),
+        "slices": len(state.slices),
+        "log_bytes": sum(partition.size_bytes for partition in partitions),
+        "applications": len(state.applications),
+    }
+
+
+def _waiting(state: ClusterState, at_ms: int) -> dict[str, Any]:
+    """The work that waits for the next run of each job, by the machine's clock."""
+    from sparklog.core.maintenance.retention_rule import due_for_deletion, plan_retention
+    from sparklog.core.maintenance.roll_rule import plan_roll
+
+    slices = records = 0
+    for partition in state.partitions.values():
+        topic = state.topics[partition.topic_id]
+        slices += sum(segment.slices for segment in plan_roll(state, topic, partition, at_ms))
+        cut = plan_retention(state, topic, partition, at_ms)
+        records += 0 if cut is None else cut.records
+    due = len(due_for_deletion(state, at_ms))
+    objects = [state.objects.get(retired.number) for retired in state.retired]
+    return {
+        "slices_to_roll": slices,
+        "records_past_retention": records,
+        "objects_to_delete_now": due,
+        "objects_to_delete_later": len(state.retired) - due,
+        "retired_bytes": sum(object_.size_bytes for object_ in objects if object_ is not None),
+    }
+
+
+def _orphans(state: ClusterState) -> dict[str, int] | None:
+    """The orphans that the last vacuum found; counting them now would mean listing every store."""
+    import msgspec
+
+    last = state.jobs.get("vacuum")
+    if last is None:
+        return None
+    report = msgspec.json.decode(last.report)
+    none = {"objects": 0, "bytes": 0}
+    metadata, deleted = report.get("metadata", none), report.get("metadata_done", none)  # which are no orphans
+    return {
+        "at_ms": last.ended_ms,
+        "found": report["planned"]["objects"] - metadata["objects"],
+        "found_bytes": report["planned"]["bytes"] - metadata["bytes"],
+        "deleted": report["done"]["objects"] - deleted["objects"],
+    }
+
+
+def _orphans_in_words(orphans: dict[str, int] | None) -> str:
+    if orphans is None:
+        return "never counted: sparklog job vacuum counts and deletes them"
+    found, size = counted(orphans["found"], "object"), human("found_bytes", orphans["found_bytes"])
+    return f"{found}, {size}, of which {orphans['deleted']} deleted, at {human('at_ms', orphans['at_ms'])}"

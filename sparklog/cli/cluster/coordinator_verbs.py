@@ -1,0 +1,222 @@
+"""`sparklog coordinator`: run a coordinator, make the one that leads resign, or draw a token for its access file."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import typer
+
+from sparklog.cli.common_options import settings
+from sparklog.cli.jobs.job_runner import JOB_COMMAND, job_runner
+from sparklog.cli.output import connect, done, ending, now_ms, print_json
+from sparklog.core.describe.readable import point_in_time
+from sparklog.core.errors import InvalidInput
+from sparklog.core.extras import needed
+from sparklog.host.standard_streams import flush, print_to
+
+EPILOG = ending(
+    "sparklog coordinator",
+    "sparklog coordinator --listen 127.0.0.1:7400",
+    "sparklog coordinator --listen 0.0.0.0:7400 --advertise https://log.example.org:7400 "
+    "--tls-certificate tls.crt --tls-key tls.key --access access.toml",
+    "sparklog coordinator token loader --right write:orders",
+    "sparklog coordinator --job-command 'spark-submit jobs/{job}.py --cluster {cluster} --report {report}'",
+    "sparklog coordinator resign --force",
+)
+
+app = typer.Typer(invoke_without_command=True, epilog=EPILOG)
+
+
+@app.callback()
+def run(
+    context: typer.Context,
+    listen: str = typer.Option(
+        "127.0.0.1:0",
+        "--listen",
+        metavar="HOST:PORT",
+        envvar="SPARKLOG_LISTEN",
+        help="Where to serve. With port 0 the system chooses one. Beyond this machine only with TLS and --access.",
+    ),
+    advertise: str = typer.Option(
+        None,
+        "--advertise",
+        metavar="URL",
+        envvar="SPARKLOG_ADVERTISE",
+        help="The address that clients use. Default: that of --listen.",
+    ),
+    tls_certificate: str = typer.Option(
+        None,
+        "--tls-certificate",
+        metavar="FILE",
+        envvar="SPARKLOG_TLS_CERTIFICATE",
+        help="The certificate, and those up to its CA (PEM). A new version is taken without a restart.",
+    ),
+    tls_key: str = typer.Option(
+        None, "--tls-key", metavar="FILE", envvar="SPARKLOG_TLS_KEY", help="Its private key (PEM, without a password)."
+    ),
+    access: str = typer.Option(
+        None,
+        "--access",
+        metavar="FILE",
+        envvar="SPARKLOG_ACCESS",
+        help="Who may do what (TOML). A new version is taken without a restart.",
+    ),
+    audit: str = typer.Option(
+        None,
+        "--audit",
+        metavar="FILE",
+        envvar="SPARKLOG_AUDIT",
+        help="Where a line of JSON for each command goes; - is stderr, the default with --access.",
+    ),
+    emf_namespace: str = typer.Option(
+        None,
+        "--emf-namespace",
+        metavar="NAME",
+        envvar="SPARKLOG_EMF_NAMESPACE",
+        help="Print metrics once a minute in CloudWatch's embedded metric format (docs/metrics.md), in this namespace.",
+    ),
+    mask: list[str] = typer.Option(
+        [],
+        "--mask",
+        metavar="TOPIC[:PATH]",
+        envvar="SPARKLOG_MASK",
+        help="What the pages of records show as ••••: the values of a topic (customers), a field of its JSON values "
+        "(pay-*:card.number), its keys (customers:#key) or header values (customers:#headers). May be given several "
+        "times; in SPARKLOG_MASK, rules are separated by spaces.",
+    ),
+    job_command: str | None = JOB_COMMAND,
+) -> None:
+    """Coordinate the cluster: commit for everybody who uses it, or stand by until the process that does is silent.
+
+    From then on clients, jobs and agents send their commands to the one that leads. SIGTERM and Ctrl-C stop it cleanly:
+    it resigns, then another one leads, or the cluster is embedded again. The one that leads runs roll and retention
+    (log.retention.check.interval.ms) and vacuum (vacuum.interval.ms).
+    """
+    if context.invoked_subcommand is not None:
+        return
+    with needed("coordinator", "a coordinator"):
+        from sparklog.coordinator.access.audit import audit_to
+        from sparklog.coordinator.access.renewed_files import Certificate, access_in
+        from sparklog.coordinator.leading.service import Service
+        from sparklog.coordinator.page.records.masks import mask_rule
+        from sparklog.coordinator.run import Protection, advertised_address, check_exposure, listening, serve
+        from sparklog.coordinator.watching.emf import MetricTarget
+    from sparklog.core.config.cluster_config import effective_cluster
+
+    runner = job_runner(job_command)
+    host, port = _host_and_port(listen)
+    if bool(tls_certificate) != bool(tls_key):
+        raise InvalidInput("--tls-certificate and --tls-key go together, found one of them")
+    check_exposure(host, tls=bool(tls_certificate), access=bool(access))
+    protection = Protection(
+        Certificate(tls_certificate, tls_key, _show) if tls_certificate else None,
+        access_in(access, _show) if access else None,
+        tuple(map(mask_rule, mask)),
+    )
+    metric_target = MetricTarget(emf_namespace, _print_line) if emf_namespace else None
+    if audit or access:
+        audit_to(audit or "-")
+    with connect() as cluster, listening(host, port) as listener:
+        connection = cluster.connection
+        if connection.coordinators is not None:
+            raise InvalidInput(
+                f"a coordinator reads and writes the metadata itself: --cluster {connection.url}, not the address of "
+                "another coordinator"
+            )
+        config = effective_cluster(connection.follower.state.config)
+        address = advertised_address(advertise, host, listener.getsockname()[1], tls=bool(tls_certificate))
+        service = Service(
+            connection.follower,
+            connection.url,
+            address,
+            session_ms=config.broker_session_timeout_ms,
+            queued_max=config.queued_max_requests,
+            say=_show,
+            jobs=None if runner is None else runner(connection.url),
+            stores=connection.stores,
+        )
+        serve(service, listener, protection, lambda: _show("serving", address), metric_target)
+
+
+@app.command(epilog=ending("sparklog coordinator resign", "sparklog coordinator resign --force"))
+def resign(
+    force: bool = typer.Option(
+        False, "--force", help="Without asking it: for a coordinator that is gone or can't be reached."
+    ),
+) -> None:
+    """Make the coordinator that leads resign. One that stands by takes over; without one the cluster is embedded again.
+
+    With --force the resignation is written to the chain from here. That is safe at any time: what the coordinator
+    writes after it counts for nothing.
+    """
+    from sparklog.core.commands import ResignCoordination
+
+    with connect() as cluster:
+        committer = cluster.connection.committer
+        known = cluster.connection.follower.catch_up().state.coordinator
+        submission = committer.begin(ResignCoordination(known.epoch))
+        if force:
+            committer.commit_here(submission)
+        else:
+            committer.submit(submission)
+    done(
+        f"{known.name} at {known.address} resigned, its epoch was {known.epoch}",
+        {"name": known.name, "address": known.address, "epoch": known.epoch},
+    )
+
+
+@app.command(
+    epilog=ending(
+        "sparklog coordinator token loader --right write:orders --right 'read:orders-*'",
+        "sparklog coordinator token loader --right write:orders --append access.toml > loader.token",
+    )
+)
+def token(
+    name: str = typer.Argument(metavar="NAME", help="The principal that it is for."),
+    rights: list[str] = typer.Option(
+        [], "--right", metavar="VERB:TOPIC", help="A right: read, write, describe, alter or maintain, and a topic or *."
+    ),
+    append: Path = typer.Option(
+        None, "--append", metavar="FILE", help="Add the principal to this access file, and print the token only."
+    ),
+) -> None:
+    """Draw a token for a principal, and print it, this one time, with the lines for the access file.
+
+    The file has its SHA-256 only. To replace a token, add the hash of a new one to the list beside the old one, give
+    the new one to its user, then remove the old hash.
+    """
+    from sparklog.coordinator.access.access_file import lines_of, token_hash, with_principal
+    from sparklog.host.dice import new_token
+
+    secret = new_token()
+    lines = lines_of(name, [token_hash(secret)], rights)
+    if append is not None:
+        with_principal(append, lines)
+        done(secret, {"principal": name, "token": secret, "file": str(append)})
+        return
+    done(
+        f"the token, which is not shown again:\n{secret}\n\nfor the access file:\n{lines}",
+        {"principal": name, "token": secret, "token_sha256": token_hash(secret)},
+    )
+
+
+def _show(event: str, text: str) -> None:
+    if settings.json:
+        print_json({"time_ms": now_ms(), "event": event, "text": text})
+    else:
+        print_to(sys.stdout, f"{point_in_time(now_ms())}  {event}: {text}")
+    flush(sys.stdout)
+
+
+def _print_line(text: str) -> None:
+    print_to(sys.stdout, text)
+    flush(sys.stdout)
+
+
+def _host_and_port(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not colon or not host or not port.isdecimal() or int(port) > 65_535:
+        raise InvalidInput(f"--listen: wanted HOST:PORT, found {text!r}")
+    return host, int(port)

@@ -1,0 +1,209 @@
+"""`sparklog doctor`: find what is wrong with this machine and, with a cluster, with the access to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, NamedTuple
+
+import typer
+
+from sparklog.cli.common_options import settings
+from sparklog.cli.output import connect, ending, show_rows, status
+
+if TYPE_CHECKING:
+    from sparklog.core.errors import SparklogError
+    from sparklog.spark.installations import Installation
+    from sparklog.storage.object_store import ObjectStore
+
+OK = "ok"
+STORES_PAGE = "see docs/stores.md"
+SPARK = typer.Option(
+    True, help="Also check Java and Spark, start Spark, and compare the packages installed where its tasks run."
+)
+DOCTOR_EPILOG = ending(
+    "sparklog doctor",
+    "sparklog doctor --no-spark",
+    "sparklog doctor --cluster s3://bucket/log --format json",
+)
+CLUSTER_DOCTOR_EPILOG = ending("sparklog cluster doctor", "sparklog cluster doctor --no-spark --format json")
+
+
+class Finding(NamedTuple):
+    """One check: `found` is "ok" or what is wrong, and `mend` the line that mends it, or None."""
+
+    what: str
+    check: str
+    found: str = OK
+    mend: str | None = None
+
+
+def doctor(spark: bool = SPARK) -> None:
+    """Find what is wrong with this machine: Java, Spark, the Python of its tasks; with --cluster also access to stores.
+
+    Each finding comes with the line that mends it. With a cluster (--cluster, --config or SPARKLOG_CLUSTER), the extras
+    that its addresses need must be installed, and each store must support put-if-absent, read-after-write, ordered
+    listings, ranged reads and deletes; without them, a log would lose writes. A probe lets writers race under probe/
+    and removes what it wrote. Exit 5 if something is wrong.
+    """
+    show(examine(settings.cluster_if_named(), spark=spark))
+
+
+def cluster_doctor(spark: bool = SPARK) -> None:
+    """Probe every store, and compare installations: `sparklog doctor` on a cluster, which must be named here.
+
+    Exit 5 if something fails.
+    """
+    show(examine(settings.cluster(), spark=spark))
+
+
+def show(findings: Iterator[Finding]) -> None:
+    """Print the findings. Exit 5 if one is not ok."""
+    rows = [finding._asdict() for finding in findings]
+    show_rows(rows, empty="nothing was checked: give --cluster URL, or leave out --no-spark")
+    if any(row["found"] != OK for row in rows):
+        raise typer.Exit(5)
+
+
+def examine(url: str | None, *, spark: bool) -> Iterator[Finding]:
+    """All findings, first those that explain others."""
+    if url is not None:
+        yield from _cluster(url)
+    if spark:
+        yield from _spark()
+
+
+# ---- the cluster --------------------------------------------------------------------------------------
+
+
+def _cluster(url: str) -> Iterator[Finding]:
+    from sparklog.core.errors import ClusterNotFound, InvalidOption, SparklogError
+    from sparklog.storage.open_store import absolute_url, join_url
+
+    if not url.startswith(("http://", "https://")):
+        missing = _extra("metadata", absolute_url(url))
+        yield from missing
+        if any(finding.found != OK for finding in missing):
+            return
+    try:
+        with connect() as cluster, cluster.connection.follower.current() as state:
+            opened = cluster.connection.stores(state)
+            stores = {"metadata": cluster.connection.follower.store}
+            for store_id, store in state.stores.items():
+                missing = _extra(str(store_id), join_url(cluster.connection.url, store.url))
+                yield from (finding for finding in missing if finding.found != OK)
+                if any(finding.found != OK for finding in missing):
+                    continue
+                try:
+                    stores[str(store_id)] = opened.get(store_id)
+                except SparklogError as error:  # the others are probed all the same
+                    yield _failed(str(store_id), "it can be opened", error)
+    except (ClusterNotFound, InvalidOption):
+        raise
+    except SparklogError as error:
+        yield _failed("metadata", "the cluster can be opened", error)
+        return
+    places: dict[str, list[str]] = {}
+    for name, place in stores.items():
+        places.setdefault(place.url, []).append(name)
+    for place_url, names in places.items():
+        yield from _probed(" and ".join(names), stores[names[0]], place_url)
+
+
+def _extra(what: str, url: str) -> list[Finding]:
+    """Whether the extra that the address needs is installed; nothing if it needs none."""
+    from importlib.util import find_spec
+
+    from sparklog.core.extras import MODULES, extra_of, install_line
+
+    extra = extra_of(url)
+    if extra is None:
+        return []
+    missing = [module for module in MODULES[extra] if find_spec(module) is None]
+    check = f"the packages of sparklog's extra {extra!r} are installed"
+    return [Finding(what, check, f"no {', '.join(missing)}", install_line(extra)) if missing else Finding(what, check)]
+
+
+def _probed(name: str, store: ObjectStore, url: str) -> Iterator[Finding]:
+    from sparklog.core.errors import SparklogError
+    from sparklog.host.dice import new_id
+    from sparklog.storage.probe import probe
+
+    status(f"probing {url}")
+    try:
+        checks = probe(store, new_id(), thorough=True)
+    except SparklogError as error:
+        yield _failed(name, "it answers", error)
+        return
+    for check in checks:
+        mend = f"use another store, or another server for it: {STORES_PAGE}" if check.found else None
+        yield Finding(name, check.check, check.found or OK, mend)
+
+
+def _failed(what: str, check: str, error: SparklogError) -> Finding:
+    """The finding of an error that is being handled."""
+    from sparklog.client.error_line import print_traceback_if_wanted
+    from sparklog.core.errors import MAKE_ROOM, StoreAccessDenied, StoreFull, StoreReadOnly, StoreUnavailable
+
+    print_traceback_if_wanted()
+    match error:
+        case StoreAccessDenied() | StoreReadOnly():
+            mend = f"give the user or the keys of this process the rights to read and write there: {STORES_PAGE}"
+        case StoreFull():
+            mend = MAKE_ROOM
+        case StoreUnavailable():
+            mend = f"check that its address is right and can be reached from here: {STORES_PAGE}"
+        case _:
+            mend = f"correct the address, the keys or the settings that the message names: {STORES_PAGE}"
+    return Finding(what, check, str(error), mend)
+
+
+# ---- Spark --------------------------------------------------------------------------------------------
+
+
+def _spark() -> Iterator[Finding]:
+    from sparklog.core.errors import SparklogError
+    from sparklog.core.extras import install_line
+    from sparklog.host.java import OLDEST, java_problem
+
+    problem = java_problem()
+    install = "apt-get install openjdk-17-jre-headless, or set JAVA_HOME to a Java that you have"
+    java = Finding("this machine", f"Java {OLDEST} or newer", problem or OK, install if problem else None)
+    yield java
+    try:
+        from sparklog.spark import check_spark
+
+        check_spark()
+    except SparklogError as error:
+        yield Finding("this machine", "Spark 4.0 or newer", error.message, install_line("spark"))
+        return
+    yield Finding("this machine", "Spark 4.0 or newer")
+    if java.found == OK:
+        yield from _tasks()
+
+
+def _tasks() -> Iterator[Finding]:
+    """Compare the installation of this process with those of Spark's tasks, a row for each of their hosts."""
+    from sparklog.core.errors import SparklogError
+    from sparklog.spark.installations import installation_here, installations
+    from sparklog.spark.job_session import job_session
+
+    status("starting Spark to see what is installed where its tasks run")
+    driver = installation_here()
+    check = "Python and packages are the driver's"
+    try:
+        for installation in installations(lambda: job_session("doctor")):
+            differences = "; ".join(installation.differences(driver)) or OK
+            mend = None if differences == OK else mend_tasks(driver, installation)
+            yield Finding(f"Spark tasks on {installation.host}", check, differences, mend)
+    except SparklogError as error:
+        mend = "set PYSPARK_PYTHON to a Python that every executor has, with sparklog: docs/spark_versions.md"
+        yield Finding("Spark tasks", check, str(error), mend)
+
+
+def mend_tasks(driver: Installation, tasks: Installation) -> str:
+    """The line that makes the Python of the tasks like the driver's."""
+    version = driver.python.rpartition(".")[0]
+    if tasks.python.rpartition(".")[0] != version:
+        return f"set PYSPARK_PYTHON (or spark.pyspark.python) to a Python {version} that every executor has"
+    wanted = [name for name, found in driver.versions.items() if tasks.versions.get(name, "") != found]
+    return f"there: pip install {' '.join(f'{name}=={driver.versions[name]}' for name in wanted)}"

@@ -1,0 +1,1 @@
+"""Commands that run maintenance jobs, once or by a schedule."""

@@ -1,0 +1,80 @@
+"""Run a job from the command line: the options of every job, its report, and the message after Ctrl-C."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
+
+from sparklog.cli.common_options import settings
+from sparklog.client.error_line import print_failure
+from sparklog.host.standard_streams import print_to
+
+if TYPE_CHECKING:
+    from sparklog.maintenance.job_report import JobReport
+    from sparklog.maintenance.job_report_file import Report
+
+NOW = typer.Option(
+    None,
+    "--now",
+    metavar="TIME",
+    help="Compute ages as of this time instead of now: ISO 8601 with a zone, or ms since the epoch. Delays before a "
+    "deletion always follow the machine's clock.",
+)
+DRY_RUN = typer.Option(False, "--dry-run", help="Print the plan with its bytes and requests; change nothing.")
+REPORT = typer.Option(None, "--report", metavar="FILE", help="Write the report there, as JSON (- is stdout).")
+
+INTERRUPTED: Final = "interrupted: what was committed stays, the rest was not done; it can be run again"
+
+
+def run_on_spark(
+    run: Callable[..., JobReport],
+    session: Callable[[], Any],
+    now: str | None,
+    dry_run: bool,
+    report_file: str | None,
+) -> None:
+    """Run a maintenance job, its heavy part on Spark, which starts when it is needed. A dry run prints to stdout."""
+
+    def run_here() -> JobReport:
+        from sparklog.maintenance.job_output import plan_console
+        from sparklog.options.starting_offsets import parse_timestamp_us
+        from sparklog.spark import check_spark
+        from sparklog.spark.job_session import start_if_yarn_waits
+        from sparklog.spark.maintain.spark_tasks import SparkTasks
+
+        if not dry_run:
+            check_spark()
+        start_if_yarn_waits(session)
+
+        return run(
+            cluster_url=settings.cluster(),
+            now_ms=None if now is None else parse_timestamp_us("--now", now) // 1000,
+            dry_run=dry_run,
+            tasks=SparkTasks(session),
+            console=plan_console(dry_run=dry_run, stdout_taken=settings.json or report_file == "-"),
+        )
+
+    run_to_report(run_here, report_file)
+
+
+def run_to_report(run: Callable[[], Report], report_file: str | None) -> None:
+    """Run a job and write its report; `--format json` prints it. Raises typer.Exit if part of the job failed.
+
+    Refuses a report file that cannot be written before the job starts.
+    """
+    from sparklog.maintenance.job_report_file import check_report_file, write_report
+
+    check_report_file(report_file)
+    try:
+        report = run()
+    except KeyboardInterrupt:
+        print_failure(INTERRUPTED)
+        raise
+    if settings.json and report_file != "-":
+        print_to(sys.stdout, report.to_json())
+    write_report(report, report_file)
+    if report.exit_code:
+        raise typer.Exit(report.exit_code)

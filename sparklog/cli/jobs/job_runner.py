@@ -1,0 +1,32 @@
+"""How jobs are run by the coordinator and by `sparklog job run-all`: what --job-command and the configuration say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+import typer
+
+from sparklog.cli.common_options import settings
+
+if TYPE_CHECKING:
+    from sparklog.maintenance.job_command import JobCommand
+
+JOB_COMMAND = typer.Option(
+    None,
+    "--job-command",
+    metavar="TEXT",
+    help="How jobs are run: local (each in a process of its own; only compaction starts Spark), none, or a command "
+    "with {job}, {cluster} and {report} in it. Default: SPARKLOG_JOB_COMMAND, job_command of the config file, local.",
+)
+
+
+def job_runner(given: str | None) -> Callable[[str], JobCommand] | None:
+    """What makes a runner for the cluster at an address; None if no jobs are to run. Raises InvalidInput."""
+    from sparklog.maintenance.job_command import LOCAL, JobCommand, command_words
+
+    text = settings.job_command(given)
+    if text == "none":
+        return None
+    return partial(JobCommand, words=LOCAL if text == "local" else command_words(text))

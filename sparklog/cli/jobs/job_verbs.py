@@ -1,0 +1,258 @@
+"""`sparklog job …`: run maintenance jobs on a local Spark. `spark-submit jobs/NAME.py …` runs the same verbs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from sparklog.cli.common_options import settings
+from sparklog.cli.jobs.job_materialize import EPILOG, materialize
+from sparklog.cli.jobs.job_run import DRY_RUN, NOW, REPORT, run_on_spark
+from sparklog.cli.jobs.job_runner import JOB_COMMAND
+from sparklog.cli.output import connect, ending, print_warning, show_rows
+from sparklog.core.errors import SparklogError
+
+if TYPE_CHECKING:
+    from sparklog.core.records import JobRan
+    from sparklog.maintenance.job_report import JobReport
+
+app = typer.Typer(help="Run a maintenance job here, or see how the last runs ended.", no_args_is_help=True)
+
+TOPICS = typer.Option(
+    [], "--topic", "-t", metavar="T", help="Only this topic; may be given several times. Default: all."
+)
+STORES = typer.Option(
+    [], "--store", metavar="ID", help="Only objects on this store; may be given several times. Default: all."
+)
+
+
+@app.command(epilog=ending("sparklog job roll --dry-run", "sparklog job roll --topic orders --all --report roll.json"))
+def roll(
+    topic: list[str] = TOPICS,
+    now: str | None = NOW,
+    everything: bool = typer.Option(False, "--all", help="Seal everything, even if it is neither full nor old."),
+    dry_run: bool = DRY_RUN,
+    report: str | None = REPORT,
+) -> None:
+    """Rewrite append objects into sealed segments. segment.bytes and segment.ms decide which are due."""
+    from sparklog.maintenance.rewrite.roll_job import run_roll
+
+    _run("roll", lambda **given: run_roll(everything=everything, **given), topic, now, dry_run, report)
+
+
+@app.command(
+    epilog=ending("sparklog job compaction --dry-run", "sparklog job compaction --topic prices --all --report c.json")
+)
+def compaction(
+    topic: list[str] = TOPICS,
+    now: str | None = NOW,
+    everything: bool = typer.Option(False, "--all", help="Compact all sealed segments, however few are new."),
+    dry_run: bool = DRY_RUN,
+    report: str | None = REPORT,
+) -> None:
+    """Keep the last record of each key, in topics with cleanup.policy=compact. Only sealed segments: roll comes first.
+
+    min.cleanable.dirty.ratio, min.compaction.lag.ms and max.compaction.lag.ms decide which partitions are due. A
+    tombstone goes delete.retention.ms after the first run that passed it.
+    """
+    from sparklog.maintenance.rewrite.compaction_job import run_compaction
+
+    def run(**given: Any) -> JobReport:
+        from sparklog.spark.job_session import job_session
+        from sparklog.spark.maintain.key_shuffle import SparkKeyShuffle
+
+        shuffle = SparkKeyShuffle(lambda: job_session("compaction"))
+        return run_compaction(shuffle=shuffle, everything=everything, **given)
+
+    _run("compaction", run, topic, now, dry_run, report)
+
+
+@app.command(epilog=ending("sparklog job retention --dry-run", "sparklog job retention --now 2026-12-01T00:00:00Z"))
+def retention(
+    topic: list[str] = TOPICS, now: str | None = NOW, dry_run: bool = DRY_RUN, report: str | None = REPORT
+) -> None:
+    """Drop old segments, and delete what is due.
+
+    Segments go whole, by retention.ms and retention.bytes. Objects are deleted once their delay has passed.
+    """
+    from sparklog.maintenance.space.retention_job import run_retention
+
+    _run("retention", run_retention, topic, now, dry_run, report)
+
+
+@app.command(epilog=ending("sparklog job vacuum --dry-run"))
+def vacuum(
+    topic: list[str] = TOPICS, now: str | None = NOW, dry_run: bool = DRY_RUN, report: str | None = REPORT
+) -> None:
+    """Delete uploads that no write can name any more, and old entries and snapshots of the metadata.
+
+    Both are kept for floor.delay.ms (seven days) and a little longer.
+    """
+    from sparklog.maintenance.space.vacuum_job import run_vacuum
+
+    _run("vacuum", run_vacuum, topic, now, dry_run, report)
+
+
+@app.command(
+    epilog=ending("sparklog job replication --dry-run", "sparklog job replication --store zone-b --topic orders")
+)
+def replication(
+    topic: list[str] = TOPICS,
+    store: list[str] = typer.Option(
+        [], "--store", metavar="ID", help="Only replicas on this store; may be given several times. Default: all."
+    ),
+    now: str | None = NOW,
+    dry_run: bool = DRY_RUN,
+    report: str | None = REPORT,
+) -> None:
+    """Copy what replicas lack to their stores, by many tasks at once, and report them.
+
+    Agents do the same bit by bit; both may run at the same time.
+    """
+    from sparklog.maintenance.replication_job import run_replication
+
+    _run("replication", lambda **given: run_replication(stores=store, **given), topic, now, dry_run, report)
+
+
+@app.command(epilog=ending("sparklog job verify --share 7", "sparklog job verify --topic orders --report verify.json"))
+def verify(
+    topic: list[str] = TOPICS,
+    store: list[str] = STORES,
+    share: int = typer.Option(
+        1,
+        "--share",
+        metavar="N",
+        min=1,
+        help="Read one of N parts of the objects, another one each day: N daily runs read everything.",
+    ),
+    now: str | None = NOW,
+    dry_run: bool = DRY_RUN,
+    report: str | None = REPORT,
+) -> None:
+    """Compare all that is stored with the chain, byte for byte, and the chain with itself. Changes nothing.
+
+    Without --topic and --store also the metadata and its copies. Exit 1 if anything differs, or could not be read. The
+    report lists each difference with the offsets that it affects, and what to do.
+    """
+    from sparklog.maintenance.verify.verify_job import run_verify
+
+    _run("verify", lambda **given: run_verify(stores=store, share=share, **given), topic, now, dry_run, report)
+
+
+@app.command(
+    epilog=ending(
+        "sparklog job recovery --dry-run", "sparklog job recovery --full --store zone-b --report recovery.json"
+    )
+)
+def recovery(
+    topic: list[str] = TOPICS,
+    store: list[str] = STORES,
+    full: bool = typer.Option(False, "--full", help="Read all objects, also those below the recovery point."),
+    accept_loss: bool = typer.Option(
+        False,
+        "--accept-loss",
+        help="Give up records that no store can provide any more: they become a gap, where a read is DATA_LOSS.",
+    ),
+    now: str | None = NOW,
+    dry_run: bool = DRY_RUN,
+    report: str | None = REPORT,
+) -> None:
+    """Read what was stored since the last recovery, and verify every checksum.
+
+    What is damaged is repaired from other stores. What can't be repaired is reported by name, and never served.
+    """
+    from sparklog.maintenance.verify.recovery_job import run_recovery
+
+    _run(
+        "recovery",
+        lambda **given: run_recovery(stores=store, full=full, accept_loss=accept_loss, **given),
+        topic,
+        now,
+        dry_run,
+        report,
+    )
+
+
+app.command(epilog=EPILOG)(materialize)
+
+
+@app.command(
+    "run-all",
+    epilog=ending(
+        "sparklog job run-all", "sparklog job run-all --every 300", "sparklog job run-all --every 60 --job replication"
+    ),
+)
+def run_all(
+    every: int | None = typer.Option(
+        None,
+        "--every",
+        metavar="SECONDS",
+        min=1,
+        help="Again and again, until SIGTERM or Ctrl-C. Vacuum still comes every vacuum.interval.ms, unless named.",
+    ),
+    job: list[str] = typer.Option(
+        [],
+        "--job",
+        metavar="NAME",
+        help="Only this job; may be given several times. Default: all that coordinators schedule.",
+    ),
+    job_command: str | None = JOB_COMMAND,
+) -> None:
+    """Run the jobs of a cluster one after the other, roll first, or schedule them: for clusters without a coordinator.
+
+    A job that fails does not stop the others. Each runs in a process of its own; only compaction starts a local Spark,
+    if something is due. Exit 1 if the last run of one failed.
+    """
+    from sparklog.cli.jobs.job_schedule import run_jobs
+
+    run_jobs(job, every, job_command)
+
+
+@app.command(epilog=ending("sparklog job status", "sparklog job status --format json"))
+def status() -> None:
+    """Show how the last run of each job ended. Exit 5 if one failed.
+
+    With a coordinator also when it runs next, and why the last run broke off.
+    """
+    from sparklog.cli.jobs.job_schedule import scheduled, status_rows
+    from sparklog.wire.job_messages import last_run
+
+    with connect() as cluster:
+        with cluster.connection.follower.current() as state:
+            runs = dict(state.jobs.items())
+        try:
+            jobs = scheduled(cluster.connection)
+        except SparklogError as error:
+            print_warning(f"the coordinator could not say when jobs are due: {error}")
+            jobs = None
+    rows = status_rows({name: last_run(run) for name, run in runs.items()}, jobs)
+    if settings.json:
+        rows = [{**row, "report": _report(runs.get(row["job"]))} for row in rows]
+    show_rows(rows, empty="no job has run yet")
+    if any(run.failed_partitions for run in runs.values()) or any(job.error for job in jobs or ()):
+        raise typer.Exit(5)
+
+
+def _report(run: JobRan | None) -> Any:
+    import msgspec
+
+    return None if run is None else msgspec.json.decode(run.report)
+
+
+def _run(
+    name: str,
+    run: Callable[..., JobReport],
+    topics: list[str],
+    now: str | None,
+    dry_run: bool,
+    report_file: str | None,
+) -> None:
+    def session() -> Any:
+        from sparklog.spark.job_session import job_session
+
+        return job_session(name)
+
+    run_on_spark(partial(run, topics=topics or None), session, now, dry_run, report_file)

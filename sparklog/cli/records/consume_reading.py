@@ -1,0 +1,280 @@
+"""What `sparklog consume` reads with a consumer, table by table: alone, or as a member of a group."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from sparklog.cli.output import print_warning
+from sparklog.cli.records.consume_offsets import offsets_to_print
+from sparklog.client.consumer.listener import RebalanceListener
+from sparklog.client.consumer.subscription import subscription
+from sparklog.core.errors import (
+    DataLoss,
+    IllegalGeneration,
+    InvalidOption,
+    OffsetOutOfRange,
+    UnknownMemberId,
+    UnknownTopicOrPartition,
+)
+from sparklog.core.reading.plan import chosen_partitions, topic_of
+from sparklog.core.types import PartitionIndex, Place, TopicId, TopicPartition
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sparklog.client.cluster import Cluster
+    from sparklog.client.consumer.consumer import Consumer
+    from sparklog.core.state import ClusterState, Partition
+
+SKIP_OPTION = "fail_on_data_loss=False"  # as the errors of a consumer name it
+FOLLOW_WAIT_MS = 5_000  # then a follower shows that it is alive, and notices an interrupt that was lost
+RECORDS_PER_TABLE = 10_000  # a member of a group commits after so many, which also shows that it is alive
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The records to read: of `topics`, or else of all whose names match `pattern`. `offset` is the option --offset.
+
+    No `partitions`, `num` or `columns`: all of them.
+    """
+
+    topics: Sequence[str]
+    pattern: str | None
+    offset: str
+    partitions: Sequence[int]
+    num: int | None
+    follow: bool
+    skip_lost: bool
+    columns: Sequence[str] | None
+
+
+class Reader(Protocol):
+    """Reads with its consumer. Whoever calls it closes the consumer."""
+
+    consumer: Consumer
+
+    def next(self, most_records: int) -> pa.Table | None:
+        """The next records, perhaps none for now; None at the end."""
+        ...
+
+    def printed(self) -> None:
+        """The records of the last table are printed."""
+        ...
+
+
+def tables(cluster: Cluster, wanted: Wanted, group: str | None) -> Generator[pa.Table, None, None]:
+    """The records to print. When the next table is asked for, the one before it is printed.
+
+    Raises as `offsets_to_print`, `Consumer.subscribe` and `Consumer.poll`; InvalidOption for an end in a group.
+    """
+    reader: Reader = AloneReader(cluster, wanted) if group is None else MemberReader(cluster, wanted, group)
+    left = wanted.num
+    with reader.consumer:
+        while left != 0:
+            try:
+                table = reader.next(RECORDS_PER_TABLE if left is None else min(left, RECORDS_PER_TABLE))
+            except DataLoss as error:
+                raise DataLoss(error.message.replace(SKIP_OPTION, "--skip-lost")) from error
+            if table is None:
+                return
+            yield table
+            reader.printed()
+            left = None if left is None else left - table.num_rows
+
+
+class AloneReader(RebalanceListener):
+    """Reads the partitions one after the other, each up to the end that it has then; a follower goes on with all.
+
+    If none were chosen, a follower also reads the partitions that are added later, and, with a pattern, the topics.
+    Records that retention removes before they are read are passed with a warning.
+    """
+
+    def __init__(self, cluster: Cluster, wanted: Wanted) -> None:
+        """Raises as `tables`."""
+        self._cluster, self._wanted = cluster, wanted
+        with cluster.connection.follower.current() as state:
+            topics = [topic_of(state, name) for name in subscription(state, wanted.topics, wanted.pattern).names(state)]
+            chosen = tuple(dict.fromkeys(wanted.partitions))
+            partitions = [(topic, each) for topic in topics for each in chosen_partitions(state, topic, chosen)]
+        self._topic_ids: dict[str, TopicId] = {topic.name: topic.topic_id for topic in topics}
+        ranges = {
+            (topic.name, int(partition.partition)): offsets_to_print(cluster, topic.name, partition, wanted.offset)
+            for topic, partition in partitions
+        }
+        self._ends = {place: end for place, (_, end) in ranges.items() if end is not None}
+        self._columns = None if wanted.columns is None else tuple(dict.fromkeys((*wanted.columns, "offset")))
+        self._turns = deque(ranges)  # the partitions that are not read to their end yet; the first one is being read
+        self._is_following = self._has_read = False
+        self._followed_from: dict[Place, int] = {}
+        self.consumer = cluster.consumer(auto_offset_reset="none", fail_on_data_loss=not wanted.skip_lost)
+        if not topics:
+            print_warning(f"no topic's whole name matches the regular expression {wanted.pattern!r}")
+        if ranges:
+            self.consumer.assign(ranges)
+            self.consumer.pause(*ranges)
+        for place, (start, _) in ranges.items():
+            self._go(place, start)
+
+    def next(self, most_records: int) -> pa.Table | None:
+        while self._turns:
+            place = self._turns[0]
+            end = self._end(place)
+            left = end - self.consumer.position(place)
+            if left > 0:
+                self.consumer.resume(place)
+                table = self._poll(0, min(most_records, left))
+                if table.num_rows:
+                    return self._up_to(end, table)
+            self.consumer.pause(place)
+            self._turns.popleft()
+        if not self._wanted.follow or self._ends:
+            return None
+        if not self._is_following:
+            self._is_following = True
+            self._follow()
+        return self._poll(FOLLOW_WAIT_MS, most_records)
+
+    def printed(self) -> None:
+        """Nothing is kept."""
+
+    def on_partitions_assigned(self, partitions: Sequence[Place]) -> None:
+        """The consumer follows these now: from where they were read so far, or from the start of a new one."""
+        for place in partitions:
+            if self._wanted.pattern is not None and place[0] not in self._topic_ids:  # made since
+                self._topic_ids[place[0]] = self._cluster.connection.follower.state.topic_ids[place[0]]
+            start = self._followed_from.pop(place, None)
+            self._go(place, self._partition(place).log_start if start is None else start)
+
+    def on_partitions_revoked(self, partitions: Sequence[Place]) -> None:
+        """A consumer without a group loses a partition only if the topic is deleted."""
+        state = self._cluster.connection.follower.state
+        for topic in dict.fromkeys(topic for topic, _ in partitions):
+            if self._wanted.pattern is None:
+                self._check_topic(state, topic)
+            elif self._topic_ids.get(topic) not in state.topics:
+                self._topic_ids.pop(topic, None)
+                print_warning(f"topic {topic} was deleted while it was read")
+
+    def _end(self, place: Place) -> int:
+        """Where to stop in a partition that is read now."""
+        end = self._ends.get(place)
+        if end is not None:
+            return end
+        follower = self._cluster.connection.follower
+        if not self._has_read:
+            return self._in(follower.state, place).high_watermark
+        self._has_read = False  # it may have taken a long time
+        return self._partition(place).high_watermark
+
+    def _follow(self) -> None:
+        if self._wanted.partitions:
+            self.consumer.resume(*self.consumer.assignment())
+            return
+        self._followed_from = {place: self.consumer.position(place) for place in self.consumer.assignment()}
+        self.consumer.subscribe(self._wanted.topics, pattern=self._wanted.pattern, listener=self)
+
+    def _poll(self, timeout_ms: int, most_records: int) -> pa.Table:
+        while True:
+            try:
+                table = self.consumer.poll_table(timeout_ms, most_records, columns=self._columns)
+            except OffsetOutOfRange:
+                for place in set(self.consumer.assignment()).difference(self.consumer.paused()):
+                    self._go(place, self.consumer.position(place))
+                continue
+            self._has_read = True
+            return table
+
+    def _up_to(self, end: int, table: pa.Table) -> pa.Table:
+        """The records before the end. In a compacted log, fewer of them than offsets lie before it."""
+        import pyarrow.compute as pc
+
+        return table.filter(pc.less(table["offset"], end)) if self._ends else table
+
+    def _go(self, place: Place, offset: int) -> None:
+        """Go on at this offset; if it is removed by now, at the start of the log."""
+        while True:
+            try:
+                self.consumer.seek(place, offset)
+                return
+            except OffsetOutOfRange:
+                start = self._partition(place).log_start
+                if start <= offset:
+                    raise
+                removed = f"[{offset}, {start})"
+                print_warning(f"{place[0]}-{place[1]}: records {removed} were removed before they were read")
+                offset = start
+
+    def _partition(self, place: Place) -> Partition:
+        """The partition as it is now. Raises UnknownTopicOrPartition."""
+        with self._cluster.connection.follower.current() as state:
+            return self._in(state, place)
+
+    def _in(self, state: ClusterState, place: Place) -> Partition:
+        self._check_topic(state, place[0])
+        return state.partitions[TopicPartition(self._topic_ids[place[0]], PartitionIndex(place[1]))]
+
+    def _check_topic(self, state: ClusterState, topic: str) -> None:
+        if self._topic_ids[topic] not in state.topics:
+            again = " and created again" if topic in state.topic_ids else ""
+            raise UnknownTopicOrPartition(f"topic {topic} was deleted{again} while it was read")
+
+
+class MemberReader(RebalanceListener):
+    """Reads its share from where the group has committed, and commits what is printed.
+
+    Where nothing is committed yet, --offset is committed first: it counts once for a group.
+    """
+
+    def __init__(self, cluster: Cluster, wanted: Wanted, group: str) -> None:
+        """Raises as `tables`."""
+        self._wanted = wanted
+        with cluster.connection.follower.current() as state:
+            topics = subscription(state, wanted.topics, wanted.pattern).names(state)
+        self._ranges = {
+            (topic, int(partition.partition)): offsets_to_print(cluster, topic, partition, wanted.offset)
+            for topic in topics
+            for partition in cluster.describe(topic).partitions
+        }
+        if any(end is not None for _, end in self._ranges.values()):
+            raise InvalidOption("--offset @A:B does not go with --group: a group reads on from what it has committed")
+        self._is_at_end = False
+        self.consumer = cluster.consumer(
+            *wanted.topics,
+            group=group,
+            pattern=wanted.pattern,
+            listener=self,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            fail_on_data_loss=not wanted.skip_lost,
+        )
+
+    def next(self, most_records: int) -> pa.Table | None:
+        if self._is_at_end:
+            return None
+        follow = self._wanted.follow
+        table = self.consumer.poll_table(FOLLOW_WAIT_MS if follow else 0, most_records, columns=self._wanted.columns)
+        self._is_at_end = not table.num_rows and not follow
+        return table
+
+    def printed(self) -> None:
+        self._commit()
+
+    def on_partitions_assigned(self, partitions: Sequence[Place]) -> None:
+        starts = {
+            place: self._ranges[place][0]
+            for place in partitions
+            if place in self._ranges and self.consumer.committed(place) is None
+        }
+        for place, start in starts.items():
+            self.consumer.seek(place, start)
+        if starts:
+            self._commit(starts)
+
+    def _commit(self, offsets: dict[Place, int] | None = None) -> None:
+        try:
+            self.consumer.commit(offsets)
+        except (IllegalGeneration, UnknownMemberId) as error:  # others may print these records again
+            print_warning(error.message)

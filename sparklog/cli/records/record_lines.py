@@ -1,0 +1,158 @@
+"""Records as lines of text or JSON, as `sparklog consume` and `sparklog segment` print them."""
+
+from __future__ import annotations
+
+import binascii
+import os
+import re
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from sparklog.cli.output import print_warning
+from sparklog.core.errors import InvalidOption
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_TOKEN: Final = re.compile(r"%(.?)|\\(x[0-9a-fA-F]{2}|.?)", re.DOTALL)
+_ESCAPES: Final = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\"}
+
+
+class Lines(Protocol):
+    """Turns batches of records, each of one topic, into what is printed."""
+
+    @property
+    def columns(self) -> Sequence[str] | None:
+        """The columns that it needs; None: all of them."""
+        ...
+
+    def of(self, batch: pa.RecordBatch) -> bytes:
+        """The lines of a batch."""
+        ...
+
+
+class PlainLines:
+    """The values, or with a separator keys and values, one line for each record. A null is the word null."""
+
+    def __init__(self, separator: bytes | None) -> None:
+        self._separator = separator
+        self.columns: Sequence[str] = ("value",) if separator is None else ("key", "value")
+
+    def of(self, batch: pa.RecordBatch) -> bytes:
+        """The lines of a batch."""
+        values = [b"null" if value is None else value for value in batch.column("value").to_pylist()]
+        if self._separator is not None:
+            keys = [b"null" if key is None else key for key in batch.column("key").to_pylist()]
+            values = [key + self._separator + value for key, value in zip(keys, values, strict=True)]
+        return b"".join(part for value in values for part in (value, b"\n"))
+
+
+class JsonLines:
+    """Turns batches of one topic, with all columns, into lines of JSON, one object per record."""
+
+    columns = None
+
+    def __init__(self, *, base64: bool) -> None:
+        import msgspec
+
+        self._base64 = base64
+        self._warned = False
+        self._encoder = msgspec.json.Encoder()
+
+    def of(self, batch: pa.RecordBatch) -> bytes:
+        """The lines of a batch."""
+        from sparklog.client.describe.record_rows import record_rows
+
+        topic = batch.column("topic")[0].as_py() if batch.num_rows else ""
+        rows = record_rows(batch, topic, self._text, self._text, self._text)
+        return self._encoder.encode_lines(rows)
+
+    def _text(self, value: bytes | None) -> str | None:
+        if value is None:
+            return None
+        if self._base64:
+            return binascii.b2a_base64(value, newline=False).decode()
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            if not self._warned:
+                self._warned = True
+                print_warning("some keys or values are not UTF-8 and are shown with U+FFFD: --base64 shows their bytes")
+            return value.decode(errors="replace")
+
+
+class TemplateLines:
+    """Each record as a text with places for its parts, in the language of `kcat -f`.
+
+    What follows a record is up to the text: it ends no line by itself. Raises InvalidOption for an unknown place.
+    """
+
+    def __init__(self, template: str) -> None:
+        self._pieces: list[bytes | tuple[str, Callable[[Any], bytes]]] = []
+        at = 0
+        for token in _TOKEN.finditer(template):
+            self._pieces += [os.fsencode(template[at : token.start()]), self._piece(token)]
+            at = token.end()
+        self._pieces.append(os.fsencode(template[at:]))
+        named = dict.fromkeys(piece[0] for piece in self._pieces if isinstance(piece, tuple))
+        self.columns: Sequence[str] = tuple(named) or ("offset",)
+
+    def of(self, batch: pa.RecordBatch) -> bytes:
+        """The texts of a batch."""
+        columns = {name: self._cells(batch, name) for name in self.columns}
+        texts = [
+            [piece] * batch.num_rows if isinstance(piece, bytes) else list(map(piece[1], columns[piece[0]]))
+            for piece in self._pieces
+            if piece
+        ]
+        return b"".join(part for record in zip(*texts, strict=True) for part in record)
+
+    @staticmethod
+    def _piece(token: re.Match[str]) -> bytes | tuple[str, Callable[[Any], bytes]]:
+        """The meaning of a place or an escape: bytes, or a column and the function that shows its cells."""
+        place, escape = token[1], token[2]
+        if place == "%":
+            return b"%"
+        if place in _PLACES:
+            return _PLACES[place]
+        if escape and escape.startswith("x") and len(escape) == 3:
+            return bytes.fromhex(escape[1:])
+        if escape in _ESCAPES:
+            return _ESCAPES[escape]
+        wanted = ", ".join(f"%{name}" for name in _PLACES)
+        raise InvalidOption(f"--template: wanted {wanted}, %%, \\n, \\r, \\t, \\0, \\xHH or \\\\, found {token[0]!r}")
+
+    @staticmethod
+    def _cells(batch: pa.RecordBatch, name: str) -> list[Any]:
+        import pyarrow as pa
+
+        column = batch.column(name)
+        cells: list[Any] = (column.cast(pa.int64()) if name == "timestamp" else column).to_pylist()
+        return cells
+
+
+def _bytes_of(cell: bytes | None) -> bytes:
+    return cell or b""
+
+
+def _length_of(cell: bytes | None) -> bytes:
+    return b"%d" % (-1 if cell is None else len(cell))
+
+
+def _headers_of(cell: list[dict[str, Any]] | None) -> bytes:
+    """As kcat shows them: name=value, with commas between; a null value is the word NULL."""
+    pairs = ((each["key"].encode(), each["value"]) for each in cell or ())
+    return b",".join(name + b"=" + (b"NULL" if value is None else value) for name, value in pairs)
+
+
+_PLACES: Final[dict[str, tuple[str, Callable[[Any], bytes]]]] = {
+    "t": ("topic", str.encode),
+    "p": ("partition", b"%d".__mod__),
+    "o": ("offset", b"%d".__mod__),
+    "k": ("key", _bytes_of),
+    "s": ("value", _bytes_of),
+    "K": ("key", _length_of),
+    "S": ("value", _length_of),
+    "T": ("timestamp", lambda cell: b"%d" % (cell // 1000)),
+    "h": ("headers", _headers_of),
+}

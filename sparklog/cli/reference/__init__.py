@@ -1,0 +1,1 @@
+"""Writes the reference pages under docs/ from the code: `make docs`."""

@@ -1,0 +1,1 @@
+"""Commands about topics: their partitions, replicas, segments, and the groups that read them."""

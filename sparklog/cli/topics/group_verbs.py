@@ -1,0 +1,205 @@
+"""`sparklog group`: consumer groups, how far they have come, and resets of their offsets."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import typer
+
+from sparklog.cli.command_line import STYLE
+from sparklog.cli.common_options import settings
+from sparklog.cli.completion import completed_groups
+from sparklog.cli.output import connect, done, ending, print_values, show_document, show_rows, table
+from sparklog.cli.times import time_us
+from sparklog.core.describe.readable import counted
+from sparklog.core.errors import InvalidOption
+
+if TYPE_CHECKING:
+    from sparklog.client.groups.offsets import GroupDescription
+    from sparklog.client.groups.resets import PlannedReset, ResetTarget
+
+app = typer.Typer(help="Consumer groups: what they have committed, their lag, their members.", **STYLE)
+_TARGETS: Final = "--to-earliest, --to-latest, --to-offset N, --to-datetime TIME, --shift-by N"
+
+
+@app.command("list", epilog=ending("sparklog group list"))
+def list_groups() -> None:
+    """List the consumer groups, with their members and lag."""
+    with connect() as cluster:
+        found = cluster.describe_groups()
+    show_rows([_summary(each) for each in found], empty="no groups")
+
+
+@app.command(epilog=ending("sparklog group describe billing", "sparklog group describe billing --format json"))
+def describe(group: str = typer.Argument(metavar="GROUP", help="The group.", autocompletion=completed_groups)) -> None:
+    """Show a group: committed offset, end and lag of each partition, and its members.
+
+    The end of a partition is its high watermark, and the lag is how many offsets lie between what is committed and the
+    end. A partition that a member reads without having committed anything yet has no lag.
+    """
+    with connect() as cluster:
+        found = cluster.describe_group(group)
+    members = [
+        {
+            "member": member.member_id,
+            "topics": list(member.topics),
+            "partitions": len(member.assigned),
+            "session_timeout": f"{member.session_timeout_ms / 1000:g} s",
+            "renewed_at_entry": member.renewed_at,
+        }
+        for member in found.members
+    ]
+    partitions = [
+        {
+            "topic": each.topic,
+            "partition": each.topic_partition.partition,
+            "committed": each.committed and each.committed.offset,
+            "end": each.end,
+            "lag": each.lag,
+            "member": each.member_id,
+            "metadata": (each.committed and each.committed.metadata) or None,
+            "committed_ms": each.committed and each.committed.committed_ms,
+        }
+        for each in found.partitions
+    ]
+    if settings.json:
+        show_document({**_summary(found), "members": members, "partitions": partitions})
+        return
+    print_values(_summary(found))
+    for rows in (partitions, members):
+        if rows:
+            print(f"\n{table(rows)}")
+
+
+@app.command(
+    epilog=ending(
+        "sparklog group reset billing --to-earliest",
+        "sparklog group reset billing --topic orders --partition 0 --to-offset 1200 --execute",
+        "sparklog group reset billing --to-datetime 2026-01-31T00:00:00Z --execute",
+        "sparklog group reset billing --shift-by=-100 --execute",
+    )
+)
+def reset(
+    group: str = typer.Argument(
+        metavar="GROUP", help="The group. It must have no active members.", autocompletion=completed_groups
+    ),
+    to_earliest: bool = typer.Option(False, "--to-earliest", help="To the log start: read everything again."),
+    to_latest: bool = typer.Option(False, "--to-latest", help="To the end: skip everything that is there now."),
+    to_offset: int | None = typer.Option(None, min=0, metavar="N", help="To this offset."),
+    to_datetime: str | None = typer.Option(
+        None,
+        metavar="TIME",
+        help="To the first record at or after a time: ISO 8601 with a zone, ms, or before now like -1h.",
+    ),
+    shift_by: int | None = typer.Option(None, metavar="N", help="Forward by N offsets, or back by -N."),
+    topic: list[str] = typer.Option(
+        [],
+        "--topic",
+        metavar="TOPIC",
+        help="Only in this topic, in all of its partitions; may be given several times. Default: wherever the group "
+        "has committed.",
+    ),
+    partition: list[int] = typer.Option(
+        [],
+        "--partition",
+        "-p",
+        min=0,
+        metavar="P",
+        help="Only this partition of the topic; may be given several times.",
+    ),
+    execute: bool = typer.Option(False, "--execute", help="Do it. Without this, the plan is only shown."),
+) -> None:
+    """Set where a group goes on. Shows the plan; --execute does it.
+
+    An offset outside the log becomes the log start or the end. All partitions are set in one commit.
+    """
+    from sparklog.client.groups.resets import plan_reset, reset_offsets
+
+    target = _target(to_earliest, to_latest, to_offset, to_datetime, shift_by)
+    if partition and len(topic) != 1:
+        raise InvalidOption("--partition goes with one --topic")
+    with connect() as cluster:
+        plan = plan_reset(cluster, group, target, topic, partition)
+        if execute and plan:
+            reset_offsets(cluster, group, plan)
+    rows = [_row(each) for each in plan]
+    if not settings.json and rows:
+        print(table(rows))
+    what = f"{'reset' if execute else 'would reset'} {counted(len(rows), 'partition')} of group {group}"
+    done(what if execute else f"{what}: add --execute", {"group": group, "partitions": rows, "executed": execute})
+
+
+@app.command(epilog=ending("sparklog group delete billing", "sparklog group delete billing audit"))
+def delete(
+    groups: list[str] = typer.Argument(
+        metavar="GROUP…", help="Groups without active members.", autocompletion=completed_groups
+    ),
+) -> None:
+    """Forget groups and all their offsets: all of these groups, or none."""
+    from sparklog.core.commands import DeleteGroups
+
+    with connect() as cluster:
+        cluster.submit(DeleteGroups(tuple(groups)))
+    done(f"deleted {', '.join(groups)}", {"deleted": groups})
+
+
+@app.command(epilog=ending("sparklog group evict billing consumer-0f3a"))
+def evict(
+    group: str = typer.Argument(metavar="GROUP", help="The group.", autocompletion=completed_groups),
+    member: str = typer.Argument(metavar="MEMBER", help="The id of the member, as describe shows it."),
+) -> None:
+    """Let a member that is gone leave its group at once.
+
+    Other members evict it after its session timeout, and so does a coordinator. Without either, this does. One that is
+    still at work can commit no more, and joins again.
+    """
+    from sparklog.core.commands import LeaveGroup
+
+    with connect() as cluster:
+        cluster.submit(LeaveGroup(group, member))
+        left = len(cluster.describe_group(group).members)
+    done(f"evicted {member}, {counted(left, 'member')} left", {"group": group, "evicted": member, "members": left})
+
+
+def _summary(found: GroupDescription) -> dict[str, Any]:
+    return {
+        "group": found.group,
+        "state": found.condition,
+        "generation": found.generation,
+        "members": len(found.members),
+        "partitions": len(found.partitions),
+        "lag": found.lag,
+    }
+
+
+def _target(
+    to_earliest: bool, to_latest: bool, to_offset: int | None, to_datetime: str | None, shift_by: int | None
+) -> ResetTarget:
+    """The target that was given. Raises InvalidOption unless there is exactly one."""
+    from sparklog.client.groups.resets import ResetKind, ResetTarget
+
+    given = []
+    if to_earliest:
+        given.append(ResetTarget(ResetKind.EARLIEST))
+    if to_latest:
+        given.append(ResetTarget(ResetKind.LATEST))
+    if to_offset is not None:
+        given.append(ResetTarget(ResetKind.OFFSET, to_offset))
+    if to_datetime is not None:
+        given.append(ResetTarget(ResetKind.DATETIME, time_us("--to-datetime", to_datetime)))
+    if shift_by is not None:
+        given.append(ResetTarget(ResetKind.SHIFT, shift_by))
+    if len(given) != 1:
+        raise InvalidOption(f"where to? give one of {_TARGETS}, found {len(given)}")
+    return given[0]
+
+
+def _row(planned: PlannedReset) -> dict[str, Any]:
+    return {
+        "topic": planned.topic,
+        "partition": planned.partition,
+        "committed": planned.before,
+        "new": planned.after,
+        "end": planned.end,
+        "lag": planned.lag,
+    }

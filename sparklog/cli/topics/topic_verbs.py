@@ -1,0 +1,383 @@
+"""`sparklog topic …`: topics with their partitions, config and offsets by time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from sparklog.cli.common_options import DRY_RUN, settings
+from sparklog.cli.completion import completed_topics
+from sparklog.cli.output import (
+    connect,
+    done,
+    ending,
+    now_ms,
+    print_json,
+    print_values,
+    print_warning,
+    show_rows,
+    table,
+)
+from sparklog.cli.times import time_us
+from sparklog.core.describe.readable import counted
+from sparklog.options.key_value import assignment_of, config_changes, key_values
+
+if TYPE_CHECKING:
+    from sparklog.client.cluster import Cluster
+    from sparklog.core.state import ClusterState, Partition, Topic
+
+app = typer.Typer(help="Create, describe, change and delete topics.", no_args_is_help=True)
+
+NAME = typer.Argument(metavar="TOPIC", help="The topic.", autocompletion=completed_topics)
+ASSIGNMENT = typer.Option(
+    None,
+    "--assignment",
+    metavar="A:B,B:C,…",
+    help="The stores of each new partition by hand, the preferred leader first: partitions are separated by commas, "
+    "stores by colons.",
+)
+
+
+@app.command(
+    epilog=ending(
+        "sparklog topic create orders --partitions 6",
+        "sparklog topic create orders -p 6 -c retention.ms=86400000 -c segment.bytes=134217728",
+        "sparklog topic create orders --assignment a:b,b:c,c:a",
+    )
+)
+def create(
+    topic: str = NAME,
+    partitions: int | None = typer.Option(
+        None, "--partitions", "-p", metavar="N", help="Number of partitions. Default: the cluster's num.partitions."
+    ),
+    replication_factor: int | None = typer.Option(
+        None,
+        "--replication-factor",
+        "-r",
+        metavar="N",
+        help="Number of stores that hold each partition. Default: the cluster's default.replication.factor.",
+    ),
+    topic_config: list[str] = typer.Option(
+        [],
+        "--topic-config",
+        "-c",
+        metavar="KEY=VALUE",
+        help="A config key (docs/config.md); may be given several times.",
+    ),
+    assignment: str | None = ASSIGNMENT,
+    dry_run: bool = DRY_RUN,
+) -> None:
+    """Create a topic. Its replicas are spread over the zones, then evenly over the stores."""
+    from sparklog.client.admin import by_hand
+    from sparklog.core.commands import CreateTopic
+    from sparklog.core.config.cluster_config import topic_defaults
+    from sparklog.core.config.topic_config import effective, parse_topic_config
+    from sparklog.core.placement.replica_health import min_isr_warning
+    from sparklog.core.records import TopicCreated
+
+    config = parse_topic_config(key_values(topic_config, "--topic-config"))
+    with connect() as cluster:
+        stores = assignment_of(assignment, "--assignment")
+        command = CreateTopic(topic, partitions, replication_factor, config, by_hand(stores))
+        state, (record, *_) = cluster.connection.decided(command)
+        assert isinstance(record, TopicCreated)
+        count, topic_id = len(record.assignment), None
+        placed = record.assignment
+        if dry_run:
+            _warn(min_isr_warning(topic, effective(config, topic_defaults(state.config)), len(placed[0])))
+        else:
+            created = cluster.create_topic(
+                topic, partitions=partitions, replication_factor=replication_factor, config=config, assignment=stores
+            )
+            count, topic_id = len(created.partitions), created.topic_id
+            placed = tuple(partition.replication.replicas for partition in created.partitions)
+    done(
+        f"{'would create' if dry_run else 'created'} topic {topic} with {counted(count, 'partition')}",
+        {
+            "topic": topic,
+            "id": topic_id,
+            "partitions": count,
+            "assignment": placed,
+            "config": config,
+            "dry_run": dry_run,
+        },
+    )
+
+
+@app.command("list", epilog=ending("sparklog topic list", "sparklog topic list --format json"))
+def list_topics() -> None:
+    """List all topics with their sizes."""
+    with connect() as cluster, cluster.connection.follower.current() as state:
+        rows = []
+        for name in sorted(state.topic_ids):
+            topic = state.topics[state.topic_ids[name]]
+            partitions = state.partitions_of(topic)
+            rows.append(
+                {
+                    "topic": name,
+                    "id": topic.topic_id,
+                    "partitions": len(partitions),
+                    "replicas": len(partitions[0].replication.replicas),
+                    "records": state.readable_records(partitions),
+                    "size_bytes": sum(partition.size_bytes for partition in partitions),
+                }
+            )
+    show_rows(rows, empty="no topics")
+
+
+@app.command(epilog=ending("sparklog topic describe orders"))
+def describe(topic: str = NAME) -> None:
+    """Show the config, size and partitions of a topic.
+
+    Each partition is shown with its offsets, bytes, oldest and newest time, and next cut: the time at which retention
+    would next remove some of its current records. If that time has passed, the next run removes them. The table shows
+    only the config keys that were set, on the topic or the cluster; JSON has all of them.
+    """
+    from sparklog.core.config.cluster_config import topic_defaults
+    from sparklog.core.config.key import text_of
+    from sparklog.core.config.topic_config import topic_values
+    from sparklog.core.reading.plan import topic_of
+
+    with connect() as cluster, cluster.connection.follower.current() as state:
+        described = topic_of(state, topic)
+        at_ms = now_ms()
+        partitions = [
+            _partition_row(state, described, partition, at_ms) for partition in state.partitions_of(described)
+        ]
+        values = topic_values(described.config, topic_defaults(state.config))
+    config = {key: text_of(value) for key, (value, _) in values.items()}
+    sources = {key: source for key, (_, source) in values.items() if source != "default"}
+    document: dict[str, Any] = {
+        "topic": topic,
+        "id": described.topic_id,
+        "created_ms": described.created_ms,
+        "records": sum(row["records"] for row in partitions),
+        "size_bytes": sum(row["size_bytes"] for row in partitions),
+    }
+    if settings.json:
+        print_json({**document, "config": config, "config_set_by": sources, "partitions": partitions})
+        return
+    shown = [f"{key}={config[key]}{' (cluster)' if source == 'cluster' else ''}" for key, source in sources.items()]
+    print_values({**document, "config": shown or "only defaults"})
+    print()
+    print(table([_shown(row) for row in partitions]))
+
+
+def _shown(row: dict[str, Any]) -> dict[str, Any]:
+    """The row for people: of the replicas' ends only how far some are behind."""
+    behind = [f"{store} {lag}" for store, lag in row["lag_records"].items() if lag]
+    return {**{name: value for name, value in row.items() if name not in ("log_ends", "elr")}, "lag_records": behind}
+
+
+def _partition_row(state: ClusterState, topic: Topic, partition: Partition, at_ms: int) -> dict[str, Any]:
+    from sparklog.core.maintenance.retention_rule import plan_retention
+    from sparklog.core.placement.replica_status import replica_statuses
+    from sparklog.core.types import OffsetRange, TopicPartition
+
+    key = TopicPartition(topic.topic_id, partition.partition)
+    slices = state.slices.find(key, OffsetRange(partition.log_start, partition.next_offset)).columns
+    oldest, newest = slices["min_timestamp_us"], slices["max_timestamp_us"]
+    config = state.topic_config(topic)
+    replicas = list(replica_statuses(state, partition))
+    cuts_ms = []
+    if config.delete and config.retention_ms is not None and len(newest):
+        cuts_ms.append(int(newest[0]) // 1000 + config.retention_ms + 1)
+    if plan_retention(state, topic, partition, at_ms) is not None:  # retention.bytes depends on no time
+        cuts_ms.append(at_ms)
+    return {
+        "partition": partition.partition,
+        "leader": partition.replication.leader,
+        "epoch": partition.replication.leader_epoch,
+        "replicas": partition.replication.replicas,
+        "isr": partition.replication.isr,
+        "elr": partition.replication.elr,
+        "log_ends": {replica.store: replica.log_end for replica in replicas},
+        "lag_records": {replica.store: replica.lag_records for replica in replicas},
+        "log_start": partition.log_start,
+        "high_watermark": partition.high_watermark,
+        "log_end": partition.next_offset,
+        "records": state.readable_records([partition]),
+        "size_bytes": partition.size_bytes,
+        "slices": len(newest),
+        "oldest_ms": int(oldest.min()) // 1000 if len(oldest) else None,
+        "newest_ms": int(newest.max()) // 1000 if len(newest) else None,
+        "next_cut_ms": min(cuts_ms, default=None),
+    }
+
+
+@app.command(
+    epilog=ending(
+        "sparklog topic alter orders --set retention.ms=604800000",
+        "sparklog topic alter orders --delete retention.ms --dry-run",
+    )
+)
+def alter(
+    topic: str = NAME,
+    set_: list[str] = typer.Option(
+        [], "--set", "-s", metavar="KEY=VALUE", help="Set a config key; may be given several times."
+    ),
+    delete: list[str] = typer.Option(
+        [], "--delete", "-d", metavar="KEY", help="Remove a config key, so that its default applies."
+    ),
+    dry_run: bool = DRY_RUN,
+) -> None:
+    """Change the config of a topic."""
+    from sparklog.core.commands import AlterTopic
+    from sparklog.core.config.cluster_config import topic_defaults
+    from sparklog.core.config.topic_config import effective, parse_topic_config
+    from sparklog.core.placement.replica_health import min_isr_warning
+    from sparklog.core.records import TopicAltered
+
+    changed = config_changes(set_, delete, parse_topic_config)
+    with connect() as cluster:
+        topic_id = _topic(cluster, topic).topic_id
+        state, (record, *_) = cluster.connection.decided(AlterTopic(topic_id, changed, tuple(delete)))
+        assert isinstance(record, TopicAltered)
+        before, config = _topic(cluster, topic).config, record.config
+        if dry_run:
+            factor = len(state.partitions_of(state.topics[topic_id])[0].replication.target)
+            _warn(min_isr_warning(topic, effective(config, topic_defaults(state.config)), factor))
+        else:
+            cluster.alter(topic, config={**changed, **dict.fromkeys(delete)})
+            config = _topic(cluster, topic).config
+    shown = ", ".join(f"{key}={value}" for key, value in config.items()) or "only defaults"
+    done(
+        f"config of topic {topic} {'would be' if dry_run else 'is'}: {shown}",
+        {"topic": topic, "config": config, "before": before, "dry_run": dry_run},
+    )
+
+
+@app.command(
+    "add-partitions",
+    epilog=ending(
+        "sparklog topic add-partitions orders --total 12 --dry-run",
+        "sparklog topic add-partitions orders --total 8 --assignment a:b,b:c",
+    ),
+)
+def add_partitions(
+    topic: str = NAME,
+    total: int = typer.Option(..., "--total", metavar="N", help="The new number of partitions."),
+    assignment: str | None = ASSIGNMENT,
+    dry_run: bool = DRY_RUN,
+) -> None:
+    """Add partitions. Records stay where they are, but new records of a key may go to another partition."""
+    from sparklog.client.admin import by_hand
+    from sparklog.core.commands import AddPartitions
+    from sparklog.core.records import PartitionsAdded
+
+    with connect() as cluster:
+        before = _topic(cluster, topic)
+        stores = assignment_of(assignment, "--assignment")
+        _, (record, *_) = cluster.connection.decided(AddPartitions(before.topic_id, total, by_hand(stores)))
+        assert isinstance(record, PartitionsAdded)
+        if not dry_run:
+            cluster.add_partitions(topic, total, assignment=stores)
+    done(
+        f"topic {topic} {'would have' if dry_run else 'has'} {counted(total, 'partition')}, it had {before.partitions}",
+        {
+            "topic": topic,
+            "partitions": total,
+            "before": before.partitions,
+            "added": record.assignment,
+            "dry_run": dry_run,
+        },
+    )
+
+
+@app.command(epilog=ending("sparklog topic delete orders --dry-run"))
+def delete(topic: str = NAME, dry_run: bool = DRY_RUN) -> None:
+    """Delete a topic. Its records are gone at once; a retention run deletes its objects after file.delete.delay.ms."""
+    with connect() as cluster:
+        deleted = cluster.describe(topic)
+        if not dry_run:
+            cluster.delete_topic(topic)
+    done(
+        f"{'would delete' if dry_run else 'deleted'} topic {topic} with {counted(deleted.records, 'record')}",
+        {"topic": topic, "records": deleted.records, "size_bytes": deleted.size_bytes, "dry_run": dry_run},
+    )
+
+
+@app.command(
+    epilog=ending(
+        "sparklog topic offsets orders",
+        "sparklog topic offsets orders --time earliest",
+        "sparklog topic offsets orders --leader-epoch 3",
+        "sparklog topic offsets orders --time 2026-01-31T00:00:00Z --format json",
+    )
+)
+def offsets(
+    topic: str = NAME,
+    time: str = typer.Option(
+        "latest",
+        "--time",
+        metavar="earliest|latest|max-timestamp|TIME",
+        help="TIME is ISO 8601 with a zone, ms since the epoch, or before now like -1h: the first record, by "
+        "offset, at or after it.",
+    ),
+    leader_epoch: int | None = typer.Option(
+        None,
+        min=0,
+        metavar="N",
+        help="Show where this leader epoch ends instead: where the next greater one begins, or at the log end.",
+    ),
+) -> None:
+    """Show the offsets at an end of a topic, at a time, or where a leader epoch ends.
+
+    There is one offset for each partition. It is empty if no record is at or after the time, or if the epoch is still
+    to come.
+    """
+    with connect() as cluster:
+        partitions = cluster.describe(topic).partitions
+        if leader_epoch is not None:
+            show_rows(_epoch_ends(cluster, topic, len(partitions), leader_epoch), empty="no partitions")
+            return
+        match time:
+            case "earliest":
+                offsets: list[int | None] = [partition.log_start for partition in partitions]
+            case "latest":
+                offsets = [partition.high_watermark for partition in partitions]
+            case "max-timestamp":
+                offsets = [_at_newest(cluster, topic, partition) for partition in partitions]
+            case _:
+                at_us = time_us("--time (or earliest, latest, max-timestamp)", time)
+                offsets = [cluster.offset_for_time(topic, partition.partition, at_us) for partition in partitions]
+    rows = [
+        {"topic": topic, "partition": partition.partition, "offset": offset}
+        for partition, offset in zip(partitions, offsets, strict=True)
+    ]
+    show_rows(rows, empty="no partitions")
+
+
+def _epoch_ends(cluster: Cluster, topic: str, partitions: int, leader_epoch: int) -> list[dict[str, object]]:
+    """A row for each partition: the greatest epoch, at most this one, that has written, and where it ends."""
+    rows: list[dict[str, object]] = []
+    for partition in range(partitions):
+        found = cluster.offsets_for_leader_epoch(topic, partition, leader_epoch)
+        epoch, end = (None, None) if found is None else (found.leader_epoch, found.end)
+        rows.append({"topic": topic, "partition": partition, "leader_epoch": epoch, "offset": end})
+    return rows
+
+
+def _at_newest(cluster: Cluster, topic: str, partition: Partition) -> int | None:
+    """The offset of the record with the largest timestamp, or None in an empty partition."""
+    from sparklog.core.types import OffsetRange, TopicPartition
+
+    with cluster.connection.follower.current() as state:
+        key = TopicPartition(partition.topic_id, partition.partition)
+        readable = OffsetRange(partition.log_start, partition.high_watermark)
+        newest = state.slices.find(key, readable).columns["max_timestamp_us"]
+        newest_us = int(newest.max()) if len(newest) else None
+    return None if newest_us is None else cluster.offset_for_time(topic, partition.partition, newest_us)
+
+
+def _topic(cluster: Cluster, name: str) -> Topic:
+    from sparklog.core.reading.plan import topic_of
+
+    with cluster.connection.follower.current() as state:
+        return topic_of(state, name)
+
+
+def _warn(warning: str | None) -> None:
+    if warning is not None:
+        print_warning(warning)

@@ -1,0 +1,199 @@
+"""The commit of a write: submit it again, under the same id, as long as the reason for the refusal may pass (P-09).
+
+An upload is never repeated, because no election changes which stores hold an object. A write that was fenced is
+submitted again under the new leader epoch. If the new leader's store lacks the objects, they are copied there first.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+
+from msgspec.structs import replace
+
+from sparklog.chain.chain_requests import FIRST_PAUSE_MS, longer
+from sparklog.client.commits.holder_copies import HolderCopies, lacking, with_present_holders
+from sparklog.client.connection import Connection
+from sparklog.client.plans.write_plan import TaskWritten, WritePlan
+from sparklog.core.commands import Append, PartitionEpoch, Submission
+from sparklog.core.config.cluster_config import effective_cluster
+from sparklog.core.decide.append import is_replicated
+from sparklog.core.describe.readable import counted, duration
+from sparklog.core.errors import (
+    FencedLeaderEpoch,
+    Landed,
+    NoReplicaOnline,
+    NotEnoughReplicas,
+    NotLeaderOrFollower,
+    RequestTimedOut,
+    SparklogError,
+    StaleBrokerEpoch,
+    StoreUnavailable,
+    UnknownLeaderEpoch,
+)
+from sparklog.core.purgatory import Replicated
+from sparklog.core.records import CommandResult
+from sparklog.core.replication.replica_append import Acks
+from sparklog.core.state import ClusterState
+from sparklog.core.types import StoreId
+from sparklog.host.dice import jittered
+
+log = logging.getLogger("sparklog")
+
+# A producer tries again after these, as Kafka's does: a newer leader, a store that is back or an ISR that has grown
+# may take the write.
+_MAY_PASS = (
+    FencedLeaderEpoch,
+    UnknownLeaderEpoch,
+    NotLeaderOrFollower,
+    StaleBrokerEpoch,
+    NoReplicaOnline,
+    NotEnoughReplicas,
+)
+
+
+def commit_append(
+    connection: Connection,
+    plan: WritePlan,
+    written: Sequence[TaskWritten],
+    command: Append,
+    timeout_ms: int,
+    *,
+    spent_ms: int = 0,
+    refusals_ms: int | None = None,
+) -> CommandResult:
+    """Commit what tasks uploaded. Logs a warning for each store that did not take the write.
+
+    `timeout_ms` covers everything: tries, copies, pauses, and, with `acks=all` and `pull`, the wait until the records
+    are on every in-sync replica; `spent_ms` of it have passed already. `refusals_ms`: for how long a refusal that may
+    pass is waited out; by default as long as there is time.
+
+    Raises what `Committer.submit` raises. The wait for replicas may end with NotEnoughReplicasAfterAppend or
+    RequestTimedOut, both with `landed = yes`.
+    """
+    not_taken = {store: why for of_task in written for store, why in of_task.not_taken.items()}
+    commit = _Commit(connection, plan, not_taken, timeout_ms, spent_ms, refusals_ms)
+    result = commit.run(Submission(plan.command_id, plan.n0, command))
+    _warn_of_stores(plan, command, not_taken)
+    return result
+
+
+class _Commit:
+    """One commit and its tries. `_reasons` says why stores lack objects, for messages."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        plan: WritePlan,
+        not_taken: Mapping[StoreId, str],
+        timeout_ms: int,
+        spent_ms: int,
+        refusals_ms: int | None,
+    ) -> None:
+        self._connection = connection
+        self._plan = plan
+        self._reasons = dict(not_taken)
+        self._timeout_ms = timeout_ms
+        self._refusals_ms = timeout_ms if refusals_ms is None else refusals_ms
+        self._clock = connection.committer.clock
+        self._deadline_ms = self._clock.monotonic_ms() + timeout_ms - spent_ms
+        self._names = {topic.topic_id: topic.name for topic in plan.topics.values()}
+
+    def run(self, submission: Submission) -> CommandResult:
+        """Submit until it is done, or the time is over."""
+        end_ms = self._deadline_ms
+        pause_ms = FIRST_PAUSE_MS
+        tries = 1
+        while True:
+            try:
+                result = self._connection.committer.submit(submission, max(1, self._left_ms()))
+                if self._plan.durability.pull and self._plan.durability.acks is Acks.ALL:
+                    self._await_followers(result)
+                return result
+            except _MAY_PASS as error:
+                now_ms = self._clock.monotonic_ms()
+                end_ms = min(end_ms, now_ms + self._refusals_ms)  # from the first refusal on
+                if end_ms - now_ms <= pause_ms:
+                    raise self._given_up(error, tries) from error
+                in_doubt = submission.in_doubt or error.landed is not Landed.NO
+            self._clock.pause(jittered(pause_ms))
+            pause_ms = longer(pause_ms)
+            tries += 1
+            command = submission.command
+            assert isinstance(command, Append)
+            submission = replace(submission, command=self._adapted(command), in_doubt=in_doubt)
+
+    def _adapted(self, command: Append) -> Append:
+        """The command under the present leader epochs, after copying its objects to the stores that lack them."""
+        try:
+            state = self._connection.follower.catch_up().state
+        except StoreUnavailable:  # the next submission waits for the chain
+            return command
+        wanted = lacking(state, command)
+        if wanted:
+            copies = HolderCopies(self._connection.stores(state), state, self._names)
+            lag_ms = effective_cluster(state.config).replica_lag_time_max_ms
+            command = copies.bring(command, wanted, min(max(1, self._left_ms()), lag_ms))
+            self._reasons |= copies.failures
+        pushed = command.acks is Acks.ALL and not command.pull
+        take_over = pushed and (command.take_over or bool(lacking(state, command)))
+        command = with_present_holders(state, command)
+        return replace(command, epochs=_present_epochs(state, command), take_over=take_over)
+
+    def _await_followers(self, result: CommandResult) -> None:
+        """Wait until HW has passed the records. They are in the log, even if this raises."""
+        follower, waiting = self._connection.follower, self._connection.waiting
+        watch = waiting.watch(effective_cluster(follower.state.config).replica_fetch_wait_max_ms)
+        while not is_replicated(follower.state, result.ranges):
+            if self._left_ms() <= 0:
+                raise RequestTimedOut(
+                    f"the records are written, and were not on every in-sync replica within "
+                    f"{duration(self._timeout_ms)}: they become visible once they are",
+                    landed=Landed.YES,
+                )
+            watch.wait(Replicated(result.ranges), self._left_ms())
+
+    def _left_ms(self) -> int:
+        return self._deadline_ms - self._clock.monotonic_ms()
+
+    def _given_up(self, error: SparklogError, tries: int) -> SparklogError:
+        parts = [
+            error.message,
+            f"tried {counted(tries, 'time')} in {duration(min(self._timeout_ms, self._refusals_ms))}",
+        ]
+        parts += [f"store {store} did not take the write: {why}" for store, why in sorted(self._reasons.items())]
+        return type(error)("; ".join(parts), landed=error.landed)
+
+
+def _present_epochs(state: ClusterState, command: Append) -> tuple[PartitionEpoch, ...]:
+    epochs = []
+    for begun in command.epochs:
+        partition = state.partition(begun.topic_id, begun.partition)
+        epochs.append(begun if partition is None else replace(begun, leader_epoch=partition.replication.leader_epoch))
+    return tuple(epochs)
+
+
+def _warn_of_stores(plan: WritePlan, command: Append, not_taken: Mapping[StoreId, str]) -> None:
+    for store, why in sorted(not_taken.items()):
+        count = counted(_partitions_without(plan, command, store), "partition")
+        in_sync = command.acks is Acks.ALL and not command.pull
+        log.warning(
+            "store %s did not take the write: %s; %s until it has caught up",
+            store,
+            why,
+            f"it leaves the ISR of {count}" if in_sync else f"it lacks records of {count}",
+        )
+
+
+def _partitions_without(plan: WritePlan, command: Append, store: StoreId) -> int:
+    """How many of the partitions written to should be on the store and are not completely there."""
+    topics = {topic.topic_id: topic for topic in plan.topics.values()}
+    holders = [{holder.store for holder in named.holders} for named in command.objects]
+    return len(
+        {
+            (slice_.topic_id, slice_.partition)
+            for slice_ in command.slices
+            if store not in holders[slice_.object_index]
+            and any(holder.store == store for holder in topics[slice_.topic_id].stores_of(slice_.partition))
+        }
+    )

@@ -1,0 +1,52 @@
+"""Plan a write of this process and upload its rows, again while a partition has no store to upload to."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import pyarrow as pa
+
+from sparklog.chain.commit.committer import new_command_id
+from sparklog.client.connection import Connection
+from sparklog.client.plans.write_plan import Durability, TaskWritten, WritePlan, plan_write
+from sparklog.client.plans.write_rows import write_rows
+from sparklog.core.errors import NoReplicaOnline
+from sparklog.host.clock import now_ms
+from sparklog.host.deadline import Deadline, tries
+
+
+def upload_rows(
+    connection: Connection,
+    topic: str | None,
+    batches: Sequence[pa.RecordBatch],
+    compression: str | None,
+    durability: Durability,
+    timeout_ms: int,
+    among: Collection[str] | None = None,
+) -> tuple[WritePlan, TaskWritten, int]:
+    """Plan the write and upload its rows; nothing is committed yet. `among`: the topics that rows name, if it is known.
+
+    The last value is how much of `timeout_ms` went by before the upload that succeeded, in ms. Raises NoReplicaOnline
+    if a partition had no store for all of that time.
+    """
+    command_id = new_command_id()
+    deadline = Deadline(timeout_ms)
+    for _ in tries(deadline):
+        with connection.follower.current() as state:
+            plan = plan_write(
+                state,
+                connection.places(state),
+                command_id,
+                topic=topic,
+                compression=compression,
+                now_ms=now_ms(),
+                durability=durability,
+                among=among,
+            )
+            stores = connection.stores(state)  # with the secrets, which a plan does not carry
+        spent_ms = deadline.spent_ms()
+        try:
+            return plan, write_rows(plan, batches, task=int(command_id[:4], 16), stores=stores), spent_ms
+        except NoReplicaOnline as error:
+            offline = error
+    raise offline

@@ -1,0 +1,247 @@
+"""A write to several partitions and topics: planned once, written by many tasks, committed by one command.
+
+    plan_write (driver) -> write_rows (each task, uploads) -> append_command, commit_append (driver) -> one chain entry
+
+Plans and the results of tasks are plain values that travel between processes as bytes. Nothing is visible before the
+commit. Objects that no commit names are orphans, which vacuum removes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+import msgspec
+
+from sparklog.core.commands import Append, Application, CommitOffsets, PartitionEpoch
+from sparklog.core.config.cluster_config import effective_cluster
+from sparklog.core.config.timestamp_bounds import timestamp_bounds
+from sparklog.core.names.topic_names import check_not_internal
+from sparklog.core.reading.plan import topic_of
+from sparklog.core.replication.partition import Replication
+from sparklog.core.replication.replica_append import Acks
+from sparklog.core.state import ClusterState
+from sparklog.core.types import (
+    CommandId,
+    EntryNumber,
+    Holder,
+    LeaderEpoch,
+    NewObject,
+    NewSlice,
+    PartitionIndex,
+    StoreId,
+    TopicId,
+)
+from sparklog.log.cluster_stores import StorePlaces
+
+
+class Durability(msgspec.Struct, frozen=True):
+    """What a write waits for, and where it uploads: with `pull`, only to the leaders' stores, so that others fetch."""
+
+    acks: Acks = Acks.ALL
+    pull: bool = False
+
+
+class PlannedTopic(msgspec.Struct, frozen=True, array_like=True):
+    """A topic to write to, as it was when the write began. `epochs[p]` is the leader epoch of partition p.
+
+    `store_sets` are the different sets of stores that partitions are written to. `set_of[p]` is the index of partition
+    p's set. If all partitions have the same set, `set_of` is empty.
+    """
+
+    topic_id: TopicId
+    name: str
+    partitions: int
+    epochs: tuple[LeaderEpoch, ...]
+    store_sets: tuple[tuple[Holder, ...], ...]
+    set_of: tuple[int, ...]
+    max_message_bytes: int
+    compression: str
+    needs_key: bool
+    oldest_us: int | None
+    newest_us: int | None
+
+    def stores_of(self, partition: PartitionIndex) -> tuple[Holder, ...]:
+        """The stores to write a partition to; none if no store of its replicas could be reached."""
+        return self.store_sets[self.set_of[partition] if self.set_of else 0]
+
+
+class WritePlan(msgspec.Struct, frozen=True):
+    """Everything a task needs to know. `n0` and `command_id` are the same for all attempts and resubmissions.
+
+    If `topic` is None, each row names its topic. `oldest_us` and `newest_us` of a topic are the limits of create times.
+    `incarnations` has the registered INCARNATION of each store. `lag_time_max_ms` is how long a store may hold a task
+    up in total. `followers` are live stores that are in no ISR of these topics: tasks write to them, too, but hardly
+    wait for them.
+    """
+
+    places: StorePlaces
+    chain_id: str
+    n0: EntryNumber
+    command_id: CommandId
+    topics: dict[str, PlannedTopic]
+    topic: str | None
+    incarnations: dict[StoreId, str]
+    lag_time_max_ms: int
+    durability: Durability = Durability()
+    followers: tuple[StoreId, ...] = ()
+
+
+class TaskWritten(msgspec.Struct, frozen=True):
+    """The uploads of one task. The `object_index` of a slice is an index into `objects`.
+
+    `keyless` are the topics to which the task wrote records without a key. `not_taken` are the stores that should hold
+    objects and do not, with the reason as a short text.
+    """
+
+    objects: tuple[NewObject, ...] = ()
+    slices: tuple[NewSlice, ...] = ()
+    keyless: tuple[TopicId, ...] = ()
+    not_taken: dict[StoreId, str] = {}
+
+
+def plan_write(
+    state: ClusterState,
+    places: StorePlaces,
+    command_id: CommandId,
+    *,
+    topic: str | None,
+    compression: str | None,
+    now_ms: int,
+    durability: Durability = Durability(),  # noqa: B008 - a frozen value
+    among: Collection[str] | None = None,
+) -> WritePlan:
+    """Plan a write to `topic`, or to the topics that rows will name: any, or only those of `among`.
+
+    Raises UnknownTopicOrPartition, InvalidTopic.
+    """
+    wanted = [topic] if topic is not None else among
+    for name in wanted or ():
+        check_not_internal(name)
+    names = list(state.topic_ids) if wanted is None else [_named(state, name) for name in wanted]
+    topics = {name: _planned(state, name, compression, now_ms, pull=durability.pull) for name in names}
+    return WritePlan(
+        places,
+        state.chain_id,
+        EntryNumber(max(state.n, 0)),
+        command_id,
+        topics,
+        topic,
+        {store.store: store.incarnation for store in state.stores.values()},
+        effective_cluster(state.config).replica_lag_time_max_ms,
+        durability,
+        _followers(state, topics.values()),
+    )
+
+
+def append_command(
+    plan: WritePlan,
+    written: Sequence[TaskWritten],
+    *,
+    application: Application | None = None,
+    label: str = "",
+    consumed: CommitOffsets | None = None,
+) -> Append | None:
+    """One command for everything the tasks uploaded, in their order; None if there is nothing to commit.
+
+    An application's version is committed even without rows, so that a repeat with rows adds nothing, as in Delta. So is
+    what was `consumed`.
+    """
+    objects: list[NewObject] = []
+    slices: list[NewSlice] = []
+    for of_task in written:
+        slices += [
+            msgspec.structs.replace(slice_, object_index=slice_.object_index + len(objects))
+            for slice_ in of_task.slices
+        ]
+        objects += of_task.objects
+    if not slices and application is None and consumed is None:
+        return None
+    by_id = {topic.topic_id: topic for topic in plan.topics.values()}
+    touched = dict.fromkeys((slice_.topic_id, slice_.partition) for slice_ in slices)
+    epochs = tuple(
+        PartitionEpoch(topic_id, partition, by_id[topic_id].epochs[partition]) for topic_id, partition in touched
+    )
+    keyless = {topic_id for of_task in written for topic_id in of_task.keyless}
+    acks, pull = plan.durability.acks, plan.durability.pull
+    return Append(
+        tuple(objects),
+        tuple(slices),
+        epochs,
+        application,
+        label,
+        tuple(sorted(keyless)),
+        acks,
+        pull,
+        # If the leader's store did not take the write, another replica may lead, in the entry of the write (rule E8).
+        take_over=acks is Acks.ALL and not pull and any(of_task.not_taken for of_task in written),
+        consumed=consumed,
+    )
+
+
+def create_first(name: str) -> str:
+    """The end of an error about a topic that is not there: Kafka's brokers would create it with the first record."""
+    return f"; no write creates a topic: sparklog topic create {name}"
+
+
+def _named(state: ClusterState, name: str) -> str:
+    return topic_of(state, name, advice=create_first(name)).name
+
+
+def _planned(state: ClusterState, name: str, compression: str | None, now_ms: int, *, pull: bool) -> PlannedTopic:
+    topic = state.topics[state.topic_ids[name]]
+    config = state.topic_config(topic)
+    replications = [partition.replication for partition in state.partitions_of(topic)]
+    live = frozenset(store.store for store in state.stores.values() if store.agent_up and not store.fenced)
+    store_sets, set_of = _store_sets(replications, state.registrations(), live, pull=pull)
+    return PlannedTopic(
+        topic.topic_id,
+        name,
+        topic.partitions,
+        tuple([value.leader_epoch for value in replications]),
+        store_sets,
+        set_of,
+        config.max_message_bytes,
+        config.compression_type or compression or "zstd",
+        config.compact,
+        *timestamp_bounds(config, now_ms),
+    )
+
+
+def _followers(state: ClusterState, topics: Iterable[PlannedTopic]) -> tuple[StoreId, ...]:
+    """The stores to write to that are in no ISR of these topics."""
+    planned = {holder.store for topic in topics for holders in topic.store_sets for holder in holders}
+    if len(planned) < 2:
+        return ()
+    in_sync: set[StoreId] = set()
+    for topic in topics:
+        for partition in state.partitions_of(state.topics[topic.topic_id]):
+            in_sync.update(partition.replication.isr)
+            if in_sync >= planned:
+                return ()
+    return tuple(sorted(planned - in_sync))
+
+
+def _store_sets(
+    replications: Sequence[Replication], registrations: Mapping[StoreId, int], live: Collection[StoreId], *, pull: bool
+) -> tuple[tuple[tuple[Holder, ...], ...], tuple[int, ...]]:
+    """`store_sets` and `set_of` of a PlannedTopic.
+
+    A partition is written to its ISR and to the `live` replicas that are catching up; with `pull`, to its leader alone.
+    A partition without a leader is written to all of its replicas that are registered and not fenced, so that the next
+    leader, whichever it is, has the objects.
+    """
+    store_sets: dict[tuple[Holder, ...], int] = {}
+    known: dict[tuple[StoreId, ...], int] = {}  # few, for many partitions
+    set_of: list[int] = []
+    for value in replications:
+        leader = value.leader
+        stores = value.replicas if leader is None else (leader,) if pull else value.isr
+        if not pull and len(stores) < len(value.replicas):
+            stores = tuple(store for store in value.replicas if store in stores or store in live)
+        index = known.get(stores)
+        if index is None:
+            present = [store for store in sorted(stores) if store in registrations]
+            holders = tuple(Holder(store, registrations[store]) for store in present[: 1 if pull else None])
+            index = known[stores] = store_sets.setdefault(holders, len(store_sets))
+        set_of.append(index)
+    return tuple(store_sets), tuple(set_of) if len(store_sets) > 1 else ()

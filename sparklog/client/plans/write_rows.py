@@ -1,0 +1,217 @@
+"""A task's part of a write: check its rows, and upload them to the stores that the plan names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklog.client.plans.write_plan import PlannedTopic, TaskWritten, WritePlan, create_first
+from sparklog.core.config.key import did_you_mean
+from sparklog.core.config.timestamp_bounds import TimestampBounds
+from sparklog.core.errors import (
+    InvalidInput,
+    InvalidRecord,
+    KeyExists,
+    OutcomeUnknown,
+    RequestTimedOut,
+    StoreUnavailable,
+    UnknownTopicOrPartition,
+)
+from sparklog.core.idempotence.producers import sequence_after, span_of
+from sparklog.core.types import NewObject, NewSlice, StoreId, TopicId, TopicPartition, UploadId
+from sparklog.host.clock import SystemClock, WaitingClock, now_us
+from sparklog.host.dice import new_id
+from sparklog.log.cluster_stores import Stores
+from sparklog.log.records_schema import canonical
+from sparklog.log.store_failures import StoreFailures
+from sparklog.log.write.object_writer import WriteTarget
+from sparklog.log.write.routing import by_topic
+from sparklog.log.write.store_lanes import OpensStores, StoreLanes
+from sparklog.log.write.task_objects import TaskObjects
+from sparklog.log.write.topic_writer import TopicWriter
+
+_MADE_BY: Final = {"list": "from_pylist", "dict": "from_pydict", "DataFrame": "from_pandas"}  # methods of pa.Table
+SLOW_HERE: Final = StoreFailures(SystemClock().monotonic_ms)  # followers that were too slow for writes of this process
+
+
+def check_arrow(rows: object) -> None:
+    """Raise InvalidInput unless the rows are a table or a batch of Arrow."""
+    if not isinstance(rows, pa.Table | pa.RecordBatch):
+        kind = type(rows).__name__
+        method = _MADE_BY.get(kind)
+        hint = "" if method is None else f": pa.Table.{method}(rows)"
+        raise InvalidInput(f"wanted a pyarrow Table or RecordBatch, found {kind}{hint}")
+
+
+def write_rows(
+    plan: WritePlan,
+    batches: Iterable[pa.RecordBatch],
+    *,
+    task: int = 0,
+    stores: OpensStores | None = None,
+    clock: WaitingClock | None = None,
+) -> TaskWritten:
+    """Upload the rows of one task. Its number, `task`, makes tasks start keyless records at different partitions.
+
+    `stores`: by default opened as the plan says. Raises InvalidInput and its subclasses (wrong columns, unknown topic,
+    partition out of range, record too large, a key missing on a compacted topic), NoReplicaOnline, StoreUnavailable and
+    other errors of stores, if every store of a partition fails. Earlier uploads stay as orphans.
+    """
+    lanes = StoreLanes(
+        stores or Stores(plan.places),
+        plan.incarnations,
+        plan.lag_time_max_ms,
+        clock or SystemClock(),
+        followers=plan.followers,
+        left_out=_slow_followers(plan),
+    )
+    objects = TaskObjects(lanes)
+    writers: dict[str, TopicWriter] = {}
+    keyless: set[TopicId] = set()
+    try:
+        for batch in batches:
+            for name, rows in _rows_by_topic(plan, batch):
+                planned = _topic_of(plan, name)
+                _check_rows(planned, rows)
+                if rows.column("key").null_count:
+                    keyless.add(planned.topic_id)
+                writer = writers.get(name)
+                if writer is None:
+                    writer = writers[name] = _writer(plan, planned, objects, task)
+                writer.add(rows)
+        for writer in writers.values():
+            writer.split_gathered()
+        objects.finish()
+        return _written(plan, writers.values(), lanes, keyless)
+    except (OutcomeUnknown, KeyExists) as error:
+        # Only an object that nothing names is in doubt: the log itself is certainly unchanged.
+        raise StoreUnavailable(f"wanted to upload rows, found it in doubt: {error.message}") from error
+    finally:
+        for store in lanes.too_slow().intersection(plan.followers):
+            SLOW_HERE.note(_address(plan, store), RequestTimedOut("it was given up"))
+        objects.abort()
+
+
+def _slow_followers(plan: WritePlan) -> frozenset[StoreId]:
+    """The followers that were too slow lately, unless there is nowhere else to write to.
+
+    A store that hangs would cost each write FOLLOWER_WAIT_MS, and a thread that never ends, with the bytes it holds.
+    """
+    slow = frozenset(store for store in plan.followers if SLOW_HERE.is_recent(_address(plan, store)))
+    store_sets = (holders for topic in plan.topics.values() for holders in topic.store_sets if holders)
+    return slow if all(any(holder.store not in slow for holder in holders) for holders in store_sets) else frozenset()
+
+
+def _address(plan: WritePlan, store: StoreId) -> str:
+    return f"{plan.places.urls[store]} of {plan.places.cluster}"
+
+
+def _written(plan: WritePlan, writers: Iterable[TopicWriter], lanes: StoreLanes, keyless: set[TopicId]) -> TaskWritten:
+    objects: list[NewObject] = []
+    slices: list[NewSlice] = []
+    swapped = lanes.in_another_life()
+    for writer in writers:
+        for uploaded, of_object in writer.written():
+            slices += [msgspec.structs.replace(slice_, object_index=len(objects)) for slice_ in of_object]
+            objects.append(_without(uploaded, swapped, lanes) if swapped else uploaded)
+    not_taken = {store: why for store, why in lanes.failures().items() if store not in plan.followers}
+    return TaskWritten(tuple(objects), tuple(slices), tuple(sorted(keyless)), not_taken)
+
+
+def _without(uploaded: NewObject, swapped: frozenset[StoreId], lanes: StoreLanes) -> NewObject:
+    """The object without the holders that lost it. Raises StoreUnavailable if no other store holds it."""
+    holders = tuple(holder for holder in uploaded.holders if holder.store not in swapped)
+    if not holders:
+        raise StoreUnavailable("; ".join(lanes.failures().values()))
+    return msgspec.structs.replace(uploaded, holders=holders)
+
+
+def _rows_by_topic(plan: WritePlan, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    rows = canonical(batch)
+    if not rows.num_rows:
+        return
+    if plan.topic is not None:
+        yield plan.topic, rows.drop_columns(["topic"]) if "topic" in rows.schema.names else rows
+        return
+    if "topic" not in rows.schema.names:
+        raise InvalidInput("which topic? set the option 'topic', or give the rows a column 'topic'")
+    yield from by_topic(rows)
+
+
+def _topic_of(plan: WritePlan, name: str) -> PlannedTopic:
+    planned = plan.topics.get(name)
+    if planned is None:
+        known = sorted(plan.topics)
+        raise UnknownTopicOrPartition(
+            f"a row names topic {name!r}, the cluster had {', '.join(known[:10]) or 'no topics'} "
+            f"when this write began{did_you_mean(name, known) or create_first(name)}"
+        )
+    return planned
+
+
+def _check_rows(planned: PlannedTopic, rows: pa.RecordBatch) -> None:
+    if planned.needs_key and rows.column("key").null_count:
+        raise InvalidRecord(
+            f"topic {planned.name} is compacted, so each record needs a key; found {rows.column('key').null_count} "
+            f"without in a batch of {rows.num_rows}"
+        )
+    bounds = TimestampBounds(planned.oldest_us, planned.newest_us)
+    timestamps = rows.column("timestamp")
+    if bounds == (None, None) or timestamps.null_count == len(timestamps):
+        return
+    extremes = pc.min_max(timestamps.cast(pa.int64()))
+    bounds.check(planned.name, extremes["min"].as_py(), extremes["max"].as_py())
+
+
+def _writer(plan: WritePlan, planned: PlannedTopic, objects: TaskObjects, task: int) -> TopicWriter:
+    target = WriteTarget(planned.topic_id, planned.name, planned.partitions, planned.max_message_bytes, plan.n0)
+    return TopicWriter(
+        objects,
+        target,
+        planned.stores_of,
+        new_upload_id=new_upload_id,
+        now_us=now_us,
+        sticky=task,
+        compression=planned.compression,
+    )
+
+
+def new_upload_id() -> UploadId:
+    """A new upload id. It must be drawn in the process that uploads, so after any fork."""
+    return UploadId(new_id())
+
+
+def check_partition_named(rows: pa.Table | pa.RecordBatch) -> None:
+    """Refuse rows of an idempotent producer without a partition: a repeat might choose another one."""
+    if "partition" not in rows.schema.names or rows.column("partition").null_count:
+        raise InvalidInput(
+            "an append with a producer names its partition: give the rows a column 'partition' without nulls, so that "
+            "a repeat goes where the first one went"
+        )
+
+
+def producer_slices(slices: Sequence[NewSlice], producer: tuple[int, int, int]) -> tuple[NewSlice, ...]:
+    """The slices of one partition with the sequences of an idempotent producer: (id, epoch, first sequence)."""
+    producer_id, epoch, sequence = producer
+    written = {TopicPartition(slice_.topic_id, slice_.partition) for slice_ in slices}
+    if len(written) > 1:
+        raise InvalidInput("an append with a producer goes to one partition: sequences are counted per partition")
+    return sequenced(slices, producer_id, epoch, dict.fromkeys(written, sequence))
+
+
+def sequenced(
+    slices: Sequence[NewSlice], producer_id: int, epoch: int, first_sequences: Mapping[TopicPartition, int]
+) -> tuple[NewSlice, ...]:
+    """The slices with the sequences of an idempotent producer, which are counted in each partition by itself."""
+    next_ = dict(first_sequences)
+    numbered = []
+    for slice_ in slices:
+        key = TopicPartition(slice_.topic_id, slice_.partition)
+        span = span_of(producer_id, epoch, next_[key], slice_.records)
+        numbered.append(msgspec.structs.replace(slice_, producer=span))
+        next_[key] = sequence_after(next_[key], slice_.records)
+    return tuple(numbered)

@@ -1,0 +1,248 @@
+"""The stores of a cluster whose metadata is lost, found one by another, and the chain that their copies give together.
+
+Each store that is found is read: its copies of the chain say which stores were registered, its peers which ones were
+announced. That is repeated until no new store turns up. Nothing is changed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+
+import msgspec
+
+from sparklog.chain.follow.follower import Follower
+from sparklog.chain.head import Head
+from sparklog.chain.mirror.mirror_place import CopyPlace
+from sparklog.chain.mirror.mirrored_chain import CopiedChain, begins, beyond, last_copied
+from sparklog.chain.owner import Owner, owners_on
+from sparklog.chain.peers import Peer, newest_of, peers_on
+from sparklog.core.config.storage import StorageSettings
+from sparklog.core.describe.checkpoints import HIGH_WATERMARKS
+from sparklog.core.errors import ClusterNotFound, Conflict, InvalidInput, SparklogError, StoreUnavailable
+from sparklog.core.state import Store
+from sparklog.core.types import StoreId
+from sparklog.log.checkpoint_files import newest_checkpoint
+from sparklog.log.cluster_stores import open_registered
+from sparklog.log.incarnation import Incarnation, read_incarnation
+from sparklog.storage.object_store import ObjectStore
+from sparklog.storage.open_store import join_url
+
+
+class FoundStore(msgspec.Struct, frozen=True):
+    """A store that answers and has an INCARNATION.
+
+    `owners`: the marks of all restores on it, by number; `damaged`: the numbers of those that can't be read.
+    """
+
+    target: ObjectStore
+    mark: Incarnation
+    owners: dict[int, Owner]
+    damaged: frozenset[int]
+
+
+class FoundStores:
+    """Finds the stores of a lost cluster. `given`: addresses by id; `without`: stores that are not looked for.
+
+    After `find`: `found` has the stores that answer, `missing` why others do not, `chain_id` the newest chain that any
+    of them has copies of, and `head` its newest state.
+    """
+
+    def __init__(
+        self,
+        cluster: str,
+        given: Mapping[StoreId, str],
+        without: Collection[StoreId],
+        settings: StorageSettings,
+        *,
+        accept_loss: bool,
+    ) -> None:
+        self.found: dict[StoreId, FoundStore] = {}
+        self.missing: dict[StoreId, str] = {}
+        self.peers: dict[StoreId, Peer] = {}
+        self.chain_id = ""
+        self.head = Head()
+        self._cluster = cluster
+        self._given = given
+        self._without = without
+        self._settings = settings
+        self._accept_loss = accept_loss
+
+    def find(self) -> None:
+        """Look at all stores again, and for stores that nobody knew of before.
+
+        Raises ClusterNotFound (no copies), Conflict (stores of several clusters), StoreUnavailable, ChainDamaged.
+        """
+        addresses: dict[StoreId, set[str]] = {store: {address} for store, address in self._given.items()}
+        self.found, self.missing = {}, {}
+        while self._look_for(addresses):
+            self.peers = newest_of(peer for store in self.found for peer in self._peers(store))
+            self._read()
+            for peer in self.peers.values():
+                if peer.url is not None:
+                    addresses.setdefault(peer.store, set()).add(peer.url)
+            for known in self.head.state.stores.values():
+                addresses.setdefault(known.store, set()).add(join_url(self._cluster, known.url))
+            addresses = {store: places for store, places in addresses.items() if store not in self._without}
+
+        for store in self._given:
+            if store in self.missing:
+                raise StoreUnavailable(f"store {store}: {self.missing[store]}")
+        if self.head.n < 0:
+            where = ", ".join(found.target.url for found in self.found.values())
+            missing = "".join(f"; store {store}: {why}" for store, why in sorted(self.missing.items()))
+            raise ClusterNotFound(
+                "wanted copies of the metadata of a cluster that begin at its entry 0 or with a snapshot, found none "
+                f"at {where} (its metadata.copies was 0, or other stores have them){missing}"
+            )
+
+    @property
+    def restores(self) -> int:
+        """The number of the restore that began the newest chain; 0 for the first chain."""
+        return len(self.head.state.ancestors)
+
+    def copies(self) -> dict[StoreId, int]:
+        """The entry up to which each store has the chain, or -1. For people: a store that fails is left out."""
+        copies = {}
+        for store in sorted(self.found):
+            with suppress(SparklogError):
+                copies[store] = last_copied(self._place(store))
+        return copies
+
+    def newer(self) -> str | None:
+        """Evidence of newer entries or chains than what was read, in words, or None. Reads the stores again."""
+        for store, found in sorted(self.found.items()):
+            for number, owner in found.owners.items():
+                if number > self.restores and owner.previous != self.chain_id:
+                    return (
+                        f"store {store} at {found.target.url} has the mark of a restore of cluster {owner.previous}, "
+                        "which came later, and of which no store that was found has copies"
+                    )
+        what = self._what_is_newer()
+        if what is not None:
+            self._read()  # if the lost chain is alive, it may just have written that
+        return None if what is None or what[0] <= self.head.n else what[1]
+
+    def newest_checkpoint(self) -> int:
+        """The newest entry as of which a store has checkpoints, or -1. The lost chain had at least that one."""
+        newest = [newest_checkpoint(found.target, self.chain_id, HIGH_WATERMARKS) for found in self.found.values()]
+        return max((each[0] for each in newest if each is not None), default=-1)
+
+    def registered(self, store: Store) -> FoundStore:
+        """A registered store, in its registered life. Raises StoreUnavailable."""
+        found = self.found.get(store.store)
+        if found is None:
+            raise not_there(store.store, self.missing.get(store.store, "it was not looked for"))
+        if found.mark.incarnation != store.incarnation:
+            wanted = f"wanted INCARNATION {store.incarnation} at {found.target.url}, found {found.mark.incarnation}"
+            raise not_there(store.store, wanted)
+        return found
+
+    def _what_is_newer(self) -> tuple[int, str] | None:
+        for store in sorted(self.found):
+            what = beyond(self._place(store), self.head.n)
+            if what is not None:
+                n, named = what
+                return n, f"store {store} at {self.found[store].target.url} has {named}"
+        n = self.newest_checkpoint()
+        return (n, f"a store has a checkpoint as of entry {n:,}") if n > self.head.n else None
+
+    # ---- one store ------------------------------------------------------------------------------
+
+    def _look_for(self, addresses: Mapping[StoreId, Collection[str]]) -> bool:
+        """Look for the stores that were not found yet. Returns whether there are any new ones."""
+        new = [store for store in addresses if store not in self.found and self._look(store, addresses[store])]
+        return bool(new)
+
+    def _look(self, store: StoreId, addresses: Collection[str]) -> bool:
+        """Look for a store at these addresses. Returns True if it is there; else `missing` says why."""
+        given = self._given.get(store)
+        registered = self.head.state.stores.get(store)
+        other_life: FoundStore | None = None
+        for address in sorted(addresses, key=lambda address: (address != given, address)):
+            try:
+                target = open_registered(self._cluster, store, address, self._settings)
+                mark = read_incarnation(target)
+                if mark is None:
+                    self.missing.setdefault(store, f"wanted a store of a cluster at {address}, found no INCARNATION")
+                elif address != given and mark.chain_id not in self._chains():
+                    self.missing[store] = f"the store at {address} belongs to another cluster, {mark.chain_id}"
+                else:
+                    found = FoundStore(target, mark, *owners_on(target))
+                    if registered is None or mark.incarnation == registered.incarnation:
+                        return self._has_found(store, found)
+                    other_life = other_life or found
+            except SparklogError as error:
+                if isinstance(error, InvalidInput) and address == given:
+                    raise
+                self.missing[store] = f"at {address}: {error}"
+        return other_life is not None and self._has_found(store, other_life)
+
+    def _has_found(self, store: StoreId, found: FoundStore) -> bool:
+        self.found[store] = found
+        self.missing.pop(store, None)
+        return True
+
+    def _chains(self) -> set[str]:
+        """The chains of the cluster, as far as the stores and the state say."""
+        chains = set(self.head.state.lineage)
+        for found in self.found.values():
+            chains.add(found.mark.chain_id)
+            for owner in found.owners.values():
+                chains.update((owner.chain_id, owner.previous, *owner.given_up))
+        return chains
+
+    def _peers(self, store: StoreId) -> list[Peer]:
+        return peers_on(self.found[store].target)
+
+    def _place(self, store: StoreId) -> CopyPlace:
+        return CopyPlace(self.found[store].target, self.chain_id)
+
+    def _targets(self) -> list[ObjectStore]:
+        return [self.found[store].target for store in sorted(self.found)]
+
+    # ---- the chain ------------------------------------------------------------------------------
+
+    def _read(self) -> None:
+        """Read the newest chain that has copies up to its newest entry."""
+        chain_id = self._newest_chain()
+        if chain_id is None:
+            return
+        if chain_id != self.chain_id:
+            self.chain_id, self.head = chain_id, Head()
+        follower = Follower(CopiedChain(self._targets(), chain_id, accept_loss=self._accept_loss))
+        follower.publish(self.head)
+        self.head = follower.catch_up()
+
+    def _newest_chain(self) -> str | None:
+        """The chain of the latest restore of which there are copies to begin with: only one that has begun makes any.
+
+        Of a chain that has acknowledged anything, some store has that.
+        """
+        numbers = {found.mark.chain_id: 0 for found in self.found.values()}
+        for found in self.found.values():
+            numbers.update({owner.chain_id: number for number, owner in found.owners.items()})
+        copied = {chain: number for chain, number in numbers.items() if self._has_copies(chain)}
+        newest = [chain for chain, number in copied.items() if number == max(copied.values())]
+        if len(newest) > 1:
+            named = "; ".join(f"{chain}: {', '.join(self._stores_of(chain))}" for chain in sorted(newest))
+            raise Conflict(f"wanted stores of one cluster, found those of {named}: leave out with --without, or --from")
+        return newest[0] if newest else None
+
+    def _has_copies(self, chain_id: str) -> bool:
+        return any(begins(CopyPlace(target, chain_id)) for target in self._targets())
+
+    def _stores_of(self, chain_id: str) -> list[StoreId]:
+        return sorted(
+            store
+            for store, found in self.found.items()
+            if chain_id in (found.mark.chain_id, *(owner.chain_id for owner in found.owners.values()))
+        )
+
+
+def not_there(store: StoreId, found: str) -> StoreUnavailable:
+    """The error for a store that has to be there."""
+    return StoreUnavailable(
+        f"store {store}: {found}; give its address with --from {store}=URL; if it is lost, too, or was removed from "
+        f"the cluster since, leave it out with --without {store}"
+    )

@@ -1,0 +1,101 @@
+"""Checks of what a restore has found: before its first mark, and again behind its marks.
+
+Every store must be there that may have copies, none may belong to another cluster, and no other restore may live.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from sparklog.chain.follow.follower import Follower
+from sparklog.client.restoring.found_stores import FoundStores, not_there
+from sparklog.client.restoring.restore_owner import pending
+from sparklog.core.config.storage import StorageSettings
+from sparklog.core.errors import ChainDamaged, Conflict, InvalidInput, SparklogError
+from sparklog.core.types import StoreId
+from sparklog.log.cluster_stores import open_metadata
+from sparklog.storage.keys import owner_key
+
+
+def check_lost(stores: FoundStores, settings: StorageSettings) -> None:
+    """Refuse if the newest chain, which an earlier restore has begun, lives at its place. Raises Conflict."""
+    marks = [found.owners.get(stores.restores) for found in stores.found.values()]
+    for place in sorted({mark.cluster for mark in marks if mark is not None and mark.chain_id == stores.chain_id}):
+        try:
+            there = Follower(open_metadata(place, settings)).catch_up().state.chain_id
+        except SparklogError:  # it can't be read: so it may well be lost
+            continue
+        if there == stores.chain_id:
+            raise Conflict(
+                f"cluster {stores.chain_id} is not lost: an earlier restore has begun it at {place}, and it is "
+                f"there; connect to {place}, or move its meta/ away"
+            )
+
+
+def check_stores(stores: FoundStores, given: Collection[StoreId], without: Collection[StoreId]) -> None:
+    """Check that every store is there that may have copies, with its marks, and that no other cluster owns one.
+
+    Raises InvalidInput, StoreUnavailable, Conflict, ChainDamaged (a mark).
+    """
+    state = stores.head.state
+    unknown = {*without, *given} - set(state.stores) - set(stores.peers)
+    if unknown:
+        raise InvalidInput(
+            f"in --from and --without wanted stores of the cluster, {', '.join(sorted(state.stores))}; found "
+            f"{', '.join(sorted(unknown))}"
+        )
+    for store in sorted(state.stores.keys() - set(without)):
+        stores.registered(state.stores[store])
+    for store, peer in sorted(stores.peers.items()):
+        if store in state.stores or store in without or store in stores.found:
+            continue
+        if peer.damaged:
+            raise not_there(store, "it was announced, and what was said of it is damaged")
+        if peer.url is not None:
+            raise not_there(
+                store,
+                f"{stores.missing.get(store, 'not found')}; it was announced as of entry {peer.n:,}, and is not "
+                "registered in the copies that were found, so it may have newer ones",
+            )
+    _check_marks(stores)
+    _check_chains(stores)
+    if not set(state.stores) & set(stores.found):
+        raise InvalidInput("all registered stores are in --without: a restore needs at least one of them")
+
+
+def _check_marks(stores: FoundStores) -> None:
+    """Refuse a damaged mark of a restore of which nothing else is known, as far as it may have begun since.
+
+    Up to the restore that began the newest chain, the chain itself says which ones there were.
+    """
+    known = {number for found in stores.found.values() for number in found.owners}
+    for store, found in sorted(stores.found.items()):
+        for number in sorted(found.damaged - known):
+            if number > stores.restores:
+                raise ChainDamaged(
+                    f"{owner_key(number)} of store {store} at {found.target.url} is damaged, and no store that was "
+                    "found has that mark whole: it is of a later restore, which may have begun, and then has the "
+                    "newest data. Give the stores that are not here, with --from, or put the mark back from a backup; "
+                    'or look at its text, which names the place of that restore ("cluster"): if there never was a '
+                    "cluster there, move the mark away"
+                )
+
+
+def _check_chains(stores: FoundStores) -> None:
+    state = stores.head.state
+    chains = {
+        *state.lineage,
+        *(chain for _, owner in pending(stores) for chain in (owner.chain_id, owner.previous)),
+    }
+    for store, found in sorted(stores.found.items()):
+        if found.mark.chain_id not in chains:
+            raise Conflict(
+                f"store {store} at {found.target.url} belongs to another cluster, {found.mark.chain_id}: give its "
+                f"address with --from {store}=URL, or leave it out with --without {store}"
+            )
+        for number, owner in found.owners.items() if store in state.stores else ():
+            if number <= stores.restores and owner.chain_id not in state.lineage:
+                raise Conflict(
+                    f"store {store} at {found.target.url} belongs to cluster {owner.chain_id} at {owner.cluster}, "
+                    f"which is another restore of the same cluster: leave it out with --without {store}"
+                )

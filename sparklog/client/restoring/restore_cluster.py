@@ -1,0 +1,365 @@
+"""Restore a cluster whose metadata is lost, from the copies of its chain on other stores (REPLICATION 4, F-08).
+
+    find all stores and read their copies -> check that nothing is missing -> mark each store as that of the new chain,
+    OWNER/<number> -> find and read again, until there is no new store -> check again
+    -> what the new chain begins with, and with that it has begun -> its first entry and snapshot
+
+The marks come before the last reading: what a process of the lost chain acknowledged before, is read; after that it
+finds a mark, and acknowledges and announces nothing. A run that was refused or killed can be run again: it finishes a
+restore that has begun, and gives up one that has not (`restore_owner.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from contextlib import closing, suppress
+
+import msgspec
+
+from sparklog.chain.chain_requests import Copy
+from sparklog.chain.entry import Entry, decode_entry, encode_entry
+from sparklog.chain.follow.follower import Follower
+from sparklog.chain.head import Draft
+from sparklog.chain.mirror.mirror import put
+from sparklog.chain.mirror.restored_beginning import Beginning, decoded_beginning, encoded_beginning
+from sparklog.chain.owner import Owner, decoded, is_mark, put_owner
+from sparklog.chain.snapshot import snapshot
+from sparklog.chain.snapshot.chunks import put_chunk
+from sparklog.client.connection import Connection
+from sparklog.client.restoring.found_stores import FoundStores
+from sparklog.client.restoring.restore_checks import check_lost, check_stores
+from sparklog.client.restoring.restore_owner import (
+    choose_owner,
+    give_up,
+    marked_for_another,
+    number_of,
+    pending,
+    taken_over,
+)
+from sparklog.core.commands import FenceStore
+from sparklog.core.config.storage import storage_settings
+from sparklog.core.coordination import Author
+from sparklog.core.decide.restore import restored_records
+from sparklog.core.decide.stores import decide_fence_store
+from sparklog.core.errors import (
+    ChainDamaged,
+    ClusterAlreadyExists,
+    Conflict,
+    InvalidInput,
+    KeyNotFound,
+    OutcomeUnknown,
+    SparklogError,
+    StoreUnavailable,
+)
+from sparklog.core.records import AppliedCommand, At, ClusterRestored, Record, StoreFenced
+from sparklog.core.state import first_entry
+from sparklog.core.types import CommandId, EntryNumber, StoreId
+from sparklog.host.dice import new_id
+from sparklog.log.cluster_stores import open_metadata
+from sparklog.storage.config_file import settings_here
+from sparklog.storage.keys import LOG, entry_key, restore_key, snapshot_key
+from sparklog.storage.open_store import absolute_url, is_same_place, join_url
+from sparklog.storage.probe import check_store
+
+
+class Restored(msgspec.Struct, frozen=True):
+    """The outcome of a restore, or of its dry run.
+
+    `copies`: the entry up to which each store has the lost chain, or -1; `last`: up to which they have it together, and
+    `time_ms` when that was written. `first`: the first entry of the new chain, whose id is None in a dry run. `fenced`:
+    the stores left out. `checkpoint`: the newest entry as of which a store has checkpoints, or -1. `newer`: what says
+    that the lost chain had more than that, or None.
+    """
+
+    cluster: str
+    previous: str
+    chain_id: str | None
+    copies: dict[StoreId, int]
+    last: int
+    time_ms: int
+    first: int
+    stores: dict[StoreId, str]
+    fenced: tuple[StoreId, ...]
+    topics: int
+    checkpoint: int = -1
+    newer: str | None = None
+    copied: bool = False
+
+
+def restore_cluster(
+    url: str,
+    sources: Mapping[str, str],
+    *,
+    without: Collection[str] = (),
+    storage: Mapping[str, str] | None = None,
+    take_over: bool = False,
+    accept_loss: bool = False,
+    dry_run: bool = False,
+) -> Restored:
+    """Restore a cluster, with its metadata at `url`. `sources`: ids and addresses of some of its stores, or all.
+
+    The others are found by what these say. Every store must be there with its INCARNATION; those that are lost, too,
+    are named in `without`, and are fenced. `take_over` gives up a restore to another place that has not begun.
+    `accept_loss` restores also if something says that the lost chain had more than the copies.
+
+    Raises ClusterAlreadyExists (`url` has metadata), ClusterNotFound (no copies), Conflict (another restore was faster,
+    or began elsewhere), InvalidInput, StoreUnavailable (a store is not there), ChainDamaged (something is missing, or
+    damaged on all stores that have it).
+    """
+    given = {StoreId(store): absolute_url(address) for store, address in sources.items()}
+    if not given:
+        raise InvalidInput("a restore needs the address of a store that has copies of the metadata: --from ID=URL")
+    left_out = frozenset(map(StoreId, without))
+    if both := left_out & given.keys():
+        raise InvalidInput(f"wanted stores either in --from or in --without, found {', '.join(sorted(both))} in both")
+    restore = _Restore(absolute_url(url), given, left_out, storage or {}, take_over, accept_loss)
+    return restore.run(dry_run=dry_run)
+
+
+class _Restore:
+    def __init__(
+        self,
+        url: str,
+        given: Mapping[StoreId, str],
+        without: frozenset[StoreId],
+        storage: Mapping[str, str],
+        take_over: bool,
+        accept_loss: bool,
+    ) -> None:
+        self._url = url
+        self._settings = settings_here(storage_settings(storage))
+        self._place = open_metadata(url, self._settings)
+        self._given = given
+        self._without = without
+        self._take_over = take_over
+        self._accept_loss = accept_loss
+        self._stores = FoundStores(url, given, without, self._settings, accept_loss=accept_loss)
+
+    def run(self, *, dry_run: bool) -> Restored:
+        stores = self._stores
+        stores.find()
+        begun = self._begun()
+        if begun is not None:
+            return self._finish(*begun, dry_run=dry_run)
+        check_lost(stores, self._settings)
+        self._check()
+        owner, others = choose_owner(stores, self._url, take_over=self._take_over)
+        newer = stores.newer()
+        if dry_run:
+            return self._report(owner, newer)
+        if newer is not None and not self._accept_loss:
+            raise self._more(newer)
+        check_store(self._place, new_id())
+        for number, other in others:
+            give_up(number, other, owner, self._settings)
+        marked: set[StoreId] = set()
+        last = -1
+        while stores.found.keys() - marked or stores.head.n != last:
+            for store in sorted(stores.found.keys() - marked):
+                self._mark(store, owner)
+            marked.update(stores.found)
+            last = stores.head.n
+            stores.find()
+            newer = stores.newer()
+            if stores.chain_id != owner.previous:
+                return self._overtaken(owner)
+        self._check_again(owner, newer)
+        report = self._report(owner, newer)
+        self._begin(owner)
+        return msgspec.structs.replace(report, chain_id=owner.chain_id, copied=self._copied())
+
+    # ---- what there is --------------------------------------------------------------------------
+
+    def _begun(self) -> tuple[Beginning, Entry] | None:
+        """Return the beginning that an earlier run has put here, or None. Raises ClusterAlreadyExists, ChainDamaged."""
+        stores = self._stores
+        here = [each for each in pending(stores) if is_same_place(each[1].cluster, self._url)]
+        known = {number: owner.chain_id for number, owner in here}
+        for number, chain_id in [(stores.restores, stores.chain_id), *sorted(known.items())]:
+            with suppress(KeyNotFound):
+                body = bytes(self._place.get(restore_key(number)))
+                if not is_mark(body):
+                    beginning = decoded_beginning(body, restore_key(number), self._place.url)
+                    entry = decode_entry(first_entry(number), beginning.entry, self._place.url)
+                    if entry.chain_id == chain_id:
+                        return beginning, entry
+        there = Follower(self._place).catch_up()
+        if there.n >= 0:
+            raise ClusterAlreadyExists(
+                f"wanted a place without metadata, found cluster {there.state.chain_id} at {self._url}: if it lives, "
+                "there is nothing to restore; else give another place, or move its meta/ away"
+            )
+        key = self._place.first_key_after(LOG, LOG)
+        if key is not None:
+            raise ClusterAlreadyExists(
+                f"wanted a place without metadata, found {key} at {self._url}: give another place, or move its meta/ "
+                "away"
+            )
+        return None
+
+    def _overtaken(self, owner: Owner) -> Restored:
+        """End with what another run has begun meanwhile, if it is at this place. Raises Conflict."""
+        begun = self._begun()
+        if begun is None:
+            stores = self._stores
+            marks = (found.owners.get(stores.restores) for found in stores.found.values())
+            place = next((mark.cluster for mark in marks if mark is not None), "another place")
+            raise Conflict(
+                f"cluster {owner.previous} was restored as {stores.chain_id} to {place} meanwhile, by another run: "
+                f"connect to {place}"
+            )
+        return self._finish(*begun, dry_run=False)
+
+    def _check(self) -> None:
+        check_stores(self._stores, self._given, self._without)
+
+    def _report(self, owner: Owner, newer: str | None) -> Restored:
+        stores, state = self._stores, self._stores.head.state
+        checkpoint = -1
+        with suppress(SparklogError):  # a store may fail by now, and what is shown is no reason to give up
+            checkpoint = stores.newest_checkpoint()
+        return Restored(
+            self._url,
+            stores.chain_id,
+            None,
+            stores.copies(),
+            state.n,
+            state.time_ms,
+            first_entry(number_of(stores, owner)),
+            {store: stores.found[store].target.url for store in sorted(state.stores.keys() & stores.found.keys())},
+            tuple(sorted(self._without & state.stores.keys())),
+            len(state.topics),
+            checkpoint,
+            newer,
+        )
+
+    def _more(self, newer: str) -> ChainDamaged:
+        last = self._stores.head.n
+        return ChainDamaged(
+            f"the copies of cluster {self._stores.chain_id} end with entry {last:,}, but {newer}: writes that were "
+            f"acknowledged after entry {last:,} would be lost; give the stores that have them with --from, or restore "
+            "without these writes, with --accept-loss"
+        )
+
+    # ---- what is done ---------------------------------------------------------------------------
+
+    def _mark(self, store: StoreId, owner: Owner) -> None:
+        """Mark a store, also with the numbers of restores that were given up: none is left out."""
+        found = self._stores.found[store]
+        numbers = range(self._stores.restores + 1, number_of(self._stores, owner) + 1)
+        there = [put_owner(found.target, number, owner) for number in numbers if number not in found.damaged]
+        if there[-1] != owner:
+            raise marked_for_another(self._stores, store, there[-1])
+
+    def _check_again(self, owner: Owner, newer: str | None) -> None:
+        """Check what was read behind the marks as before them, and that each store has its mark."""
+        self._check()
+        number = number_of(self._stores, owner)
+        for store, found in sorted(self._stores.found.items()):
+            newest = max(found.owners.items(), default=None)
+            if newest is not None and newest[0] >= number and newest[1] != owner:
+                raise marked_for_another(self._stores, store, newest[1])
+            if newest != (number, owner):
+                raise StoreUnavailable(
+                    f"store {store} at {found.target.url} has lost the mark of this restore: run it again"
+                )
+        if newer is not None and not self._accept_loss:
+            raise self._more(newer)
+
+    def _begin(self, owner: Owner) -> None:
+        """Put the first entry of the new chain: with that it has begun."""
+        head, stores = self._stores.head, self._stores.found
+        first = first_entry(number_of(self._stores, owner))
+        at = At(first, head.state.time_ms)  # the time of the last entry that was found
+        draft = Draft(head)
+        places = {
+            store.store: stores[store.store].target.url for store in head.state.stores.values() if store.store in stores
+        }
+        urls = {store: url for store, url in places.items() if url != join_url(self._url, head.state.stores[store].url)}
+        commands: list[AppliedCommand] = []
+
+        def add(records: tuple[Record, ...]) -> None:
+            command_id = CommandId(f"{len(commands):08x}{owner.chain_id[8:]}")
+            command = AppliedCommand(command_id, first, records)
+            draft.apply_command(command, at)
+            commands.append(command)
+
+        add(restored_records(draft.state, owner.chain_id, urls, owner.given_up, at))
+        for store in sorted(self._without & head.state.stores.keys()):
+            records = decide_fence_store(draft.state, FenceStore(store))
+            if records:
+                add(records)
+        author = Author("restore", self._url)
+        body = encode_entry(
+            Entry(owner.chain_id, first, author, owner.chain_id, head.entry_hash, at.time_ms, tuple(commands))
+        )
+        draft.end_entry(at, author, body)
+        after = draft.head()
+        *chunks, (_, manifest) = snapshot.objects_of(snapshot.prepare(after.state, after.entry_hash, {}))
+        for key, chunk in chunks:
+            put_chunk(self._place, key, chunk)
+        beginning = Beginning(body, manifest)
+        key = restore_key(number_of(self._stores, owner))
+        there = put(self._place, key, encoded_beginning(beginning))
+        if there is not None and is_mark(there):
+            raise taken_over(decoded(there, key, self._place.url))
+        if there is not None:
+            raise Conflict(f"another run of this restore has begun at {self._url}: run it again, and it ends with that")
+        self._open(first, beginning)
+
+    def _open(self, first: EntryNumber, beginning: Beginning) -> None:
+        """Put what the chain begins with where it belongs: with the manifest the cluster can be opened."""
+        if put(self._place, entry_key(first), beginning.entry) is not None:
+            raise Conflict(f"{entry_key(first)} at {self._url} is not the entry that the restore has begun with")
+        put(self._place, snapshot_key(first), beginning.manifest)
+        follower = Follower(self._place)
+        follower.catch_up()
+        wanted = decode_entry(first, beginning.entry, self._place.url).chain_id
+        if follower.state.chain_id != wanted:
+            raise OutcomeUnknown(
+                f"wanted cluster {wanted} at {self._url}, found {follower.state.chain_id or 'none'}: run it again"
+            )
+
+    def _finish(self, beginning: Beginning, entry: Entry, *, dry_run: bool) -> Restored:
+        """Finish a restore that another run has begun: the beginning says all."""
+        stores = self._stores
+        restored = _restored_by(entry)
+        if restored is None:
+            raise AssertionError("the first entry of a restored chain says so")
+        done = stores.chain_id == entry.chain_id
+        if not (dry_run or done):
+            self._open(entry.n, beginning)
+        state = stores.head.state
+        previous = state.ancestors[-1 - len(restored.given_up)] if done else stores.chain_id
+        return Restored(
+            self._url,
+            previous,
+            entry.chain_id,
+            {} if done else stores.copies(),
+            restored.last,
+            entry.time_ms,
+            entry.n,
+            {store: found.target.url for store, found in sorted(stores.found.items()) if store in state.stores},
+            tuple(sorted(record.store for record in _records_of(entry) if isinstance(record, StoreFenced))),
+            len(state.topics),
+            copied=not dry_run and self._copied(),
+        )
+
+    def _copied(self) -> bool:
+        """Give the new chain its own copies. The next commit does that, too."""
+        with suppress(SparklogError), closing(Connection(self._url, settings=self._settings)) as connection:
+            follower = connection.follower
+            if follower.copies is not None and follower.copies_wanted(follower.state):
+                body = bytes(follower.store.get(entry_key(follower.head.n)))
+                follower.copies.perform(Copy(follower.head, body))
+                return True
+        return False
+
+
+def _records_of(entry: Entry) -> list[Record]:
+    return [record for command in entry.commands for record in command.records]
+
+
+def _restored_by(entry: Entry) -> ClusterRestored | None:
+    """The record with which a restored chain begins, if the entry has it."""
+    return next((record for record in _records_of(entry) if isinstance(record, ClusterRestored)), None)

@@ -1,0 +1,90 @@
+"""Chooses the mark that a restore puts on each store, and gives up other restores.
+
+No run continues with the marks of another one: its chain may have begun, and its place may be lost again. Restores that
+have not begun are given up, and then never begin: earlier runs to the same place silently, others if that is wanted.
+"""
+
+from __future__ import annotations
+
+from sparklog.chain.mirror.mirror import put
+from sparklog.chain.owner import Owner, encoded, is_mark
+from sparklog.client.restoring.found_stores import FoundStores
+from sparklog.core.config.storage import StorageSettings
+from sparklog.core.errors import Conflict, SparklogError, StoreUnavailable
+from sparklog.core.types import StoreId
+from sparklog.host.dice import new_id
+from sparklog.log.cluster_stores import open_metadata
+from sparklog.storage.keys import restore_key
+from sparklog.storage.open_store import is_same_place
+
+
+def pending(stores: FoundStores) -> list[tuple[int, Owner]]:
+    """The marks with a number above that of the newest chain, by number.
+
+    Such a restore may have begun or not: no store that was found has copies of its chain.
+    """
+    marks = {
+        (number, owner)
+        for found in stores.found.values()
+        for number, owner in found.owners.items()
+        if number > stores.restores
+    }
+    return sorted(marks, key=lambda mark: (mark[0], mark[1].chain_id))
+
+
+def choose_owner(stores: FoundStores, url: str, *, take_over: bool) -> tuple[Owner, list[tuple[int, Owner]]]:
+    """The mark of a restore to `url`, and those of the restores that have to be given up for it, with their numbers.
+
+    Raises Conflict if one of these was to another place, and is not to be taken over.
+    """
+    marks = pending(stores)
+    past = {chain_id for _, owner in marks for chain_id in owner.given_up}
+    others = [(number, owner) for number, owner in marks if owner.chain_id not in past]
+    elsewhere = [owner for _, owner in others if not is_same_place(owner.cluster, url)]
+    if elsewhere and not take_over:
+        marked = next(store for store, found in sorted(stores.found.items()) if elsewhere[-1] in found.owners.values())
+        raise marked_for_another(stores, marked, elsewhere[-1])
+    given_up = dict.fromkeys(chain_id for _, owner in marks for chain_id in (*owner.given_up, owner.chain_id))
+    owner = Owner(chain_id=new_id(), previous=stores.chain_id, cluster=url, given_up=tuple(given_up))
+    return owner, others
+
+
+def number_of(stores: FoundStores, owner: Owner) -> int:
+    """The number of the restore that puts this mark: greater than that of any restore that it gives up."""
+    return stores.restores + 1 + len(owner.given_up)
+
+
+def give_up(number: int, other: Owner, owner: Owner, settings: StorageSettings) -> None:
+    """Make sure that another restore never begins: put a mark where its first entry would be.
+
+    Raises Conflict if it has begun, StoreUnavailable if its place can't be reached.
+    """
+    try:
+        existing = put(open_metadata(other.cluster, settings), restore_key(number), encoded(owner))
+    except SparklogError as error:
+        raise StoreUnavailable(
+            f"whether the restore to {other.cluster} has begun can't be known: {error.message}; make that place "
+            f"reachable, or run that restore again, with --cluster {other.cluster}; if the place is gone for good, "
+            "make an empty one at the same address, then run this again"
+        ) from error
+    if existing is not None and not is_mark(existing):
+        raise Conflict(
+            f"the restore to {other.cluster} has begun, and can't be given up: finish it, with --cluster "
+            f"{other.cluster}"
+        )
+
+
+def marked_for_another(stores: FoundStores, store: StoreId, other: Owner) -> Conflict:
+    """The error for a store that another restore has marked, which may have begun or not."""
+    return Conflict(
+        f"store {store} at {stores.found[store].target.url} is marked by a restore of cluster {other.previous} to "
+        f"{other.cluster}: finish that one, with --cluster {other.cluster}; or give it up, with --take-over, which is "
+        "refused if it has begun"
+    )
+
+
+def taken_over(owner: Owner) -> Conflict:
+    """The error for a restore that was given up for `owner`."""
+    return Conflict(
+        f"the restore to this place was given up in favour of {owner.chain_id} at {owner.cluster}: give another place"
+    )

@@ -1,0 +1,1 @@
+"""Stores of a cluster: add one, look at it, check it, take it back."""

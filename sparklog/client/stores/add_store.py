@@ -1,0 +1,264 @@
+"""Add a store to a cluster: open it, probe it, mark it with its INCARNATION, and register it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+
+from msgspec.structs import replace
+
+from sparklog.chain.entry import hash_of
+from sparklog.chain.owner import Owner, owners_on, put_owner
+from sparklog.chain.peers import Peer, tell
+from sparklog.client.connection import Connection
+from sparklog.client.stores.returning_store import check_same_place, lost_while_fenced
+from sparklog.core.commands import NewStore, RegisterStore, RemoveStore, ReportLoss
+from sparklog.core.config.cluster_config import effective_cluster
+from sparklog.core.config.storage import METADATA_STORE
+from sparklog.core.decide.stores import registered_store
+from sparklog.core.describe.readable import counted
+from sparklog.core.errors import (
+    ChainDamaged,
+    Conflict,
+    DuplicateBrokerRegistration,
+    InconsistentClusterId,
+    InvalidInput,
+    KeyExists,
+    KeyNotFound,
+    NotEnoughReplicas,
+    OutcomeUnknown,
+    SparklogError,
+    StoreUnavailable,
+)
+from sparklog.core.state import Store
+from sparklog.core.types import EntryNumber, StoreId
+from sparklog.host.dice import new_id
+from sparklog.log.incarnation import (
+    Incarnation,
+    begin_incarnation,
+    check_incarnation,
+    check_owner,
+    read_incarnation,
+)
+from sparklog.storage.keys import INCARNATION, PROBES, entry_key, owner_key
+from sparklog.storage.object_store import ObjectStore
+from sparklog.storage.open_store import absolute_url, is_elsewhere, join_url
+from sparklog.storage.probe import check_store
+
+_MEMORY = "memory://"
+_ANNOUNCED_AT_ONCE = 16
+
+
+def add_store(
+    connection: Connection, store: StoreId, url: str, zone: str | None = None, *, dry_run: bool = False
+) -> Store:
+    """Register a new store, or one that was fenced and is back. Returns it as registered.
+
+    If a fenced store comes back with another INCARNATION or none, it was wiped. Then its loss is reported, and it is
+    registered as empty. If it lacks objects, it was set back: then its loss is reported in the same way, so that it
+    does not lead as if it had them. If an add dies half-way, the next one continues it. `zone` is by default the one it
+    had, or none. With `dry_run` everything is checked, but the store is neither marked nor registered.
+
+    Raises DuplicateBrokerRegistration, InconsistentClusterId, InvalidInput, StoreUnfit, and the store's errors.
+    """
+    with connection.follower.current() as state:
+        known, chain_id, lineage = state.stores.get(store), state.chain_id, state.lineage
+        others = [
+            (known_store.store, join_url(connection.url, known_store.url)) for known_store in state.stores.values()
+        ]
+    target = connection.open_store(store, url)
+    mark = read_incarnation(target)
+    if mark is not None:
+        check_owner(mark, target, store, *lineage)
+    wiped = known is not None and (mark is None or mark.incarnation != known.incarnation)
+    if known is not None and wiped:
+        _check_comes_back_empty(known, mark, target.url, join_url(connection.url, known.url), zone)
+    check_addresses(connection.follower.store, [*(other for other in others if other[0] != store), (store, target.url)])
+    check_beside_metadata(connection, store, target)
+    lost = () if known is None or wiped else lost_while_fenced(connection, known, target, zone)
+    zone = (known.zone if known is not None else "") if zone is None else zone
+
+    def command(incarnation: str, told: Mapping[StoreId, int], number: int | None) -> RegisterStore | ReportLoss:
+        if known is not None and (wiped or lost):
+            return ReportLoss(store, known.registration, incarnation, lost)
+        return RegisterStore(NewStore(store, url, incarnation, zone), dict(told), number)
+
+    incarnation = mark.incarnation if mark is not None else new_id()
+    connection.decided(command(incarnation, {}, None))  # refused before anything is written
+    check_store(target, new_id())
+    if dry_run:
+        return Store(store, state.next_registration, url, incarnation, zone)
+    if mark is None:
+        mark, _ = begin_incarnation(target, store, chain_id)
+    _claim(store, target, lineage, connection.url)
+    told, number = announce(connection, store, target)
+    connection.submit(command(mark.incarnation, told, number))
+    with connection.follower.current() as state:
+        return registered_store(state, store)  # unless it was removed again by now
+
+
+def remove_store(connection: Connection, store: StoreId) -> None:
+    """Forget a store that has no replica, and let the others know. Raises Conflict if it has one.
+
+    Raises BrokerIdNotRegistered.
+    """
+    with connection.follower.current() as state:
+        copies = effective_cluster(state.config).metadata_copies if state.config else 0
+        left = [
+            other
+            for other in state.stores.values()
+            if other.store != store and not other.fenced and is_elsewhere(connection.url, other.url)
+        ]
+        if copies and not left and store in state.stores and is_elsewhere(connection.url, state.stores[store].url):
+            raise Conflict(
+                f"store {store} is the last one that may have copies of the metadata (metadata.copies={copies}): add "
+                "another one first"
+            )
+    result = connection.submit(RemoveStore(store))
+    with connection.follower.current() as state:
+        stores, ancestors = connection.stores(state), len(state.ancestors)
+        others = sorted(state.registrations().keys() - {store})
+    for other in others:
+        with suppress(SparklogError):  # a restore asks for the store, and can be told to leave it out
+            tell(stores.get(other), Peer(store, EntryNumber(result.n), None), ancestors)
+
+
+def announce(connection: Connection, store: StoreId, target: ObjectStore) -> tuple[dict[StoreId, int], int]:
+    """Let the other stores know of a store that is about to be registered, and that store of them.
+
+    Returns those that may have copies of the metadata, with their registrations, and the next registration. Raises
+    NotEnoughReplicas if one of them can't be told, InconsistentClusterId.
+    """
+    with connection.follower.current() as state:
+        stores, ancestors = connection.stores(state), len(state.ancestors)
+        copies = effective_cluster(state.config).metadata_copies if state.config else 0
+        others = [other for other in state.stores.values() if other.store != store]
+    told: dict[StoreId, int] = {}
+    failures = []
+    for other in others:
+        url = join_url(connection.url, other.url)
+        tell(target, Peer(other.store, EntryNumber(state.n), url), ancestors)
+        try:
+            _tell_next(stores.get(other.store), Peer(store, EntryNumber(state.n + 1), target.url), ancestors)
+            check_incarnation(stores.get(other.store), other.incarnation)  # else it has lost the mark of a restore, too
+        except InconsistentClusterId:
+            raise
+        except SparklogError as error:
+            failures.append(f"store {other.store}: {error}")
+            continue
+        if not other.fenced and is_elsewhere(connection.url, other.url):
+            told[other.store] = other.registration
+    may_have_copies = [other for other in others if not other.fenced and is_elsewhere(connection.url, other.url)]
+    if copies and len(told) < len(may_have_copies):
+        raise NotEnoughReplicas(
+            f"store {store} has to be announced to {counted(len(may_have_copies), 'store')} that may have copies of "
+            f"the metadata (metadata.copies), and only {len(told)} could be told: {'; '.join(failures)}; fence those "
+            "that are lost"
+        )
+    return told, state.next_registration
+
+
+def _tell_next(target: ObjectStore, peer: Peer, ancestors: int) -> None:
+    """Announce a store as of the next free number: an add that died may have announced it at another address."""
+    for n in range(peer.n, peer.n + _ANNOUNCED_AT_ONCE):
+        with suppress(Conflict):
+            return tell(target, replace(peer, n=EntryNumber(n)), ancestors)
+    return tell(target, replace(peer, n=EntryNumber(peer.n + _ANNOUNCED_AT_ONCE)), ancestors)
+
+
+def _claim(store: StoreId, target: ObjectStore, lineage: Sequence[str], cluster: str) -> None:
+    """Mark a store as that of the restored chain, so that the lost ones do nothing there any more."""
+    if len(lineage) == 1:
+        return
+    *ancestors, chain_id = lineage
+    mine = Owner(chain_id=chain_id, previous=ancestors[-1], cluster=cluster)
+    for number in range(1, len(ancestors) + 1):
+        put_owner(target, number, mine)
+    owners, damaged = owners_on(target)
+    if damaged:
+        raise ChainDamaged(
+            f"{owner_key(min(damaged))} of store {store} at {target.url} is damaged, and may be the mark of another "
+            "restore of this cluster: put it back from a backup, or add an empty store at another address"
+        )
+    for owner in owners.values():
+        if owner.chain_id not in lineage:
+            raise InconsistentClusterId(
+                f"store {store} at {target.url} is marked by cluster {owner.chain_id} at {owner.cluster}, another "
+                "restore of this cluster: add an empty store at another address"
+            )
+
+
+def _check_comes_back_empty(known: Store, mark: Incarnation | None, url: str, known_url: str, zone: str | None) -> None:
+    """Refuse a store that lost its data, unless it was fenced and comes back at its address and in its zone.
+
+    If it is not fenced, its agent reports the loss. At another address, the address may be a mistake.
+    """
+    found = "none" if mark is None else mark.incarnation
+    what = f"store {known.store} is registered with {INCARNATION} {known.incarnation}, found {found} at {url}"
+    if not known.fenced:
+        raise DuplicateBrokerRegistration(
+            f"{what}: if it was wiped, its agent reports the loss and fills it again; another store needs another id"
+        )
+    check_same_place(known, f"{what}: a store that was wiped", url, known_url, zone)
+
+
+def check_addresses(metadata: ObjectStore, addresses: Iterable[tuple[StoreId, str]]) -> None:
+    """Refuse two stores at one address, which would hold a single copy, and a memory store in a lasting cluster."""
+    seen: dict[str, StoreId] = {}
+    for store, url in addresses:
+        if url in seen:
+            raise DuplicateBrokerRegistration(
+                f"wanted stores at addresses of their own, found {seen[url]} and {store} at {url}"
+            )
+        seen[url] = store
+        if url.startswith(_MEMORY) and not metadata.url.startswith(_MEMORY):
+            raise InvalidInput(f"store {store} at {url} would end with this process, the cluster at {metadata.url} not")
+
+
+def check_beside_metadata(connection: Connection, store: StoreId, target: ObjectStore) -> None:
+    """Refuse the place of the metadata under another address: copies there would be lost with the originals."""
+    head = connection.follower.head
+    if target.url == absolute_url(connection.url):
+        return
+    with suppress(KeyNotFound):
+        if hash_of(bytes(target.get(entry_key(head.n)))) == head.entry_hash:
+            raise DuplicateBrokerRegistration(
+                f"wanted store {store} at a place of its own, found the metadata at {target.url}: if it is to be "
+                f"there, give it the address {connection.url}"
+            )
+
+
+def check_apart(metadata: ObjectStore, targets: Mapping[StoreId, ObjectStore]) -> None:
+    """Refuse two ids for one place, which links and mounts can hide from `check_addresses`.
+
+    A key that is put into one store must not be in the others. It is removed again. The place of the metadata is one of
+    them, because copies of the metadata are put to each store at another address.
+    """
+    key = f"{PROBES}{new_id()}-apart"
+    put: list[ObjectStore] = []
+    at_metadata = any(target.url == metadata.url for target in targets.values())
+    places = targets if at_metadata else {StoreId(METADATA_STORE): metadata, **targets}
+    try:
+        for store, target in places.items():
+            put.append(target)
+            with suppress(OutcomeUnknown):
+                _put_own(target, key, store)
+    finally:
+        for target in put:
+            with suppress(SparklogError):
+                target.delete(key)
+
+
+def _put_own(target: ObjectStore, key: str, store: StoreId) -> None:
+    try:
+        target.put_if_absent(key, store.encode())
+    except KeyExists:
+        try:
+            other = bytes(target.get(key)).decode()
+        except KeyNotFound as absent:
+            message = f"store {store} at {target.url} refuses {key} as taken, and it is not there"
+            raise StoreUnavailable(message) from absent
+        if other != store:
+            raise DuplicateBrokerRegistration(
+                f"wanted stores at places of their own, found that {other} and {store} are one, at {target.url}"
+            ) from None

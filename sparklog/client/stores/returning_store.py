@@ -1,0 +1,97 @@
+"""Finds what a fenced store has lost when it comes back, as after a restore from an old backup (rules S1, F2).
+
+Its INCARNATION is the old one. Once the store is registered, it may lead a partition that has no leader, and its agent
+looks for losses only after that. So this look comes first. It is the one that the agent begins with: the newest object
+of each partition, and a few others.
+"""
+
+from __future__ import annotations
+
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from typing import Final, TypeVar
+
+from sparklog.client.connection import Connection
+from sparklog.core.commands import HeldEnd
+from sparklog.core.describe.readable import counted
+from sparklog.core.errors import DuplicateBrokerRegistration, InvalidInput, SparklogError
+from sparklog.core.placement.held_objects import HeldObject, held_partitions
+from sparklog.core.placement.loss_search import LookFor, Search, held_ends, missing_of_sample
+from sparklog.core.state import ClusterState, Store
+from sparklog.core.types import StoreId, TopicPartition
+from sparklog.host.dice import SystemDice
+from sparklog.log.incarnation import check_incarnation
+from sparklog.log.objects.object_look import is_there
+from sparklog.storage.object_store import ObjectStore
+from sparklog.storage.open_store import join_url
+
+_LOOKS_AT_ONCE: Final = 16
+
+T = TypeVar("T")
+
+log = logging.getLogger("sparklog")
+
+
+def lost_while_fenced(
+    connection: Connection, store: Store, target: ObjectStore, zone: str | None
+) -> tuple[HeldEnd, ...]:
+    """The end of each log of which the store lacks something that the chain says it holds. Empty if all is there.
+
+    `target` and `zone` are those that the store is to be registered with. One that is not fenced is left to its agent.
+    Raises AnotherLife if it was wiped or unmounted meanwhile, as `check_same_place`, and the store's errors.
+    """
+    if not store.fenced:
+        return ()
+    with connection.follower.current() as state:
+        search = _lost(state, store.store)
+    ends = _outcome(search, connection, target)
+    if ends:
+        check_incarnation(target, store.incarnation)
+        known_url, partitions = join_url(connection.url, store.url), counted(len(ends), "partition")
+        lacks = f"store {store.store} at {target.url} lacks objects that it should hold, of {partitions}"
+        check_same_place(store, f"{lacks}: a store that was set back", target.url, known_url, zone)
+        log.warning("%s: it comes back without them, and its agent fetches them again", lacks)
+    return tuple(ends[key] for key in sorted(ends))
+
+
+def check_same_place(known: Store, what: str, url: str, known_url: str, zone: str | None) -> None:
+    """Refuse a store that lost data unless it comes back at its address and in its zone.
+
+    A report of its loss changes neither, and another address may be a mistake. Raises DuplicateBrokerRegistration,
+    InvalidInput.
+    """
+    if url != known_url:
+        raise DuplicateBrokerRegistration(
+            f"{what} comes back at its address, {known_url}; another store needs another id"
+        )
+    if zone is not None and zone != known.zone:
+        raise InvalidInput(f"{what} comes back in its zone {known.zone!r}, found {zone!r}")
+
+
+def _lost(state: ClusterState, store: StoreId) -> Search[dict[TopicPartition, HeldEnd]]:
+    held = held_partitions(state, store)
+    missing = yield from missing_of_sample(state, store, held, held, SystemDice().below)
+    _, ends = yield from held_ends(state, store, missing, whole_too=False)
+    return ends
+
+
+def _outcome(search: Search[T], connection: Connection, target: ObjectStore) -> T:
+    with ThreadPoolExecutor(_LOOKS_AT_ONCE, "sparklog-looks") as pool:
+        try:
+            wanted = next(search)
+            while True:
+                if isinstance(wanted, LookFor):
+                    wanted = search.send(list(pool.map(partial(_looked, target), wanted.objects)))
+                else:
+                    wanted = search.send(connection.follower.catch_up().state)
+        except StopIteration as ended:
+            outcome: T = ended.value
+            return outcome
+
+
+def _looked(target: ObjectStore, held: HeldObject) -> bool | SparklogError:
+    try:
+        return is_there(target, held)
+    except SparklogError as error:
+        return error

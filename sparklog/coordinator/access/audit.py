@@ -1,0 +1,90 @@
+"""The audit of a coordinator: a line of JSON for each command, and for each request that the gate refused.
+
+    {"time":"2026-11-22T14:03:11.120Z","principal":"loader","address":"10.0.0.7","verb":"write","topics":["orders"],
+     "kind":"append","command_id":"…","entry":4711}
+
+Instead of `entry`, `error` has the code of the error and `landed` says whether the command changed the log. Lines have
+no records, no config values and no tokens.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Mapping
+from logging.handlers import WatchedFileHandler
+from typing import Final
+
+import msgspec
+
+from sparklog.core.access import Need
+from sparklog.core.commands import Submission
+from sparklog.core.describe.readable import point_in_time
+from sparklog.core.errors import InvalidInput, Landed, SparklogError
+from sparklog.host.clock import now_ms
+from sparklog.wire.error_messages import ErrorReply
+from sparklog.wire.messages import Outcome
+
+LOGGER: Final = "sparklog.audit"
+_LONGEST: Final = 250  # characters of a name: longer ones are not legal
+_log = logging.getLogger(LOGGER)
+_encoder = msgspec.json.Encoder()
+
+
+def audit_to(place: str) -> None:
+    """Write the audit to a file, or to stderr if the place is "-". A file that was moved away is begun anew.
+
+    Raises InvalidInput.
+    """
+    try:
+        handler = logging.StreamHandler(sys.stderr) if place == "-" else WatchedFileHandler(place, encoding="utf-8")
+    except OSError as error:
+        raise InvalidInput(f"--audit: {place} can't be written: {error.strerror}") from error
+    handler.setFormatter(logging.Formatter("%(message)s"))
+    _log.addHandler(handler)
+    _log.setLevel(logging.INFO)
+
+
+def is_audited() -> bool:
+    """Whether somebody reads the audit."""
+    return _log.isEnabledFor(logging.INFO)
+
+
+def audit_command(
+    principal: str,
+    address: str,
+    need: Need,
+    topics: list[str],
+    submission: Submission,
+    outcome: Outcome | BaseException,
+) -> None:
+    """What became of a command that a client sent."""
+    line: dict[str, object] = {
+        "principal": principal,
+        "address": address,
+        "verb": need.verb,
+        "topics": [topic[:_LONGEST] for topic in topics],
+        "kind": submission.command.__struct_config__.tag,
+        "command_id": submission.command_id[:_LONGEST],
+    }
+    _write(line | _outcome(outcome))
+
+
+def audit_refused(principal: str, address: str, request: str, error: SparklogError) -> None:
+    """A request, by method and path, that did not pass the gate. A caller without a right token is anonymous."""
+    line = {"principal": principal, "address": address, "request": request[:_LONGEST]}
+    _write(line | _outcome(error))
+
+
+def _outcome(outcome: Outcome | BaseException) -> dict[str, object]:
+    if isinstance(outcome, Outcome) and outcome.result is not None:
+        return {"entry": outcome.result.n}
+    error = outcome.error if isinstance(outcome, Outcome) else outcome
+    if isinstance(error, ErrorReply | SparklogError):
+        return {"error": error.code, "landed": error.landed}
+    return {"error": "COMMIT_OUTCOME_UNKNOWN", "landed": Landed.UNKNOWN}  # cancelled, or an error of the process itself
+
+
+def _write(line: Mapping[str, object]) -> None:
+    if is_audited():
+        _log.info("%s", _encoder.encode({"time": point_in_time(now_ms()), **line}).decode())

@@ -1,0 +1,109 @@
+"""Files that are taken again when they change, without a restart: the certificate and its key, the access file.
+
+A version that can't be taken is reported once, and the last good one stays in force.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, Generic, TypeVar
+
+from sparklog.coordinator.access.access_file import parse_access
+from sparklog.coordinator.leading.control import Say
+from sparklog.core.access import Access
+from sparklog.core.errors import InvalidConfig
+
+EVERY_S: Final = 1.0  # between two looks at the files
+
+T = TypeVar("T")
+
+
+class RenewedFiles(Generic[T]):
+    """What is read from a few small files. `what` names it in messages, `taken` makes the value of their bodies."""
+
+    def __init__(self, what: str, paths: Sequence[str], taken: Callable[[Sequence[bytes]], T], say: Say) -> None:
+        """Take the files for the first time. Raises InvalidConfig."""
+        self._what, self._paths, self._taken, self._say = what, paths, taken, say
+        self._seen: list[bytes] | None = None
+        self._problem = ""
+        self.value = self._take(self._read())
+
+    def look(self) -> None:
+        """Take the files again if they have changed. Their content is compared: times may stay when content changes."""
+        try:
+            bodies = self._read()
+            if bodies == self._seen:
+                return
+            self.value = self._take(bodies)
+        except InvalidConfig as error:
+            if error.message != self._problem:
+                self._problem = error.message
+                self._say("error", f"{error.message}; the version before stays in force")
+            return
+        self._problem = ""
+        self._say("renewed", f"{self._what} from {', '.join(self._paths)}")
+
+    def _read(self) -> list[bytes]:
+        bodies = []
+        for path in self._paths:
+            try:
+                bodies.append(Path(path).read_bytes())
+            except OSError as error:
+                raise InvalidConfig(f"{self._what}: {path} can't be read: {error.strerror}") from error
+        return bodies
+
+    def _take(self, bodies: list[bytes]) -> T:
+        self._seen = bodies
+        try:
+            return self._taken(bodies)
+        except InvalidConfig as error:
+            raise InvalidConfig(f"{self._what}: {self._paths[0]}: {error.message}") from error
+
+
+def access_in(path: str, say: Say) -> RenewedFiles[Access]:
+    """The access file. Raises InvalidConfig."""
+    return RenewedFiles("the access file", [path], lambda bodies: parse_access(bodies[0]), say)
+
+
+class Certificate:
+    """The certificate of a server. `context` stays the same object, and each new connection gets the newest one."""
+
+    def __init__(self, certificate: str, key: str, say: Say) -> None:
+        """Raises InvalidConfig."""
+        self.files = RenewedFiles(
+            "the TLS certificate and key", [certificate, key], lambda _: _server_context(certificate, key), say
+        )
+        self.context = _server_context(certificate, key)
+        self.context.sni_callback = self._choose
+
+    def _choose(self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
+        """Called with each handshake, also with one of a client that names no server."""
+        connection.context = self.files.value
+
+
+async def look_again(looks: Sequence[Callable[[], None]]) -> None:
+    """Look at the files again and again, until cancelled."""
+    while True:
+        await asyncio.sleep(EVERY_S)
+        for look in looks:
+            await asyncio.to_thread(look)
+
+
+def _server_context(certificate: str, key: str) -> ssl.SSLContext:
+    """Raises InvalidConfig."""
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2  # whatever the libraries of the process have made the default
+    try:
+        context.load_cert_chain(certificate, key, _no_password)
+    except ssl.SSLError as error:
+        raise InvalidConfig(f"no certificate with its private key in PEM: {error.reason or error}") from error
+    except OSError as error:
+        raise InvalidConfig(f"it can't be read: {error.strerror}") from error
+    return context
+
+
+def _no_password() -> str:
+    raise InvalidConfig("the private key is encrypted: wanted one without a password")

@@ -1,0 +1,65 @@
+"""The commands that a client sent: which of them its principal may submit, and what the audit says of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from sparklog.coordinator.access.audit import audit_command, is_audited
+from sparklog.coordinator.access.gate import Caller
+from sparklog.coordinator.leading.service import Service
+from sparklog.core.access import Need, Principal, check_access, need_of, topic_names, unknown_topics
+from sparklog.core.errors import AccessRefused, SparklogError
+from sparklog.core.state import ClusterState
+from sparklog.core.types import EntryNumber
+from sparklog.wire.error_messages import error_reply
+from sparklog.wire.messages import Outcome, SubmitReply, SubmitRequest
+
+
+async def submit_for(caller: Caller, service: Service, request: SubmitRequest) -> SubmitReply:
+    """As `Service.submit`, for a caller. The outcome of a command for which the caller lacks a right says so.
+
+    Such a command leaves no trace but a line of the audit.
+    """
+    needs = [need_of(sent.submission.command) for sent in request.commands]
+    if any(unknown_topics(need, service.follower.state) for need in needs):  # perhaps newer than the state
+        await service.read_up_to(request.seen)
+    state = service.follower.state
+    refusals = [refusal_of(caller.principal, need, state) for need in needs]
+    allowed = tuple(sent for sent, refusal in zip(request.commands, refusals, strict=True) if refusal is None)
+    try:
+        if allowed or not refusals:
+            reply = await service.submit(replace(request, commands=allowed))
+        else:
+            reply = SubmitReply(EntryNumber(state.n), ())
+    except BaseException as error:
+        _audit(caller, service, request, needs, [error if refusal is None else refusal for refusal in refusals])
+        raise
+    done = iter(reply.outcomes)
+    outcomes = tuple(next(done) if refusal is None else Outcome(error=error_reply(refusal)) for refusal in refusals)
+    _audit(caller, service, request, needs, outcomes)
+    return replace(reply, outcomes=outcomes)
+
+
+def refusal_of(principal: Principal, need: Need, state: ClusterState) -> SparklogError | None:
+    """The error for a principal that lacks the right; None if it has it."""
+    try:
+        check_access(principal, need, state)
+    except AccessRefused as error:
+        return error
+    return None
+
+
+def _audit(
+    caller: Caller,
+    service: Service,
+    request: SubmitRequest,
+    needs: Sequence[Need],
+    outcomes: Sequence[Outcome | BaseException],
+) -> None:
+    if not is_audited():
+        return
+    state = service.follower.state
+    for sent, need, outcome in zip(request.commands, needs, outcomes, strict=True):
+        audit_command(caller.principal.name, caller.address, need, topic_names(need, state), sent.submission, outcome)

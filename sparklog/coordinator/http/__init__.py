@@ -1,0 +1,1 @@
+"""What a coordinator serves: app.py lists the routes, exchange.py is one request and its reply."""

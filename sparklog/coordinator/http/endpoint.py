@@ -1,0 +1,111 @@
+"""Routes that state what their callers need, for `gate.py`; endpoints also state what they take and give.
+
+`openapi.py` makes the description of the HTTP interface from the endpoints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.routing import Route
+
+from sparklog.coordinator.http.exchange import Decoders, Handler, Posted, exchange
+from sparklog.core.access import Need
+from sparklog.core.errors import InvalidInput, SparklogError
+from sparklog.wire.metadata_messages import CHAIN_HEADER, SEEN_HEADER
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter in the query, the path or the headers. With `most` it is a number from `least` to `most`."""
+
+    name: str
+    place: str
+    text: str
+    default: int | str | None = None
+    least: int = 0
+    most: int | None = None
+
+    def number(self, request: Request) -> int:
+        """The number in the query of a request, or the default. Raises InvalidInput."""
+        if self.most is None or not isinstance(self.default, int):
+            raise TypeError(f"{self.name} is no number with a default")
+        text = request.query_params.get(self.name)
+        if text is None:
+            return self.default
+        if text.isascii() and text.isdecimal() and len(text) <= 19 and self.least <= int(text) <= self.most:
+            return int(text)
+        raise InvalidInput(f"{self.name}: wanted a number from {self.least} to {self.most}, found {text[:30]!r}")
+
+
+CHAIN = Parameter(CHAIN_HEADER, "header", "The id of the cluster that the request is for; another one is refused.")
+SEEN = Parameter(
+    SEEN_HEADER,
+    "header",
+    "The greatest chain position that the client has seen: the answer is no older. Without it, it is the newest.",
+    most=10**18,
+)
+
+
+class Openness(Enum):
+    """What a route may state instead of a right."""
+
+    EVERYBODY = "everybody, also without a token"
+    EVERY_PRINCIPAL = "everybody with a token"
+    BY_COMMAND = "what the command in the body needs: the route checks it"
+    BY_TOPIC = "a right on the topic that the request names: the route checks it"
+
+
+class GatedRoute(Route):
+    """A route with what a caller needs. A handler may also be an ASGI application.
+
+    On a route `for_people` the token may also come as the password of HTTP's Basic authentication (RFC 7617), which is
+    what a browser asks for, and then sends with every request, whoever makes it send one. So such a route changes
+    nothing, except by a form that it has made itself (`page/actions/sealed_plan.py`).
+    """
+
+    def __init__(
+        self,
+        method: str,
+        path: str,
+        handler: Callable[..., Any],
+        needs: Need | Openness,
+        *,
+        for_people: bool = False,
+    ) -> None:
+        super().__init__(path, handler, methods=[method])
+        self.needs = needs
+        self.for_people = for_people
+
+
+class Endpoint(GatedRoute):
+    """A route for programs.
+
+    `gives` is None for bytes; `errors` are those beyond the ones that every endpoint may raise.
+    """
+
+    def __init__(
+        self,
+        method: str,
+        path: str,
+        handler: Handler | Posted[Any],
+        summary: str,
+        *,
+        needs: Need | Openness,
+        takes: Decoders[Any] | None = None,
+        gives: type[msgspec.Struct] | None = None,
+        parameters: tuple[Parameter, ...] = (),
+        errors: tuple[type[SparklogError], ...] = (),
+    ) -> None:
+        super().__init__(method, path, handler if isinstance(handler, Posted) else exchange(handler), needs)
+        self.method = method
+        self.summary = summary
+        self.takes = None if takes is None else takes.kind
+        self.gives = gives
+        self.parameters = parameters
+        self.errors = errors

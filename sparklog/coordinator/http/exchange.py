@@ -1,0 +1,199 @@
+"""One exchange with a client: its body within limits, decoded; the reply or the error, in MessagePack or JSON.
+
+A request says with `content-type` what its body is, and with `accept` what it wants back; without either it is
+MessagePack. In JSON bytes are base64.
+
+Routes that few call are handlers of Starlette's (`exchange`). The route of commits is a plain ASGI application
+(`Posted`): Starlette's requests and responses would take a fifth of a commit's time.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Generic, TypeVar
+
+import msgspec
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import Message, Receive, Scope, Send
+
+from sparklog.coordinator.http.request_counts import ERROR_CODE
+from sparklog.core.describe.readable import amount
+from sparklog.core.errors import InvalidInput, OutcomeUnknown, SparklogError, TryAgain
+from sparklog.wire.error_messages import ErrorReply, error_reply, http_status
+from sparklog.wire.messages import CONTENT_TYPE, JSON
+
+MAX_BODY = 64 * 2**20  # bytes: an append of a hundred thousand slices fits
+SMALL_BODY = 64 * 2**10  # bytes that a connection may hold in any case; most commands fit
+MAX_BODIES = 4 * MAX_BODY  # of all bodies that are being received, beyond SMALL_BODY of each
+_log = logging.getLogger("sparklog.coordinator")
+_encoder, _json_encoder = msgspec.msgpack.Encoder(), msgspec.json.Encoder()
+
+T = TypeVar("T")
+Handler = Callable[[Request], Awaitable[msgspec.Struct | Response]]
+
+
+class Decoders(Generic[T]):
+    """Decoders of one type of request, one for each type of body."""
+
+    def __init__(self, kind: type[T]) -> None:
+        self.kind = kind
+        self.msgpack = msgspec.msgpack.Decoder(kind)
+        self.json = msgspec.json.Decoder(kind)
+
+    def decode(self, body: bytes, content_type: str, path: str) -> T:
+        """The request in this body. Raises InvalidInput."""
+        is_json = content_type.partition(";")[0].strip().lower() == JSON
+        try:
+            return self.json.decode(body) if is_json else self.msgpack.decode(body)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise InvalidInput(f"the body of {path} is not a request of this version: {error}") from error
+
+
+class Posted(Generic[T]):
+    """The ASGI application of one route: decodes a request of type T, and answers it with what `handler` returns."""
+
+    def __init__(self, decoders: Decoders[T], handler: Callable[[Scope, T], Awaitable[msgspec.Struct]]) -> None:
+        self._decoders = decoders
+        self._handler = handler
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        length, content_type, accept = _headers(scope)
+        status, reply = 200, None
+        try:
+            body = await _body(length, receive)
+            reply = await self._handler(scope, self._decoders.decode(body, content_type, scope["path"]))
+        except ClientDisconnect:
+            status = 400
+        except Exception as error:
+            status, reply = _refused(error, scope)
+            scope[ERROR_CODE] = reply.code
+        body, media_type = _encoded(reply, accept)
+        headers = [(b"content-type", media_type.encode()), (b"content-length", b"%d" % len(body))]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+
+def exchange(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
+    """The route of this handler. Whatever the handler raises becomes an error reply."""
+
+    async def handled(request: Request) -> Response:
+        try:
+            reply = await handler(request)
+            return reply if isinstance(reply, Response) else answer(request, reply)
+        except HTTPException:
+            raise
+        except ClientDisconnect:  # in the middle of its body: nothing was asked for
+            return Response(status_code=400)
+        except Exception as error:
+            status, reply = _refused(error, request.scope)
+            return answer(request, reply, status)
+
+    return handled
+
+
+def answer(request: Request, reply: msgspec.Struct, status: int = 200) -> Response:
+    """The reply, in what the request accepts: JSON if it asks for it."""
+    if isinstance(reply, ErrorReply):
+        request.scope[ERROR_CODE] = reply.code
+    body, media_type = _encoded(reply, request.headers.get("accept", ""))
+    return Response(body, status, media_type=media_type)
+
+
+async def not_served(request: Request, error: Exception) -> Response:
+    """The reply where no route is: an error as any other under /v1/, a line of text elsewhere."""
+    status = error.status_code if isinstance(error, HTTPException) else 404
+    text = f"nothing is served at {request.method} {request.url.path[:200]}"
+    if request.url.path.startswith("/v1/"):
+        return answer(request, error_reply(InvalidInput(f"{text}: GET /v1/openapi.json says what is")), status)
+    return PlainTextResponse(f"{text}\n", status, {"x-content-type-options": "nosniff"})
+
+
+async def decoded(request: Request, decoders: Decoders[T]) -> T:
+    """The body of the request. Raises InvalidInput."""
+    _, content_type, _ = _headers(request.scope)
+    return decoders.decode(await body_of(request), content_type, request.url.path)
+
+
+async def body_of(request: Request) -> bytes:
+    """The bytes of the body. Raises InvalidInput, ClientDisconnect."""
+    length, _, _ = _headers(request.scope)
+    return await _body(length, request.receive)
+
+
+def _headers(scope: Scope) -> tuple[str | None, str, str]:
+    """`content-length`, or None; `content-type` and `accept`, or nothing."""
+    length, content_type, accept = None, "", ""
+    for name, value in scope["headers"]:
+        if name == b"content-length":
+            length = value.decode("latin-1")
+        elif name == b"content-type":
+            content_type = value.decode("latin-1")
+        elif name == b"accept":
+            accept = value.decode("latin-1")
+    return length, content_type, accept
+
+
+def _refused(error: Exception, scope: Scope) -> tuple[int, ErrorReply]:
+    """The status and the reply for an error."""
+    if isinstance(error, SparklogError):
+        return http_status(error), error_reply(error)
+    path = scope["path"]
+    _log.error("%s %s failed", scope["method"], path, exc_info=error)
+    return 500, error_reply(OutcomeUnknown(f"the coordinator failed while it answered {path}: {error!r}"))
+
+
+def _encoded(reply: msgspec.Struct | None, accept: str) -> tuple[bytes, str]:
+    """The body, and its content type."""
+    is_json = JSON in accept
+    encoder = _json_encoder if is_json else _encoder
+    return b"" if reply is None else encoder.encode(reply), JSON if is_json else CONTENT_TYPE
+
+
+async def _body(announced: str | None, receive: Receive) -> bytes:
+    """The body, unless it is too large: that is refused before it is read whole. Raises ClientDisconnect."""
+    limit = f"a request has at most {amount(MAX_BODY)}"
+    if announced is not None:
+        if not announced.isdecimal():
+            raise InvalidInput(f"wanted the length of the body, found {announced[:30]!r}")
+        if int(announced) > MAX_BODY:
+            raise InvalidInput(f"{limit}, found {amount(int(announced))}")
+    chunks: list[bytes] = []
+    size = 0
+    try:
+        while True:
+            message: Message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ClientDisconnect
+            chunk = message.get("body", b"")
+            chunks.append(chunk)
+            size += len(chunk)
+            _bodies.grow(size - len(chunk), size)
+            if size > MAX_BODY:
+                raise InvalidInput(f"{limit}, found more")
+            if not message.get("more_body", False):
+                return b"".join(chunks)
+    finally:
+        _bodies.shrink(size)
+
+
+class _Bodies:
+    """The memory of the bodies that are being received: half-sent ones must not fill it."""
+
+    def __init__(self) -> None:
+        self.held = 0
+
+    def grow(self, before: int, after: int) -> None:
+        """A body has grown. Raises TryAgain if that is too much; small ones always fit."""
+        self.held += max(0, after - SMALL_BODY) - max(0, before - SMALL_BODY)
+        if after > SMALL_BODY and self.held > MAX_BODIES:
+            raise TryAgain(f"bodies of {amount(self.held)} are being received, at most {amount(MAX_BODIES)} may be")
+
+    def shrink(self, size: int) -> None:
+        """A body of this size has been received, or never will be."""
+        self.held -= max(0, size - SMALL_BODY)
+
+
+_bodies = _Bodies()

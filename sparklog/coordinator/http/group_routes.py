@@ -1,0 +1,151 @@
+"""Consumer groups over HTTP: state, members and lag, as far as the caller may describe the topics."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import partial
+from itertools import islice
+from typing import Final
+
+from starlette.requests import Request
+
+from sparklog.coordinator.access.gate import caller_of
+from sparklog.coordinator.http.endpoint import CHAIN, SEEN, Endpoint, Openness, Parameter
+from sparklog.coordinator.leading.reader_threads import Reading
+from sparklog.core.access import ALL, Principal, Verb
+from sparklog.core.errors import GroupIdNotFound, InconsistentClusterId
+from sparklog.core.groups.group_progress import GroupPartition, group_partitions
+from sparklog.core.groups.lag import GroupLag, group_lags
+from sparklog.core.groups.membership import Member
+from sparklog.core.state import ClusterState
+from sparklog.core.types import EntryNumber
+from sparklog.wire.group_messages import (
+    GROUP,
+    GROUPS,
+    MOST_GROUPS,
+    GroupPartitionReply,
+    GroupReply,
+    GroupsReply,
+    GroupSummary,
+    MemberReply,
+)
+from sparklog.wire.topic_messages import MOST_PARTITIONS
+
+_AFTER: Final = Parameter("after", "query", "Begin behind the group of this name.", default="")
+_GROUPS_LIMIT: Final = Parameter("limit", "query", "How many groups at most.", MOST_GROUPS, 1, MOST_GROUPS)
+_NAME: Final = Parameter("name", "path", "The name of the group.")
+_FIRST: Final = Parameter("first", "query", "How many partitions to leave out first.", 0, 0, 2**31 - 1)
+_LIMIT: Final = Parameter("limit", "query", "How many partitions at most.", MOST_PARTITIONS, 1, MOST_PARTITIONS)
+
+
+def group_routes(reading: Reading) -> list[Endpoint]:
+    """The routes."""
+
+    async def groups(request: Request) -> GroupsReply:
+        after, limit = request.query_params.get("after", ""), _GROUPS_LIMIT.number(request)
+        state = await reading.state(request)
+        return await reading.run(partial(groups_after, state, after, limit, caller_of(request.scope).principal))
+
+    async def group(request: Request) -> GroupReply:
+        first, limit = _FIRST.number(request), _LIMIT.number(request)
+        state = await reading.state(request)
+        name, principal = request.path_params["name"], caller_of(request.scope).principal
+        return await reading.run(partial(described_group, state, name, first, limit, principal))
+
+    return [
+        Endpoint(
+            "GET",
+            GROUPS,
+            groups,
+            "The consumer groups, by name: state, members and lag",
+            needs=Openness.BY_TOPIC,
+            gives=GroupsReply,
+            parameters=(_AFTER, _GROUPS_LIMIT, CHAIN, SEEN),
+            errors=(InconsistentClusterId,),
+        ),
+        Endpoint(
+            "GET",
+            GROUP,
+            group,
+            "One consumer group: its members, and the committed offset and lag of each partition",
+            needs=Openness.BY_TOPIC,
+            gives=GroupReply,
+            parameters=(_NAME, _FIRST, _LIMIT, CHAIN, SEEN),
+            errors=(InconsistentClusterId, GroupIdNotFound),
+        ),
+    ]
+
+
+def groups_after(state: ClusterState, after: str, limit: int, principal: Principal) -> GroupsReply:
+    """The first groups behind this name, of those that the principal may see."""
+    lags = group_lags(state)
+    found = (_seen_by(principal, lags.of(state.groups[name])) for name in sorted(state.groups) if name > after)
+    seen = tuple(islice((_summary(lag) for lag in found if lag is not None), limit + 1))
+    return GroupsReply(state.chain_id, EntryNumber(state.n), seen[:limit], len(seen) > limit)
+
+
+def described_group(state: ClusterState, name: str, first: int, limit: int, principal: Principal) -> GroupReply:
+    """A group with its partitions after the `first` ones. Raises GroupIdNotFound, also if the group may not be seen."""
+    group = state.groups.get(name)
+    lag = None if group is None else _seen_by(principal, group_lags(state).of(group))
+    if group is None or lag is None:
+        raise GroupIdNotFound(f"wanted group {name[:80]}, found no group of this name that {principal.name} may see")
+    partitions = [each for each in group_partitions(state, group) if principal.may(Verb.DESCRIBE, each.topic)]
+    return GroupReply(
+        state.chain_id,
+        EntryNumber(state.n),
+        _summary(lag),
+        tuple(_member(member, partitions, principal) for member in group.members),
+        len(partitions),
+        tuple(map(_partition, partitions[first : first + limit])),
+        first + limit < len(partitions),
+    )
+
+
+def _seen_by(principal: Principal, lag: GroupLag) -> GroupLag | None:
+    """The part of it in topics that the principal may describe; None if it may not know of the group.
+
+    It may if it may describe one of the group's topics, or all topics there are.
+    """
+    topics = tuple(topic for topic in lag.topics if principal.may(Verb.DESCRIBE, topic.topic))
+    wanted = (topic for member in lag.group.members for topic in member.topics)
+    if topics or any(principal.may(Verb.DESCRIBE, topic) for topic in (ALL, *wanted)):
+        return GroupLag(lag.group, topics)
+    return None
+
+
+def _summary(lag: GroupLag) -> GroupSummary:
+    group = lag.group
+    partitions = sum(topic.partitions for topic in lag.topics)
+    return GroupSummary(
+        group.name,
+        group.condition,
+        group.generation,
+        len(group.members),
+        partitions,
+        lag.lag_records,
+        lag.max_lag_records,
+        lag.unread_since_ms,
+    )
+
+
+def _member(member: Member, partitions: Iterable[GroupPartition], principal: Principal) -> MemberReply:
+    topics = tuple(topic for topic in member.topics if principal.may(Verb.DESCRIBE, topic))
+    reads = sum(each.member_id == member.member_id for each in partitions)
+    return MemberReply(member.member_id, topics, reads, member.session_timeout_ms)
+
+
+def _partition(each: GroupPartition) -> GroupPartitionReply:
+    committed = each.committed
+    return GroupPartitionReply(
+        each.topic,
+        each.topic_partition.partition,
+        None if committed is None else committed.offset,
+        None if committed is None else committed.leader_epoch,
+        None if committed is None else committed.committed_ms,
+        "" if committed is None else committed.metadata,
+        each.log_start,
+        each.end,
+        each.lag,
+        each.member_id,
+    )

@@ -1,0 +1,257 @@
+"""The connections of a coordinator: bounded in number, and in the time and memory that a slow one may take.
+
+uvicorn waits for a request as long as the client likes, and takes any number of connections. Here
+
+- a connection that sends no request, or not all of it, or does not read its reply, is dropped after a time (`Limits`);
+- at the bound, a new connection takes the place of the one that is idle longest; if all are at work, it is refused with
+  503, Retry-After and an error in the format of all others;
+- a connection's requests are answered one after the other, in order, and only a few of them wait for their turn.
+
+What was dropped without an answer may have been applied: clients ask again under the same command id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import msgspec
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from sparklog.coordinator.http.connection_table import ConnectionTable, Limits, State
+from sparklog.core.describe.readable import amount
+from sparklog.core.errors import InvalidInput, RequestTimedOut, SparklogError, TryAgain
+from sparklog.host.open_files import most_open_files
+from sparklog.wire.error_messages import error_reply
+from sparklog.wire.messages import CONTENT_TYPE
+
+RESERVED_FILES = 4_096  # for the metadata store, and for connections that were accepted and not dropped yet
+RETRY_AFTER_S = 1
+REPORT_EVERY_S = 60.0
+_log = logging.getLogger("sparklog.coordinator")
+
+
+def limits_here() -> Limits:
+    """The usual limits, as far as this process may have so many files open; its bound on them is raised first."""
+    usual, files = Limits(), most_open_files()
+    if files is None:
+        return usual
+    return replace(usual, connections=min(usual.connections, max(files // 2, files - RESERVED_FILES)))
+
+
+class Connections:
+    """All connections of a server; `protocol` makes one. To be used in one event loop."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self.table: ConnectionTable[Connection] = ConnectionTable(limits)
+        self.refused = 0
+        self._sweeping: asyncio.TimerHandle | None = None
+        self._reported_s: float | None = None
+
+    @property
+    def protocol(self) -> Callable[..., asyncio.Protocol]:
+        """What uvicorn calls for each connection."""
+        return partial(Connection, connections=self)
+
+    def admit(self, connection: Connection, now_s: float) -> bool:
+        """Whether the new connection may stay; an idle one may have to go for it."""
+        if self.table.is_full:
+            self._report(now_s)
+            victim = self.table.victim(now_s)
+            if victim is None:
+                self.refused += 1
+                return False
+            victim.drop()
+        self.table.enter(connection, State.SILENT, now_s)
+        return True
+
+    def watch(self, loop: asyncio.AbstractEventLoop) -> None:
+        """See to it that connections whose time is over are dropped, as long as there are any."""
+        if self._sweeping is None:
+            self._sweeping = loop.call_later(self.limits.sweep_s, self._sweep_again, loop)
+
+    def sweep(self, now_s: float) -> None:
+        """Drop the connections whose time is over."""
+        for connection, state in self.table.overdue(now_s):
+            connection.overdue(state)
+
+    def _sweep_again(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._sweeping = None
+        self.sweep(loop.time())
+        if len(self.table):
+            self.watch(loop)
+
+    def _report(self, now_s: float) -> None:
+        if self._reported_s is None or now_s >= self._reported_s + REPORT_EVERY_S:
+            self._reported_s = now_s
+            _log.warning(
+                "%d connections are open, which is the most: idle ones are closed for new ones, and while there are "
+                "none, new ones are refused (%d so far)",
+                len(self.table),
+                self.refused,
+            )
+
+
+class Connection(HttpToolsProtocol):
+    """One connection. See `Connections`."""
+
+    def __init__(self, *arguments: Any, connections: Connections, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._all = connections
+        self._limits = connections.limits
+        self._table = connections.table
+        self._in_head = self._in_body = False  # of the request that is being received
+        self._received = 0  # bytes of its head, or of its body since its time began
+        self._left = 0  # bytes of a reply that the client has not read when its time began
+        self._ended = False  # nothing that comes from now on counts
+
+    # ---- what the transport says ----------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._all.watch(self.loop)
+        if not self._all.admit(self, self.loop.time()):
+            self._end(
+                503,
+                TryAgain(
+                    f"{self._limits.connections} connections are open, which is the most, and none of them is idle: "
+                    "try again later"
+                ),
+            )
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._table.leave(self)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self._ended:
+            return
+        if self._in_head or self._in_body:
+            self._received += len(data)
+        super().data_received(data)
+        if self._in_head and self._received > self._limits.head_bytes:
+            self._refuse(431, InvalidInput(f"the head of a request has at most {amount(self._limits.head_bytes)}"))
+        self._look()
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self._look()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self._look()
+
+    # ---- what the parser and the application say ------------------------------------------------
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._in_head = True
+        self._received = 0
+
+    def on_headers_complete(self) -> None:
+        if len(self.pipeline) >= self._limits.pipelined:
+            raise _TooManyRequests
+        super().on_headers_complete()
+        self._in_head, self._in_body = False, True
+        self._received = 0
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self._in_body = False
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._in_body and self.cycle.response_complete:  # it was refused before it was read whole
+            self._linger()
+        self._look()
+
+    def send_400_response(self, msg: str) -> None:
+        self._refuse(400, InvalidInput("wanted a request of HTTP/1.1, found something else"))
+
+    # ---- what becomes of it ---------------------------------------------------------------------
+
+    def overdue(self, state: State) -> None:
+        """The time of the connection in this state is over."""
+        if state is State.RECEIVING:
+            if self._in_body and self._received >= self._limits.body_bytes:
+                self._received = 0
+                self._table.enter(self, state, self.loop.time())
+                return
+            self._refuse(408, RequestTimedOut(f"the request was not complete after {self._limits.request_s:g} s"))
+            return
+        if state is State.STUCK:
+            left = self.transport.get_write_buffer_size()
+            if left <= self._left - self._limits.body_bytes:
+                self._left = left
+                self._table.enter(self, state, self.loop.time())
+                return
+        self.drop()
+
+    def drop(self) -> None:
+        """Close the connection at once, whatever is under way."""
+        self._ended = True
+        self._table.leave(self)
+        self.transport.abort()
+
+    def _look(self) -> None:
+        """Note what the connection is doing now."""
+        before = self._table.state(self)
+        if before is None or before is State.LINGERING or self.transport.is_closing():
+            return
+        answered = self.cycle is None or self.cycle.response_complete
+        if self.flow.write_paused:
+            state = State.STUCK
+            self._left = self.transport.get_write_buffer_size()
+        elif not answered and not (self._in_body and not self.pipeline):
+            state = State.ANSWERING
+        elif self._in_head or self._in_body:
+            state = State.RECEIVING
+        else:
+            state = State.SILENT if self.cycle is None else State.IDLE
+        if state is not before:
+            self._table.enter(self, state, self.loop.time())
+
+    def _refuse(self, status: int, error: SparklogError) -> None:
+        """Answer the request that is being received with an error, and end the connection.
+
+        If an earlier request is still being handled, the error would be taken for its answer: then there is none.
+        """
+        cycle = self.cycle
+        is_answering = cycle is not None and not cycle.response_complete
+        if self.pipeline or (is_answering and (cycle.response_started or not self._in_body)):
+            self.drop()
+            return
+        if is_answering:  # the application waits for the rest of the body
+            cycle.disconnected = True
+            cycle.message_event.set()
+        self._end(status, error)
+
+    def _end(self, status: int, error: SparklogError) -> None:
+        """The last answer of this connection."""
+        body = msgspec.msgpack.encode(error_reply(error))
+        head = (
+            f"content-type: {CONTENT_TYPE}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n"
+            f"retry-after: {RETRY_AFTER_S}\r\n\r\n"
+        )
+        if not self.transport.is_closing():
+            self.transport.write(STATUS_LINE[status] + head.encode() + body)
+        self._linger()
+
+    def _linger(self) -> None:
+        """Throw away what the client still sends, for a moment: closing at once could destroy the answer on its way."""
+        self._ended = True
+        self._unset_keepalive_if_required()
+        if self._table.count(State.LINGERING) >= self._limits.lingering or self.transport.is_closing():
+            self.drop()
+        else:
+            self.flow.resume_reading()
+            self._table.enter(self, State.LINGERING, self.loop.time())
+
+
+class _TooManyRequests(Exception):
+    """More requests wait for their turn on one connection than may."""

@@ -1,0 +1,278 @@
+"""Topics, plans and offsets over HTTP. The core answers; here the answers are bounded, and put into messages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+from starlette.requests import Request
+
+from sparklog.chain.follow.follower import Follower
+from sparklog.client.describe.topic_description import describe_topic
+from sparklog.coordinator.access.gate import caller_of
+from sparklog.coordinator.http.endpoint import CHAIN, SEEN, Endpoint, Openness, Parameter
+from sparklog.coordinator.http.exchange import Decoders, decoded
+from sparklog.coordinator.leading.reader_threads import Reading
+from sparklog.core.access import Need, Principal, Verb, check_access
+from sparklog.core.describe.readable import counted
+from sparklog.core.errors import (
+    DataLoss,
+    InconsistentClusterId,
+    InvalidInput,
+    OffsetOutOfRange,
+    StoreAccessDenied,
+    UnknownTopicOrPartition,
+)
+from sparklog.core.reading.plan import SliceToRead, check_range, partition_of, plan_range, topic_of, unknown_topic
+from sparklog.core.replication.leader_epochs import end_of_leader_epoch
+from sparklog.core.state import ClusterState, Partition, Topic
+from sparklog.core.types import EntryNumber
+from sparklog.log.cluster_stores import Stores
+from sparklog.log.read.time_lookup import first_at_or_after
+from sparklog.storage.keys import data_key
+from sparklog.storage.open_store import join_url
+from sparklog.wire.topic_messages import (
+    MOST_LOOKUPS,
+    MOST_PARTITIONS,
+    MOST_TOPICS,
+    OFFSETS,
+    PLAN,
+    TOPIC,
+    TOPICS,
+    AtTime,
+    ConfigReply,
+    Earliest,
+    EndOfEpoch,
+    Latest,
+    OffsetReply,
+    OffsetsReply,
+    OffsetsRequest,
+    PartitionReply,
+    PlanReply,
+    PlanRequest,
+    RangeReply,
+    ReplicaReply,
+    SliceReply,
+    TopicReply,
+    TopicsReply,
+    TopicSummary,
+    WantedOffset,
+    WantedRange,
+)
+
+_plan_request = Decoders(PlanRequest)
+_offsets_request = Decoders(OffsetsRequest)
+
+_AFTER = Parameter("after", "query", "Begin behind the topic of this name.", default="")
+_TOPICS_LIMIT = Parameter("limit", "query", "How many topics at most.", MOST_TOPICS, 1, MOST_TOPICS)
+_NAME = Parameter("name", "path", "The name of the topic.")
+_FIRST = Parameter("first", "query", "The first partition to show.", 0, 0, 2**31 - 1)
+_PARTITIONS_LIMIT = Parameter("limit", "query", "How many partitions at most.", MOST_PARTITIONS, 1, MOST_PARTITIONS)
+_ALWAYS = (CHAIN, SEEN)
+
+
+def query_routes(reading: Reading, metadata: str, stores: Callable[[ClusterState], Stores]) -> list[Endpoint]:
+    """The routes. `metadata` is the address of the metadata, `stores` opens the stores that time look-ups read."""
+
+    async def topics(request: Request) -> TopicsReply:
+        after, limit = request.query_params.get("after", ""), _TOPICS_LIMIT.number(request)
+        state = await reading.state(request)
+        principal = caller_of(request.scope).principal
+        return await reading.run(partial(topics_after, state, after, limit, partial(principal.may, Verb.DESCRIBE)))
+
+    async def topic(request: Request) -> TopicReply:
+        first, limit = _FIRST.number(request), _PARTITIONS_LIMIT.number(request)
+        state = await reading.state(request)
+        name = request.path_params["name"]
+        check_topic(caller_of(request.scope).principal, Verb.DESCRIBE, name, state)
+        return await reading.run(partial(described, state, name, first, limit))
+
+    async def plan(request: Request) -> PlanReply:
+        wanted = await decoded(request, _plan_request)
+        state = await reading.state(request)
+        check_topic(caller_of(request.scope).principal, Verb.READ, wanted.topic, state)
+        return await reading.run(partial(planned, state, metadata, wanted))
+
+    async def offsets(request: Request) -> OffsetsReply:
+        wanted = await decoded(request, _offsets_request)
+        lookups = sum(isinstance(offset.at, AtTime) for offset in wanted.offsets)
+        if lookups > MOST_LOOKUPS:
+            raise InvalidInput(f"offsets: wanted at most {MOST_LOOKUPS} by time, found {counted(lookups, 'look-up')}")
+        state = await reading.state(request)
+        check_topic(caller_of(request.scope).principal, Verb.DESCRIBE, wanted.topic, state)
+        work = partial(offsets_of, state, wanted, reading.follower, stores)
+        return await (reading.look_up(work) if lookups else reading.run(work))
+
+    return [
+        Endpoint(
+            "GET",
+            TOPICS,
+            topics,
+            "The topics, by name",
+            needs=Openness.BY_TOPIC,
+            gives=TopicsReply,
+            parameters=(_AFTER, _TOPICS_LIMIT, *_ALWAYS),
+            errors=(InconsistentClusterId,),
+        ),
+        Endpoint(
+            "GET",
+            TOPIC,
+            topic,
+            "One topic: its partitions with leader, ISR, LEO and HW, and its config",
+            needs=Openness.BY_TOPIC,
+            gives=TopicReply,
+            parameters=(_NAME, _FIRST, _PARTITIONS_LIMIT, *_ALWAYS),
+            errors=(InconsistentClusterId, UnknownTopicOrPartition),
+        ),
+        Endpoint(
+            "POST",
+            PLAN,
+            plan,
+            "Offset ranges -> slices of objects: which bytes of which objects, on which stores",
+            needs=Openness.BY_TOPIC,
+            takes=_plan_request,
+            gives=PlanReply,
+            parameters=_ALWAYS,
+            errors=(InconsistentClusterId, UnknownTopicOrPartition, OffsetOutOfRange),
+        ),
+        Endpoint(
+            "POST",
+            OFFSETS,
+            offsets,
+            "Offsets: earliest, latest, by time, and where a leader epoch ends",
+            needs=Openness.BY_TOPIC,
+            takes=_offsets_request,
+            gives=OffsetsReply,
+            parameters=_ALWAYS,
+            errors=(InconsistentClusterId, UnknownTopicOrPartition, DataLoss, StoreAccessDenied),
+        ),
+    ]
+
+
+def check_topic(principal: Principal, verb: Verb, name: str, state: ClusterState) -> None:
+    """Raises as `check_access`, and UnknownTopicOrPartition, which names only topics that the principal may see."""
+    check_access(principal, Need(verb, (name,)), state)
+    if name not in state.topic_ids:
+        raise unknown_topic(name, [known for known in state.topic_ids if principal.may(Verb.DESCRIBE, known)])
+
+
+def topics_after(state: ClusterState, after: str, limit: int, may_see: Callable[[str], bool]) -> TopicsReply:
+    """The first topics behind this name, of those that the caller may see."""
+    names = sorted(name for name in state.topic_ids if name > after and may_see(name))
+    topics = (state.topics[state.topic_ids[name]] for name in names[:limit])
+    summaries = tuple(TopicSummary(topic.name, topic.topic_id, topic.partitions) for topic in topics)
+    return TopicsReply(state.chain_id, EntryNumber(state.n), summaries, len(names) > limit)
+
+
+def described(state: ClusterState, name: str, first: int, limit: int) -> TopicReply:
+    """A topic with the partitions from `first` on. Raises UnknownTopicOrPartition."""
+    topic = describe_topic(state, name)
+    shown = topic.partitions[first : first + limit]
+    return TopicReply(
+        state.chain_id,
+        EntryNumber(state.n),
+        topic.name,
+        state.topic_ids[name],
+        topic.created_ms,
+        len(topic.partitions),
+        tuple(_partition(partition) for partition in shown),
+        first + limit < len(topic.partitions),
+        {key: ConfigReply(value, origin) for key, (value, origin) in topic.config.items()},
+    )
+
+
+def planned(state: ClusterState, metadata: str, wanted: PlanRequest) -> PlanReply:
+    """Where the records of the wanted ranges are. Raises UnknownTopicOrPartition, OffsetOutOfRange."""
+    topic = topic_of(state, wanted.topic)
+    left = wanted.limit
+    ranges, more = [], False
+    for range_ in wanted.ranges or map(WantedRange, range(min(topic.partitions, MOST_PARTITIONS))):
+        planned_range = _planned_range(state, topic, range_, left)
+        left -= len(planned_range.slices)
+        more = more or planned_range.next is not None
+        ranges.append(planned_range)
+    more = more or (not wanted.ranges and topic.partitions > MOST_PARTITIONS)
+    used = {store for range_ in ranges for slice_ in range_.slices for store in slice_.stores}
+    stores = {store: join_url(metadata, state.stores[store].url) for store in sorted(used)}
+    return PlanReply(state.chain_id, EntryNumber(state.n), topic.name, topic.topic_id, tuple(ranges), stores, more)
+
+
+def offsets_of(
+    state: ClusterState, wanted: OffsetsRequest, follower: Follower, stores: Callable[[ClusterState], Stores]
+) -> OffsetsReply:
+    """The wanted offsets. Raises UnknownTopicOrPartition, and the errors of `first_at_or_after`."""
+    topic = topic_of(state, wanted.topic)
+    partitions = [partition_of(state, topic, offset.partition) for offset in wanted.offsets]
+
+    def now() -> tuple[ClusterState, Stores]:
+        newest = follower.catch_up().state
+        return newest, stores(newest)
+
+    found = []
+    for offset, partition in zip(wanted.offsets, partitions, strict=True):
+        found.append(_offset(state, topic, partition, offset, now))
+    return OffsetsReply(state.chain_id, EntryNumber(state.n), topic.topic_id, tuple(found))
+
+
+def _offset(
+    state: ClusterState,
+    topic: Topic,
+    partition: Partition,
+    wanted: WantedOffset,
+    now: Callable[[], tuple[ClusterState, Stores]],
+) -> OffsetReply:
+    epoch = partition.replication.leader_epoch
+    match wanted.at:
+        case Earliest():
+            return OffsetReply(partition.partition, partition.log_start, epoch)
+        case Latest():
+            return OffsetReply(partition.partition, partition.high_watermark, epoch)
+        case AtTime(timestamp_ms=timestamp_ms):
+            at = first_at_or_after(now, topic.name, partition.partition, timestamp_ms * 1000)
+            return OffsetReply(partition.partition, at, None if at is None else epoch)
+        case EndOfEpoch(leader_epoch=leader_epoch):
+            ended = end_of_leader_epoch(state, topic, partition.partition, leader_epoch)
+            if ended is None:
+                return OffsetReply(partition.partition, None, None)
+            return OffsetReply(partition.partition, ended.end, ended.leader_epoch)
+
+
+def _planned_range(state: ClusterState, topic: Topic, wanted: WantedRange, most_slices: int) -> RangeReply:
+    partition = partition_of(state, topic, wanted.partition)
+    low = partition.log_start if wanted.start is None else wanted.start
+    high = partition.high_watermark if wanted.end is None else wanted.end
+    offsets = check_range(topic.name, partition, low, high)
+    plan = plan_range(state, topic, wanted.partition, offsets, most_slices)
+    slices = tuple(_slice(part, topic.name) for part in plan.slices)
+    rest = plan.end if plan.end < offsets.end else None
+    return RangeReply(plan.partition, plan.leader_epoch, plan.start, plan.end, slices, rest, plan.lost)
+
+
+def _slice(part: SliceToRead, topic: str) -> SliceReply:
+    slice_ = part.slice
+    return SliceReply(
+        data_key(part.object.object, topic),
+        part.stores,
+        slice_.position,
+        slice_.length,
+        slice_.start,
+        slice_.end,
+        slice_.records,
+    )
+
+
+def _partition(partition: Partition) -> PartitionReply:
+    value = partition.replication
+    replicas = map(ReplicaReply, value.replicas, value.log_ends)
+    return PartitionReply(
+        partition.partition,
+        value.leader,
+        value.leader_epoch,
+        value.log_start,
+        value.high_watermark,
+        value.next_offset,
+        tuple(replicas),
+        value.isr,
+        value.elr,
+        partition.size_bytes,
+    )

@@ -1,0 +1,190 @@
+"""Requests that wait for the chain: the shell of `core/purgatory.py` in the event loop of a coordinator.
+
+They are answered as soon as this process has committed or read an entry that completes them, whether it leads or not.
+Entries of others beside it are looked for only while somebody waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from starlette.requests import Request
+
+from sparklog.chain.follow.follower import Follower
+from sparklog.coordinator.http.endpoint import Endpoint
+from sparklog.coordinator.http.exchange import Decoders, decoded
+from sparklog.core.access import Need, Verb
+from sparklog.core.errors import InconsistentClusterId, SparklogError, TryAgain
+from sparklog.core.purgatory import Operation, Purgatory, weight
+from sparklog.core.types import EntryNumber
+from sparklog.wire.messages import WAIT, WaitReply, WaitRequest
+
+MAX_WAIT_MS: Final = 60_000
+MAX_WATCHED: Final = 1_000_000  # partitions, topics and operations: some hundred MB at most
+LOOK_MS: Final = 500  # between looks at the chain's next slot, while somebody waits and nothing is committed
+AT_ONCE: Final = 256  # operations that are answered before others have a turn
+
+_wait_request = Decoders(WaitRequest)
+
+Gone = Callable[[], Awaitable[object]]  # returns when the client has left
+
+
+class Waits:
+    """Everybody who waits at this process. To be used in one event loop. `read` catches up with the chain."""
+
+    def __init__(self, follower: Follower, read: Callable[[], Awaitable[None]]) -> None:
+        self._follower = follower
+        self._read = read
+        self._purgatory = Purgatory(follower.state)
+        self._answers: dict[Operation, asyncio.Future[bool]] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_newer = False  # an advance is on its way
+        self._closed = False
+        self._reading: asyncio.Task[None] | None = None
+        self._looking: asyncio.Task[None] | None = None
+
+    def __len__(self) -> int:
+        """How many requests wait."""
+        return len(self._answers)
+
+    @property
+    def watched(self) -> int:
+        """How much they watch together: at most MAX_WATCHED."""
+        return self._purgatory.watched
+
+    @property
+    def is_looking(self) -> bool:
+        """Whether it looks at the chain now and then."""
+        return self._looking is not None
+
+    async def wait(self, request: WaitRequest, gone: Gone) -> WaitReply:
+        """Answer once it is done or its time is over, or when `end_all` is called.
+
+        Raises TryAgain (too many wait, or this process stops), and what reading the chain raises.
+        """
+        if not self._closed and self._follower.head.n < request.seen:
+            await self._catch_up()
+        if self._closed:
+            raise TryAgain("this coordinator stops: ask the next one")
+        self._begin()
+        self._advance()
+        wanted = request.wanted
+        if self._purgatory.watched + weight(wanted) > MAX_WATCHED:
+            raise TryAgain(f"{len(self)} requests wait already, which watch too much: ask again later")
+        wait_ms = min(request.max_wait_ms, MAX_WAIT_MS)
+        operation = self._purgatory.add(wanted, request.seen)
+        if operation is None or wait_ms <= 0:
+            if operation is not None:
+                self._purgatory.remove(operation)
+            return self._reply(operation is None)
+        return self._reply(await self._answer(operation, wait_ms, gone))
+
+    def end_all(self) -> None:
+        """Answer everybody now: their clients read the chain, and find out where to wait."""
+        for operation in self._purgatory.remove_all():
+            self._set(operation, done=False)
+
+    def close(self) -> None:
+        """Answer everybody, and take no more."""
+        self._closed = True
+        self._follower.on_head = None
+        self.end_all()
+        if self._looking is not None:
+            self._looking.cancel()
+
+    async def _answer(self, operation: Operation, wait_ms: int, gone: Gone) -> bool:
+        loop = asyncio.get_running_loop()
+        answer: asyncio.Future[bool] = loop.create_future()
+        self._answers[operation] = answer
+        late = loop.call_later(wait_ms / 1000, self._set, operation, False)
+        left = asyncio.ensure_future(gone())
+        left.add_done_callback(lambda _: self._set(operation, done=False))
+        if self._looking is None:
+            self._looking = asyncio.create_task(self._look())
+        try:
+            return await answer
+        finally:
+            late.cancel()
+            left.cancel()
+            del self._answers[operation]
+            self._purgatory.remove(operation)
+
+    def _set(self, operation: Operation, done: bool) -> None:
+        answer = self._answers.get(operation)
+        if answer is not None and not answer.done():
+            answer.set_result(done)
+
+    def _reply(self, done: bool) -> WaitReply:
+        return WaitReply(EntryNumber(self._purgatory.state.n), done)
+
+    # ---- the chain ------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        """With the first request: from now on newer heads matter."""
+        if self._loop is None:
+            self._loop = asyncio.get_running_loop()
+            self._follower.on_head = self._newer
+
+    def _newer(self) -> None:
+        """There is a newer head. In any thread; one advance is enough for several heads."""
+        if not self._is_newer and self._loop is not None:
+            self._is_newer = True
+            self._loop.call_soon_threadsafe(self._advance)
+
+    def _advance(self) -> None:
+        self._is_newer = False
+        self._set_some(self._purgatory.advance(self._follower.state))
+
+    def _set_some(self, done: list[Operation]) -> None:
+        """Answer them, a part after the other: a leader with ten thousand of them still commits in between."""
+        for operation in done[:AT_ONCE]:
+            self._set(operation, done=True)
+        if len(done) > AT_ONCE:
+            asyncio.get_running_loop().call_soon(self._set_some, done[AT_ONCE:])
+
+    async def _look(self) -> None:
+        """Look for entries of others. Whoever commits has read up to its own entry, so that counts as a look."""
+        try:
+            while self._answers:
+                n = self._follower.head.n
+                await asyncio.sleep(LOOK_MS / 1000)
+                if self._answers and self._follower.head.n == n:
+                    await self._catch_up()
+        finally:
+            self._looking = None
+
+    async def _catch_up(self) -> None:
+        """Read on. Those who call meanwhile share it."""
+        if self._reading is None:
+            self._reading = asyncio.create_task(self._try_read())
+        await asyncio.shield(self._reading)
+
+    async def _try_read(self) -> None:
+        try:
+            await self._read()
+        except SparklogError:
+            return  # the loop that leads says so; who waits goes on to wait
+        finally:
+            self._reading = None
+
+
+def waiting_routes(wait: Callable[[WaitRequest, Gone], Awaitable[WaitReply]]) -> list[Endpoint]:
+    """The endpoint at which clients wait."""
+
+    async def waited(request: Request) -> WaitReply:
+        return await wait(await decoded(request, _wait_request), request.receive)
+
+    return [
+        Endpoint(
+            "POST",
+            WAIT,
+            waited,
+            "Answer once the chain has what is wanted, or after the longest wait",
+            needs=Need(Verb.DESCRIBE),
+            takes=_wait_request,
+            gives=WaitReply,
+            errors=(InconsistentClusterId,),
+        )
+    ]

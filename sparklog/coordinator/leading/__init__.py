@@ -1,0 +1,1 @@
+"""One process leads and commits for all. Read leadership.py, then control.py (pure) and service.py (the shell)."""

@@ -1,0 +1,57 @@
+"""Writes checkpoints to the stores while this process leads (N-06), in a thread of its own: a store may hang."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+from sparklog.chain.follow.follower import Follower
+from sparklog.coordinator.leading.control import Say
+from sparklog.core.config.cluster_config import effective_cluster
+from sparklog.core.state import ClusterState
+from sparklog.log.checkpoint_files import CheckpointFiles
+from sparklog.log.cluster_stores import Stores
+
+
+class Checkpointing:
+    """Every `log.flush.offset.checkpoint.interval.ms` (0: never), if anything has changed. A failure stops nothing."""
+
+    def __init__(self, follower: Follower, stores: Callable[[ClusterState], Stores], say: Say) -> None:
+        self._follower = follower
+        self._stores = stores
+        self._say = say
+        self._files = CheckpointFiles()
+        self._end: threading.Event | None = None  # of the thread while this process leads
+        self._failed: dict[str, str] = {}
+
+    def begin(self) -> None:
+        """This process leads from now on."""
+        interval_ms = effective_cluster(self._follower.state.config).log_flush_offset_checkpoint_interval_ms
+        if interval_ms:
+            self._end = end = threading.Event()
+            thread = threading.Thread(
+                target=self._run, args=(end, interval_ms), name="sparklog-checkpoints", daemon=True
+            )
+            thread.start()
+
+    def end(self) -> None:
+        """This process leads no more. A write under way comes to its end: checkpoints do no harm."""
+        if self._end is not None:
+            self._end.set()
+        self._end = None
+
+    def write(self) -> None:
+        """Write what has changed now. Says why a store failed, once."""
+        state = self._follower.state
+        try:
+            failed: dict[str, str] = dict(self._files.write(state, self._stores(state)).items())
+        except Exception as error:  # whatever it is, try again after the interval
+            failed = {"all": repr(error)}
+        for store, reason in failed.items():
+            if store not in self._failed:
+                self._say("error", f"checkpoints of store {store} were not written: {reason}")
+        self._failed = failed
+
+    def _run(self, end: threading.Event, interval_ms: int) -> None:
+        while not end.wait(interval_ms / 1000):
+            self.write()

@@ -1,0 +1,287 @@
+"""What a coordinator does, and in which order, without I/O: `service.py` performs it, in an event loop.
+
+`run` and `submit` are generators. They yield what is to be done next, and get the reply; an error is raised where they
+wait. The process has one `run`, and one `submit` for each request of a client.
+
+    Look      read the chain to its end -> Moment
+    Commit    commit a command of its own as the coordinator of an epoch -> Moment
+    CommitAll commit the commands of a client -> (Moment, an outcome for each)
+    Rest      wait, but only until somebody calls `stop` -> Moment
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from sparklog.coordinator.leading.leadership import Leadership
+from sparklog.coordinator.leading.silence import Watching
+from sparklog.core.commands import (
+    AgentDown,
+    Append,
+    ClaimCoordination,
+    Command,
+    DropLagging,
+    LeaveGroup,
+    ResignCoordination,
+)
+from sparklog.core.coordination import NO_COORDINATOR, Author, check_chain
+from sparklog.core.decide.groups import existing_group
+from sparklog.core.describe.readable import counted
+from sparklog.core.errors import (
+    InvalidInput,
+    NotController,
+    SparklogError,
+    StaleControllerEpoch,
+    TryAgain,
+    UnsupportedVersion,
+)
+from sparklog.core.groups.membership import unknown_member
+from sparklog.core.state import ClusterState
+from sparklog.core.types import EntryNumber
+from sparklog.wire.error_messages import error_reply
+from sparklog.wire.messages import (
+    MAX_COMMANDS,
+    Heartbeat,
+    MemberHeartbeat,
+    Outcome,
+    SubmitReply,
+    SubmitRequest,
+    SubmittedCommand,
+)
+
+FAILURES_PER_SESSION = 20  # after a failure, the next try comes after such a part of a session
+
+Say = Callable[[str, str], None]  # an event in one word, and what happened
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """What the process knows now: the newest state that it has read, and the time of its monotonic clock."""
+
+    state: ClusterState
+    now_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Read the chain to its end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """Commit a command of the coordinator under this author. It begins now."""
+
+    author: Author
+    command: Command
+    timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommitAll:
+    """Commit the commands of a client under this author."""
+
+    author: Author
+    commands: tuple[SubmittedCommand, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """Wait for so long."""
+
+    longest_ms: int
+
+
+Step = Look | Commit | CommitAll | Rest
+T = TypeVar("T")
+Steps = Generator[Step, Any, T]
+
+
+class Control:
+    """One coordinator process: whether it leads, which requests it takes, whom it watches.
+
+    `queued_max`: commands that may wait at once; further ones are refused, so that memory and delays stay bounded.
+    """
+
+    def __init__(self, leadership: Leadership, queued_max: int, say: Say) -> None:
+        self.leadership = leadership
+        self.queued_max = queued_max
+        self.queued = 0
+        self.watching: Watching | None = None  # while this process leads
+        self.is_outdated = False  # the chain has an entry of a format that this version can't read
+        self._say = say
+        self._stopping = False
+        self._has_ended = False  # it serves nobody any more, whatever became of its resignation
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process coordinates the cluster, as far as it knows."""
+        return self.leadership.leads and not self.is_outdated and not self._has_ended
+
+    def stop(self) -> None:
+        """End after what is under way."""
+        self._stopping = True
+
+    # ---- requests -------------------------------------------------------------------------------
+
+    def submit(self, request: SubmitRequest, moment: Moment) -> Steps[SubmitReply]:
+        """Commit the commands of a client. Raises NotController, InconsistentClusterId, InvalidInput, and as Look."""
+        self._admit(request.chain_id, moment.state)
+        wanted = request.commands
+        if len(wanted) > MAX_COMMANDS:
+            raise InvalidInput(f"a request has at most {MAX_COMMANDS} commands, found {len(wanted)}")
+        taken = wanted[: max(0, self.queued_max - self.queued)]
+        self.queued += len(taken)
+        try:
+            author = self._author(self.leadership.known.epoch)
+            if moment.state.n < request.seen:
+                yield Look()
+            outcomes: Sequence[Outcome]
+            moment, outcomes = yield CommitAll(author, taken)
+        finally:
+            self.queued -= len(taken)
+        self._observe(moment)  # the next claim is due a third of a session after this entry, not after a later look
+        if self.watching is not None:
+            for sent, outcome in zip(taken, outcomes, strict=True):
+                if outcome.result is not None and isinstance(sent.submission.command, Append):
+                    self.watching.written(sent.submission.command, moment.now_ms)
+        refused = [Outcome(error=error_reply(self._too_busy()))] * (len(wanted) - len(taken))
+        return SubmitReply(EntryNumber(moment.state.n), (*outcomes, *refused))
+
+    def heartbeat(self, heartbeat: Heartbeat, moment: Moment) -> None:
+        """The agent of a store is at work. Raises InconsistentClusterId, NotController."""
+        self._admit(heartbeat.chain_id, moment.state)
+        if self.watching is not None:
+            self.watching.heard(heartbeat.store, heartbeat.registration, moment.now_ms)
+
+    def member_heartbeat(self, heartbeat: MemberHeartbeat, moment: Moment) -> None:
+        """A member of a group is at work. Raises as `heartbeat`, and what the group refuses."""
+        self._admit(heartbeat.chain_id, moment.state)
+        group = existing_group(moment.state, heartbeat.group)
+        if group.member(heartbeat.member_id) is None:
+            raise unknown_member(group, heartbeat.member_id)
+        if self.watching is not None:
+            self.watching.heard_member(heartbeat.group, heartbeat.member_id, moment.now_ms)
+
+    def _admit(self, chain_id: str, state: ClusterState) -> None:
+        """Take only requests to this cluster, and only while this process leads."""
+        check_chain(chain_id, state.chain_id)
+        self.check_leads(state)
+
+    def check_leads(self, state: ClusterState) -> None:
+        """Raise NotController if this process does not lead."""
+        if not self.leads:
+            raise _not_leading(state)
+
+    def _too_busy(self) -> TryAgain:
+        return TryAgain(
+            f"{self.queued_max} commands wait already, which is the most that wait at once (queued.max.requests): "
+            "send it again later"
+        )
+
+    # ---- leading --------------------------------------------------------------------------------
+
+    def run(self, moment: Moment) -> Steps[None]:
+        """Follow and lead until `stop`; then resign, if this process leads."""
+        retry_ms = self.leadership.session_ms // FAILURES_PER_SESSION
+        while not self._stopping:
+            asked_ms = moment.now_ms
+            try:
+                moment = yield Look()
+            except UnsupportedVersion as error:  # a newer sparklog has written: whoever can read it decides from now on
+                self.is_outdated, self.watching = True, None
+                self._say("stands-by", f"this process can't read the chain, and claims nothing: {error}")
+                moment = yield Rest(retry_ms)
+                continue
+            except SparklogError as error:
+                self._say("error", f"the chain can't be read: {error}")
+                moment = yield Rest(retry_ms)
+                continue
+            self._observe(moment, is_newest=True)
+            claim = self.leadership.claim_due(moment.now_ms)
+            if claim is not None:
+                claimed = yield from self._claim(claim)
+                if claimed is not None:
+                    moment = claimed
+                    continue
+            moment = yield from self._watch(asked_ms, moment)
+            moment = yield Rest(retry_ms if claim is not None else self.leadership.next_look_ms(moment.now_ms))
+        yield from self._resign()
+        self._has_ended = True
+
+    def _observe(self, moment: Moment, *, is_newest: bool = False) -> None:
+        """Take in what the chain says of the coordinator: begin to lead, or stop.
+
+        `is_newest`: the chain was read to its end, so this version can read all of it.
+        """
+        known, led = self.leadership.known, self.leads
+        self.is_outdated = self.is_outdated and not is_newest
+        self.leadership.observe(moment.state.coordinator, moment.now_ms)
+        if self.leads and not led:
+            self.watching = Watching(self.leadership.session_ms)
+            epoch = self.leadership.known.epoch
+            self._say("leads", f"this process coordinates the cluster, with epoch {epoch}")
+        elif led and not self.leads:
+            self.watching = None
+            self._say("stands-by", f"this process leads no more: {_not_leading(moment.state).message}")
+        elif known is NO_COORDINATOR and self.leadership.known.in_force:
+            self._say("stands-by", _not_leading(moment.state).message)
+
+    def _claim(self, claim: ClaimCoordination) -> Steps[Moment | None]:
+        """Submit the claim, the first one or one to be seen alive. Returns None if it did not land."""
+        moment: Moment
+        try:
+            moment = yield Commit(self._author(claim.epoch), claim, self.leadership.session_ms)
+        except (StaleControllerEpoch, NotController) as error:
+            self._say("stands-by", f"another process was faster: {error.message}")
+            return None
+        except SparklogError as error:
+            self._say("error", f"the claim of epoch {claim.epoch} failed: {error}")
+            return None
+        self._observe(moment)
+        return moment
+
+    def _watch(self, asked_ms: int, moment: Moment) -> Steps[Moment]:
+        """Submit what has become of stores: agents that are silent, followers that lag."""
+        if self.watching is None:
+            return moment
+        self.watching.observe(moment.state, asked_ms, moment.now_ms)
+        author = self._author(self.leadership.known.epoch)
+        for command in self.watching.due(moment.state, moment.now_ms):  # one after the other: a store may be heard of
+            try:
+                moment = yield Commit(author, command, self.leadership.session_ms)
+            except SparklogError as error:
+                self._say("error", f"{type(command).__name__} failed: {error}")
+            else:
+                self._say("watch", _what(command))
+        return moment
+
+    def _resign(self) -> Steps[None]:
+        if not self.leads:
+            return
+        epoch = self.leadership.known.epoch
+        try:
+            yield Commit(self._author(epoch), ResignCoordination(epoch), self.leadership.session_ms)
+        except SparklogError as error:
+            self._say("error", f"this process could not resign, another one takes over after a session: {error}")
+
+    def _author(self, epoch: int) -> Author:
+        return Author("coordinator", self.leadership.name, epoch)
+
+
+def _not_leading(state: ClusterState) -> NotController:
+    known = state.coordinator
+    if not known.in_force:
+        return NotController("no process coordinates the cluster at the moment")
+    return NotController(f"{known.name} at {known.address} coordinates the cluster, with epoch {known.epoch}")
+
+
+def _what(command: Command) -> str:
+    if isinstance(command, AgentDown):
+        return f"the agent of store {command.store} is silent: its partitions have other leaders if they can"
+    if isinstance(command, LeaveGroup):
+        return f"member {command.member_id} of group {command.group} is silent: others read its partitions"
+    lagging = command.lagging if isinstance(command, DropLagging) else ()
+    stores = sorted({store for replicas in lagging for store in replicas.stores})
+    return f"{', '.join(stores)} lag in {counted(len(lagging), 'partition')}, and leave the ISR there"

@@ -1,0 +1,277 @@
+"""One coordinator process: it follows the chain, claims when it is time, and commits for everybody while it leads.
+
+What it does when is decided in `control.py`. No HTTP here: `app.py` calls its methods.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from sparklog.chain.commit.attempt import CommitCounts
+from sparklog.chain.commit.command_group import Ticket
+from sparklog.chain.commit.committer import new_command_id
+from sparklog.chain.follow.follower import Follower
+from sparklog.client.stores.store_look import StoreLook
+from sparklog.coordinator.http.waiting_requests import Gone, Waits
+from sparklog.coordinator.leading.checkpointing import Checkpointing
+from sparklog.coordinator.leading.commit_loop import CommitLoop
+from sparklog.coordinator.leading.control import Commit, CommitAll, Control, Look, Moment, Rest, Say, Step, Steps
+from sparklog.coordinator.leading.leadership import Leadership
+from sparklog.coordinator.leading.scheduling import Scheduling
+from sparklog.coordinator.watching.activity import Activity
+from sparklog.coordinator.watching.store_looks import StoreLooks
+from sparklog.core.commands import Command, Submission
+from sparklog.core.config.storage import StorageSettings
+from sparklog.core.coordination import Author, check_chain
+from sparklog.core.errors import (
+    NotController,
+    SparklogError,
+    StoreAccessDenied,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+)
+from sparklog.core.state import ClusterState
+from sparklog.core.types import EntryNumber, StoreId
+from sparklog.host.clock import Clock, SystemClock
+from sparklog.host.dice import new_id
+from sparklog.log.cluster_stores import Stores, places_in
+from sparklog.maintenance.job_scheduler import JobRunner
+from sparklog.wire.error_messages import error_reply
+from sparklog.wire.job_messages import JobsReply
+from sparklog.wire.messages import (
+    ClusterReply,
+    Heartbeat,
+    MemberHeartbeat,
+    Outcome,
+    SubmitReply,
+    SubmitRequest,
+    WaitReply,
+    WaitRequest,
+)
+
+_OF_STORAGE = {error.code for error in (StoreUnavailable, StoreFull, StoreReadOnly, StoreAccessDenied)}
+THREADS = 16  # requests to the metadata store at once
+
+T = TypeVar("T")
+
+
+class Service:
+    """A coordinator of the cluster that `follower` follows. `address` is where clients reach it.
+
+    `queued_max`: see `Control`. `jobs` runs the jobs that are due while this process leads; None: it runs none.
+    `stores` opens the stores for look-ups by time, in the platform's own way unless it is given.
+    All methods are to be called in one event loop.
+    """
+
+    def __init__(
+        self,
+        follower: Follower,
+        metadata: str,
+        address: str,
+        *,
+        session_ms: int,
+        queued_max: int,
+        say: Say,
+        clock: Clock | None = None,
+        jobs: JobRunner | None = None,
+        stores: Callable[[ClusterState], Stores] | None = None,
+    ) -> None:
+        self.follower = follower
+        self.metadata = metadata
+        self.stores = stores or (lambda state: Stores(places_in(state, metadata, StorageSettings())))
+        self.control = Control(Leadership(_drawn_name(), address, session_ms), queued_max, say)
+        self.activity = Activity()
+        self._clock = clock or SystemClock()
+        self.schedule = Scheduling(follower, jobs, say, self._clock)
+        self.checkpoints = Checkpointing(follower, self.stores, say)
+        self._looks = StoreLooks(self.stores, follower.store)
+        self._threads = ThreadPoolExecutor(THREADS, "sparklog-coordinator")
+        self._commits: CommitLoop | None = None  # of the newest epoch that this process has claimed
+        self._stopping = asyncio.Event()
+        self.waits = Waits(follower, self._read)
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process coordinates the cluster, as far as it knows."""
+        return self.control.leads
+
+    async def submit(self, request: SubmitRequest) -> SubmitReply:
+        """Commit the commands of a client; the reply has an outcome for each, once all are done.
+
+        Raises NotController, InconsistentClusterId, InvalidInput, and the store's error if the chain can't be read on:
+        then nothing was done for any of them.
+        """
+        began_ms = self._clock.monotonic_ms()
+        reply = await self._performed(self.control.submit(request, self._moment()))
+        took_ms = self._clock.monotonic_ms() - began_ms
+        for outcome in reply.outcomes:
+            if outcome.error is None:
+                self.activity.latency.add(took_ms)
+            else:
+                self.activity.refusals[outcome.error.code] += 1
+        self.activity.storage_failure = storage_failure(reply, self.activity.storage_failure)
+        return reply
+
+    def heartbeat(self, heartbeat: Heartbeat) -> ClusterReply:
+        """The agent of a store is at work. Raises InconsistentClusterId, NotController."""
+        self.control.heartbeat(heartbeat, self._moment())
+        return self.cluster()
+
+    def member_heartbeat(self, heartbeat: MemberHeartbeat) -> ClusterReply:
+        """A member of a group is at work. Raises as `Control.member_heartbeat`."""
+        self.control.member_heartbeat(heartbeat, self._moment())
+        return self.cluster()
+
+    async def wait(self, request: WaitRequest, gone: Gone) -> WaitReply:
+        """Answer once the chain has what is wanted, whether this process leads or not; see `Waits.wait`."""
+        check_chain(request.chain_id, self.follower.state.chain_id)
+        return await self.waits.wait(request, gone)
+
+    def cluster(self) -> ClusterReply:
+        """Which cluster this is."""
+        state = self.follower.state
+        return ClusterReply(state.chain_id, self.metadata, EntryNumber(state.n), state.coordinator)
+
+    async def read_up_to(self, seen: EntryNumber) -> None:
+        """Read the chain on, if a client has seen more of it than this process."""
+        if self.follower.head.n < seen:
+            await self._read()
+
+    def commit_counts(self) -> CommitCounts:
+        """Counts of what this process has committed since it leads; zero while it does not."""
+        if self._commits is None or not self.leads:
+            return CommitCounts()
+        return self._commits.counts.copy()
+
+    def heard_ms_ago(self) -> dict[StoreId, int]:
+        """How long ago each store was heard of. Empty while this process does not lead."""
+        watching = self.control.watching
+        return {} if watching is None else watching.heard_ms_ago(self._clock.monotonic_ms())
+
+    def look_at_stores(self) -> None:
+        """Begin a look at each store."""
+        self._looks.begin(self.follower.state, self._clock.monotonic_ms())
+
+    def looks_at_stores(self) -> Mapping[StoreId, StoreLook]:
+        """The newest look at each store that was looked at."""
+        return self._looks.newest(self._clock.monotonic_ms())
+
+    def jobs(self) -> JobsReply:
+        """Where the jobs are that this process schedules. Raises NotController."""
+        self.control.check_leads(self.follower.state)
+        return JobsReply(EntryNumber(self.follower.head.n), self.schedule.standing())
+
+    async def run(self) -> None:
+        """Follow and lead until `stop`; then resign, if this process leads."""
+        await self._performed(self.control.run(self._moment()))
+        await self.schedule.close()
+        self.waits.close()
+        if self._commits is not None:
+            await self._commits.close()
+        self._threads.shutdown()
+
+    def stop(self) -> None:
+        """Stop cleanly. To be called in the event loop."""
+        self.control.stop()
+        self.schedule.end()
+        self.checkpoints.end()
+        self._stopping.set()
+
+    # ---- what the control asks for --------------------------------------------------------------
+
+    async def _performed(self, steps: Steps[T]) -> T:
+        """Do step after step, up to the last. Returns what they come to."""
+        reply: object = None
+        try:
+            while True:
+                led = self.leads
+                try:
+                    step = steps.throw(reply) if isinstance(reply, SparklogError) else steps.send(reply)
+                finally:
+                    self._led_until_now(led)
+                try:
+                    reply = await self._perform(step)
+                    if isinstance(step, Commit):
+                        self.activity.storage_failure = ""
+                except SparklogError as error:
+                    reply = error
+                    if isinstance(step, Commit) and error.code in _OF_STORAGE:
+                        self.activity.storage_failure = str(error)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        finally:
+            steps.close()
+
+    def _led_until_now(self, led: bool) -> None:
+        """Begin or end what only the one that leads does."""
+        if self.leads and not led:
+            self.schedule.begin()
+            self.checkpoints.begin()
+        elif led and not self.leads:
+            self.checkpoints.end()
+            self.schedule.end()
+            self.waits.end_all()
+
+    async def _perform(self, step: Step) -> object:
+        match step:
+            case Look():
+                await self._read()
+            case Commit():
+                await self._loop(step.author).submit(self._begun(step.command), step.timeout_ms)
+            case CommitAll():
+                commands = [(sent.submission, sent.timeout_ms) for sent in step.commands]
+                tickets = await self._loop(step.author).submit_all(commands)
+                return self._moment(), [_outcome(ticket) for ticket in tickets]
+            case Rest():
+                await self._rest(step.longest_ms)
+        return self._moment()
+
+    def _loop(self, author: Author) -> CommitLoop:
+        """Where commands of this author are committed. Raises NotController if it has claimed a newer epoch since."""
+        commits = self._commits
+        if commits is None or commits.author.epoch < author.epoch:
+            commits = self._commits = CommitLoop(self.follower, author, self._threads, self._clock)
+        if commits.author != author:
+            raise NotController(f"{author.name} coordinates no more under epoch {author.epoch}")
+        return commits
+
+    def _begun(self, command: Command) -> Submission:
+        return Submission(new_command_id(), EntryNumber(max(self.follower.head.n, 0)), command)
+
+    async def _read(self) -> None:
+        await asyncio.get_running_loop().run_in_executor(self._threads, self.follower.catch_up)
+
+    async def _rest(self, longest_ms: int) -> None:
+        try:
+            await asyncio.wait_for(self._stopping.wait(), longest_ms / 1000)
+        except TimeoutError:
+            return
+
+    def _moment(self) -> Moment:
+        return Moment(self.follower.state, self._clock.monotonic_ms())
+
+
+def _outcome(ticket: Ticket) -> Outcome:
+    try:
+        return Outcome(ticket.outcome())
+    except SparklogError as error:
+        return Outcome(error=error_reply(error))
+
+
+def storage_failure(reply: SubmitReply, before: str) -> str:
+    """Why storage took none of the newest commands; "" if one landed. Those that are wrong themselves do not count."""
+    errors = [outcome.error for outcome in reply.outcomes]
+    if None in errors:
+        return ""
+    failed = (f"{error.code}: {error.message}" for error in errors if error is not None and error.code in _OF_STORAGE)
+    return next(failed, before)
+
+
+def _drawn_name() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}-{new_id()[:8]}"

@@ -1,0 +1,1 @@
+"""Metrics and samples of a coordinator, made from one `Observation` at a time."""

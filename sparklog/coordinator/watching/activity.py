@@ -1,0 +1,158 @@
+"""What a coordinator process has done: counts since its start, and a sample per second of the last minutes.
+
+Values only: `service.py` and `request_counts.py` note what happens, `sampling.py` takes the samples, and metrics and
+pages read an `Observation`.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter, deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from heapq import nlargest
+from itertools import pairwise
+
+from sparklog.chain.commit.attempt import AppendCounts
+from sparklog.core.replication.partition import Replication
+from sparklog.core.state import ClusterState
+from sparklog.core.types import TopicId, TopicPartition
+
+LATENCY_BOUNDS_MS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000)
+SAMPLES = 600  # one per second: ten minutes
+LAG_SAMPLES = 360  # one per ten seconds: an hour
+GROUPS_PER_SAMPLE = 100  # so at most some 5 MiB in all samples of lags
+TOPICS_PER_SAMPLE = 100  # of what was appended: at most some 10 MiB in all samples
+
+
+@dataclass(slots=True)
+class Distribution:
+    """How many values lie at or below each of the bounds (ascending), and above them all."""
+
+    bounds: tuple[int, ...]
+    counts: list[int] = field(default_factory=list)
+    total: int = 0
+
+    def __post_init__(self) -> None:
+        self.counts = self.counts or [0] * (len(self.bounds) + 1)
+
+    def add(self, value: int, times: int = 1) -> None:
+        """Count a value."""
+        self.counts[bisect_left(self.bounds, value)] += times
+        self.total += value * times
+
+    def copy(self) -> Distribution:
+        """One that does not change any more."""
+        return Distribution(self.bounds, self.counts.copy(), self.total)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """The counts at one moment. `at_ms` is the wall clock's; `lag_ms`: how late the event loop was.
+
+    `appended`: what topics got since the sample before, of the TOPICS_PER_SAMPLE that got most bytes.
+    """
+
+    at_ms: int
+    entries: int
+    commands: int
+    queued: int
+    lag_ms: int
+    appended: Mapping[TopicId, AppendCounts] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LagSample:
+    """The lag of groups at one moment, in offsets: of the GROUPS_PER_SAMPLE that are furthest behind."""
+
+    at_ms: int
+    lags: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """What happened between two samples. `commands` and `entries` are per second, `group` commands per entry."""
+
+    at_ms: int
+    entries: float
+    commands: float
+    group: float
+
+
+@dataclass(slots=True)
+class Activity:
+    """Counts since this process started. To be changed in the event loop only."""
+
+    requests: Counter[tuple[str, int]] = field(default_factory=Counter)  # by route and HTTP status
+    refusals: Counter[str] = field(default_factory=Counter)  # by the code of the error
+    latency: Distribution = field(
+        default_factory=lambda: Distribution(LATENCY_BOUNDS_MS)
+    )  # ms, of commands that landed
+    samples: deque[Sample] = field(default_factory=lambda: deque(maxlen=SAMPLES))
+    lags: deque[LagSample] = field(default_factory=lambda: deque(maxlen=LAG_SAMPLES))
+    isr_shrinks: int = 0
+    isr_expands: int = 0
+    elections: int = 0
+    storage_failure: str = ""  # of the newest commands, if storage took none of them
+    _state: ClusterState | None = None
+    _appended: Mapping[TopicId, AppendCounts] = field(default_factory=dict)  # at the newest sample
+
+    def newly_appended(self, appended: Mapping[TopicId, AppendCounts]) -> dict[TopicId, AppendCounts]:
+        """Return what topics got since the last call; see `Sample`. Counts that fell began anew."""
+        before, self._appended = self._appended, appended
+        found = {}
+        for topic_id, now in appended.items():
+            was = before.get(topic_id, AppendCounts())
+            if was != now:
+                was = was if was.records <= now.records else AppendCounts()
+                found[topic_id] = AppendCounts(now.records - was.records, now.size_bytes - was.size_bytes)
+        if len(found) <= TOPICS_PER_SAMPLE:
+            return found
+        return dict(nlargest(TOPICS_PER_SAMPLE, found.items(), key=lambda each: each[1].size_bytes))
+
+    def observe(self, state: ClusterState) -> None:
+        """Count how ISRs and leaders differ from those of the state that was observed before."""
+        before, self._state = self._state, state
+        if before is None or before is state:
+            return
+        for key in state.partitions.differing(before.partitions):
+            old, new = before.partitions.get(key), state.partitions.get(key)
+            if old is not None and new is not None:
+                self._compare(key, old.replication, new.replication)
+
+    def _compare(self, key: TopicPartition, old: Replication, new: Replication) -> None:
+        self.isr_shrinks += not set(old.isr).issubset(new.isr)
+        self.isr_expands += not set(new.isr).issubset(old.isr)
+        self.elections += new.leader_epoch != old.leader_epoch and new.leader is not None
+
+
+def group_sizes(sizes: Mapping[int, int], bounds: tuple[int, ...]) -> Distribution:
+    """The sizes of groups, from counts by size."""
+    distribution = Distribution(bounds)
+    for size, times in sizes.items():
+        distribution.add(size, times)
+    return distribution
+
+
+def rates(samples: Iterable[Sample], every: int) -> list[Rates]:
+    """What happened per `every` samples, oldest first. Counts that fell began anew: another lead of this process."""
+    listed = list(samples)[::-1][:: max(1, every)][::-1]
+    found = []
+    for before, after in pairwise(listed):
+        seconds = max(after.at_ms - before.at_ms, 1) / 1000
+        anew = after.entries < before.entries
+        entries = after.entries - (0 if anew else before.entries)
+        commands = after.commands - (0 if anew else before.commands)
+        found.append(Rates(after.at_ms, entries / seconds, commands / seconds, commands / entries if entries else 0.0))
+    return found
+
+
+def appended_rates(samples: Iterable[Sample], every: int, topic_id: TopicId) -> list[tuple[float, float]]:
+    """Records and bytes per second that a topic got per `every` samples, oldest first."""
+    listed = list(samples)
+    found = []
+    for low, high in pairwise(list(range(len(listed) - 1, -1, -every))[::-1]):
+        got = [sample.appended[topic_id] for sample in listed[low + 1 : high + 1] if topic_id in sample.appended]
+        seconds = max(listed[high].at_ms - listed[low].at_ms, 1) / 1000
+        found.append((sum(each.records for each in got) / seconds, sum(each.size_bytes for each in got) / seconds))
+    return found

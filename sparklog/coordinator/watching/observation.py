@@ -1,0 +1,89 @@
+"""What a coordinator process knows at one moment, as a value: `/metrics` and the pages are made from it in a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from sparklog.chain.commit.attempt import CommitCounts
+from sparklog.client.stores.store_look import StoreLook
+from sparklog.coordinator.leading.service import Service
+from sparklog.coordinator.watching.activity import Distribution, LagSample, Sample
+from sparklog.core.placement.counts import ReplicaCounts, replica_counts
+from sparklog.core.state import ClusterState
+from sparklog.core.types import StoreId
+
+
+@dataclass(frozen=True)
+class Observation:
+    """Nobody changes it any more, so any thread may read it. `now_ms` is the wall clock's.
+
+    `commits` are those of this process since it leads; `heard_ms_ago`: how long ago each store was heard of, empty on a
+    process that does not lead. `looks`: the newest look at each store. `snapshot_time_ms`: None if this process knows
+    of no snapshot.
+    """
+
+    now_ms: int
+    state: ClusterState
+    leads: bool
+    name: str
+    address: str
+    metadata: str
+    session_ms: int
+    snapshot_n: int
+    snapshot_time_ms: int | None
+    queued: int
+    queued_max: int
+    commits: CommitCounts
+    heard_ms_ago: Mapping[StoreId, int]
+    looks: Mapping[StoreId, StoreLook]
+    requests: Mapping[tuple[str, int], int]
+    refusals: Mapping[str, int]
+    latency: Distribution
+    samples: tuple[Sample, ...]
+    lags: tuple[LagSample, ...]
+    isr_shrinks: int
+    isr_expands: int
+    elections: int
+    storage_failure: str
+
+    @property
+    def entries_since_snapshot(self) -> int:
+        """How far the newest snapshot that this process knows lags behind."""
+        return self.state.n - self.snapshot_n
+
+    @cached_property
+    def replicas(self) -> ReplicaCounts:
+        """Counts over all partitions. Milliseconds for thousands of them: not to be asked for in the event loop."""
+        return replica_counts(self.state)
+
+
+def observe(service: Service, now_ms: int) -> Observation:
+    """Take an observation. To be called in the event loop."""
+    activity, follower = service.activity, service.follower
+    return Observation(
+        now_ms=now_ms,
+        state=follower.state,
+        leads=service.leads,
+        name=service.control.leadership.name,
+        address=service.control.leadership.address,
+        metadata=service.metadata,
+        session_ms=service.control.leadership.session_ms,
+        snapshot_n=follower.snapshot_n,
+        snapshot_time_ms=follower.snapshot_time_ms,
+        queued=service.control.queued,
+        queued_max=service.control.queued_max,
+        commits=service.commit_counts(),
+        heard_ms_ago=service.heard_ms_ago(),
+        looks=service.looks_at_stores(),
+        requests=dict(activity.requests),
+        refusals=dict(activity.refusals),
+        latency=activity.latency.copy(),
+        samples=tuple(activity.samples),
+        lags=tuple(activity.lags),
+        isr_shrinks=activity.isr_shrinks,
+        isr_expands=activity.isr_expands,
+        elections=activity.elections,
+        storage_failure=activity.storage_failure,
+    )

@@ -1,0 +1,81 @@
+"""Looks at each store and at the place of the metadata, for the pages and `/metrics`: the chain can't say what is lost.
+
+Each look has a thread of its own that ends with the process, because a store may never answer.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final
+
+from sparklog.client.stores.store_look import StoreLook, look_at
+from sparklog.core.config.storage import METADATA_STORE
+from sparklog.core.describe.readable import duration
+from sparklog.core.errors import SparklogError
+from sparklog.core.state import ClusterState, Store
+from sparklog.core.types import StoreId
+from sparklog.log.cluster_stores import Stores
+from sparklog.storage.object_store import ObjectStore
+from sparklog.storage.open_store import join_url
+
+_Target = tuple[StoreId, int]  # a store, and its registration
+
+PATIENCE_MS: Final = 20_000  # as that of sparklog cluster health
+
+
+class StoreLooks:
+    """The newest look at each store. `begin` and `newest` are to be called in one thread.
+
+    `metadata` is the store of the chain. It is looked at under the id METADATA_STORE, unless a registered store is at
+    its address.
+    """
+
+    def __init__(self, open_stores: Callable[[ClusterState], Stores], metadata: ObjectStore) -> None:
+        self._open_stores = open_stores
+        self._metadata = metadata
+        self._under_way: dict[_Target, tuple[threading.Thread, int]] = {}  # with the time of its beginning
+        self._newest: dict[_Target, StoreLook] = {}
+        self._lock = threading.Lock()
+
+    def begin(self, state: ClusterState, now_ms: int) -> None:
+        """Begin a look at each store, unless the last one is still under way. `now_ms`: of the monotonic clock."""
+        targets: dict[_Target, Callable[[], StoreLook]] = {
+            (store.store, store.registration): partial(self._look_at_store, store, state)
+            for store in state.stores.values()
+        }
+        if all(join_url(self._metadata.url, store.url) != self._metadata.url for store in state.stores.values()):
+            targets[StoreId(METADATA_STORE), 0] = partial(look_at, self._metadata, None)
+        with self._lock:
+            self._newest = {key: look for key, look in self._newest.items() if key in targets}
+        self._under_way = {key: at for key, at in self._under_way.items() if at[0].is_alive()}
+        for key, look in targets.items():
+            if key not in self._under_way:
+                thread = threading.Thread(
+                    target=self._look, args=(key, look), name=f"sparklog-look-{key[0]}", daemon=True
+                )
+                self._under_way[key] = thread, now_ms
+                thread.start()
+
+    def newest(self, now_ms: int) -> Mapping[StoreId, StoreLook]:
+        """The newest look at each store that was looked at. One that does not answer has no answer as its problem."""
+        with self._lock:
+            newest = {store: look for (store, _), look in self._newest.items()}
+        for (store, _), (thread, began_ms) in self._under_way.items():
+            if thread.is_alive() and now_ms - began_ms >= PATIENCE_MS:
+                newest[store] = StoreLook(f"no answer in {duration(now_ms - began_ms)}")
+        return newest
+
+    def _look_at_store(self, store: Store, state: ClusterState) -> StoreLook:
+        return look_at(self._open_stores(state).get(store.store), store.incarnation)
+
+    def _look(self, key: _Target, look: Callable[[], StoreLook]) -> None:
+        try:
+            found = look()
+        except SparklogError as error:
+            found = StoreLook(str(error))
+        except Exception as error:
+            found = StoreLook(f"the look itself failed with {error!r}")
+        with self._lock:
+            self._newest[key] = found

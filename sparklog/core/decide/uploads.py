@@ -1,0 +1,86 @@
+"""What uploaded objects and their slices must look like. Checked by `decide`, because `apply` never refuses.
+
+A number that does not fit its column would stop every reader of the chain forever, not only its author.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from sparklog.core.describe.readable import counted
+from sparklog.core.errors import InvalidInput
+from sparklog.core.idempotence.producers import SEQUENCES, sequence_after
+from sparklog.core.types import NewObject, NewSlice, ObjectKind, ProducerSpan
+
+_UPLOAD_ID = re.compile(r"[0-9a-f]{32}")
+_INT32_END = 1 << 31
+_UINT32_END = 1 << 32
+_INT64_END = 1 << 63
+_RECORDS_END = 1 << 48  # of one command, so that offsets stay far below 2^63
+
+
+def check_uploads(objects: Sequence[NewObject], slices: Sequence[NewSlice], kind: ObjectKind) -> None:
+    """Check that the objects are of `kind` and named by slices that lie inside them. Raises InvalidInput."""
+    for object_ in objects:
+        _check_object(object_, kind)
+    named = set()
+    records = size_bytes = 0
+    for new in slices:
+        if not 0 <= new.object_index < len(objects):
+            raise InvalidInput(f"a slice names object {new.object_index} of {len(objects)}")
+        named.add(new.object_index)
+        _check_slice(new, objects[new.object_index])
+        records += new.records
+        size_bytes += new.length
+    for what, count in (("records", records), ("bytes", size_bytes)):
+        if count >= _RECORDS_END:
+            raise InvalidInput(f"one command has fewer than 2^48 {what}, found {count}")
+    if len(named) != len(objects):
+        raise InvalidInput(f"{counted(len(objects), 'object')} of a command, but slices of only {len(named)}")
+
+
+def _check_object(object_: NewObject, kind: ObjectKind) -> None:
+    sealed = ((object_.partition, _INT32_END), (object_.base_offset, _INT64_END), (object_.leader_epoch, _INT32_END))
+    parts = object_.partition is not None and all(part is not None and 0 <= part < end for part, end in sealed)
+    if object_.kind is not kind or (parts if kind is ObjectKind.APPEND else not parts):
+        raise InvalidInput(f"wanted an object of kind {kind.name} with the name parts of one, found {object_}")
+    if _UPLOAD_ID.fullmatch(object_.upload_id) is None:
+        raise InvalidInput(f"an upload id is 32 lower-case hex digits, found {object_.upload_id!r}")
+    if not object_.holders or len({holder.store for holder in object_.holders}) != len(object_.holders):
+        raise InvalidInput(f"an object needs at least one holder, and each once, found {object_}")
+    fits = (
+        0 <= object_.n0 < _INT64_END
+        and 0 < object_.size_bytes < _INT64_END
+        and 0 <= object_.crc32c < _UINT32_END
+        and 0 < object_.index_size_bytes < _INT32_END
+        and 0 <= object_.index_crc32c < _UINT32_END
+    )
+    if not fits:
+        raise InvalidInput(f"an object needs a size, an index of less than 2 GiB and two CRC32C, found {object_}")
+
+
+def _check_slice(new: NewSlice, owner: NewObject) -> None:
+    inside = 0 <= new.position and 0 < new.length and new.position + new.length <= owner.size_bytes
+    if owner.topic_id != new.topic_id or owner.partition not in (None, new.partition) or not inside:
+        raise InvalidInput(f"a slice lies inside its object, {owner}, found {new}")
+    times = -_INT64_END <= new.min_timestamp_us <= new.max_timestamp_us < _INT64_END
+    batches = 0 <= new.first_batch and 0 < new.batches and new.first_batch + new.batches < _INT32_END
+    if not (0 < new.records < _RECORDS_END and batches and times):
+        raise InvalidInput(f"a slice has records, batches and an ascending pair of timestamps, found {new}")
+    if new.producer is not None:
+        _check_span(new.producer, new.records)
+
+
+def _check_span(span: ProducerSpan, records: int) -> None:
+    fits = (
+        0 <= span.producer_id < _INT64_END
+        and 0 <= span.producer_epoch < _INT32_END
+        and 0 <= span.first_sequence < SEQUENCES
+        and records <= SEQUENCES
+    )
+    if not fits or span.last_sequence != sequence_after(span.first_sequence, records - 1):
+        raise InvalidInput(
+            f"a producer's slice of {counted(records, 'record')} needs an id, an epoch and as many sequence "
+            f"numbers, found {span}"
+        )

@@ -1,0 +1,1 @@
+"""The state in words and numbers that people read. Nothing is decided here."""

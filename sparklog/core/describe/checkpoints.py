@@ -1,0 +1,89 @@
+"""Checkpoints as text, in the format of Kafka's checkpoint files: for people, and to compare after a restore (F-07).
+
+    0                      the version
+    2                      how many lines follow
+    orders 0 1200          topic, partition, offset; in the file of leader epochs: topic, partition, epoch, start offset
+    orders 1 1187
+
+The chain is the truth, a checkpoint is a copy of a part of it as of one entry, on the store that it is about.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from sparklog.core.errors import InvalidInput
+from sparklog.core.maintenance.recovery_point import recovered_end
+from sparklog.core.state import ClusterState, Partition
+from sparklog.core.types import Offset, StoreId, TopicPartition
+
+RECOVERY_POINTS: Final = "recovery-point-offset-checkpoint"
+HIGH_WATERMARKS: Final = "replication-offset-checkpoint"
+LOG_STARTS: Final = "log-start-offset-checkpoint"
+CLEANERS: Final = "cleaner-offset-checkpoint"
+LEADER_EPOCHS: Final = "leader-epoch-checkpoint"
+
+_VERSION: Final = "0"
+
+
+def _cleaned_end(state: ClusterState, store: StoreId, partition: Partition) -> Offset | None:
+    cleaner = state.cleaners.get(TopicPartition(partition.topic_id, partition.partition))
+    return None if cleaner is None else cleaner.position
+
+
+# Files with an offset per partition. A partition without one (it was never compacted) has no line.
+_OFFSETS: Final[Mapping[str, Callable[[ClusterState, StoreId, Partition], Offset | None]]] = {
+    RECOVERY_POINTS: recovered_end,
+    HIGH_WATERMARKS: lambda state, store, partition: partition.high_watermark,
+    LOG_STARTS: lambda state, store, partition: partition.log_start,
+    CLEANERS: _cleaned_end,
+}
+CHECKPOINTS: Final = (*_OFFSETS, LEADER_EPOCHS)
+
+
+def checkpoints_of(state: ClusterState, store: StoreId) -> dict[str, str]:
+    """The text of each file for one store, by topic and partition: a line for each of its replicas.
+
+    In the file of cleaners: for each replica of a partition that was compacted.
+    """
+    replicas = list(_replicas(state, store))
+    files = {
+        name: _file(
+            [
+                f"{topic} {of.partition} {offset}"
+                for topic, of in replicas
+                if (offset := offset_of(state, store, of)) is not None
+            ]
+        )
+        for name, offset_of in _OFFSETS.items()
+    }
+    epochs = [
+        f"{topic} {of.partition} {epoch} {start}" for topic, of in replicas for epoch, start in of.replication.epochs
+    ]
+    return files | {LEADER_EPOCHS: _file(epochs)}
+
+
+def parse_checkpoint(text: str) -> list[tuple[str, tuple[int, ...]]]:
+    """The lines of a file: topics, each with its numbers. Raises InvalidInput for what is not a whole checkpoint."""
+    lines = text.split("\n")
+    if len(lines) < 3 or lines[0] != _VERSION or lines[1] != str(len(lines) - 3) or lines[-1]:
+        raise InvalidInput(f"wanted a checkpoint of version {_VERSION} with as many lines as it says, found {text!r}")
+    entries = []
+    for line in lines[2:-1]:
+        topic, *numbers = line.split(" ")
+        if not numbers or not all(number.isdecimal() and number.isascii() for number in numbers):
+            raise InvalidInput(f"wanted a topic and numbers, found {line!r} in a checkpoint")
+        entries.append((topic, tuple(map(int, numbers))))
+    return entries
+
+
+def _replicas(state: ClusterState, store: StoreId) -> Iterator[tuple[str, Partition]]:
+    for name in sorted(state.topic_ids):
+        for partition in state.partitions_of(state.topics[state.topic_ids[name]]):
+            if store in partition.replication.replicas:
+                yield name, partition
+
+
+def _file(lines: list[str]) -> str:
+    return "\n".join([_VERSION, str(len(lines)), *lines, ""])

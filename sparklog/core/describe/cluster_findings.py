@@ -1,0 +1,84 @@
+"""What is wrong with a cluster beside its replicas, in sentences for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from sparklog.core.config.cluster_config import effective_cluster
+from sparklog.core.describe.readable import amount, counted, duration
+from sparklog.core.state import ClusterState
+from sparklog.core.types import StoreId
+
+STALE_SNAPSHOT_ENTRIES: Final = 10_000  # ten times the entries after which a committer writes the next snapshot
+CLOCK_AHEAD_MS: Final = 10_000
+_FULL_DISK: Final = "docs/maintenance.md, A full disk"
+
+
+def failed_jobs(state: ClusterState) -> list[str]:
+    """The jobs whose last run failed."""
+    runs = sorted(state.jobs.values(), key=lambda run: run.job)
+    failed = (run for run in runs if run.failed_partitions)
+    return [f"job {run.job}: {run.failed_partitions} failed, see sparklog job status" for run in failed]
+
+
+def stale_snapshot(entries_since: int) -> list[str]:
+    """Whether it is long since the last snapshot of the metadata chain."""
+    if entries_since <= STALE_SNAPSHOT_ENTRIES:
+        return []
+    return [f"no snapshot for {counted(entries_since, 'entry')}: sparklog chain snapshot"]
+
+
+def clock_remarks(chain_ms: int, now_ms: int) -> list[str]:
+    """Return a remark if the newest entry, of time `chain_ms`, comes from a clock that is ahead of this machine's."""
+    if chain_ms - now_ms < CLOCK_AHEAD_MS:
+        return []
+    ahead = duration((chain_ms - now_ms) // 1000 * 1000)
+    advice = "compare it with those of coordinators and writers"
+    return [f"the newest entry is {ahead} ahead of this machine's clock: {advice}"]
+
+
+class Findings(msgspec.Struct):
+    """Sentences about troubles, and those that are only worth a remark."""
+
+    wrong: list[str] = []
+    remarks: list[str] = []
+
+
+def store_findings(state: ClusterState, store: StoreId, problems: Sequence[str], free_bytes: int | None) -> Findings:
+    """The findings about a store that has these problems and so much free space; None if it does not say.
+
+    Nothing about a fenced store is wrong: the cluster does not count on it. Little space is wrong below
+    `store.free.min.bytes`, and worth a remark below `store.free.low.bytes`. The advice depends on what is on it: where
+    other stores have the records, too, none is deleted.
+    """
+    config, findings = effective_cluster(state.config), Findings()
+    registered = state.stores.get(store)  # the place of the metadata need not be one
+    wrong = findings.remarks if registered is not None and registered.fenced else findings.wrong
+    wrong += [f"store {store}: {problem}" for problem in problems]
+    if free_bytes is not None and free_bytes < max(config.store_free_low_bytes, config.store_free_min_bytes):
+        little = f"store {store}: only {amount(free_bytes)} are free"
+        if free_bytes >= config.store_free_min_bytes:
+            findings.remarks.append(f"{little}: plan for more (store.free.low.bytes is {config.store_free_low_bytes})")
+        else:
+            wrong.append(f"{little}: {_what_makes_room(state, store)}")
+    return findings
+
+
+def _what_makes_room(state: ClusterState, store: StoreId) -> str:
+    """What helps a store that is nearly full, without a loss where other stores have the same records."""
+    registered = state.stores.get(store)
+    if registered is None or registered.url == ".":  # the metadata is there
+        commands = "stop the writers, then sparklog store free, shorten retention, sparklog job retention and vacuum"
+        return f"{commands}, or give it more ({_FULL_DISK})"
+    replicas = (partition.replication.replicas for partition in state.partitions.values())
+    others = [len(each) > 1 for each in replicas if store in each]
+    if not others:
+        return f"it holds no replica: sparklog store remove {store}, or give it more; delete nothing for it"
+    if any(others):
+        moved = f"give it more, or move replicas away (sparklog replica move --off {store})"
+        alone = "" if all(others) else f" but not to {counted(others.count(False), 'partition')} with no other"
+        return f"{moved}; writes go on with the other replicas{alone}; deleting records would delete them there, too"
+    return f"shorten retention, then sparklog job retention and vacuum, or give it more ({_FULL_DISK})"

@@ -1,0 +1,148 @@
+"""Idempotent producers: sequence numbers decide whether a batch is new, a repeat, or out of order.
+
+The rules of KIP-98 as current Kafka applies them: the last five batches per producer and partition are remembered; an
+exact repeat of one returns its offset; sequence numbers have 31 bits and wrap to 0; a new epoch begins at 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+
+from sparklog.core.commands import BatchInDoubt
+from sparklog.core.errors import (
+    InvalidInput,
+    InvalidProducerEpoch,
+    Landed,
+    OutOfOrderSequence,
+    UnknownProducerId,
+    WriteLost,
+)
+from sparklog.core.records import LostRecords
+from sparklog.core.replication.lost_records import listed
+from sparklog.core.state import ClusterState, Producer, SequencedBatch
+from sparklog.core.types import NewSlice, Offset, OffsetRange, ProducerId, ProducerSpan, Slice, TopicPartition
+
+KEPT_BATCHES = 5
+SEQUENCES = 1 << 31
+
+
+def sequence_after(sequence: int, count: int) -> int:
+    """The sequence number `count` after `sequence`: 2^31 - 1 is followed by 0."""
+    return (sequence + count) % SEQUENCES
+
+
+def span_of(producer_id: int, producer_epoch: int, first_sequence: int, records: int) -> ProducerSpan:
+    """The span of `records` records from `first_sequence` on."""
+    return ProducerSpan(
+        ProducerId(producer_id), producer_epoch, first_sequence, sequence_after(first_sequence, records - 1)
+    )
+
+
+def by_producer(slices: Sequence[NewSlice | Slice]) -> bool:
+    """Whether an append comes from an idempotent producer: then all of its slices do."""
+    return bool(slices) and slices[0].producer is not None
+
+
+def joined(spans: Sequence[ProducerSpan], where: str) -> ProducerSpan:
+    """One span for consecutive ones. Raises InvalidInput if they have gaps or come from several producers."""
+    first = spans[0]
+    for before, after in pairwise(spans):
+        if (before.producer_id, before.producer_epoch) != (after.producer_id, after.producer_epoch):
+            raise InvalidInput(f"an append to {where} comes from one producer and epoch, not from {before} and {after}")
+        if sequence_after(before.last_sequence, 1) != after.first_sequence:
+            raise InvalidInput(f"the slices of one append to {where} need consecutive sequences, not {before}, {after}")
+    return ProducerSpan(first.producer_id, first.producer_epoch, first.first_sequence, spans[-1].last_sequence)
+
+
+def repeated_batch(
+    producer: Producer | None, topic_partition: TopicPartition, span: ProducerSpan, where: str
+) -> SequencedBatch | None:
+    """The earlier batch that `span` repeats exactly, or None if it is the next one.
+
+    Raises UnknownProducerId (not in the state: expired, or never given), InvalidProducerEpoch (a newer instance
+    is active, or the epoch was never given), WriteLost (an unclean election gave up some of its records; it is raised
+    until the producer begins its next epoch, so that nothing it has under way lands behind the gap),
+    OutOfOrderSequence (a gap, or a partial repeat).
+    """
+    if producer is None:
+        raise UnknownProducerId(
+            f"producer {span.producer_id} is not known to the chain (it expired, or was never given out): "
+            f"begin again with a new producer id; nothing was written to {where}"
+        )
+    if span.producer_epoch != producer.producer_epoch:
+        raise InvalidProducerEpoch(
+            f"producer {span.producer_id} is at epoch {producer.producer_epoch}, the write to {where} came with "
+            f"epoch {span.producer_epoch}"
+        )
+    known = producer.batches.get(topic_partition, ())
+    for batch in known:
+        if (batch.first_sequence, batch.last_sequence) == (span.first_sequence, span.last_sequence):
+            return batch
+    if producer.lost:
+        raise WriteLost(
+            f"records of producer {span.producer_id} were lost in an unclean election: {listed(producer.lost)}; "
+            f"nothing was written to {where}: begin the producer's next epoch, and write what is missing again"
+        )
+    expected = next_sequence(producer, topic_partition)
+    if span.first_sequence != expected:
+        raise OutOfOrderSequence(
+            f"producer {span.producer_id} epoch {span.producer_epoch} must go on at sequence {expected} in {where}, "
+            f"found {span.first_sequence} to {span.last_sequence}"
+        )
+    return None
+
+
+def next_sequence(producer: Producer, topic_partition: TopicPartition) -> int:
+    """The sequence at which the producer goes on in this partition."""
+    known = producer.batches.get(topic_partition, ())
+    return sequence_after(known[-1].last_sequence, 1) if known else 0
+
+
+def check_not_landed(producer: Producer, batch: BatchInDoubt) -> None:
+    """Raise OutOfOrderSequence if the batch of the producer's epoch has landed, and was not forgotten since.
+
+    Sequences have no gaps, so it is there, or a part of it, once the next sequence is behind its first: by less than
+    half the way round.
+    """
+    reached = next_sequence(producer, TopicPartition(batch.topic_id, batch.partition))
+    if 0 < (reached - batch.first_sequence) % SEQUENCES < SEQUENCES // 2:
+        raise OutOfOrderSequence(
+            f"producer {producer.producer_id} stays at epoch {producer.producer_epoch}: its batch from sequence "
+            f"{batch.first_sequence} on, which was in doubt, is in partition {batch.partition} of topic id "
+            f"{batch.topic_id}, where {reached} comes next: send the batch again to learn where it is"
+        )
+
+
+def check_batch_left(state: ClusterState, topic_partition: TopicPartition, span: ProducerSpan, where: str) -> None:
+    """Raise WriteLost if an election cut the producer's last batch, and `span` repeats it as it was before.
+
+    A batch of several objects is cut if the new leader held only the first of them: a gap begins where it ends now.
+    """
+    partition, producer = state.partitions.get(topic_partition), state.producers.get(span.producer_id)
+    known = () if producer is None else producer.batches.get(topic_partition, ())
+    if partition is None or not known or known[-1].first_sequence != span.first_sequence:
+        return
+    left = known[-1]
+    missing = (span.last_sequence - left.last_sequence) % SEQUENCES
+    gap = OffsetRange(left.end, Offset(left.end + missing))
+    at_gap = left.end >= partition.log_start and not len(state.slices.find(topic_partition, gap))
+    if missing and at_gap and gap.end <= partition.next_offset:
+        raise WriteLost(
+            f"sequences {left.first_sequence} to {left.last_sequence} of producer {span.producer_id} are there, and an "
+            f"election has given up {LostRecords(where, gap.start, gap.end)} since: write only what is missing, from "
+            f"sequence {sequence_after(left.last_sequence, 1)} on",
+            landed=Landed.YES,
+        )
+
+
+def with_batches(producer: Producer, written: Mapping[TopicPartition, SequencedBatch], now_ms: int) -> Producer:
+    """The producer after an append of one batch per partition.
+
+    An author's slow clock does not make the producer look idle for longer.
+    """
+    batches = producer.batches.copy()  # once for all partitions: a producer may know thousands
+    for topic_partition, batch in written.items():
+        batches[topic_partition] = (*batches.get(topic_partition, ()), batch)[-KEPT_BATCHES:]
+    used_ms = max(now_ms, producer.last_used_ms)
+    return Producer(producer.producer_id, producer.producer_epoch, used_ms, batches, producer.lost)

@@ -1,0 +1,173 @@
+"""Which sealed segments a compaction rewrites (C-02, C-03; KIP-58, KIP-354). Time is an argument."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from sparklog.core.config.topic_config import TopicConfig
+from sparklog.core.describe.readable import setting_ms
+from sparklog.core.maintenance.cleaner import Cleaner
+from sparklog.core.maintenance.roll_rule import size_edges
+from sparklog.core.state import ClusterState, Partition, Topic
+from sparklog.core.tables.slice_table import SliceColumns, digest
+from sparklog.core.types import ObjectKind, Offset, OffsetRange, TimestampSource, TopicPartition
+
+
+class StretchToCompact(NamedTuple):
+    """Sealed segments that cover [start, end) and are rewritten together, with one swap.
+
+    `size_bytes` counts stored batch bytes.
+    """
+
+    start: Offset
+    end: Offset
+    segments: int
+    records: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Stretches:
+    """The stretches of a partition, ascending, as rows of columns: a large segment is one by itself."""
+
+    rows: npt.NDArray[np.int64]  # a column for each field of StretchToCompact
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[StretchToCompact]:
+        for start, end, *counts in self.rows.tolist():
+            yield StretchToCompact(Offset(start), Offset(end), *counts)
+
+    def sums(self) -> StretchToCompact:
+        """All of them as one, with the gaps between them."""
+        segments, records, size_bytes = self.rows[:, 2:].sum(axis=0).tolist()
+        start, end = int(self.rows[0, 0]), int(self.rows[-1, 1])
+        return StretchToCompact(Offset(start), Offset(end), segments, records, size_bytes)
+
+
+class PartitionToCompact(msgspec.Struct, frozen=True):
+    """The cleanable part of a partition, which a run compacts whole: of each key, its last record there stays.
+
+    Tombstones below `tombstones_below` go (None: all stay). `cleaner` is what the run was planned on, and `digest`
+    identifies the segments of all `stretches`, of which there is at least one.
+    """
+
+    topic: str
+    partition: Partition
+    cleaner: Cleaner | None
+    end: Offset
+    tombstones_below: Offset | None
+    stretches: Stretches
+    digest: str
+    reason: str
+
+
+def plan_compaction(
+    state: ClusterState, topic: Topic, partition: Partition, now_ms: int, clock_ms: int, *, everything: bool = False
+) -> PartitionToCompact | None:
+    """The compaction that is due, or None.
+
+    The cleanable part ends at the first slice that is not sealed (the roll comes first), that is not below the high
+    watermark, or whose largest timestamp is younger than `min.compaction.lag.ms`. A slice that the log start cuts is
+    left alone, because a swap replaces whole slices; while there is one, no tombstone goes, and while it is younger
+    than the lag, nothing behind it is compacted. Nothing is due if the part ends before the cleaner's position (the lag
+    was raised, or an earlier run had a later `now_ms`): it is clean.
+
+    It is due if new segments are more than `min.cleanable.dirty.ratio` of its stored bytes, if the earliest record of
+    new segments is older than `max.compaction.lag.ms`, if tombstones have waited for `delete.retention.ms`, or with
+    `everything`. `now_ms` counts the ages of records; `clock_ms` is the machine's clock, for the delay of tombstones.
+    """
+    config = state.topic_config(topic)
+    if not config.compact:
+        return None
+    key = TopicPartition(topic.topic_id, partition.partition)
+    rows, cut = _cleanable(state, key, partition, config, now_ms)
+    if not len(rows):
+        return None
+    cleaner = state.cleaners.get(key)
+    position = partition.log_start if cleaner is None else cleaner.position
+    end = Offset(int(rows.columns["end"][-1]))
+    if end < position:
+        return None
+    due_below = None if cleaner is None or cut else cleaner.tombstones_due(clock_ms, config.delete_retention_ms)
+    reason = _reason(rows, position, config, now_ms, due_below, everything=everything)
+    if reason is None:
+        return None
+    return PartitionToCompact(
+        topic.name,
+        partition,
+        cleaner,
+        end,
+        due_below,
+        _stretches(rows, config.segment_bytes),
+        digest(rows),
+        reason,
+    )
+
+
+def _cleanable(
+    state: ClusterState, key: TopicPartition, partition: Partition, config: TopicConfig, now_ms: int
+) -> tuple[SliceColumns, bool]:
+    """The slices that may be compacted, and whether the log start cuts the slice before them."""
+    slices = state.slices.find(key, OffsetRange(partition.log_start, partition.high_watermark))
+    columns = slices.columns
+    stays = state.objects.kinds(columns["object_number"]) != ObjectKind.SEGMENT
+    stays |= columns["end"] > partition.high_watermark
+    cut = bool(len(slices)) and int(columns["start"][0]) < partition.log_start
+    first = int(cut)
+    stays[:first] = False  # no roll will ever seal a slice that is cut, so nothing behind it waits for that
+    if config.min_compaction_lag_ms:
+        stays |= columns["max_timestamp_us"] > (now_ms - config.min_compaction_lag_ms) * 1000
+    uncleanable = np.flatnonzero(stays)
+    end = max(first, int(uncleanable[0])) if len(uncleanable) else len(slices)
+    return slices.rows(first, end), cut
+
+
+def _reason(
+    rows: SliceColumns, position: int, config: TopicConfig, now_ms: int, due_below: Offset | None, *, everything: bool
+) -> str | None:
+    """Why the cleanable part is due, or None."""
+    columns = rows.columns
+    dirty = columns["end"] > position
+    dirty_bytes, all_bytes = int(columns["length"][dirty].sum()), int(columns["length"].sum())
+    if dirty_bytes > config.min_cleanable_dirty_ratio * all_bytes:
+        return f"{dirty_bytes / all_bytes:.0%} is new (min.cleanable.dirty.ratio={config.min_cleanable_dirty_ratio:g})"
+    most_lag_ms = config.max_compaction_lag_ms
+    if most_lag_ms is not None and dirty.any():
+        earliest_us = int(columns["min_timestamp_us"][dirty].min())
+        if earliest_us < (now_ms - most_lag_ms) * 1000:
+            return setting_ms("max.compaction.lag.ms", most_lag_ms)
+    if due_below is not None:
+        return f"tombstones, {setting_ms('delete.retention.ms', config.delete_retention_ms)}"
+    return "all was asked for" if everything else None
+
+
+def _stretches(rows: SliceColumns, segment_bytes: int) -> Stretches:
+    """Segments that are rewritten together: neighbours up to `segment_bytes`, of one epoch and timestamp source."""
+    columns = rows.columns
+    created = columns["timestamp_source"] == TimestampSource.CREATE_TIME
+    joins = np.zeros(len(rows), dtype=np.bool_)
+    joins[1:] = (
+        (columns["start"][1:] == columns["end"][:-1])
+        & (columns["leader_epoch"][1:] == columns["leader_epoch"][:-1])
+        & (created[1:] == created[:-1])
+    )
+    borders = [*np.flatnonzero(~joins).tolist(), len(rows)]
+    edges = np.array(
+        [
+            (low + begin, low + end)
+            for low, high in pairwise(borders)
+            for begin, end in size_edges(columns["length"][low:high], segment_bytes)
+        ]
+    )
+    begins, ends = edges[:, 0], edges[:, 1]
+    sums = [np.add.reduceat(columns[name], begins) for name in ("records", "length")]
+    return Stretches(np.stack([columns["start"][begins], columns["end"][ends - 1], ends - begins, *sums], axis=1))

@@ -1,0 +1,141 @@
+"""The recovery point of a store (F-03), and which of the objects that it holds lie above it.
+
+Objects are numbered by the chain in order, and an object is named only once it is durable on its holders: the store has
+synced the file and its folder, or has answered the PUT. So a process that dies leaves no half-written object that the
+chain names, and every end of a process is a clean one. Only the store itself can lose or damage what it had. Kafka's
+recovery point says what was flushed; this one says what was read since, and found whole:
+
+    recovery point = P  <=>  each object that the store holds with a number below P was read and is whole
+
+A store that was fenced, lost something, or came back has a new registration. That was no clean end: what was known of
+it counts no more, P = 0. Under the same registration, only objects from P on have to be read: if there are none,
+nothing. What a store gets with a small number, because it got a replica of older records, sets P back to that number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from sparklog.core.placement.held_slices import held_by_store, whole_log
+from sparklog.core.records import At
+from sparklog.core.replication.partition_change import PartitionChange
+from sparklog.core.state import ClusterState, Partition, Topic
+from sparklog.core.types import (
+    ObjectNumber,
+    Offset,
+    StoreId,
+    TopicPartition,
+)
+
+Numbers = npt.NDArray[np.int64]
+
+
+class ReplicaToCheck(msgspec.Struct, frozen=True):
+    """Objects of a replica that are to be read, ascending. An object of several partitions is listed with the first.
+
+    `lacking` are those that the replica does not hold: what is left of them there may be damaged, and would be taken
+    for a copy. Both are columns, because there may be millions.
+    """
+
+    topic_partition: TopicPartition
+    topic: str
+    numbers: Numbers
+    lacking: Numbers
+    records: int
+    size_bytes: int
+
+
+def replicas_to_check(
+    state: ClusterState, store: StoreId, topics: Iterable[Topic], *, everything: bool
+) -> Iterator[ReplicaToCheck]:
+    """What is to be read of each replica on the store: from its recovery point on, or everything; and what it lacks."""
+    start = 0 if everything else state.stores[store].recovery_point
+    for topic in topics:
+        replicas = [
+            _to_check(state, store, topic, partition, start)
+            for partition in state.partitions_of(topic)
+            if store in partition.replication.replicas
+        ]
+        yield from _each_object_once(replicas)
+
+
+def _to_check(state: ClusterState, store: StoreId, topic: Topic, partition: Partition, start: int) -> ReplicaToCheck:
+    slices, held = held_by_store(state, store, partition)
+    chosen = ~held | (slices["object_number"] >= start)
+    return ReplicaToCheck(
+        TopicPartition(topic.topic_id, partition.partition),
+        topic.name,
+        np.unique(slices["object_number"][chosen & held]),
+        np.unique(slices["object_number"][~held]),
+        int(slices["records"][chosen].sum()),
+        int(slices["length"][chosen].sum()),
+    )
+
+
+def _each_object_once(replicas: Sequence[ReplicaToCheck]) -> Iterator[ReplicaToCheck]:
+    """The replicas of a topic, without the objects that an earlier one lists; without those that then list none.
+
+    What one replica lacks and another one holds is to be read, because the store should have it.
+    """
+    columns = [replica.numbers for replica in replicas] + [replica.lacking for replica in replicas]
+    if not columns:
+        return
+    is_first = np.zeros(sum(map(len, columns)), dtype=np.bool_)
+    is_first[np.unique(np.concatenate(columns), return_index=True)[1]] = True
+    parts = np.split(is_first, np.cumsum([len(column) for column in columns])[:-1])
+    lists = [column[first] for column, first in zip(columns, parts, strict=True)]
+    for replica, numbers, lacking in zip(replicas, lists[: len(replicas)], lists[len(replicas) :], strict=True):
+        if len(numbers) or len(lacking):
+            yield msgspec.structs.replace(replica, numbers=numbers, lacking=lacking)
+
+
+def recovery_point_after(state: ClusterState, store: StoreId, whole: Collection[int]) -> ObjectNumber:
+    """How far the recovery point of the store can rise if the objects `whole` were read, and are whole.
+
+    That is up to the first object that is not among them, held or not: what a replica lacks will still be copied.
+    """
+    point = state.stores[store].recovery_point
+    read = np.append(np.sort(np.fromiter(whole, dtype=np.int64, count=len(whole))), -1)  # no number is as small
+    to = int(state.next_object_number)
+    for key, partition in state.partitions.items():
+        if store in partition.replication.replicas:
+            numbers = state.slices.find(key, whole_log(partition)).columns["object_number"]
+            numbers = np.sort(numbers[numbers >= point])
+            unread = numbers[read[np.searchsorted(read[:-1], numbers)] != numbers]
+            to = min(to, int(unread[0])) if len(unread) else to
+    return ObjectNumber(max(to, point))
+
+
+def recovered_end(state: ClusterState, store: StoreId, partition: Partition) -> Offset:
+    """The offset up to which a replica is known to be whole, as Kafka counts its recovery point."""
+    slices, held = held_by_store(state, store, partition)
+    unread = np.flatnonzero(~held | (slices["object_number"] >= state.stores[store].recovery_point))
+    if not len(unread):
+        return partition.replication.log_end(store)
+    return max(partition.log_start, Offset(slices["start"].item(unread[0])))
+
+
+def note_new_replicas(state: ClusterState, changes: Iterable[PartitionChange], at: At) -> None:
+    """Set back the recovery points of stores that get a replica with these changes: its objects will be copied there.
+
+    To be called before the changes are applied.
+    """
+    for change in changes:
+        if change.replicas is msgspec.UNSET:
+            continue
+        partition = state.partitions[change.topic_partition]
+        new = [store for store in change.replicas if store not in partition.replication.replicas]
+        if not new:
+            continue
+        slices = state.slices.find(change.topic_partition, whole_log(partition)).columns
+        if not len(slices["object_number"]):
+            continue
+        first = ObjectNumber(int(slices["object_number"].min()))
+        for store in new:
+            known = state.stores[store]
+            point = min(known.recovery_point, first)
+            state.stores[store] = msgspec.structs.replace(known, recovery_point=point, grew_at=at.n)

@@ -1,0 +1,81 @@
+"""Which whole segments retention drops, and when their bytes may be deleted (R-01 to R-04). Time is an argument."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import msgspec
+import numpy as np
+
+from sparklog.core.describe.readable import setting_bytes, setting_ms
+from sparklog.core.numbering import most_records
+from sparklog.core.state import ClusterState, Partition, Topic
+from sparklog.core.tables.column_blocks import Column
+from sparklog.core.types import Offset, OffsetRange, TopicPartition
+
+
+class RetentionCut(msgspec.Struct, frozen=True):
+    """What retention drops from one partition: everything from its log start up to `to`."""
+
+    topic: str
+    partition: Partition
+    to: Offset
+    segments: int
+    records: int
+    size_bytes: int
+    reason: str
+
+
+def plan_retention(state: ClusterState, topic: Topic, partition: Partition, now_ms: int) -> RetentionCut | None:
+    """The cut that is due, or None.
+
+    The unit is a slice (a sealed segment, or one that is not rolled yet); oldest first, never above HW. A slice goes
+    if its largest timestamp is older than `retention.ms`, or if at least `retention.bytes` remain without it.
+    Compact-only topics keep everything.
+    """
+    config = state.topic_config(topic)
+    if not config.delete:
+        return None
+    key = TopicPartition(topic.topic_id, partition.partition)
+    slices = state.slices.find(key, OffsetRange(partition.log_start, partition.high_watermark)).columns
+    below_hw = slices["end"] <= partition.high_watermark
+    by_time = by_size = 0
+    if config.retention_ms is not None:
+        expired = (slices["max_timestamp_us"] < (now_ms - config.retention_ms) * 1000) & below_hw
+        by_time = _leading(expired)
+    if config.retention_bytes is not None:
+        remains = partition.size_bytes - np.cumsum(slices["length"])
+        by_size = _leading((remains >= config.retention_bytes) & below_hw)
+    count = max(by_time, by_size)
+    if count == 0:
+        return None
+    if config.retention_ms is not None and by_time >= by_size:
+        reason = setting_ms("retention.ms", config.retention_ms)
+    else:
+        reason = setting_bytes("retention.bytes", config.retention_bytes or 0)
+    to = Offset(int(slices["end"][count - 1]))
+    goes = {name: slices[name][:count] for name in ("start", "end", "records")}
+    return RetentionCut(
+        topic.name,
+        partition,
+        to,
+        count,
+        most_records(goes, OffsetRange(partition.log_start, to)),
+        int(slices["length"][:count].sum()),
+        reason,
+    )
+
+
+def _leading(goes: np.typing.NDArray[np.bool_]) -> int:
+    """How many of the first rows are all true."""
+    stays = np.flatnonzero(~goes)
+    return int(stays[0]) if len(stays) else len(goes)
+
+
+def due_for_deletion(state: ClusterState, clock_ms: int, topics: Collection[str] | None = None) -> Column:
+    """The numbers of retired objects (of these topics) whose delay has passed, oldest first (R-04).
+
+    The delay began at the time of the entry that retired them. So `clock_ms` must be the machine's clock, never a time
+    that a user passes in: readers were promised the whole delay.
+    """
+    return state.retired.due(clock_ms, topics)

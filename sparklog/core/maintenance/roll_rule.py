@@ -1,0 +1,129 @@
+"""Which slices a roll turns into sealed segments (S-06). Pure: time is an argument."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+
+from sparklog.core.config.topic_config import TopicConfig
+from sparklog.core.describe.readable import counted, setting_bytes, setting_ms
+from sparklog.core.state import ClusterState, Partition, Topic
+from sparklog.core.tables.slice_table import SliceColumns, digest
+from sparklog.core.types import ObjectKind, Offset, OffsetRange, TimestampSource, TopicPartition
+
+# A segment is made of at most this many slices, however small they are: one task holds the list of them.
+MOST_SLICES = 10_000
+
+
+class SegmentToRoll(msgspec.Struct, frozen=True):
+    """Slices that cover [start, end) of a partition and become one sealed segment; `digest` identifies them.
+
+    If they hold more than `segment.bytes` (a single slice that is larger), they become several segments, cut between
+    batches and named by the same swap. `size_bytes` counts stored batch bytes; `reason` is for people.
+    """
+
+    topic: str
+    partition: Partition
+    start: Offset
+    end: Offset
+    digest: str
+    slices: int
+    records: int
+    size_bytes: int
+    reason: str
+
+
+def plan_roll(
+    state: ClusterState, topic: Topic, partition: Partition, now_ms: int, *, everything: bool = False
+) -> list[SegmentToRoll]:
+    """The segments that are due, oldest first.
+
+    Consecutive slices of append objects are gathered until the next one would exceed `segment.bytes`, or there are
+    MOST_SLICES; then they are due. The slices left over are due when they reach `segment.bytes`, when the first of them
+    was appended `segment.ms` ago (of a compacted topic, also `max.compaction.lag.ms` ago: KIP-354), when a slice
+    follows that can't be joined to them, or with `everything`. A segment ends at a sealed segment, at a gap, and where
+    the leader epoch or the timestamp source changes. A slice that the log start cuts stays as it is (a swap replaces
+    whole slices), and so does one that is not below the high watermark.
+    Whether the replicas can take the segments now is asked by `check_swap`.
+    """
+    config = state.topic_config(topic)
+    key = TopicPartition(topic.topic_id, partition.partition)
+    slices = state.slices.find(key, OffsetRange(partition.log_start, partition.high_watermark))
+    slices = slices.rows(0, int(np.searchsorted(slices.columns["end"], partition.high_watermark, side="right")))
+    due: list[SegmentToRoll] = []
+    for low, high in _runs(state, slices, partition.log_start):
+        for begin, end in size_edges(slices.columns["length"][low:high], config.segment_bytes):
+            rows = slices.rows(low + begin, low + end)
+            reason = _reason(rows, config, now_ms, everything=everything)
+            if reason is None and low + end < high:
+                reason = f"{setting_bytes('segment.bytes', config.segment_bytes)}, with the next slice"
+            if reason is None and high < len(slices):
+                reason = "nothing can be joined to it any more"
+            if reason is not None:
+                due.append(_segment(topic, partition, rows, reason))
+    return due
+
+
+def _reason(rows: SliceColumns, config: TopicConfig, now_ms: int, *, everything: bool) -> str | None:
+    """Why these slices are due by themselves, or None."""
+    columns = rows.columns
+    if int(columns["length"].sum()) >= config.segment_bytes:
+        return setting_bytes("segment.bytes", config.segment_bytes)
+    if len(rows) >= MOST_SLICES:
+        return counted(len(rows), "slice")
+    age_ms = now_ms - int(columns["append_time_ms"][0])
+    if age_ms >= config.segment_ms:
+        return setting_ms("segment.ms", config.segment_ms)
+    if config.compact and config.max_compaction_lag_ms is not None and age_ms >= config.max_compaction_lag_ms:
+        return setting_ms("max.compaction.lag.ms", config.max_compaction_lag_ms)
+    return "all was asked for" if everything else None
+
+
+def _segment(topic: Topic, partition: Partition, rows: SliceColumns, reason: str) -> SegmentToRoll:
+    columns = rows.columns
+    return SegmentToRoll(
+        topic.name,
+        partition,
+        Offset(int(columns["start"][0])),
+        Offset(int(columns["end"][-1])),
+        digest(rows),
+        len(rows),
+        int(columns["records"].sum()),
+        int(columns["length"].sum()),
+        reason,
+    )
+
+
+def _runs(state: ClusterState, slices: SliceColumns, log_start: Offset) -> list[tuple[int, int]]:
+    """Runs [low, high) of slices of append objects that can be joined: no gap, one epoch, one timestamp source."""
+    columns = slices.columns
+    if not len(slices):
+        return []
+    appended = (state.objects.kinds(columns["object_number"]) == ObjectKind.APPEND) & (columns["start"] >= log_start)
+    created = columns["timestamp_source"] == TimestampSource.CREATE_TIME
+    joins = np.zeros(len(slices), dtype=np.bool_)
+    joins[1:] = (
+        appended[1:]
+        & appended[:-1]
+        & (columns["start"][1:] == columns["end"][:-1])
+        & (columns["leader_epoch"][1:] == columns["leader_epoch"][:-1])
+        & (created[1:] == created[:-1])
+    )
+    borders = [*np.flatnonzero(~joins).tolist(), len(slices)]
+    return [(low, high) for low, high in pairwise(borders) if appended[low]]
+
+
+def size_edges(lengths: npt.NDArray[np.int64], segment_bytes: int) -> list[tuple[int, int]]:
+    """Rows [begin, end) of each segment: as many slices as fit `segment_bytes`, at least one, at most MOST_SLICES."""
+    edges = []
+    begin = size = 0
+    for row, length in enumerate(lengths.tolist()):
+        if row > begin and (size + length > segment_bytes or row - begin == MOST_SLICES):
+            edges.append((begin, row))
+            begin, size = row, 0
+        size += length
+    edges.append((begin, len(lengths)))
+    return edges

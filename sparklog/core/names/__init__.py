@@ -1,0 +1,1 @@
+"""Rules for the names of topics, stores and writes."""

@@ -1,0 +1,99 @@
+"""Which stores get replicas: spread over zones first, then evenly over stores (KIP-36, KIP-841).
+
+As in Kafka, zones are meant to be of about the same size: a store that is alone in its zone gets as many replicas as
+the zone needs. Stores without a zone form a zone of their own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import zip_longest
+
+import msgspec
+
+from sparklog.core.describe.readable import counted
+from sparklog.core.errors import InvalidReplicationFactor
+from sparklog.core.types import StoreId
+
+Assignment = tuple[tuple[StoreId, ...], ...]  # the stores of each partition, the preferred leader first
+
+
+class Home(msgspec.Struct, frozen=True):
+    """A store that may get replicas. A `silent` store, whose agent is down, gets them last."""
+
+    store: StoreId
+    zone: str = ""
+    silent: bool = False
+
+
+def assign(
+    homes: Collection[Home], partitions: int, replication_factor: int, first: int, existing: Assignment = ()
+) -> Assignment:
+    """The stores of `partitions` new partitions. `replication_factor` is at most the number of `homes`.
+
+    Replicas of a partition are in different zones as far as there are zones. Leaders go round the stores, beginning
+    with store number `first` of the ring. In each round, a leader's followers are on other stores than in the round
+    before: if a store fails, its partitions find their next leaders on all the others. Partitions added later continue
+    after the `existing` ones of the topic: the outcome is the same as if all had been created at once.
+    """
+    ring = _ring(homes)
+    size, others = len(ring), max(len(ring) - 1, 1)
+    places = {home.store: place for place, home in enumerate(ring)}
+    load = Counter(store for replicas in existing for store in replicas)
+    led = Counter(replicas[0] for replicas in existing)
+    assignment = []
+    for partition in range(len(existing), len(existing) + partitions):
+        leader = min(ring, key=lambda home: (home.silent, led[home.store], (places[home.store] - first) % size))
+        behind, turn = places[leader.store] + 1, partition // size
+        ranks = {home.store: ((place - behind) % size - turn) % others for place, home in enumerate(ring)}
+        replicas = [leader]
+        while len(replicas) < replication_factor:
+            replicas.append(_next(ring, replicas, load, ranks))
+        led[leader.store] += 1
+        load.update(home.store for home in replicas)
+        assignment.append(tuple(home.store for home in replicas))
+    return tuple(assignment)
+
+
+def moved_off(
+    leaving: StoreId, assignment: Iterable[tuple[StoreId, ...]], homes: Collection[Home], load: Mapping[StoreId, int]
+) -> Assignment:
+    """The assignment of partitions that have a replica on the store `leaving`, with another store in its place.
+
+    `load` is the number of replicas that each store has now. Raises InvalidReplicationFactor if no other store is left
+    for a partition.
+    """
+    ring = [home for home in _ring(homes) if home.store != leaving]
+    by_store = {home.store: home for home in homes}
+    ranks = {home.store: place for place, home in enumerate(ring)}
+    growing = Counter(load)
+    moved = []
+    for replicas in assignment:
+        staying = [by_store.get(store, Home(store)) for store in replicas if store != leaving]
+        if all(home in staying for home in ring):
+            raise InvalidReplicationFactor(
+                f"the replicas {', '.join(replicas)} need {counted(len(replicas), 'store')}; without {leaving} there "
+                f"are {', '.join(home.store for home in ring) or 'none'}: sparklog store add comes first, and its agent"
+            )
+        substitute = _next(ring, staying, growing, ranks)
+        growing[substitute.store] += 1
+        moved.append(tuple(substitute.store if store == leaving else store for store in replicas))
+    return tuple(moved)
+
+
+def _ring(homes: Iterable[Home]) -> list[Home]:
+    """The stores in an order in which neighbours are in different zones, as far as zones are of the same size."""
+    zones: dict[str, list[Home]] = {}
+    for home in sorted(homes, key=lambda home: (home.zone, home.store)):
+        zones.setdefault(home.zone, []).append(home)
+    return [home for row in zip_longest(*zones.values()) for home in row if home is not None]
+
+
+def _next(
+    ring: Sequence[Home], replicas: Sequence[Home], load: Mapping[StoreId, int], ranks: Mapping[StoreId, int]
+) -> Home:
+    """The store of the next replica: in the zone with the fewest of them, and there the store with the least load."""
+    in_zone = Counter(home.zone for home in replicas)
+    free = (home for home in ring if home not in replicas)
+    return min(free, key=lambda home: (home.silent, in_zone[home.zone], load[home.store], ranks[home.store]))

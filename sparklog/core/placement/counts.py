@@ -1,0 +1,62 @@
+"""How many partitions are in which condition, and how far the replicas of each store are behind: for metrics and pages.
+
+One pass over all partitions, without a look at their slices.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sparklog.core.placement.replica_health import is_offline, is_under_min_isr, is_under_replicated
+from sparklog.core.state import ClusterState
+from sparklog.core.types import StoreId, TopicId
+
+
+@dataclass(slots=True)
+class StoreReplicas:
+    """The replicas on one store. A lag is a difference of offsets: between a replica's LEO and the end of the log."""
+
+    replicas: int = 0
+    leaders: int = 0
+    behind: int = 0  # replicas with a lag
+    lag_records: int = 0  # of all of them together
+    max_lag_records: int = 0
+
+
+@dataclass(slots=True)
+class ReplicaCounts:
+    """Counts of partitions. As in Kafka, one partition may count in several of them: offline and under min ISR."""
+
+    partitions: int = 0
+    offline: int = 0
+    under_min_isr: int = 0
+    under_replicated: int = 0
+    log_bytes: int = 0
+    stores: dict[StoreId, StoreReplicas] = field(default_factory=dict)
+
+
+def replica_counts(state: ClusterState) -> ReplicaCounts:
+    """Count over all partitions of the state. Every registered store is in `stores`."""
+    counts = ReplicaCounts(stores={store: StoreReplicas() for store in state.stores})
+    min_isr: dict[TopicId, int] = {}
+    for partition in state.partitions.values():
+        topic_id, value = partition.topic_id, partition.replication
+        counts.partitions += 1
+        counts.log_bytes += partition.size_bytes
+        counts.offline += is_offline(value)
+        if value.isr != value.replicas:  # most partitions are well: these questions cost more than all the rest
+            if topic_id not in min_isr:
+                min_isr[topic_id] = state.topic_config(state.topics[topic_id]).min_insync_replicas
+            counts.under_replicated += is_under_replicated(value)
+            counts.under_min_isr += is_under_min_isr(value, min_isr[topic_id])
+        for store, log_end in zip(value.replicas, value.log_ends, strict=True):
+            of_store = counts.stores[store]
+            of_store.replicas += 1
+            if log_end < value.next_offset:
+                lag = value.next_offset - log_end
+                of_store.behind += 1
+                of_store.lag_records += lag
+                of_store.max_lag_records = max(of_store.max_lag_records, lag)
+        if value.leader is not None:
+            counts.stores[value.leader].leaders += 1
+    return counts

@@ -1,0 +1,87 @@
+"""Objects that a store should hold according to the chain (S1): samples of them, or all of a partition in order.
+
+The agent of a store looks for these objects. This file knows only the state, not what is really on the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+
+import msgspec
+
+from sparklog.core.placement.held_slices import named_object
+from sparklog.core.state import ClusterState
+from sparklog.core.types import NewObject, ObjectNumber, Offset, OffsetRange, Slice, StoreId, TopicPartition
+
+
+class HeldObject(msgspec.Struct, frozen=True, array_like=True):
+    """An object with a slice below the log end of a replica. The slice begins at offset `start`."""
+
+    topic_partition: TopicPartition
+    start: Offset
+    number: ObjectNumber
+    topic: str
+    object: NewObject
+
+
+def held_partitions(state: ClusterState, store: StoreId) -> list[TopicPartition]:
+    """The partitions of which the store should hold anything, ascending."""
+    return sorted(
+        TopicPartition(partition.topic_id, partition.partition)
+        for partition in state.partitions.values()
+        if store in partition.replication.replicas and partition.log_start < partition.replication.log_end(store)
+    )
+
+
+def newest_held(state: ClusterState, store: StoreId, key: TopicPartition) -> HeldObject | None:
+    """The object of the last slice of a partition that the store should hold whole; None if there is none."""
+    partition = state.partitions[key]
+    log_end, width = partition.replication.log_end(store), 1
+    while width < 2 * (log_end - partition.log_start):
+        start = max(partition.log_start, log_end - width)
+        slices = state.slices.find(key, OffsetRange(Offset(start), log_end))
+        if len(slices):
+            (slice_,) = slices.rows(len(slices) - 1, len(slices))
+            return _held(state, key, slice_)
+        width *= 2  # the log ends with a gap
+    return None
+
+
+def some_held(
+    state: ClusterState, store: StoreId, among: Collection[TopicPartition], count: int, below: Callable[[int], int]
+) -> list[HeldObject]:
+    """At most `count` objects of these partitions at random. `below(n)` draws from [0, n)."""
+    keys = sorted(among)
+    drawn: dict[ObjectNumber, HeldObject] = {}
+    for _ in range(count if keys else 0):
+        key = keys[below(len(keys))]
+        partition = state.partitions[key]
+        offset = Offset(partition.log_start + below(partition.replication.log_end(store) - partition.log_start))
+        for slice_ in state.slices.find(key, OffsetRange(offset, Offset(offset + 1))):
+            drawn[slice_.object_number] = _held(state, key, slice_)
+    return list(drawn.values())
+
+
+def all_held(state: ClusterState, store: StoreId, key: TopicPartition) -> Iterator[HeldObject]:
+    """The objects of a partition that the store should hold, in the order of offsets. Lazy: callers may stop early."""
+    partition = state.partitions[key]
+    held = OffsetRange(partition.log_start, partition.replication.log_end(store))
+    return (_held(state, key, slice_) for slice_ in state.slices.walk(key, held))
+
+
+def is_still_held(state: ClusterState, store: StoreId, held: HeldObject) -> bool:
+    """Whether the store should still hold the object at this offset according to this newer state.
+
+    False if retention, a rewrite, an election or a move came in between: then it is right that the object is gone.
+    """
+    partition = state.partitions.get(held.topic_partition)
+    if partition is None or store not in partition.replication.replicas:
+        return False
+    slices = state.slices.find(held.topic_partition, OffsetRange(held.start, Offset(held.start + 1)))
+    log_end = partition.replication.log_end(store)
+    return any(slice_.object_number == held.number and slice_.end <= log_end for slice_ in slices)
+
+
+def _held(state: ClusterState, key: TopicPartition, slice_: Slice) -> HeldObject:
+    named = named_object(state, slice_)
+    return HeldObject(key, slice_.start, named.number, state.topics[key.topic_id].name, named.object)

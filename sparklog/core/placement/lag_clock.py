@@ -1,0 +1,111 @@
+"""Which followers lag: they have not been at the leader's LEO of that time for `replica.lag.time.max.ms` (rule I2).
+
+A follower need not be level with the leader: while writers go on, it may always be a little behind. At a given time it
+was caught up if by now it has all that the leader had then. So a follower lags if it lacks something that the leader
+had one period ago, and was in sync for that period. Kafka computes the same from the fetches that its leader serves
+(KIP-16, `Replica.isCaughtUp`). Here nobody sees a follower fetch, so the leader's LEOs of the last period are
+remembered.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Final
+
+from sparklog.core.commands import LaggingReplicas
+from sparklog.core.config.cluster_config import effective_cluster
+from sparklog.core.replication.partition import Replication
+from sparklog.core.state import ClusterState, Partition
+from sparklog.core.tables.copy_on_write import CopyOnWriteMap
+from sparklog.core.types import LeaderEpoch, Offset, StoreId, TopicPartition
+
+LOG_ENDS: Final = 16  # of the leader, remembered per period and partition, or twice as many; the others are left out
+
+
+@dataclass(slots=True)
+class _Behind:
+    """A partition with a follower in the ISR that lacks something. Times in ms, of the caller's clock."""
+
+    leader_epoch: LeaderEpoch
+    leader_ends: list[tuple[int, Offset]] = field(default_factory=list)  # since when the leader's LEO is known; ascends
+    in_sync_since: dict[StoreId, tuple[int, int]] = field(default_factory=dict)  # registration, time
+
+
+class LagClock:
+    """Watches the followers of the partitions that `store` leads, or of all. Whoever takes over has a new one.
+
+    Call `observe` with each state that is followed, then `check`. Partitions without a change whose followers have
+    everything cost nothing, and are not remembered.
+    """
+
+    def __init__(self, store: StoreId | None) -> None:
+        self._store = store
+        self._partitions: CopyOnWriteMap[TopicPartition, Partition] = CopyOnWriteMap()
+        self._behind: dict[TopicPartition, _Behind] = {}
+        self._period_ms = 0
+        self._asked_ms = 0
+        self._check_ms = 0
+
+    def observe(self, state: ClusterState, asked_ms: int, now_ms: int) -> None:
+        """Take a state that was asked for at `asked_ms` and is here at `now_ms`: it holds what was true when asked.
+
+        A follower is judged as of `asked_ms`, and what the leader has counts from `now_ms` on. So a process that was
+        paused in between takes nobody for a laggard.
+        """
+        self._period_ms = effective_cluster(state.config).replica_lag_time_max_ms
+        self._asked_ms = asked_ms
+        for key in state.partitions.differing(self._partitions):
+            partition = state.partitions.get(key)
+            if partition is None or not self._has_follower_behind(partition.replication):
+                self._behind.pop(key, None)
+            else:
+                self._remember(key, partition.replication, state, now_ms)
+        self._partitions = state.partitions
+
+    def check(self, now_ms: int) -> tuple[LaggingReplicas, ...]:
+        """The followers that lag by the state observed last, by partition. Empty before half a period has passed."""
+        if now_ms < self._check_ms:
+            return ()
+        self._check_ms = now_ms + self._period_ms // 2
+        lagging = []
+        for key in sorted(self._behind):
+            value = self._partitions[key].replication
+            stores = self._lagging(self._behind[key], value)
+            if stores:
+                lagging.append(LaggingReplicas(key.topic_id, key.partition, value.leader_epoch, value.version, stores))
+        return tuple(lagging)
+
+    def _has_follower_behind(self, value: Replication) -> bool:
+        watched = value.leader is not None if self._store is None else value.leader == self._store
+        return watched and any(value.log_end(store) < value.next_offset for store in value.isr)
+
+    def _remember(self, key: TopicPartition, value: Replication, state: ClusterState, now_ms: int) -> None:
+        behind = self._behind.get(key)
+        if behind is None or behind.leader_epoch != value.leader_epoch:
+            behind = self._behind[key] = _Behind(value.leader_epoch)
+        ends = behind.leader_ends
+        if not ends or value.next_offset > ends[-1][1]:
+            if len(ends) > 1 and (now_ms - ends[-2][0]) * LOG_ENDS < self._period_ms:
+                ends.pop()  # judged as if the leader had got this far only now: to the follower's favour
+            ends.append((now_ms, value.next_offset))
+        before, behind.in_sync_since = behind.in_sync_since, {}
+        for store in value.isr:
+            registration = state.stores[store].registration
+            known = before.get(store)
+            behind.in_sync_since[store] = (
+                known if known is not None and known[0] == registration else (registration, now_ms)
+            )
+
+    def _lagging(self, behind: _Behind, value: Replication) -> tuple[StoreId, ...]:
+        """The followers that were in sync a period ago and lack what the leader had then."""
+        then_ms = self._asked_ms - self._period_ms
+        ends = behind.leader_ends
+        while len(ends) > 1 and ends[1][0] < then_ms:
+            del ends[0]
+        # What it had then. Where the partition was not behind yet at that time, no follower was in sync since before.
+        _, leader_end = ends[0]
+        return tuple(
+            store
+            for store, (_, in_sync_ms) in behind.in_sync_since.items()
+            if in_sync_ms < then_ms and value.log_end(store) < leader_end
+        )

@@ -1,0 +1,260 @@
+"""What the replicas on a store lack, where to fetch it, and what to report once it is there (rules F1, I1, N-07).
+
+A replica is filled from its log end on, in the order of offsets. However much is missing, a plan is bounded by objects
+and bytes per source, because slices are found a window at a time.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from sparklog.core.commands import ReplicaReport
+from sparklog.core.placement.held_slices import Holding, named_object
+from sparklog.core.replication.isr import may_join
+from sparklog.core.state import ClusterState, Partition
+from sparklog.core.types import NewObject, ObjectNumber, Offset, OffsetRange, StoreId, TopicPartition
+
+
+class FetchLimits(msgspec.Struct, frozen=True):
+    """How large a plan may be: objects and bytes from each source.
+
+    The plan also ends after `in_vain` partitions whose sources are busy or already have a full batch.
+    """
+
+    objects: int = 128
+    size_bytes: int = 64 << 20
+    in_vain: int = 64
+
+
+class ObjectToFetch(msgspec.Struct, frozen=True, array_like=True):
+    """An object that a replica of `topic_partition` needs, and the `sources` that hold it, in the order of asking.
+
+    If there are no sources, only the store itself holds the object according to the chain: look for it there.
+    """
+
+    number: ObjectNumber
+    topic_partition: TopicPartition
+    topic: str
+    object: NewObject
+    sources: tuple[StoreId, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """The object and its index."""
+        return self.object.total_bytes
+
+
+class FetchBatch(msgspec.Struct, frozen=True):
+    """Objects to fetch from one source for these partitions, each partition's in the order of offsets."""
+
+    source: StoreId
+    partitions: tuple[TopicPartition, ...]
+    objects: tuple[ObjectToFetch, ...]
+
+
+@dataclass(slots=True)
+class UnderWay:
+    """What a plan works around.
+
+    `checked` are objects that are on the store and not reported yet, `copying` are objects on their way there.
+    `partitions` are in an unfinished batch, or wait after an error. `busy` sources have a batch, `failing` sources wait
+    after an error. A plan starts behind the partition `after`, so that no partition waits for ever.
+    """
+
+    checked: Collection[ObjectNumber] = ()
+    copying: Collection[ObjectNumber] = ()
+    partitions: Collection[TopicPartition] = ()
+    busy: Collection[StoreId] = ()
+    failing: Collection[StoreId] = ()
+    after: TopicPartition | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """The replicas on a store that are not done, ascending: `behind` lack slices, `joinable` may join the ISR now."""
+
+    behind: Sequence[TopicPartition]
+    joinable: Sequence[TopicPartition]
+
+
+def standing(state: ClusterState, store: StoreId) -> Standing:
+    """Which replicas on the store lack something. A replica that is being removed counts until it is gone."""
+    behind: list[TopicPartition] = []
+    joinable: list[TopicPartition] = []
+    for partition in state.partitions.values():
+        value = partition.replication
+        if store not in value.replicas:
+            continue
+        if value.log_end(store) < value.next_offset:
+            behind.append(_key(partition))
+        if may_join(value, store):
+            joinable.append(_key(partition))
+    return Standing(sorted(behind), sorted(joinable))
+
+
+def lag_bytes(state: ClusterState, store: StoreId, partitions: Collection[TopicPartition]) -> int:
+    """The stored bytes that the replicas of these partitions on the store lack."""
+    lag = 0
+    for key in partitions:
+        value = state.partitions[key].replication
+        missing = OffsetRange(value.log_end(store), value.next_offset)
+        lag += int(state.slices.find(key, missing).columns["length"].sum())
+    return lag
+
+
+def plan_fetch(
+    state: ClusterState,
+    store: StoreId,
+    behind: Sequence[TopicPartition],
+    under_way: UnderWay,
+    limits: FetchLimits | None = None,
+) -> tuple[list[FetchBatch], TopicPartition | None]:
+    """A batch for each source that has none, and the partition behind which the next plan starts (its `after`).
+
+    `behind` ascends. A partition is fetched from one source at a time: the first that holds its first missing slice. An
+    object that several partitions need is fetched once.
+    """
+    limits = limits or FetchLimits()
+    copying = set(under_way.copying)
+    batches: dict[StoreId, _Batch] = {}
+    last, in_vain = under_way.after, 0
+    for key in _rotated(behind, under_way.after):
+        if key in under_way.partitions:
+            continue
+        run = _Run(state, state.partitions[key], store, under_way, copying)
+        if run.source is None:
+            continue
+        if run.source not in under_way.busy:
+            batch = batches.setdefault(run.source, _Batch(limits))
+            if batch.room:
+                batch.take(key, run, copying)
+                last = key
+                continue
+        in_vain += 1
+        if in_vain == limits.in_vain:
+            last = key
+            break
+    return [
+        FetchBatch(source, tuple(batch.partitions), tuple(batch.objects))
+        for source, batch in batches.items()
+        if batch.objects
+    ], last
+
+
+def replica_reports(
+    state: ClusterState, store: StoreId, at: Standing, checked: Collection[ObjectNumber]
+) -> tuple[ReplicaReport, ...]:
+    """The reports that the store's agent may make on this state, given the objects that are known to be there.
+
+    A log end rises over the contiguous slices whose objects are there. A replica that may join the ISR is reported even
+    if its log end does not rise.
+    """
+    joinable = set(at.joinable)
+    reports = []
+    for key in sorted({*at.behind, *at.joinable} if checked else joinable):
+        value = state.partitions[key].replication
+        log_end = value.log_end(store)
+        end = _checked_end(state, key, log_end, checked)
+        if end > log_end or key in joinable:
+            reports.append(ReplicaReport(key.topic_id, key.partition, value.leader_epoch, value.version, end))
+    return tuple(reports)
+
+
+def _checked_end(
+    state: ClusterState, key: TopicPartition, log_end: Offset, checked: Collection[ObjectNumber]
+) -> Offset:
+    for slice_ in state.slices.walk(key, OffsetRange(log_end, state.partitions[key].next_offset)):
+        if slice_.object_number not in checked:
+            break
+        log_end = slice_.end
+    return log_end
+
+
+def _rotated(keys: Sequence[TopicPartition], after: TopicPartition | None) -> Sequence[TopicPartition]:
+    if after is None:
+        return keys
+    at = bisect_right(keys, after)
+    return [*keys[at:], *keys[:at]]
+
+
+class _Run:
+    """The objects that a partition needs next from one source."""
+
+    def __init__(
+        self,
+        state: ClusterState,
+        partition: Partition,
+        store: StoreId,
+        under_way: UnderWay,
+        copying: Collection[ObjectNumber],
+    ) -> None:
+        self._state = state
+        self._partition = partition
+        self._store = store
+        self._under_way = under_way
+        self._holding = Holding(state, partition)
+        self._topic = state.topics[partition.topic_id].name
+        missing = OffsetRange(partition.replication.log_end(store), partition.next_offset)
+        self._slices = state.slices.walk(_key(partition), missing)
+        self._next = self._following(copying)
+        self.source = None if self._next is None else self._source_of(self._next)
+
+    def objects(self, copying: Collection[ObjectNumber]) -> Iterator[ObjectToFetch]:
+        """The objects in order, up to the first one that the source does not hold."""
+        next_ = self._next
+        while next_ is not None and (self.source in next_.sources or self._source_of(next_) == self.source):
+            others = tuple(store for store in next_.sources if store != self.source)
+            first = () if self.source == self._store else (self.source,)
+            yield msgspec.structs.replace(next_, sources=(*first, *others))
+            next_ = self._following(copying)
+
+    def _following(self, copying: Collection[ObjectNumber]) -> ObjectToFetch | None:
+        """The next object that is neither there nor on its way; None at the end, or if nobody can provide it now."""
+        for slice_ in self._slices:
+            number = slice_.object_number
+            if number in self._under_way.checked or number in copying:
+                continue
+            named = named_object(self._state, slice_).object
+            holders = self._holding.of(slice_.end, named.holders)
+            sources = tuple(
+                holder for holder in holders if holder != self._store and holder not in self._under_way.failing
+            )
+            if not sources and self._store not in holders:
+                return None
+            return ObjectToFetch(number, _key(self._partition), self._topic, named, sources)
+        return None
+
+    def _source_of(self, wanted: ObjectToFetch) -> StoreId:
+        return wanted.sources[0] if wanted.sources else self._store
+
+
+@dataclass(slots=True)
+class _Batch:
+    """A batch that is being filled."""
+
+    limits: FetchLimits
+    partitions: list[TopicPartition] = field(default_factory=list)
+    objects: list[ObjectToFetch] = field(default_factory=list)
+    size_bytes: int = 0
+
+    @property
+    def room(self) -> bool:
+        return len(self.objects) < self.limits.objects and self.size_bytes < self.limits.size_bytes
+
+    def take(self, key: TopicPartition, run: _Run, copying: set[ObjectNumber]) -> None:
+        """Add objects of a partition while there is room. They are `copying` from now on."""
+        self.partitions.append(key)
+        for wanted in run.objects(copying):
+            self.objects.append(wanted)
+            copying.add(wanted.number)
+            self.size_bytes += wanted.size_bytes
+            if not self.room:
+                return
+
+
+def _key(partition: Partition) -> TopicPartition:
+    return TopicPartition(partition.topic_id, partition.partition)

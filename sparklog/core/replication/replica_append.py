@@ -1,0 +1,140 @@
+"""Appends: which replicas have the new records, and who leaves the ISR because it lacks them (REPLICATION 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+
+import msgspec
+
+from sparklog.core.describe.readable import counted
+from sparklog.core.errors import (
+    InvalidRequiredAcks,
+    NoReplicaOnline,
+    NotEnoughReplicas,
+    NotEnoughReplicasAfterAppend,
+    NotLeaderOrFollower,
+)
+from sparklog.core.replication.partition import Replication, check_epoch
+from sparklog.core.replication.reassignment import with_move_completed
+from sparklog.core.types import LeaderEpoch, Offset, StoreId
+
+
+class Acks(IntEnum):
+    """What a writer waits for, as on Kafka's wire."""
+
+    ALL = -1
+    NONE = 0
+    LEADER = 1
+
+    @classmethod
+    def of(cls, value: object) -> Acks:
+        """`all`, -1, 0 or 1, as a number or as text. Raises InvalidRequiredAcks for anything else (P-03)."""
+        known = {"all": cls.ALL, "-1": cls.ALL, "0": cls.NONE, "1": cls.LEADER}
+        if isinstance(value, bool) or str(value) not in known:
+            raise InvalidRequiredAcks(f"acks: wanted all (or -1), 1 or 0, found {value!r}")
+        return known[str(value)]
+
+
+class HeldSlice(msgspec.Struct, frozen=True):
+    """One slice of an append: how many records, and which live stores hold its object."""
+
+    records: int
+    holders: frozenset[StoreId]
+
+
+def is_level(value: Replication) -> bool:
+    """Whether all replicas are in sync and have the whole log, under a leader, with no move under way.
+
+    This is the usual case. If all replicas hold an append, it then leads to `at_end`, whatever its acks. (During a
+    move, an append may also end the move.)
+    """
+    return (
+        value.high_watermark == value.next_offset
+        and value.isr == value.replicas
+        and value.leader is not None
+        and not (value.adding or value.removing)
+    )
+
+
+def at_end(value: Replication, end: Offset) -> Replication:
+    """The value once the log goes up to `end` and every member of the ISR has all of it."""
+    if value.isr == value.replicas:
+        log_ends = (end,) * len(value.replicas)
+    else:
+        ends = zip(value.replicas, value.log_ends, strict=True)
+        log_ends = tuple(end if store in value.isr else log_end for store, log_end in ends)
+    return msgspec.structs.replace(value, next_offset=end, log_ends=log_ends, high_watermark=end)
+
+
+def append(
+    value: Replication,
+    slices: Sequence[HeldSlice],
+    acks: Acks,
+    leader_epoch: LeaderEpoch,
+    min_isr: int,
+    *,
+    pull: bool = False,
+) -> Replication:
+    """Append the slices at the next offset. With `acks=all`, HW passes them at once (step 4).
+
+    With `pull` the writer uploaded to the leader's store alone: its records become visible as the followers fetch them.
+    With `acks=all` and `pull` it waits until they are `committed`. Raises FencedLeaderEpoch, UnknownLeaderEpoch,
+    NoReplicaOnline, NotLeaderOrFollower, NotEnoughReplicas.
+    """
+    check_epoch(value, leader_epoch)
+    if value.leader is None:
+        raise NoReplicaOnline(f"the partition has no leader, its replicas are {list(value.replicas)}")
+    if any(value.leader not in slice_.holders for slice_ in slices):
+        raise NotLeaderOrFollower(f"a write must be on the leader's store {value.leader}, found slices that are not")
+    end = Offset(value.next_offset + sum(slice_.records for slice_ in slices))
+    log_ends = tuple(
+        _log_end(store, log_end, slices) if log_end == value.next_offset else log_end
+        for store, log_end in zip(value.replicas, value.log_ends, strict=True)
+    )
+    isr = value.isr
+    if acks is Acks.ALL:
+        if not pull:
+            at_end = {store for store, log_end in zip(value.replicas, log_ends, strict=True) if log_end == end}
+            isr = tuple(store for store in isr if store in at_end)
+        _check_enough(value, isr, min_isr)
+    changed = msgspec.structs.replace(value, next_offset=end, isr=isr, log_ends=log_ends)
+    # All slices belong to one epoch, so there can be no election here: a move that needs one ends with a report.
+    return with_move_completed(value, changed, min_isr, silent=value.replicas)
+
+
+def committed(value: Replication, end: Offset, min_isr: int, *, named: bool) -> bool:
+    """Whether records up to `end`, written with `acks=all` and `pull`, are on every in-sync replica. If not, wait.
+
+    `named` says that the slices are still in the log. If an election forgot them, HW passes their offsets all the same,
+    so HW alone proves nothing. Raises NotLeaderOrFollower (they are forgotten), NotEnoughReplicasAfterAppend.
+    """
+    if not named:
+        raise NotLeaderOrFollower(
+            f"the leader that had the records up to offset {end} was lost before others had them: write them again"
+        )
+    if value.high_watermark >= end:
+        return True
+    if len(value.isr) < value.enough(min_isr):
+        raise NotEnoughReplicasAfterAppend(
+            f"records up to offset {end} are written; they are visible once {counted(value.enough(min_isr), 'store')} "
+            f"are in sync (min.insync.replicas), found {list(value.isr)}"
+        )
+    return False
+
+
+def _log_end(store: StoreId, log_end: Offset, slices: Sequence[HeldSlice]) -> Offset:
+    """The LEO after the append of a replica that had the whole log: the start of the first slice that it lacks."""
+    for slice_ in slices:
+        if store not in slice_.holders:
+            break
+        log_end = Offset(log_end + slice_.records)
+    return log_end
+
+
+def _check_enough(value: Replication, isr: Sequence[StoreId], min_isr: int) -> None:
+    if len(isr) < value.enough(min_isr):
+        raise NotEnoughReplicas(
+            f"a write with acks=all needs {counted(value.enough(min_isr), 'store')} in sync (min.insync.replicas), "
+            f"it is on {list(isr)} of {list(value.isr)}"
+        )

@@ -1,0 +1,1 @@
+"""Compare stored objects with their indexes, with the chain and with each other."""

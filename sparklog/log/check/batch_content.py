@@ -1,0 +1,71 @@
+"""What a stored batch really holds, for comparing it with its row of the index."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from sparklog.core.describe.readable import counted
+from sparklog.log.batch import PARTITION_KEY, joined_with_schema, offset_bounds, timestamps_us
+from sparklog.log.index import Index
+from sparklog.log.records_schema import COMPACTED_SCHEMA
+
+
+class BatchContent(msgspec.Struct, frozen=True, array_like=True):
+    """What the index says about a batch, apart from where it is. All bounds are inclusive, timestamps are in us.
+
+    `offsets`: the first and the last one, of a batch that stores them.
+    """
+
+    partition: int
+    records: int
+    min_timestamp_us: int
+    max_timestamp_us: int
+    offsets: tuple[int, int] | None = None
+
+    def __str__(self) -> str:
+        times = f"timestamps {self.min_timestamp_us} to {self.max_timestamp_us}"
+        offsets = "" if self.offsets is None else f", offsets {self.offsets[0]} to {self.offsets[1]}"
+        return f"{counted(self.records, 'record')} of partition {self.partition}, {times}{offsets}"
+
+
+def content_of(message: pa.Buffer, schema: pa.Schema) -> BatchContent | None:
+    """The content of a batch of an object with this schema, decoded from its message.
+
+    None if Arrow can't decode it, if it holds no record, or if its offsets don't ascend. Only the timestamps and the
+    offsets are decompressed.
+    """
+    stores_offsets = schema == COMPACTED_SCHEMA
+    wanted = ["timestamp", "offset"] if stores_offsets else ["timestamp"]
+    options = pa.ipc.IpcReadOptions(included_fields=[schema.get_field_index(name) for name in wanted])
+    try:
+        stream = pa.ipc.open_stream(joined_with_schema(message, schema), options=options)
+        batch, metadata = stream.read_next_batch_with_custom_metadata()
+        batch.validate()
+        partition = int(metadata[PARTITION_KEY])
+    except (pa.ArrowException, OSError, StopIteration, LookupError, TypeError, ValueError):
+        return None
+    if not batch.num_rows:
+        return None
+    times = timestamps_us(batch.column("timestamp"))
+    bounds = None
+    if stores_offsets:
+        if (np.diff(batch.column("offset").to_numpy()) <= 0).any():
+            return None
+        bounds = offset_bounds(batch)
+    return BatchContent(partition, batch.num_rows, int(times.min()), int(times.max()), bounds)
+
+
+def content_in_index(index: Index, batch: int) -> BatchContent:
+    """What the index says about one of its batches."""
+    bounds = None
+    if index.base_offset is not None and index.last_offset is not None:
+        bounds = int(index.base_offset[batch]), int(index.last_offset[batch])
+    return BatchContent(
+        int(index.partition[batch]),
+        int(index.records[batch]),
+        int(index.min_timestamp_us[batch]),
+        int(index.max_timestamp_us[batch]),
+        bounds,
+    )

@@ -1,0 +1,300 @@
+"""Read an object of a store with its index, and compare every byte with what the chain and the index say.
+
+    index: there? length? CRC32C? -> object: there? length? CRC32C of the whole and of each batch -> the slices
+
+`check_object` is the only place that does this: recovery repairs what it finds, verify reports it. An answer about the
+bytes is a `Finding`; a store that does not answer is an error, because it says nothing about them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from enum import StrEnum
+from typing import Final
+
+import google_crc32c
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from sparklog.core.describe.readable import counted, exact_amount
+from sparklog.core.errors import Damaged, KeyNotFound
+from sparklog.core.numbering import Int64Array, is_dense, offset_behind
+from sparklog.core.types import NamedObject, Offset, PartitionIndex, Slice, TimestampSource
+from sparklog.log.batch import crc32c
+from sparklog.log.check.batch_content import BatchContent, content_in_index, content_of
+from sparklog.log.index import Index, decode_index
+from sparklog.log.read.ranged_reads import RANGED_READ_BYTES, ranged_reads
+from sparklog.log.read.read_ahead import bodies
+from sparklog.storage.keys import index_key
+from sparklog.storage.object_store import ObjectStore
+
+_LOOK_REQUESTS: Final = 1  # the length of the object
+
+
+class Part(StrEnum):
+    """Which of the two stored things a finding is about."""
+
+    OBJECT = "object"
+    INDEX = "index"
+
+
+class Problem(StrEnum):
+    """What is wrong. BATCH says where in the object the bytes are others.
+
+    CONTENT is a batch with the right bytes that its row of the index does not fit; SLICE is a whole index that does not
+    fit a slice of the chain. Both were written that way.
+    """
+
+    MISSING = "missing"
+    SHORT = "short"
+    LONG = "long"
+    CRC = "crc"
+    BATCH = "batch"
+    CONTENT = "content"
+    SLICE = "slice"
+
+
+class Finding(msgspec.Struct, frozen=True, array_like=True):
+    """One difference between the store and the chain. `wanted` and `found` are for people.
+
+    A batch or slice has its first byte in the object as `position`, and the records [start, end) of `partition`, if a
+    slice of the chain says which these are.
+    """
+
+    part: Part
+    problem: Problem
+    wanted: str
+    found: str
+    position: int | None = None
+    partition: PartitionIndex | None = None
+    start: Offset | None = None
+    end: Offset | None = None
+
+    def __str__(self) -> str:
+        text = f"{self.part} {self.problem}: wanted {self.wanted}, found {self.found}"
+        if self.position is not None:
+            text += f", at byte {self.position}"
+        if self.partition is not None:
+            text += f", records [{self.start}, {self.end}) of partition {self.partition}"
+        return text
+
+
+class ObjectCheck(msgspec.Struct, frozen=True, array_like=True):
+    """What a check found, and what it read. Everything is whole if there are no findings."""
+
+    findings: tuple[Finding, ...]
+    read_bytes: int
+    requests: int
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the object and its index are what the chain names, byte for byte."""
+        return not self.findings
+
+    @property
+    def object_is_whole(self) -> bool:
+        """Whether the object is: then a damaged index can be rebuilt from it."""
+        return all(finding.part is Part.INDEX for finding in self.findings)
+
+
+def check_object(
+    store: ObjectStore,
+    key: str,
+    named: NamedObject,
+    slices: Sequence[Slice] = (),
+    another: Index | None = None,
+    *,
+    content: bool = False,
+) -> ObjectCheck:
+    """Read the object under `key` and its index, and check everything about them.
+
+    `slices`: the slices that the chain has in this object, if they should be compared, too. The object is read once, in
+    ranged reads of about 8 MiB. If it is damaged, its index says which batches are, or `another`, the same index from
+    another store, if this one is damaged, too. With `content` each whole batch is also decoded, and compared with what
+    a newly built index would say: records, partition, timestamps.
+
+    Raises StoreUnavailable, StoreAccessDenied, UnsupportedVersion.
+    """
+    index, findings, index_bytes = _checked_index(store, key, named)
+    index = another if index is None else index
+    wanted_bytes = named.object.size_bytes
+    try:
+        size_bytes = store.size(key)
+    except KeyNotFound:
+        return ObjectCheck((*findings, _missing(wanted_bytes)), index_bytes, 1 + _LOOK_REQUESTS)
+    if size_bytes != wanted_bytes:
+        findings.append(_other_length(Part.OBJECT, wanted_bytes, size_bytes))
+    readable_bytes = min(size_bytes, wanted_bytes)
+    ranges = _ranges(index, readable_bytes)
+    damaged: list[int] = []
+    others: list[tuple[int, BatchContent | None]] = []
+    seen = 0
+    try:
+        for (start, end), body in zip(ranges, bodies(store, key, ranges), strict=True):
+            buffer = pa.py_buffer(body)
+            for low, high, batch in _pieces(index, start, end):
+                piece = buffer.slice(low - start, high - low)
+                seen = google_crc32c.extend(seen, piece)
+                if index is None or batch is None:
+                    continue
+                if crc32c(piece) != index.crc32c[batch]:
+                    damaged.append(batch)
+                elif content and (stored := content_of(piece, index.object_schema)) != content_in_index(index, batch):
+                    others.append((batch, stored))
+    except KeyNotFound:
+        return ObjectCheck((*findings, _missing(wanted_bytes)), index_bytes, 1 + _LOOK_REQUESTS)
+    except Damaged as error:  # it was cut since its length was asked for
+        findings.append(Finding(Part.OBJECT, Problem.SHORT, exact_amount(wanted_bytes), error.message))
+    else:
+        if size_bytes == wanted_bytes and seen != named.object.crc32c:
+            findings.append(Finding(Part.OBJECT, Problem.CRC, _hex(named.object.crc32c), _hex(seen)))
+    if index is not None:
+        cut_off = np.flatnonzero(index.position + index.length > readable_bytes).tolist()
+        places = [(slice_, _rows(index, slice_)) for slice_ in slices]
+        findings += [_damaged_batch(index, batch, places, cut=batch in cut_off) for batch in [*damaged, *cut_off]]
+        findings += [_other_content(index, batch, stored, places) for batch, stored in others]
+        findings += [finding for slice_, rows in places if (finding := _compared(index, slice_, rows)) is not None]
+    return ObjectCheck(tuple(findings), index_bytes + readable_bytes, 1 + _LOOK_REQUESTS + len(ranges))
+
+
+# ---- the index ------------------------------------------------------------------------------------------
+
+
+def _checked_index(store: ObjectStore, key: str, named: NamedObject) -> tuple[Index | None, list[Finding], int]:
+    """The index if it is what the chain names, the findings, and the bytes that were read."""
+    wanted_bytes = named.object.index_size_bytes
+    try:
+        body = store.get(index_key(key))
+    except KeyNotFound:
+        return None, [Finding(Part.INDEX, Problem.MISSING, exact_amount(wanted_bytes), "none")], 0
+    if len(body) != wanted_bytes:
+        return None, [_other_length(Part.INDEX, wanted_bytes, len(body))], len(body)
+    found = crc32c(pa.py_buffer(body))
+    if found != named.object.index_crc32c:
+        wanted = _hex(named.object.index_crc32c)
+        return None, [Finding(Part.INDEX, Problem.CRC, wanted, _hex(found))], len(body)
+    return decode_index(index_key(key), body, named.object), [], len(body)
+
+
+# ---- the bytes ------------------------------------------------------------------------------------------
+
+
+def _ranges(index: Index | None, size_bytes: int) -> list[tuple[int, int]]:
+    """The ranged reads that cover an object of this length. No batch is in two of them if the index is there."""
+    if index is None or not len(index):
+        steps = range(0, size_bytes, RANGED_READ_BYTES)
+        return [(start, min(start + RANGED_READ_BYTES, size_bytes)) for start in steps]
+    whole = int(np.searchsorted(index.position + index.length, size_bytes, side="right"))
+    reads = [(read.start, read.end) for read in ranged_reads(index, 0, whole)]
+    if not reads:
+        return [(0, size_bytes)] if size_bytes else []
+    reads[0] = (0, reads[0][1])  # with the head of the file
+    if size_bytes - reads[-1][1] > RANGED_READ_BYTES:
+        return [*reads, (reads[-1][1], size_bytes)]
+    reads[-1] = (reads[-1][0], size_bytes)  # and with its end
+    return reads
+
+
+def _pieces(index: Index | None, start: int, end: int) -> Iterator[tuple[int, int, int | None]]:
+    """The parts of a ranged read in order: [low, high) with the number of the batch that it is, or None for others."""
+    if index is None:
+        yield start, end, None
+        return
+    at = start
+    for batch in range(int(np.searchsorted(index.position, start)), len(index)):
+        low, high = int(index.position[batch]), int(index.position[batch] + index.length[batch])
+        if high > end:
+            break
+        if at < low:
+            yield at, low, None
+        yield low, high, batch
+        at = high
+    if at < end:
+        yield at, end, None
+
+
+# ---- the findings ---------------------------------------------------------------------------------------
+
+
+def _missing(wanted_bytes: int) -> Finding:
+    return Finding(Part.OBJECT, Problem.MISSING, exact_amount(wanted_bytes), "none")
+
+
+def _other_length(part: Part, wanted_bytes: int, found_bytes: int) -> Finding:
+    problem = Problem.SHORT if found_bytes < wanted_bytes else Problem.LONG
+    return Finding(part, problem, exact_amount(wanted_bytes), exact_amount(found_bytes))
+
+
+def _hex(checksum: int) -> str:
+    return f"CRC32C {checksum:#010x}"
+
+
+def _rows(index: Index, slice_: Slice) -> Index:
+    """The rows of the index for the batches of a slice."""
+    return index.rows(slice_.first_batch, slice_.first_batch + slice_.batches)
+
+
+def _damaged_batch(index: Index, batch: int, places: Sequence[tuple[Slice, Index]], *, cut: bool) -> Finding:
+    found = "it is cut off" if cut else "another"
+    return _of_batch(index, batch, places, Problem.BATCH, _hex(int(index.crc32c[batch])), found)
+
+
+def _other_content(
+    index: Index, batch: int, stored: BatchContent | None, places: Sequence[tuple[Slice, Index]]
+) -> Finding:
+    found = "a message that Arrow can't decode" if stored is None else str(stored)
+    return _of_batch(index, batch, places, Problem.CONTENT, str(content_in_index(index, batch)), found)
+
+
+def _of_batch(
+    index: Index, batch: int, places: Sequence[tuple[Slice, Index]], problem: Problem, wanted: str, text: str
+) -> Finding:
+    found = Finding(Part.OBJECT, problem, wanted, text, int(index.position[batch]))
+    for slice_, rows in places:
+        if slice_.first_batch <= batch < slice_.first_batch + slice_.batches:
+            start, end = slice_.start, slice_.end
+            if index.base_offset is not None and index.last_offset is not None:
+                start = Offset(int(index.base_offset[batch]))
+                end = offset_behind(int(index.last_offset[batch]), 1)
+            elif is_dense(slice_):
+                before = int(rows.records[: batch - slice_.first_batch].sum())
+                start = offset_behind(slice_.start, before)
+                end = offset_behind(start, int(index.records[batch]))
+            return msgspec.structs.replace(found, partition=slice_.partition, start=start, end=end)
+    return found
+
+
+def _compared(index: Index, slice_: Slice, rows: Index) -> Finding | None:
+    """How the index differs from what the chain says about a slice; None if it does not."""
+    wanted = _described(
+        slice_.batches, slice_.records, slice_.position, slice_.position + slice_.length, {slice_.partition}
+    )
+    found = "no such batches"
+    if len(rows):
+        begin, end = int(rows.position[0]), int(rows.position[-1] + rows.length[-1])
+        found = _described(len(rows), int(rows.records.sum()), begin, end, set(rows.partition.tolist()))
+        if slice_.timestamp_source is not TimestampSource.APPEND_TIME:
+            wanted += f", timestamps {slice_.min_timestamp_us} to {slice_.max_timestamp_us}"
+            found += f", timestamps {int(rows.min_timestamp_us.min())} to {int(rows.max_timestamp_us.max())}"
+        if rows.base_offset is not None and rows.last_offset is not None:
+            wanted += f", offsets from {slice_.start} to below {slice_.end}, ascending"
+            found += f", offsets {_shown_offsets(rows.base_offset, rows.last_offset, slice_)}"
+    if wanted == found:
+        return None
+    return Finding(
+        Part.INDEX, Problem.SLICE, wanted, found, slice_.position, slice_.partition, slice_.start, slice_.end
+    )
+
+
+def _shown_offsets(bases: Int64Array, lasts: Int64Array, slice_: Slice) -> str:
+    """The offsets of the batches of a slice, in the words for what is wanted if they are that."""
+    fit = slice_.start <= bases[0] and lasts[-1] < slice_.end
+    if fit and (bases <= lasts).all() and (lasts[:-1] < bases[1:]).all():
+        return f"from {slice_.start} to below {slice_.end}, ascending"
+    return ", ".join(f"{base} to {last}" for base, last in zip(bases.tolist(), lasts.tolist(), strict=True))
+
+
+def _described(batches: int, records: int, begin: int, end: int, partitions: set[int]) -> str:
+    numbers = ", ".join(map(str, sorted(partitions)))
+    return f"{counted(batches, 'batch')} of {numbers} with {counted(records, 'record')} in bytes [{begin}, {end})"

@@ -1,0 +1,149 @@
+"""The stores of a cluster, by id, each opened on first use, and the order in which a reader asks them (KIP-392)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from sparklog.chain.owner import check_owner
+from sparklog.core.config.cluster_config import effective_cluster
+from sparklog.core.config.storage import METADATA_STORE, StorageSettings
+from sparklog.core.errors import SparklogError
+from sparklog.core.reading.plan import SliceToRead
+from sparklog.core.state import ClusterState
+from sparklog.core.types import StoreId
+from sparklog.log.store_failures import OF_THIS_PROCESS, StoreFailures
+from sparklog.storage.config_file import settings_here
+from sparklog.storage.object_store import ObjectStore
+from sparklog.storage.open_store import is_relative, join_url, open_store
+
+ZONE_VARIABLE: Final = "SPARKLOG_ZONE"
+
+# The environment variables that the clients of each kind of store read by themselves and that are not secret.
+_ENVIRONMENT: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
+    "s3": {
+        "endpoint_url": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
+        "region": ("AWS_REGION", "AWS_DEFAULT_REGION"),
+    },
+    "abfs": {"account_name": ("AZURE_STORAGE_ACCOUNT_NAME",)},
+}
+
+
+class StorePlaces(msgspec.Struct, frozen=True):
+    """Where a cluster's stores are, in a form that can be sent to tasks.
+
+    `urls` are as registered: "." is the cluster's own root. `settings` contain no secrets: each process takes those
+    from its own environment. `zones` are those of the stores that can be reached. `zone` is the reader's: SPARKLOG_ZONE
+    in the environment of the process that reads takes precedence, because the tasks of a job run in several zones.
+    `ancestors` is how often the cluster was restored; None if it has no copies of its metadata and so never can be.
+    """
+
+    cluster: str
+    urls: dict[StoreId, str]
+    settings: StorageSettings = StorageSettings()
+    zones: dict[StoreId, str] = {}
+    zone: str = ""
+    ancestors: int | None = None
+
+
+def places_in(state: ClusterState, cluster: str, settings: StorageSettings) -> StorePlaces:
+    """The places of the stores that are registered in `state`."""
+    stores = state.stores.values()
+    urls = {store.store: store.url for store in stores}
+    zones = {store.store: store.zone for store in stores if store.reachable}
+    ancestors = len(state.ancestors) if effective_cluster(state.config).metadata_copies else None
+    return StorePlaces(cluster, urls, settings, zones, ancestors=ancestors)
+
+
+def places_to_carry(places: StorePlaces) -> StorePlaces:
+    """The places for tasks: without secrets, and with what this process's environment says of their servers."""
+    plain = {
+        f"{store}.{key}": value
+        for store, url in [(METADATA_STORE, "."), *places.urls.items()]
+        if "@" not in (address := join_url(places.cluster, url))  # it names the account of a container
+        for key, names in _ENVIRONMENT.get(address.partition("://")[0], {}).items()
+        if (value := next((os.environ[name] for name in names if os.environ.get(name)), None))
+    }
+    settings = places.settings.without_secrets().over(StorageSettings(plain))
+    return msgspec.structs.replace(places, settings=settings)
+
+
+class Stores:
+    """Opens registered stores. Each process makes its own."""
+
+    def __init__(self, places: StorePlaces, failures: StoreFailures = OF_THIS_PROCESS) -> None:
+        self.places = places
+        self._zone = os.environ.get(ZONE_VARIABLE) or places.zone
+        self._failures = failures
+        self._settings = settings_here(places.settings)
+        self._open: dict[StoreId, ObjectStore] = {}
+
+    def at(self, places: StorePlaces) -> Stores:
+        """The stores at other places. Those that are open and have kept their addresses stay open."""
+        moved = Stores(places, self._failures)
+        if (places.cluster, places.settings) == (self.places.cluster, self.places.settings):
+            if places.urls == self.places.urls:
+                moved._open = self._open
+            else:
+                kept = self.places.urls.items() & places.urls.items()
+                moved._open = {store: self._open[store] for store, _ in kept if store in self._open}
+        return moved
+
+    def get(self, store: StoreId) -> ObjectStore:
+        """The store with this id. Raises KeyError for an unknown one."""
+        opened = self._open.get(store)
+        if opened is None:
+            opened = self._open[store] = open_registered(
+                self.places.cluster, store, self.places.urls[store], self._settings
+            )
+        return opened
+
+    def check_owner(self, store: StoreId) -> None:
+        """To be called before objects are deleted there. Raises InconsistentClusterId: a restored cluster owns it."""
+        if self.places.ancestors is not None:
+            check_owner(self.get(store), self.places.ancestors)
+
+    def named(self, store: StoreId) -> str:
+        """The id and address of a registered store, for messages."""
+        opened = self._open.get(store)
+        return f"store {store} at {self.places.urls[store] if opened is None else opened.url}"
+
+    def id_of(self, store: ObjectStore) -> StoreId | None:
+        """The id of a store that was opened here, or None."""
+        return next((store_id for store_id, opened in self._open.items() if opened is store), None)
+
+    def holding(self, part: SliceToRead) -> list[StoreId]:
+        """The stores that hold the slice and are known here, in the order to try them.
+
+        Stores in the reader's zone come first, and stores that failed lately in this process come last. Otherwise the
+        order is that of the plan.
+        """
+        known = (store for store in part.stores if store in self.places.urls)
+        return sorted(known, key=lambda store: (self.has_failed(store), not self._is_near(store)))
+
+    def note_failure(self, store: StoreId, error: SparklogError) -> None:
+        """A read from this store ended with `error`: ask it last for a while, unless only one object was at fault."""
+        self._failures.note(self._address(store), error)
+
+    def has_failed(self, store: StoreId) -> bool:
+        """Whether reads from this store failed lately in this process."""
+        return self._failures.is_recent(self._address(store))
+
+    def _is_near(self, store: StoreId) -> bool:
+        return self._zone != "" and self.places.zones.get(store) == self._zone
+
+    def _address(self, store: StoreId) -> str:
+        return f"{self.places.urls[store]} of {self.places.cluster}"
+
+
+def open_registered(cluster: str, store: str, url: str, settings: StorageSettings) -> ObjectStore:
+    """Open the store registered as `url`. An address relative to the cluster's uses the metadata's settings."""
+    return open_store(join_url(cluster, url), settings.of(store, at_root=is_relative(url)))
+
+
+def open_metadata(cluster: str, settings: StorageSettings) -> ObjectStore:
+    """Open the store that holds the metadata chain of the cluster."""
+    return open_store(cluster, settings.of(METADATA_STORE))

@@ -1,0 +1,228 @@
+"""Copy a data object and its index from store to store: the object before its index, each whole or not at all.
+
+    there already, with its length ....................... nothing to do
+    both stores can copy without the bytes passing by .... they do, then the length is checked
+    else ................................................. ranged reads -> upload, if the CRC32C is the chain's
+
+The index is put in any case: where it is there already, its put fails, and makes the names in its folder durable. Until
+then a copy that another process left behind may have a name that a power loss takes away. If no source has the index,
+it is rebuilt from the copied object.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, TypeVar
+
+import google_crc32c
+import msgspec
+import pyarrow as pa
+
+from sparklog.core.describe.readable import exact_amount
+from sparklog.core.errors import Damaged, KeyExists, KeyNotFound, OutcomeUnknown, SparklogError, StoreUnavailable
+from sparklog.core.placement.replica_fetch import ObjectToFetch
+from sparklog.core.types import NewObject, StoreId
+from sparklog.log.check.index_repair import rebuilt_index
+from sparklog.log.cluster_stores import Stores
+from sparklog.log.incarnation import check_incarnation
+from sparklog.storage.keys import data_key, index_key
+from sparklog.storage.object_store import ObjectStore
+
+T = TypeVar("T")
+
+READ_BYTES: Final = 8 << 20  # of one ranged read, and so what a streamed copy holds
+
+
+class SourceFailed(StoreUnavailable):
+    """The source of a copy lacks the object, has it damaged, or does not answer: another holder may have it."""
+
+
+class SourceFailure(msgspec.Struct, frozen=True):
+    """Why a source could not provide an object. `lacks_it`: the source answered, and lacks it or has it damaged."""
+
+    source: StoreId
+    lacks_it: bool
+    error: str
+
+
+class Fetched(msgspec.Struct, frozen=True):
+    """Which store provided a copy, or None if none could. `failures` are in the order of asking."""
+
+    source: StoreId | None
+    failures: tuple[SourceFailure, ...] = ()
+
+
+def fetch_object(wanted: ObjectToFetch, store: StoreId, stores: Stores) -> Fetched:
+    """Copy an object to `store` from the first of its sources that can provide it.
+
+    If only the index could not be had, it is rebuilt there, and the store is its own source.
+
+    Raises the errors of the store itself; Damaged if something else is under its name there.
+    """
+    target, key = stores.get(store), data_key(wanted.object, wanted.topic)
+    failures: list[SourceFailure] = []
+    if not wanted.sources:
+        if _is_there(target, key, wanted.object.size_bytes):
+            return Fetched(store)
+        lacks = f"{key} is not at {target.url}, and the chain knows no other holder"
+        return Fetched(None, (SourceFailure(store, True, lacks),))
+    for source_id in wanted.sources:
+        try:
+            source = stores.get(source_id)
+        except KeyError:
+            failures.append(SourceFailure(source_id, True, f"store {source_id} is not in the cluster any more"))
+            continue
+        except SparklogError as error:
+            failures.append(SourceFailure(source_id, False, str(error)))
+            continue
+        try:
+            copy_object(source, target, key, wanted.object)
+        except SourceFailed as failed:
+            lacks_it = isinstance(failed.__cause__, KeyNotFound | Damaged)
+            failures.append(SourceFailure(source_id, lacks_it, failed.message))
+        else:
+            return Fetched(source_id, tuple(failures))
+    return Fetched(store if _index_is_rebuilt(target, key, wanted.object) else None, tuple(failures))
+
+
+def fetch_in_life(wanted: ObjectToFetch, store: StoreId, stores: Stores, incarnation: str) -> Fetched:
+    """`fetch_object`, if `store` is in its registered life and has what was fetched: then it may be reported.
+
+    It is looked for at once: before the report, a disk may be mounted over the copy. Raises AnotherLife, too.
+    """
+    fetched = fetch_object(wanted, store, stores)
+    objects = () if fetched.source is None else (data_key(wanted.object, wanted.topic),)
+    check_incarnation(stores.get(store), incarnation, objects)
+    return fetched
+
+
+def copy_object(source: ObjectStore, target: ObjectStore, key: str, named: NewObject) -> None:
+    """Copy the object under `key` and its index to `target`, durably, unless they are already there.
+
+    Raises SourceFailed if another source may help; Damaged if `target` has something else under one of the names; and
+    the errors of `put_if_absent` of `target`, except KeyExists.
+    """
+    if not _is_there(target, key, named.size_bytes):
+        _certainly(lambda: _copy(source, target, key, named.size_bytes, named.crc32c), target, key, named.size_bytes)
+    index = index_key(key)
+    body = _read_whole(source, index, named.index_size_bytes, named.index_crc32c)
+    _certainly(lambda: target.put_if_absent(index, body), target, index, named.index_size_bytes)
+
+
+def _index_is_rebuilt(target: ObjectStore, key: str, named: NewObject) -> bool:
+    """Whether the whole object is there, and its index, which was rebuilt from it, is the one that the chain names."""
+    if not _is_there(target, key, named.size_bytes):
+        return False
+    try:
+        body = rebuilt_index(target, key, named)
+    except Damaged:
+        return False
+    if body is None:
+        return False
+    index = index_key(key)
+    _certainly(lambda: target.put_if_absent(index, body), target, index, named.index_size_bytes)
+    return True
+
+
+def _is_there(target: ObjectStore, key: str, size_bytes: int) -> bool:
+    """Whether the object is there. Raises Damaged if it has another length: nothing is ever overwritten."""
+    try:
+        existing_bytes = target.size(key)
+    except KeyNotFound:
+        return False
+    if existing_bytes != size_bytes:
+        raise Damaged(
+            f"wanted to copy {key} ({exact_amount(size_bytes)}), found {exact_amount(existing_bytes)} there at "
+            f"{target.url}: if nothing else needs it, remove it"
+        )
+    return True
+
+
+def _certainly(put: Callable[[], object], target: ObjectStore, key: str, size_bytes: int) -> None:
+    """Put an object, again if the outcome is unknown: the second put finds it and makes it durable, or puts it."""
+    with suppress(OutcomeUnknown):
+        return _put(put, target, key, size_bytes)
+    return _put(put, target, key, size_bytes)
+
+
+def _put(put: Callable[[], object], target: ObjectStore, key: str, size_bytes: int) -> None:
+    try:
+        put()
+    except KeyExists:
+        if not _is_there(target, key, size_bytes):
+            raise StoreUnavailable(f"wanted {key} at {target.url}, found it there and then gone") from None
+
+
+def _copy(source: ObjectStore, target: ObjectStore, key: str, size_bytes: int, crc32c: int) -> None:
+    if size_bytes <= READ_BYTES and not _same_kind(source, target):
+        target.put_if_absent(key, _read_whole(source, key, size_bytes, crc32c))
+    elif not _copied_by_the_stores(source, target, key, size_bytes):
+        _stream(source, target, key, size_bytes, crc32c)
+
+
+def _same_kind(source: ObjectStore, target: ObjectStore) -> bool:
+    """Whether the stores may be able to copy by themselves: only stores of one kind can."""
+    return type(source) is type(target)
+
+
+def _copied_by_the_stores(source: ObjectStore, target: ObjectStore, key: str, size_bytes: int) -> bool:
+    """Let the stores copy, so that the bytes do not pass through this process. Returns False if they can't.
+
+    The length is checked first: a short copy would keep its name for ever.
+    """
+    if not _same_kind(source, target):
+        return False
+    source_bytes = _asked(source, key, lambda: source.size(key))
+    if source_bytes != size_bytes:
+        raise _failed(source, key, Damaged(f"it has {exact_amount(source_bytes)}, wanted {exact_amount(size_bytes)}"))
+    try:
+        if not target.copy_from(source, key, key):
+            return False
+    except (KeyExists, OutcomeUnknown):
+        raise
+    except SparklogError:
+        _asked(source, key, lambda: source.size(key))  # which of the two stores it was
+        raise
+    return _is_there(target, key, size_bytes)
+
+
+def _stream(source: ObjectStore, target: ObjectStore, key: str, size_bytes: int, crc32c: int) -> None:
+    seen = 0
+    with target.upload(key) as upload:
+        for start in range(0, size_bytes, READ_BYTES):
+            piece = _read(source, key, start, min(start + READ_BYTES, size_bytes))
+            seen = google_crc32c.extend(seen, pa.py_buffer(piece))
+            upload.write(piece)
+        _check_crc(source, key, crc32c, seen)
+        upload.publish()
+
+
+def _read_whole(source: ObjectStore, key: str, size_bytes: int, crc32c: int) -> memoryview:
+    body = _read(source, key, 0, size_bytes)
+    _check_crc(source, key, crc32c, google_crc32c.value(pa.py_buffer(body)))
+    return body
+
+
+def _read(source: ObjectStore, key: str, start: int, end: int) -> memoryview:
+    (body,) = _asked(source, key, lambda: source.get_ranges(key, [(start, end)]))
+    return body
+
+
+def _check_crc(source: ObjectStore, key: str, wanted: int, found: int) -> None:
+    if found != wanted:
+        raise _failed(source, key, Damaged(f"it has CRC32C {found:08x}, wanted {wanted:08x}"))
+
+
+def _asked(source: ObjectStore, key: str, ask: Callable[[], T]) -> T:
+    """The source's answer. Raises SourceFailed."""
+    try:
+        return ask()
+    except SparklogError as error:
+        raise _failed(source, key, error) from error
+
+
+def _failed(source: ObjectStore, key: str, error: SparklogError) -> SourceFailed:
+    failed = SourceFailed(f"wanted to copy {key} from {source.url}: {error}")
+    failed.__cause__ = error
+    return failed

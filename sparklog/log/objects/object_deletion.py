@@ -1,0 +1,91 @@
+"""Delete objects by their exact names, each before its index. Never delete by prefix."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from sparklog.core.errors import SparklogError
+from sparklog.core.types import ObjectNumber, StoreId
+from sparklog.log.cluster_stores import Stores
+from sparklog.storage.keys import index_key
+
+
+class ObjectToDelete(msgspec.Struct, frozen=True, array_like=True):
+    """A retired object to delete.
+
+    `stores`: those that may have a copy. `size_bytes` includes the index.
+    """
+
+    number: ObjectNumber
+    key: str
+    stores: tuple[StoreId, ...]
+    size_bytes: int
+
+
+class DeletionFailed(msgspec.Struct, frozen=True):
+    """An object that stays named, because a part of it may still exist."""
+
+    number: ObjectNumber
+    key: str
+    error: str
+
+
+class Deleted(msgspec.Struct, frozen=True):
+    """The objects that are gone, with their indexes, from every store, and those whose deletion failed."""
+
+    numbers: tuple[ObjectNumber, ...]
+    failed: tuple[DeletionFailed, ...]
+
+
+def delete_objects(objects: Sequence[ObjectToDelete], stores: Stores) -> Deleted:
+    """Delete the objects from all their stores. A missing one counts as deleted.
+
+    A failure stops neither the other stores nor the other objects. An object counts as deleted when all stores did it.
+    """
+    errors: dict[ObjectNumber, list[str]] = {}
+    for store in dict.fromkeys(store for retired in objects for store in retired.stores):
+        there = [retired for retired in objects if store in retired.stores]
+        refused = _refused(stores, store)
+        if refused is None and _deleted([retired.key for retired in there], stores, store):
+            continue
+        for retired in there:
+            error = refused or _delete(retired.key, stores, store)
+            if error is not None:
+                errors.setdefault(retired.number, []).append(error)
+    failed = [
+        DeletionFailed(retired.number, retired.key, "; ".join(errors[retired.number]))
+        for retired in objects
+        if retired.number in errors
+    ]
+    return Deleted(tuple(retired.number for retired in objects if retired.number not in errors), tuple(failed))
+
+
+def _refused(stores: Stores, store: StoreId) -> str | None:
+    """Why nothing may be deleted on a store now; None if it may."""
+    try:
+        stores.check_owner(store)
+    except SparklogError as error:
+        return str(error)
+    return None
+
+
+def _deleted(keys: Sequence[str], stores: Stores, store: StoreId) -> bool:
+    """Delete objects and their indexes from one store, together. False if any of that failed."""
+    try:
+        stores.get(store).delete_many(keys)
+        stores.get(store).delete_many([index_key(key) for key in keys])
+    except SparklogError:
+        return False
+    return True
+
+
+def _delete(key: str, stores: Stores, store: StoreId) -> str | None:
+    """Delete an object and its index from one store; returns what failed."""
+    try:
+        stores.get(store).delete(key)
+        stores.get(store).delete(index_key(key))
+    except SparklogError as error:
+        return str(error)
+    return None

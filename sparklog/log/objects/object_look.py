@@ -1,0 +1,16 @@
+"""Look for an object that a store should hold. It is known by its name and its length, so that costs one request."""
+
+from __future__ import annotations
+
+from sparklog.core.errors import KeyNotFound
+from sparklog.core.placement.held_objects import HeldObject
+from sparklog.storage.keys import data_key
+from sparklog.storage.object_store import ObjectStore
+
+
+def is_there(store: ObjectStore, held: HeldObject) -> bool:
+    """Whether the store has the object, with its length. Raises the store's errors."""
+    try:
+        return store.size(data_key(held.object, held.topic)) == held.object.size_bytes
+    except KeyNotFound:
+        return False

@@ -1,0 +1,1 @@
+"""Slices become rows. Read scan.py first, then object_reader.py."""

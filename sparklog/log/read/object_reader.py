@@ -1,0 +1,302 @@
+"""Turn slices into rows: fetch the batches of an offset range, verify and decode them, and add the log's own columns.
+
+Only what is needed is read: the index once per object (cached), the batches that overlap the range in ranged reads of
+about 8 MiB, and only the requested columns of these. On a local store large reads are memory maps, and columns stored
+uncompressed reach the caller without a copy.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+
+from sparklog.core.describe.readable import counted
+from sparklog.core.errors import Damaged, KeyNotFound
+from sparklog.core.numbering import RowOffsets, is_dense, numbered_by_chain, within
+from sparklog.core.types import NamedObject, Offset, OffsetRange, Slice, TimestampSource
+from sparklog.host.fork import after_fork_in_child
+from sparklog.log.batch import decode
+from sparklog.log.index import Index, SliceIndex, cut_to_slice, decode_index, rebuild_index
+from sparklog.log.number_arrays import array_of, numpy_of
+from sparklog.log.read.ranged_reads import ranged_reads
+from sparklog.log.read.read_ahead import bodies
+from sparklog.log.read.read_errors import damage_of
+from sparklog.log.records_schema import READ_SCHEMA, TIMESTAMP, read_schema
+from sparklog.storage.keys import index_key
+from sparklog.storage.object_store import ObjectStore
+
+FIRST_READS: Final = 6
+CACHED_INDEXES: Final = 1024
+_OFFSET: Final = "offset"
+_OVERLAID: Final = frozenset({"topic", "partition", _OFFSET, "timestampType"})
+_ROWS_WITHOUT_BODY: Final = 65_536  # rows per batch if no column needs stored bytes
+_CREATE_TIME, _APPEND_TIME = 0, 1  # Kafka's numbers in the column timestampType
+
+
+def read_slice(
+    store: ObjectStore,
+    object_key: str,
+    named: NamedObject,
+    slice: Slice,
+    offsets: OffsetRange,
+    topic: str,
+    columns: Sequence[str],
+    fetched: Sequence[memoryview] = (),
+) -> Iterator[tuple[Offset, pa.RecordBatch]]:
+    """The records of `slice` with offsets in `offsets`, ascending, as `columns` of the read schema, in that order.
+
+    Yields pairs of (offset after the batch, batch). Batches are the stored ones, cut at the ends of the range; an empty
+    overlap yields none. Columns that the chain alone can answer (all but key, value, headers, and a timestamp given by
+    the producer) read no bytes, but for the offsets of a compacted slice. `fetched` is what `read_first` returned for
+    the same range and columns.
+
+    Raises InvalidInput for unknown columns; KeyNotFound if the object is gone; UnsupportedVersion for another format;
+    Damaged (key, byte, wanted, found) if bytes differ from what the chain says. Batches yielded before an error are
+    right.
+    """
+    schema = read_schema(columns)
+    wanted = within(slice, offsets)
+    if wanted is None:
+        return
+    overlay = _Overlay(schema, slice, topic)
+    if overlay.needs_no_body:
+        for rows in numbered_by_chain(wanted, _ROWS_WITHOUT_BODY):
+            yield rows.behind, overlay.batch(rows, None)
+        return
+    with damage_of(slice.start, slice.end):
+        index = index_of_slice(store, object_key, named, slice)
+    begin, stop = index.offsets.batches_in(wanted)
+    for rows, batch in read_batches(store, object_key, index, begin, stop, overlay.stored_columns, fetched):
+        low, high = rows.rows_in(wanted)
+        if low == high:
+            continue  # the range lies in a gap between two rows
+        if high - low < batch.num_rows:
+            rows, batch = rows.cut(low, high), batch.slice(low, high - low)
+        yield rows.behind, overlay.batch(rows, batch)
+
+
+def read_first(
+    store: ObjectStore, object_key: str, named: NamedObject, slice: Slice, offsets: OffsetRange, columns: Sequence[str]
+) -> list[memoryview]:
+    """The bytes that `read_slice` would read first, at most `FIRST_READS` ranges. The index is cached as well."""
+    wanted = within(slice, offsets)
+    if wanted is None or _Overlay(read_schema(columns), slice, "").needs_no_body:
+        return []
+    index = index_of_slice(store, object_key, named, slice)
+    reads = ranged_reads(index.batches, *index.offsets.batches_in(wanted))
+    return store.get_ranges(object_key, [(read.start, read.end) for read in reads[:FIRST_READS]])
+
+
+# ---- the index ------------------------------------------------------------------------------------
+
+
+_CacheKey = tuple[str, str, int]
+
+
+class _IndexCache:
+    """The most recently used indexes, by store, object key and CRC32C. Objects are immutable, so none goes stale.
+
+    Threads that want the same index at the same time, for slices of one object, wait for one of them to read it.
+    """
+
+    def __init__(self, capacity: int) -> None:
+        self._capacity = capacity
+        self._lock = Lock()
+        self._indexes: OrderedDict[_CacheKey, Index] = OrderedDict()
+        self._coming: dict[_CacheKey, Future[Index | None]] = {}  # None: whoever read it was interrupted
+
+    def get(self, key: _CacheKey, read: Callable[[], Index]) -> Index:
+        """The index, which `read` reads if it is not here. Raises what `read` raises, here or in another thread."""
+        while True:
+            with self._lock:
+                index = self._indexes.get(key)
+                if index is not None:
+                    self._indexes.move_to_end(key)
+                    return index
+                coming = self._coming.get(key)
+                if coming is None:
+                    own: Future[Index | None] = Future()
+                    self._coming[key] = own
+                    break
+            index = coming.result()
+            if index is not None:
+                return index
+        try:
+            index = read()
+        except Exception as error:
+            own.set_exception(error)
+            raise
+        else:
+            self.put(key, index)
+            own.set_result(index)
+            return index
+        finally:
+            with self._lock:
+                del self._coming[key]
+            if not own.done():
+                own.set_result(None)
+
+    def put(self, key: _CacheKey, index: Index) -> None:
+        with self._lock:
+            self._indexes[key] = index
+            if len(self._indexes) > self._capacity:
+                self._indexes.popitem(last=False)
+
+    def forget_threads(self) -> None:
+        """In a forked child: the parent's threads do not go on here."""
+        self._lock, self._coming = Lock(), {}
+
+
+_cache = _IndexCache(CACHED_INDEXES)
+after_fork_in_child(lambda: _cache.forget_threads())
+
+
+def read_index(store: ObjectStore, object_key: str, named: NamedObject) -> Index:
+    """The index of an object. It is rebuilt in memory from the whole object if it is missing or damaged.
+
+    Raises Damaged if the object is damaged too, KeyNotFound if both are gone.
+    """
+
+    def read() -> Index:
+        key = index_key(object_key)
+        try:
+            return decode_index(key, store.get(key), named.object)
+        except (KeyNotFound, Damaged):
+            return rebuild_index(object_key, store.get(object_key), named.object)
+
+    return _cache.get((store.url, object_key, named.object.crc32c), read)
+
+
+def keep_index(store: ObjectStore, object_key: str, named: NamedObject, index: Index) -> None:
+    """Let this process read an object on `store` by the index of another store: it is the same everywhere."""
+    _cache.put((store.url, object_key, named.object.crc32c), index)
+
+
+def index_of_slice(store: ObjectStore, object_key: str, named: NamedObject, slice: Slice) -> SliceIndex:
+    """The part of the object's index for one slice (`cut_to_slice`). Raises as `read_index`."""
+    return cut_to_slice(read_index(store, object_key, named), slice, object_key)
+
+
+# ---- the batches ----------------------------------------------------------------------------------
+
+
+def read_batches(
+    store: ObjectStore,
+    object_key: str,
+    index: SliceIndex,
+    begin: int,
+    stop: int,
+    columns: Sequence[str],
+    fetched: Sequence[memoryview] = (),
+) -> Iterator[tuple[RowOffsets, pa.RecordBatch]]:
+    """Batches [begin, stop) of a slice as pairs (offsets of the rows, batch), in ranged reads of about 8 MiB.
+
+    `columns` may be empty only if the slice is compacted: then nothing but its offsets is decoded.
+    """
+    schema = index.batches.object_schema
+    decoded = [*columns, _OFFSET] if index.offsets.are_stored else columns
+    reads = ranged_reads(index.batches, begin, stop)
+    starts, ends = index.offsets.starts, index.offsets.ends
+    coming = bodies(store, object_key, [(read.start, read.end) for read in reads], fetched)
+    for read in reads:
+        with damage_of(int(starts[read.begin]), int(ends[read.stop - 1])):
+            body = next(coming)
+        rows = np.s_[read.begin : read.stop]
+        lengths, crcs, records = (
+            column[rows].tolist() for column in (index.batches.length, index.batches.crc32c, index.batches.records)
+        )
+        batches = decode(object_key, read.start, pa.py_buffer(body), lengths, crcs, decoded, schema)
+        for at, wanted in enumerate(records, start=read.begin):
+            with damage_of(int(starts[at]), int(ends[at])):
+                batch = next(batches)
+                if batch.num_rows != wanted:
+                    raise Damaged(
+                        f"record batch at byte {index.batches.position[at]} of {object_key}: "
+                        f"wanted {counted(wanted, 'record')} as its index says, found {batch.num_rows}"
+                    )
+                offsets = _offsets_of(index, at, batch, object_key)
+            yield offsets, batch
+
+
+def _offsets_of(index: SliceIndex, at: int, batch: pa.RecordBatch, object_key: str) -> RowOffsets:
+    if not index.offsets.are_stored:
+        return index.offsets.of_batch(at)
+    offsets = index.offsets.of_column(at, numpy_of(batch.column(_OFFSET)))
+    if offsets is None:
+        raise Damaged(
+            f"record batch at byte {index.batches.position[at]} of {object_key}: wanted ascending offsets from "
+            f"{index.offsets.starts[at]} to {index.offsets.ends[at] - 1} as its index says, found others"
+        )
+    return offsets
+
+
+# ---- the log's own columns ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Overlay:
+    """Builds batches of `schema` from stored columns and from what the chain says about the slice."""
+
+    schema: pa.Schema
+    slice: Slice
+    topic: str
+
+    @property
+    def stored_columns(self) -> list[str]:
+        """The columns that must be read from the object, besides the offsets of a compacted slice."""
+        by_chain = _OVERLAID | {"timestamp"} if self._is_append_time else _OVERLAID
+        return [name for name in self.schema.names if name not in by_chain]
+
+    @property
+    def needs_no_body(self) -> bool:
+        """Whether the chain alone can answer."""
+        return not self.stored_columns and is_dense(self.slice)
+
+    @property
+    def _is_append_time(self) -> bool:
+        return self.slice.timestamp_source is TimestampSource.APPEND_TIME
+
+    def batch(self, offsets: RowOffsets, stored: pa.RecordBatch | None) -> pa.RecordBatch:
+        """The records at these offsets."""
+        columns = [self._column(name, offsets, stored) for name in self.schema.names]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def _column(self, name: str, offsets: RowOffsets, stored: pa.RecordBatch | None) -> Any:
+        rows = offsets.rows
+        match name:
+            case "topic":
+                return _repeated(self.topic, READ_SCHEMA.field(name).type, rows)
+            case "partition":
+                return _repeated(self.slice.partition, pa.int32(), rows)
+            case "offset":
+                return array_of(offsets.column())
+            case "timestampType":
+                created = self.slice.timestamp_source is TimestampSource.CREATE_TIME
+                return _repeated(_CREATE_TIME if created else _APPEND_TIME, pa.int32(), rows)
+            case "timestamp" if self._is_append_time:
+                return _repeated(self.slice.append_time_ms * 1000, TIMESTAMP, rows)
+            case _:
+                assert stored is not None
+                return stored.column(name)
+
+
+def _repeated(value: str | int, kind: pa.DataType, rows: int) -> pa.Array:
+    """The value, `rows` times: a view of an array that is built once per power of two."""
+    return _repeated_power_of_two(value, kind, 1 << max(0, rows - 1).bit_length()).slice(0, rows)
+
+
+@functools.lru_cache(maxsize=64)
+def _repeated_power_of_two(value: str | int, kind: pa.DataType, rows: int) -> pa.Array:
+    if isinstance(value, int):
+        return array_of(np.full(rows, value, np.int64 if kind == TIMESTAMP else np.int32), kind)
+    text = value.encode()
+    ends = np.arange(rows + 1, dtype=np.int32) * len(text)
+    return pa.Array.from_buffers(kind, rows, [None, pa.py_buffer(ends), pa.py_buffer(text * rows)])

@@ -1,0 +1,53 @@
+"""The errors of a read: which records could not be read, from which store, and what to run next."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sparklog.core.errors import Damaged, DataLoss, KeyNotFound, SparklogError
+from sparklog.log.read.source_stores import NoHolderAnswers
+
+
+@contextmanager
+def damage_of(start: int, end: int) -> Iterator[None]:
+    """Name the offsets [start, end) in every Damaged raised inside the block."""
+    try:
+        yield
+    except Damaged as error:
+        raise Damaged(f"offsets [{start}, {end}): {error.message}") from error
+
+
+def unreadable(unanswered: NoHolderAnswers) -> SparklogError:
+    """The error for records that the chain still names but no holder can provide.
+
+    It is the error of the holder that leaves the most hope, with the reader's offset. It is DataLoss if all holders say
+    that the object is gone.
+    """
+    slice = unanswered.part.slice
+    place, at = f"{unanswered.topic}-{slice.partition}", unanswered.at
+    store, error = unanswered.telling.store, unanswered.telling.error
+    if isinstance(error, KeyNotFound):
+        return DataLoss(
+            f"{place}: records [{at}, {slice.end}) are lost: {error.message} ({store}); put the object back from a "
+            f"backup, or read on at {slice.end}; {_dump(place, at)} and 'sparklog cluster health' show what else is "
+            "missing"
+        )
+    if isinstance(error, Damaged):
+        message = f"{place} on {store}, {error.message}; {_dump(place, at)} shows which batches are damaged"
+    else:
+        message = f"{place} from offset {at} on: {error.message} ({store})"
+    return type(error)(message, landed=error.landed)
+
+
+def may_be_replaced(error: SparklogError) -> bool:
+    """Whether a newer state may name another object for the records of an `unreadable` error.
+
+    That is so if any holder lacked the object or had it damaged, even if another holder did not answer.
+    """
+    return isinstance(error.__cause__, NoHolderAnswers) and error.__cause__.may_be_replaced
+
+
+def _dump(place: str, at: int) -> str:
+    topic, _, partition = place.rpartition("-")
+    return f"'sparklog segment dump {topic} -p {partition} --offset {at}'"

@@ -1,0 +1,74 @@
+"""Where the last records of a partition begin. In a compacted slice the offset of a record is read from its column."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from sparklog.core.numbering import is_dense, offset_behind
+from sparklog.core.reading.plan import SliceToRead, partition_of, slices_to_read, topic_of
+from sparklog.core.types import Offset, OffsetRange, TopicPartition
+from sparklog.log.cluster_stores import Stores
+from sparklog.log.read.object_reader import index_of_slice, read_batches
+from sparklog.log.read.read_errors import unreadable
+from sparklog.log.read.source_stores import NoHolderAnswers, first_answer
+from sparklog.log.read.time_lookup import LOOKS, ChainNow
+from sparklog.storage.object_store import ObjectStore
+
+
+def start_of_last(now: ChainNow, topic: str, partition: int, records: int) -> Offset:
+    """The offset of the first of the last `records` records below the high watermark, or the log start if it is higher.
+
+    If an object is gone or damaged, `now` is called again, because a rewrite may have replaced it.
+    Raises UnknownTopicOrPartition, and the error of `unreadable` if no holder can provide an object.
+    """
+    for looks_left in reversed(range(LOOKS)):
+        at, log_start, stores = _look(now, topic, partition, records)
+        if isinstance(at, int):
+            return max(at, log_start)
+        part, row = at
+        try:
+            return max(_offset_of(part, row, stores, topic), log_start)
+        except NoHolderAnswers as unanswered:
+            if not unanswered.may_be_replaced or not looks_left:
+                raise unreadable(unanswered) from unanswered
+    raise AssertionError("the last look returns or raises")
+
+
+def _look(
+    now: ChainNow, topic: str, partition: int, records: int
+) -> tuple[Offset | tuple[SliceToRead, int], Offset, Stores]:
+    """The offset, or the compacted slice that has the record and which of the slice's records it is; the log start."""
+    state, stores = now()
+    described = topic_of(state, topic)
+    of_partition = partition_of(state, described, partition)
+    start, end = of_partition.log_start, of_partition.high_watermark
+    key = TopicPartition(described.topic_id, of_partition.partition)
+    slices = state.slices.find(key, OffsetRange(start, end)) if start < end else None
+    if slices is None or not len(slices) or records < 1:
+        return end, start, stores
+    behind = np.cumsum(slices.columns["records"][::-1])[::-1]  # from the begin of each slice to the end of the log
+    holding = np.flatnonzero(behind >= records)
+    if not len(holding):
+        return start, start, stores
+    at = int(holding[-1])
+    (slice_,) = slices.rows(at, at + 1)
+    row = int(behind[at]) - records
+    if is_dense(slice_):
+        return offset_behind(slice_.start, row), start, stores
+    (part,) = slices_to_read(state, of_partition, [slice_])
+    return (part, row), start, stores
+
+
+def _offset_of(part: SliceToRead, row: int, stores: Stores, topic: str) -> Offset:
+    """The offset of a compacted slice's record number `row`, from 0."""
+    return first_answer(stores, part, topic, part.slice.start, partial(_offset_at, part, row))
+
+
+def _offset_at(part: SliceToRead, row: int, store: ObjectStore, key: str) -> Offset:
+    index = index_of_slice(store, key, part.object, part.slice)
+    behind = np.cumsum(index.offsets.records)
+    batch = int(np.searchsorted(behind, row, side="right"))
+    ((offsets, _),) = read_batches(store, key, index, batch, batch + 1, [])
+    return offsets.at(row - int(behind[batch] - index.offsets.records[batch]))

@@ -1,0 +1,211 @@
+"""Read an offset range slice by slice, and plan again if an object is gone.
+
+A plan may be older than any delete delay. If an object is missing or damaged, the next holder is tried, and then the
+chain is asked for the rest of the range: rewritten -> the new object is read; retired -> the caller's
+`fail_on_data_loss` decides; still named -> DATA_LOSS, or the damage itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import closing
+from functools import partial
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+from msgspec.structs import replace
+
+from sparklog.core.errors import DataLoss, SparklogError, UnknownTopicOrPartition
+from sparklog.core.reading.plan import RangeToRead, SliceToRead
+from sparklog.core.types import Offset, OffsetRange, StoreId
+from sparklog.log.cluster_stores import Stores
+from sparklog.log.read.object_reader import FIRST_READS, read_first, read_slice
+from sparklog.log.read.ranged_reads import RANGED_READ_BYTES
+from sparklog.log.read.read_ahead import in_background
+from sparklog.log.read.read_errors import unreadable
+from sparklog.log.read.source_stores import NoHolderAnswers, from_first_holder
+from sparklog.log.records_schema import read_schema
+from sparklog.storage.keys import data_key
+from sparklog.storage.object_store import ObjectStore
+
+Replan = Callable[[RangeToRead, Offset], RangeToRead]  # (old plan, offset) -> a new plan of [offset, old end)
+
+
+SLICES_AHEAD: Final = 6
+BYTES_AHEAD: Final = FIRST_READS * RANGED_READ_BYTES
+
+
+def scan(
+    plan: RangeToRead,
+    stores: Stores,
+    columns: Sequence[str],
+    replan: Replan,
+    *,
+    fail_on_data_loss: bool = True,
+    skip_option: str = "fail_on_data_loss=False",
+    ahead: SlicesAhead | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """The records of the plan as batches of `columns` of the read schema, ascending by offset.
+
+    `ahead`, if the caller has one, is of this plan, and has perhaps begun to fetch its first slice.
+    `replan` asks the chain again. Its plan may begin later than asked for, if the log start has risen since. Raises
+    InvalidInput for unknown columns, DataLoss if records are gone or were given up and `fail_on_data_loss` is true,
+    Damaged if bytes differ from what the chain says. `skip_option` is what a DataLoss advises the caller to set.
+    """
+    read_schema(columns)  # wrong columns are wrong at every holder
+    at = plan.start
+    while at < plan.end:
+        if plan.lost and fail_on_data_loss:
+            raise _lost(plan, skip_option)
+        failed: NoHolderAnswers | None = None
+        with closing(ahead or SlicesAhead(plan, stores, columns)) as slices_ahead:
+            for number, part in enumerate(plan.slices):
+                fetched = slices_ahead.come_to(number)
+                try:
+                    for behind, batch in _read(part, OffsetRange(at, plan.end), plan.topic, stores, columns, fetched):
+                        yield batch
+                        at = behind
+                    # The end of a compacted slice may be a gap. Nothing is left to read there, whatever happens next.
+                    at = max(at, min(part.slice.end, plan.end))
+                except NoHolderAnswers as unanswered:
+                    failed = unanswered
+                    break
+        if failed is None:
+            return
+        plan = _plan_again(plan, at, failed, replan, skip_option if fail_on_data_loss else None)
+        at = plan.start
+        ahead = None
+
+
+class _Fetched(NamedTuple):
+    """The first reads of a coming slice, from its first holder."""
+
+    store: ObjectStore
+    bodies: list[memoryview]
+
+
+class _Fetch(NamedTuple):
+    """First reads that are under way."""
+
+    store_id: StoreId
+    fetched: Future[_Fetched]
+
+
+class SlicesAhead:
+    """Fetches the first reads of the next slices while one is read, from slow stores that answer many at once."""
+
+    def __init__(self, plan: RangeToRead, stores: Stores, columns: Sequence[str]) -> None:
+        self._plan = plan
+        self._stores = stores
+        self._columns = columns
+        self._coming: dict[int, _Fetch] = {}
+
+    def begin(self, most_bytes: int) -> int:
+        """Fetch the first reads of the first slice, unless that may take more bytes. Returns how many it may take.
+
+        Only for a store that answers slowly. An error is left to the reader.
+        """
+        if not self._plan.slices:
+            return 0
+        size_bytes = min(self._plan.slices[0].slice.length, BYTES_AHEAD)
+        if size_bytes > most_bytes:
+            return 0
+        self._begin(0, 1)
+        return size_bytes if self._coming else 0
+
+    def come_to(self, number: int) -> _Fetched | None:
+        """Move on to slice `number`. Returns its first reads if they were fetched; errors are left to the reader.
+
+        Does not wait for a store that has failed since: the reader asks another one.
+        """
+        self._begin(number + 1, SLICES_AHEAD)
+        coming = self._coming.pop(number, None)
+        return None if coming is None else self._fetched(coming)
+
+    def _fetched(self, coming: _Fetch) -> _Fetched | None:
+        if self._stores.has_failed(coming.store_id) and not coming.fetched.done():
+            coming.fetched.cancel()
+            return None
+        try:
+            return coming.fetched.result()
+        except SparklogError as error:
+            self._stores.note_failure(coming.store_id, error)
+            return None
+
+    def close(self) -> None:
+        """Cancel the fetches that nobody will wait for."""
+        for fetch in self._coming.values():
+            fetch.fetched.cancel()
+
+    def _begin(self, number: int, most: int) -> None:
+        slices = self._plan.slices
+        size_bytes = 0
+        for index in range(number, min(number + most, len(slices))):
+            part = slices[index]
+            size_bytes += min(part.slice.length, BYTES_AHEAD)
+            if size_bytes > BYTES_AHEAD and index > number:
+                return
+            holders = self._stores.holding(part)
+            if not holders:
+                return  # the reader reports it when it gets there, after the records before it
+            try:
+                store = self._stores.get(holders[0])
+            except SparklogError:
+                continue  # the reader asks the next holder
+            if index not in self._coming and store.read_ahead > 0:
+                self._coming[index] = _Fetch(holders[0], in_background(partial(self._fetch, store, part)))
+
+    def _fetch(self, store: ObjectStore, part: SliceToRead) -> _Fetched:
+        key = data_key(part.object.object, self._plan.topic)
+        offsets = OffsetRange(self._plan.start, self._plan.end)
+        return _Fetched(store, read_first(store, key, part.object, part.slice, offsets, self._columns))
+
+
+def _read(
+    part: SliceToRead,
+    offsets: OffsetRange,
+    topic: str,
+    stores: Stores,
+    columns: Sequence[str],
+    fetched: _Fetched | None,
+) -> Iterator[tuple[Offset, pa.RecordBatch]]:
+    """The batches of one slice with the offset after each, from the first holder that has it intact."""
+
+    def read(store: ObjectStore, key: str, at: Offset) -> Iterator[tuple[Offset, pa.RecordBatch]]:
+        bodies = fetched.bodies if fetched is not None and fetched.store is store else ()
+        rest = OffsetRange(at, offsets.end)
+        return read_slice(store, key, part.object, part.slice, rest, topic, columns, bodies)
+
+    return from_first_holder(stores, part, topic, max(offsets.start, part.slice.start), read)
+
+
+def _lost(plan: RangeToRead, skip_option: str) -> DataLoss:
+    shown = ", ".join(f"[{range_.start}, {range_.end})" for range_ in plan.lost)
+    return DataLoss(
+        f"{plan.topic}-{plan.partition}: records {shown} were lost in an unclean election or given up as damaged; "
+        f"{skip_option} continues with the records that are left"
+    )
+
+
+def _plan_again(
+    plan: RangeToRead, at: Offset, failed: NoHolderAnswers, replan: Replan, skip_option: str | None
+) -> RangeToRead:
+    """The rest of the plan by the newest state. `skip_option` is None if records that are gone are passed over."""
+    if not failed.may_be_replaced:
+        raise unreadable(failed) from failed
+    where = f"{plan.topic}-{plan.partition}"
+    try:
+        again = replan(plan, at)
+    except UnknownTopicOrPartition as gone:
+        if skip_option is not None:
+            raise DataLoss(f"{where} from offset {at} on: the topic was deleted ({gone.message})") from failed
+        return replace(plan, start=plan.end, slices=(), lost=())
+    if again.start > at and skip_option is not None:
+        raise DataLoss(
+            f"{where}: records [{at}, {again.start}) were removed by retention or delete-records after this read "
+            f"was planned; {skip_option} continues with the records that are left"
+        ) from failed
+    if any(part.object.number == failed.part.object.number for part in again.slices):
+        raise unreadable(failed) from failed
+    return again

@@ -1,0 +1,134 @@
+"""Ask the stores that hold an object until one can answer: the nearest first, and those that failed lately last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from sparklog.core.errors import (
+    Damaged,
+    InvalidInput,
+    KeyNotFound,
+    SparklogError,
+    StoreAccessDenied,
+    StoreUnavailable,
+    UnsupportedVersion,
+)
+from sparklog.core.reading.plan import SliceToRead
+from sparklog.core.types import Offset
+from sparklog.log.cluster_stores import Stores
+from sparklog.storage.keys import data_key
+from sparklog.storage.object_store import ObjectStore
+
+T = TypeVar("T")
+
+# After these errors the next holder is asked. (An unsupported format would be the same on every holder.)
+# InvalidInput: the store's bucket is gone, or its keys have expired.
+_NOT_FROM_HERE: Final = (KeyNotFound, Damaged, StoreUnavailable, StoreAccessDenied, InvalidInput)
+
+
+@dataclass(frozen=True, slots=True)
+class HolderFailure:
+    """Why one holder could not answer. `store` is its id and address, for messages."""
+
+    store: str
+    error: SparklogError
+
+
+class NoHolderAnswers(Exception):
+    """No holder could provide the records [at, part.slice.end). `failures` are in the order of asking.
+
+    This error stays inside `log`: `read_errors.unreadable` turns it into the error for the caller.
+    """
+
+    def __init__(self, part: SliceToRead, topic: str, at: Offset, failures: Sequence[HolderFailure]) -> None:
+        super().__init__(failures)
+        self.part = part
+        self.topic = topic
+        self.at = at
+        self.failures = tuple(failures)
+
+    @property
+    def may_be_replaced(self) -> bool:
+        """True if a holder lacks the object or has it damaged: the chain may name another object by now."""
+        return not self.failures or any(isinstance(failure.error, KeyNotFound | Damaged) for failure in self.failures)
+
+    @property
+    def telling(self) -> HolderFailure:
+        """The failure that leaves the most hope, because records are lost only if no holder can still have them.
+
+        Its message also names the other holders' errors.
+        """
+        if not self.failures:
+            number = self.part.object.number
+            return HolderFailure("no store", KeyNotFound(f"object {number} is on none of the cluster's stores"))
+        chosen = min(reversed(self.failures), key=lambda failure: _hope(failure.error))
+        others = [f"{failure.store}: {failure.error}" for failure in self.failures if failure is not chosen]
+        if not others:
+            return chosen
+        error = chosen.error
+        return HolderFailure(
+            chosen.store, type(error)(f"{error.message} (other holders: {'; '.join(others)})", landed=error.landed)
+        )
+
+
+def _hope(error: SparklogError) -> int:
+    """Rank an error, most hopeful first: the store may come back; it must be repaired; damaged bytes; missing bytes."""
+    match error:
+        case StoreUnavailable():
+            return 0
+        case Damaged():
+            return 2
+        case KeyNotFound():
+            return 3
+        case _:
+            return 1
+
+
+def from_first_holder(
+    stores: Stores,
+    part: SliceToRead,
+    topic: str,
+    start: Offset,
+    read: Callable[[ObjectStore, str, Offset], Iterable[tuple[Offset, T]]],
+) -> Iterator[tuple[Offset, T]]:
+    """The pairs (next offset, item) of `read(store, object key, start)` from the first holder that can answer.
+
+    If a holder fails half-way, the next holder goes on at the offset after the last item. A store is opened when its
+    turn comes. One that cannot be opened is skipped, like one that does not answer, and asked last for a while. Each
+    call is bounded by the store's own timeout. Raises NoHolderAnswers.
+    """
+    at = start
+    failures: list[HolderFailure] = []
+    key = data_key(part.object.object, topic)
+    for store_id in stores.holding(part):
+        try:
+            store = stores.get(store_id)
+        except SparklogError as error:
+            stores.note_failure(store_id, error)
+            failures.append(HolderFailure(stores.named(store_id), error))
+            continue
+        try:
+            for behind, item in read(store, key, at):
+                yield behind, item
+                at = behind
+            return
+        except UnsupportedVersion:
+            raise  # it is the same everywhere
+        except _NOT_FROM_HERE as error:
+            stores.note_failure(store_id, error)
+            failures.append(HolderFailure(stores.named(store_id), error))
+    raise NoHolderAnswers(part, topic, at, failures) from (failures[-1].error if failures else None)
+
+
+def first_answer(
+    stores: Stores, part: SliceToRead, topic: str, start: Offset, ask: Callable[[ObjectStore, str], T]
+) -> T:
+    """The result of `ask(store, object key)` from the first holder that can answer. Raises NoHolderAnswers.
+
+    `start` is the first offset wanted, for messages.
+    """
+    answers = from_first_holder(stores, part, topic, start, lambda store, key, at: [(at, ask(store, key))])
+    ((_, answer),) = answers
+    return answer

@@ -1,0 +1,1 @@
+"""Slices become sealed segments, by a roll or a compaction."""

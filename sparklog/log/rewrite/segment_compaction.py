@@ -1,0 +1,118 @@
+"""Rewrite slices of one partition into sealed segments that hold only some of the records, each with its offset.
+
+Batches of which no record is kept are not read. Append times are written into the timestamp column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import groupby, pairwise
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from sparklog.core.describe.readable import counted
+from sparklog.core.errors import Damaged, InvalidInput
+from sparklog.core.numbering import Int64Array, SliceOffsets
+from sparklog.core.reading.plan import SliceToRead
+from sparklog.core.types import Offset, OffsetRange, UploadId
+from sparklog.log.cluster_stores import Stores
+from sparklog.log.read.object_reader import index_of_slice, read_batches
+from sparklog.log.read.read_errors import unreadable
+from sparklog.log.read.source_stores import NoHolderAnswers, from_first_holder
+from sparklog.log.records_schema import COMPACTED_SCHEMA, RAW_SCHEMA
+from sparklog.log.write.segments_writer import Origin, Rewritten, SegmentsWriter, SegmentTarget, with_append_time
+from sparklog.log.write.store_lanes import StoreLanes
+from sparklog.storage.object_store import ObjectStore
+
+_OFFSET: Final = COMPACTED_SCHEMA.field("offset")
+
+
+def compact(
+    slices: Sequence[SliceToRead],
+    kept: Int64Array | None,
+    target: SegmentTarget,
+    stores: Stores,
+    lanes: StoreLanes,
+    new_upload_id: Callable[[], UploadId],
+) -> Rewritten:
+    """Upload the records at the offsets `kept` as sealed segments, to the holders of `target` by `lanes`; None: all.
+
+    `slices` adjoin one another (at least one); each offset of `kept` is that of a record in them, ascending. At least
+    one is kept, because a slice holds a record: a range without any is rewritten together with a neighbour, and only if
+    nothing is left of all that is compacted, its very last record is kept. (A record that something further on replaced
+    must not stay in this way: if that is a tombstone and is dropped, the record would be back.) The segments cover the
+    same offsets as the slices, without a gap. A segment holds at most `segment_bytes` of stored batches, or a single
+    batch of one record; its records are of one leader epoch and one kind of timestamp. The holders of an uploaded
+    segment are the stores that took it.
+
+    Raises InvalidInput if nothing is kept, or what no record has; DataLoss, Damaged, StoreUnavailable or
+    StoreAccessDenied if no holder can serve a slice, and what an upload raises if every store fails. Segments uploaded
+    before the error become orphans.
+    """
+    place = f"{target.topic}-{target.partition}"
+    start, end = slices[0].slice.start, slices[-1].slice.end
+    for before, after in pairwise(slices):
+        if before.slice.end != after.slice.start:  # what an election gave up must stay visible
+            raise InvalidInput(f"{place}: wanted slices without a gap, found one at offset {before.slice.end}")
+    if kept is not None and (not len(kept) or kept[0] < start or kept[-1] >= end):
+        shown = f"from {kept[0]} to {kept[-1]}" if len(kept) else "none"
+        raise InvalidInput(f"{place}: wanted offsets to keep in [{start}, {end}), at least one, found {shown}")
+    with SegmentsWriter(target, lanes, start, new_upload_id, COMPACTED_SCHEMA) as writer:
+        for origin, run in groupby(slices, key=lambda part: Origin.of(part.slice)):
+            parts = tuple(run)
+            writer.begin_run(origin, max(part.slice.append_time_ms for part in parts))
+            for part in parts:
+                for offsets, rows in _kept_rows(part, kept, target.topic, stores):
+                    stored = with_append_time(rows, part.slice)
+                    writer.add(stored.append_column(_OFFSET, pa.array(offsets)))
+        rewritten = writer.finish(end)
+    written = sum(slice_.new.records for slice_ in rewritten.slices)
+    if kept is not None and written != len(kept):
+        raise Damaged(f"{place} [{start}, {end}): wanted {counted(len(kept), 'record')} to keep, found {written:,}")
+    return rewritten
+
+
+def _kept_rows(
+    part: SliceToRead, kept: Int64Array | None, topic: str, stores: Stores
+) -> Iterator[tuple[Int64Array, pa.RecordBatch]]:
+    """The kept rows of a slice (columns of `RAW_SCHEMA`) with their offsets, from the first holder that has them."""
+    try:
+        for _, rows in from_first_holder(stores, part, topic, part.slice.start, partial(_kept_from, part, kept)):
+            yield rows
+    except NoHolderAnswers as unanswered:
+        raise unreadable(unanswered) from unanswered
+
+
+def _kept_from(
+    part: SliceToRead, kept: Int64Array | None, store: ObjectStore, key: str, start: Offset
+) -> Iterator[tuple[Offset, tuple[Int64Array, pa.RecordBatch]]]:
+    index = index_of_slice(store, key, part.object, part.slice)
+    if kept is None:
+        runs = [index.offsets.batches_in(OffsetRange(start, part.slice.end))]
+    else:
+        runs = _runs(index.offsets, kept[np.searchsorted(kept, start) :])
+    for begin, stop in runs:
+        for offsets, batch in read_batches(store, key, index, begin, stop, RAW_SCHEMA.names):
+            column = offsets.column()
+            rows = None if kept is None else _rows_of(column, kept)
+            if rows is not None and len(rows) < batch.num_rows:
+                column, batch = column[rows], batch.take(pa.array(rows))
+            yield offsets.behind, (column, batch.select(RAW_SCHEMA.names))
+
+
+def _runs(offsets: SliceOffsets, kept: Int64Array) -> list[tuple[int, int]]:
+    """Runs [begin, stop) of batches that may have kept records."""
+    needed = np.searchsorted(kept, offsets.starts) < np.searchsorted(kept, offsets.ends)
+    edges = np.flatnonzero(np.diff(needed, prepend=False, append=False)).tolist()
+    return list(zip(edges[::2], edges[1::2], strict=True))
+
+
+def _rows_of(column: Int64Array, kept: Int64Array) -> Int64Array:
+    """The rows of a batch with these offsets that are kept."""
+    wanted = kept[np.searchsorted(kept, column[0]) : np.searchsorted(kept, column[-1] + 1)]
+    rows = np.searchsorted(column, wanted)
+    found: Int64Array = rows[column[rows] == wanted]
+    return found

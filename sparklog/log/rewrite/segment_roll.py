@@ -1,0 +1,119 @@
+"""Rewrite slices of append objects into sealed segments of one partition, batch by batch.
+
+A large enough stored batch is copied without decoding. Smaller neighbours are decoded, to be joined. Either way the
+checksum is verified first. Append times are written into the timestamp column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import pyarrow as pa
+
+from sparklog.core.errors import Damaged
+from sparklog.core.reading.plan import SliceToRead
+from sparklog.core.types import Offset, OffsetRange, TimestampSource, UploadId
+from sparklog.log.batch import EncodedBatch, decode, verify
+from sparklog.log.cluster_stores import Stores
+from sparklog.log.read.object_reader import index_of_slice
+from sparklog.log.read.ranged_reads import RANGED_READ_BYTES, ranged_reads
+from sparklog.log.read.read_errors import unreadable
+from sparklog.log.read.source_stores import NoHolderAnswers, from_first_holder
+from sparklog.log.records_schema import RAW_SCHEMA
+from sparklog.log.write.segments_writer import Origin, Rewritten, SegmentsWriter, SegmentTarget, with_append_time
+from sparklog.log.write.store_lanes import StoreLanes
+from sparklog.storage.object_store import ObjectStore
+
+COPIED_BATCH_BYTES: Final = 256 << 10  # stored batches of at least this size are copied without decoding
+
+
+def rewrite(
+    slices: Sequence[SliceToRead],
+    target: SegmentTarget,
+    stores: Stores,
+    lanes: StoreLanes,
+    new_upload_id: Callable[[], UploadId],
+) -> Rewritten:
+    """Upload the records of adjoining slices (at least one) as sealed segments, to the holders of `target` by `lanes`.
+
+    A segment holds at most `segment_bytes` of stored batches, or a single batch of one record. The slices are dense,
+    and all of one `Origin`. The holders of an uploaded segment are the stores that took it. Raises DataLoss, Damaged,
+    StoreUnavailable or StoreAccessDenied if no holder can serve a slice, and what an upload raises if every store
+    fails; segments uploaded before the error become orphans.
+    """
+    first = slices[0].slice
+    append_time_ms = max(part.slice.append_time_ms for part in slices)
+    with SegmentsWriter(target, lanes, first.start, new_upload_id) as writer:
+        writer.begin_run(Origin.of(first), append_time_ms)
+        for part in slices:
+            overlaid = part.slice.timestamp_source is TimestampSource.APPEND_TIME
+            for stored in _stored_batches(part, target.topic, stores):
+                if not overlaid and COPIED_BATCH_BYTES <= stored.batch.message.size <= target.segment_bytes:
+                    writer.copy(stored.batch)
+                    continue
+                writer.add(with_append_time(stored.rows(), part.slice))
+        rewritten = writer.finish()
+    found, wanted = rewritten.slices[-1].end, slices[-1].slice.end
+    if found != wanted:  # a swap would turn the difference into a gap or an overlap
+        raise Damaged(f"{target.topic}-{target.partition}: wanted records up to offset {wanted}, found up to {found}")
+    return rewritten
+
+
+def reads_of(slices: Sequence[SliceToRead]) -> int:
+    """The approximate number of requests needed to read the slices: an index per object, and ranged reads."""
+    indexes = len({part.object.number for part in slices})
+    return indexes + sum(-(-part.slice.length // RANGED_READ_BYTES) for part in slices)
+
+
+# ---- reading ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _StoredBatch:
+    """A verified batch and its position in the object."""
+
+    key: str
+    position: int
+    batch: EncodedBatch
+
+    def rows(self) -> pa.RecordBatch:
+        """The records, with the columns of `RAW_SCHEMA`."""
+        message = self.batch.message
+        (rows,) = decode(self.key, self.position, message, [message.size], [self.batch.crc32c], RAW_SCHEMA.names)
+        return rows
+
+
+def _stored_batches(part: SliceToRead, topic: str, stores: Stores) -> Iterator[_StoredBatch]:
+    """The batches of a slice in order, each from the first holder that has it intact."""
+    try:
+        for _, stored in from_first_holder(stores, part, topic, part.slice.start, partial(_batches_from, part)):
+            yield stored
+    except NoHolderAnswers as unanswered:
+        raise unreadable(unanswered) from unanswered
+
+
+def _batches_from(
+    part: SliceToRead, store: ObjectStore, key: str, start: Offset
+) -> Iterator[tuple[Offset, _StoredBatch]]:
+    """The batches of a slice from `start` on (the first offset of a batch), in reads of about `RANGED_READ_BYTES`."""
+    index = index_of_slice(store, key, part.object, part.slice)
+    begin, stop = index.offsets.batches_in(OffsetRange(start, part.slice.end))
+    of = index.batches
+    for read in ranged_reads(of, begin, stop):
+        (view,) = store.get_ranges(key, [(read.start, read.end)])
+        body = pa.py_buffer(view)
+        for row in range(read.begin, read.stop):
+            position = int(of.position[row])
+            batch = EncodedBatch(
+                part.slice.partition,
+                body.slice(position - read.start, int(of.length[row])),
+                int(of.records[row]),
+                int(of.min_timestamp_us[row]),
+                int(of.max_timestamp_us[row]),
+                int(of.crc32c[row]),
+            )
+            verify(batch.message, batch.crc32c, "record batch", key, position)
+            yield Offset(int(index.offsets.ends[row])), _StoredBatch(key, position, batch)

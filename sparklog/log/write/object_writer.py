@@ -1,0 +1,272 @@
+"""Assemble the objects of one topic on one set of stores: rows of partitions in, uploaded objects out.
+
+    add -> pending per partition -> encoded -> held per partition -> closed -> uploaded
+
+Encoded batches are held until their object is closed, because a partition's batches are contiguous in it and a reader
+gets them with one ranged read. An uploaded object is not part of the log until a commit names it; an object that no
+commit names is an orphan, which vacuum removes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import pyarrow as pa
+
+from sparklog.core.errors import KeyExists, OutcomeUnknown
+from sparklog.core.types import (
+    EntryNumber,
+    Holder,
+    NewObject,
+    NewSlice,
+    ObjectKind,
+    PartitionIndex,
+    TopicId,
+    UploadId,
+)
+from sparklog.log.batch import BatchEncoder, EncodedBatch
+from sparklog.log.write.open_object import OpenObject, not_yet_written, slices_of
+from sparklog.log.write.raw_rows import ROW_BYTES, cuts, joined, raw_sums
+from sparklog.log.write.routing import Piece
+from sparklog.log.write.task_objects import TaskObjects
+
+_UPLOAD_ATTEMPTS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class WriteTarget:
+    """The topic that a task writes to, as of chain entry `n0`."""
+
+    topic_id: TopicId
+    topic: str
+    partitions: int
+    max_message_bytes: int
+    n0: EntryNumber
+
+
+@dataclass(slots=True)
+class TopicMemory:
+    """Raw bytes of one topic's rows: those that wait to be encoded, and at most how many they keep alive."""
+
+    pending_bytes: int = 0
+    pinned_bytes: int = 0
+
+
+@dataclass(slots=True)
+class _Pending:
+    """Rows of one partition waiting to be encoded. `size_bytes` is raw."""
+
+    pieces: list[pa.RecordBatch] = field(default_factory=list)
+    size_bytes: int = 0
+
+
+class ObjectWriter:
+    """The objects of one topic on the stores of `holders`. Not thread-safe.
+
+    Within a partition, records keep the order in which they were added, even across objects. `written` are the uploaded
+    objects in the order of writing, each with its slices, partitions ascending; a slice's `object_index` points into
+    this list. `new_upload_id` is called once per object and attempt.
+    """
+
+    def __init__(
+        self,
+        task: TaskObjects,
+        memory: TopicMemory,
+        target: WriteTarget,
+        holders: Sequence[Holder],
+        *,
+        new_upload_id: Callable[[], UploadId],
+        compression: str,
+    ) -> None:
+        self.written: list[tuple[NewObject, list[NewSlice]]] = []
+        self._task = task
+        self._memory = memory
+        self._target = target
+        self._holders = holders
+        self._new_upload_id = new_upload_id
+        self._encoder = BatchEncoder(compression)
+        self._pending: dict[PartitionIndex, _Pending] = {}
+        self._pending_bytes = 0
+        self._held: dict[PartitionIndex, list[EncodedBatch]] = {}
+        self._held_bytes = 0
+        self._open: OpenObject | None = None  # the current object, if a part of it was already streamed
+        self._objects = 0
+        task.writers.append(self)
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of the current object so far: rows that wait count as they are."""
+        return self._pending_bytes + self._held_bytes + self._streamed_bytes
+
+    # ---- pending -> held ----------------------------------------------------------------------------
+
+    def add(self, piece: Piece) -> None:
+        """Add rows of one partition."""
+        limits = self._task.limits
+        size = piece.size_bytes + ROW_BYTES * piece.rows.num_rows
+        pending = self._pending.get(piece.partition)
+        if pending is None:
+            pending = self._pending[piece.partition] = _Pending()
+            self._task.pending_partitions += 1
+        enough = limits.smallest_full_batch_bytes
+        if pending.size_bytes >= enough and pending.size_bytes + size > limits.largest_batch_bytes:
+            # Joining them would copy both only to cut them again.
+            self._encode(piece.partition)
+            pending = self._pending[piece.partition]
+        pending.pieces.append(piece.rows)
+        pending.size_bytes += size
+        self._count_pending(size)
+
+    def encode_if_full(self, partition: PartitionIndex, full_bytes: int) -> None:
+        """Encode the pending rows of the partition if they have reached this size."""
+        if self._pending[partition].size_bytes >= full_bytes:
+            self._encode(partition)
+
+    def unpin(self) -> None:
+        """Copy the pending rows, so that the larger batches they are slices of can be freed."""
+        for pending in self._pending.values():
+            if pending.pieces:
+                # Arrow copies only if there are two pieces, so add an empty one.
+                pending.pieces = [joined([*pending.pieces, pending.pieces[0].slice(0, 0)])]
+
+    def _encode(self, partition: PartitionIndex) -> None:
+        """Encode all pending rows of the partition, as batches of about equal size."""
+        pending = self._pending[partition]
+        rows = joined(pending.pieces)
+        self._pending[partition] = _Pending()
+        self._count_pending(-pending.size_bytes)
+        held = self._held.setdefault(partition, [])
+        largest = self._task.limits.largest_batch_bytes
+        fits = pending.size_bytes <= largest
+        for start, end in [(0, rows.num_rows)] if fits else cuts(raw_sums(rows), largest):
+            batch = self._encoder.encode(partition, rows.slice(start, end - start))
+            held.append(batch)
+            self._count_held(batch.message.size)
+
+    def _count_pending(self, size_bytes: int) -> None:
+        self._pending_bytes += size_bytes
+        self._memory.pending_bytes += size_bytes
+        self._task.pending_bytes += size_bytes
+
+    def _count_held(self, size_bytes: int) -> None:
+        self._held_bytes += size_bytes
+        self._task.held_bytes += size_bytes
+
+    # ---- held -> closed -> uploaded -----------------------------------------------------------------
+
+    @property
+    def _streamed_bytes(self) -> int:
+        return 0 if self._open is None else self._open.batch_bytes
+
+    def stream(self) -> None:
+        """Write the held batches of a topic's only partition to the current object, if that takes no other thread.
+
+        There are no other partitions to wait for, and the memory of the batches is used again at once.
+        """
+        if self._held_bytes < self._task.limits.streamed_from_bytes or len(self._holders) > 1:
+            return
+        if self._open is None:
+            self._open = self.begin(here=True)
+        for batch in self._held.pop(PartitionIndex(0)):
+            self._open.append(batch)
+            self._task.streamed_bytes += batch.message.size
+        self._count_held(-self._held_bytes)
+        self._encoder.rewind()
+
+    def close(self, *, here: bool = False) -> None:
+        """Upload the current object, if there is anything in it, and begin the next one.
+
+        The stores' own threads do the work; with `here`, for a single store, the calling thread.
+        """
+        self._task.make_room_for_upload(self._pending_bytes + self._held_bytes)
+        batches = self._take_batches()
+        if not batches and self._open is None:
+            return
+        uploading = Uploading(self, self._open, batches, self._objects, here=here and len(self._holders) == 1)
+        self._task.streamed_bytes -= self._streamed_bytes
+        self._objects += 1
+        self._open = None
+        uploading.start()
+        self._task.uploads(uploading)
+
+    def _take_batches(self) -> list[EncodedBatch]:
+        """The batches of the current object that were not streamed, partitions ascending."""
+        for partition, pending in self._pending.items():
+            if pending.pieces:
+                self._encode(partition)
+        batches = [batch for partition in sorted(self._held) for batch in self._held[partition]]
+        self._task.pending_partitions -= len(self._pending)
+        self._pending, self._held = {}, {}
+        self._count_held(-self._held_bytes)
+        if not self._memory.pending_bytes:
+            self._task.pinned_bytes -= self._memory.pinned_bytes
+            self._memory.pinned_bytes = 0
+        self._encoder.forget()
+        pa.default_memory_pool().release_unused()
+        return batches
+
+    def begin(self, *, here: bool) -> OpenObject:
+        """An object under a new name."""
+        target = self._target
+        upload_id = self._new_upload_id()
+        named = not_yet_written(ObjectKind.APPEND, target.n0, upload_id, target.topic_id, self._holders)
+        return OpenObject(self._task.lanes, named, target.topic, here=here)
+
+
+class Uploading:
+    """A closed object on its way to the stores: `batches` come after what was streamed of it."""
+
+    def __init__(
+        self,
+        writer: ObjectWriter,
+        streamed: OpenObject | None,
+        batches: Sequence[EncodedBatch],
+        object_index: int,
+        *,
+        here: bool,
+    ) -> None:
+        self.size_bytes = sum(batch.message.size for batch in batches)
+        self._writer = writer
+        self._open = streamed
+        self._attempts = 1 if streamed is not None else _UPLOAD_ATTEMPTS
+        self._batches = batches
+        self._object_index = object_index
+        self._here = here
+
+    @property
+    def is_over(self) -> bool:
+        """Whether `settle` has nothing to wait for."""
+        return self._open is not None and self._open.is_over
+
+    def start(self) -> None:
+        """Hand all batches to the stores."""
+        self._attempts -= 1
+        if self._open is None:
+            self._open = self._writer.begin(here=self._here)
+        elif not self._here:
+            self._open.go_on_in_background()
+        for batch in self._batches:
+            self._open.append(batch)
+        self._open.close()
+
+    def settle(self) -> None:
+        """Wait for the stores, and add the object to those that are written.
+
+        An object that was not streamed is still whole in memory. If no store has it for sure and one may have it, it is
+        left to vacuum and written again under another name.
+        """
+        while True:
+            assert self._open is not None
+            try:
+                named, index = self._open.published()
+            except (KeyExists, OutcomeUnknown):
+                if not self._attempts:
+                    raise
+                self._open = None
+                self.start()
+                continue
+            self._writer.written.append((named, slices_of(self._object_index, named, index)))
+            self._batches = ()
+            return

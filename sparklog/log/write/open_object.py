@@ -1,0 +1,165 @@
+"""A data object being written: batches go in, then object and index become durable on the stores that take them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from sparklog.core.types import (
+    EntryNumber,
+    Holder,
+    LeaderEpoch,
+    NewObject,
+    NewSlice,
+    ObjectKind,
+    Offset,
+    PartitionIndex,
+    TopicId,
+    UploadId,
+)
+from sparklog.log.batch import EncodedBatch, crc32c
+from sparklog.log.index import BatchRow, Index, encode_index, index_of
+from sparklog.log.ipc_file import IpcFileWriter
+from sparklog.log.records_schema import COMPACTED_SCHEMA, RAW_SCHEMA
+from sparklog.log.write.replicated_upload import ReplicatedUpload
+from sparklog.log.write.store_lanes import StoreLanes
+from sparklog.storage.keys import data_key
+
+
+class OpenObject:
+    """Order of calls: `append` any number of times, `close`, `published`; or `abort` at any time.
+
+    Batches of a partition are contiguous, and have the columns of `schema`. `named` gives the object's name and the
+    stores that are to hold it; its sizes and checksums are computed here. `batch_bytes` is what `segment.bytes` counts:
+    the batches without the file's header and footer. `here` and `backlog_bytes`: see `ReplicatedUpload`.
+    """
+
+    def __init__(
+        self,
+        lanes: StoreLanes,
+        named: NewObject,
+        topic: str,
+        *,
+        here: bool,
+        backlog_bytes: int | None = None,
+        schema: pa.Schema = RAW_SCHEMA,
+    ) -> None:
+        self.batch_bytes = 0
+        self._named = named
+        self._upload = ReplicatedUpload(
+            lanes,
+            [holder.store for holder in named.holders],
+            data_key(named, topic),
+            here=here,
+            backlog_bytes=backlog_bytes,
+        )
+        self._file = IpcFileWriter(self._upload, schema)
+        self._rows: list[BatchRow] = []
+        self._crcs: list[int] = []
+        self._offsets: list[tuple[int, int]] | None = [] if schema is COMPACTED_SCHEMA else None
+        self._index: Index | None = None
+
+    def go_on_in_background(self) -> None:
+        """From now on, let the store's own thread do the work."""
+        self._upload.go_on_in_background()
+
+    def append(self, batch: EncodedBatch) -> None:
+        """Add a batch after the others. Its message is no longer needed when this returns."""
+        position = self._file.append(batch.message)
+        size = batch.message.size
+        self._rows.append(
+            (batch.partition, batch.records, position, size, batch.min_timestamp_us, batch.max_timestamp_us)
+        )
+        self._crcs.append(batch.crc32c)
+        if self._offsets is not None:
+            assert batch.offsets is not None
+            self._offsets.append(batch.offsets)
+        self.batch_bytes += size
+
+    def close(self) -> None:
+        """No batch comes after this: let the stores publish the object and its index."""
+        self._file.finish()
+        self._index = index_of(self._rows, self._crcs, self._offsets)
+        body = encode_index(self._index)
+        self._named = msgspec.structs.replace(
+            self._named,
+            size_bytes=self._file.position,
+            crc32c=self._file.crc32c,
+            index_size_bytes=body.size,
+            index_crc32c=crc32c(body),
+        )
+        self._upload.publish(memoryview(body))
+
+    @property
+    def is_over(self) -> bool:
+        """Whether `published` has nothing to wait for."""
+        return self._upload.is_over
+
+    def published(self) -> tuple[NewObject, Index]:
+        """Wait for the stores. The holders of the object are those that have it durably, with its index.
+
+        Raises what `ReplicatedUpload.holders` raises.
+        """
+        assert self._index is not None
+        stores = self._upload.holders()
+        holders = tuple(holder for holder in self._named.holders if holder.store in stores)
+        return msgspec.structs.replace(self._named, holders=holders), self._index
+
+    def abort(self) -> None:
+        """Drop what was written. Legal at any time, even twice; after `published` it does nothing."""
+        self._upload.abort()
+
+
+def not_yet_written(
+    kind: ObjectKind,
+    n0: EntryNumber,
+    upload_id: UploadId,
+    topic_id: TopicId,
+    holders: Sequence[Holder],
+    *,
+    partition: PartitionIndex | None = None,
+    base_offset: Offset | None = None,
+    leader_epoch: LeaderEpoch | None = None,
+) -> NewObject:
+    """An object for `OpenObject`: its name and the stores that are to hold it. Sizes and checksums are still 0."""
+    return NewObject(
+        kind=kind,
+        n0=n0,
+        upload_id=upload_id,
+        topic_id=topic_id,
+        size_bytes=0,
+        crc32c=0,
+        index_size_bytes=0,
+        index_crc32c=0,
+        holders=tuple(holders),
+        partition=partition,
+        base_offset=base_offset,
+        leader_epoch=leader_epoch,
+    )
+
+
+def slices_of(object_index: int, named: NewObject, index: Index) -> list[NewSlice]:
+    """The slices of a whole object, by position: one for each partition's run of batches."""
+    firsts = np.flatnonzero(np.diff(index.partition, prepend=-1))
+    ends = np.append(firsts[1:], len(index))
+    slices = []
+    for first, end in zip(firsts.tolist(), ends.tolist(), strict=True):
+        position = int(index.position[first])
+        slices.append(
+            NewSlice(
+                object_index=object_index,
+                topic_id=named.topic_id,
+                partition=PartitionIndex(int(index.partition[first])),
+                records=int(index.records[first:end].sum()),
+                position=position,
+                length=int(index.position[end - 1] + index.length[end - 1]) - position,
+                first_batch=first,
+                batches=end - first,
+                min_timestamp_us=int(index.min_timestamp_us[first:end].min()),
+                max_timestamp_us=int(index.max_timestamp_us[first:end].max()),
+            )
+        )
+    return slices

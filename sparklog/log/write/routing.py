@@ -1,0 +1,202 @@
+"""Choose a partition for each record and split rows by partition, without a loop over rows.
+
+The choice is that of Kafka's default partitioner: the given partition, else murmur2 of the key, else (for a null key)
+one "sticky" partition per gather. Records keep their order within each partition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklog.core.describe.readable import counted, exact_amount
+from sparklog.core.errors import InvalidInput, RecordTooLarge, UnknownTopicOrPartition
+from sparklog.core.producing.murmur2 import partitions_for_keys
+from sparklog.core.types import PartitionIndex
+from sparklog.log.batch import without_headers
+from sparklog.log.records_schema import RAW_SCHEMA
+
+Sizes = npt.NDArray[np.int64]
+Chosen = npt.NDArray[np.uint16] | npt.NDArray[np.int32]
+_SHOWN_KEY_CHARS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Rows of one partition, in the form of `without_headers`. `size_bytes` counts keys, values and headers."""
+
+    partition: PartitionIndex
+    rows: pa.RecordBatch
+    size_bytes: int
+
+
+def by_topic(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Split canonical rows by their `topic` column and drop it. Topics come in order of first appearance.
+
+    Raises InvalidInput if the topic of a row is null.
+    """
+    column = rows.column("topic")
+    if column.null_count:
+        raise InvalidInput(
+            f"column 'topic': wanted a topic in each row, found {counted(column.null_count, 'null')}; "
+            "the option topic names one for all"
+        )
+    rest = rows.drop_columns(["topic"])
+    topics = column.dictionary_encode()
+    names = topics.dictionary.to_pylist()
+    if len(names) == 1:
+        yield names[0], rest
+        return
+    codes = topics.indices.to_numpy()
+    for code, name in enumerate(names):
+        yield name, rest.take(pa.array(np.flatnonzero(codes == code)))
+
+
+def split(rows: pa.RecordBatch, topic: str, partitions: int, sticky: PartitionIndex) -> list[Piece]:
+    """Split canonical rows of one topic into a piece for each partition that gets any, partitions ascending.
+
+    `sticky` is the partition for rows with neither a partition nor a key. Rows that are already grouped by partition
+    are sliced; others are taken column by column. Raises UnknownTopicOrPartition for a partition out of range.
+    """
+    if rows.num_rows == 0:
+        return []
+    chosen = partition_of_rows(rows, topic, partitions, sticky)
+    raw = without_headers(rows)
+    if isinstance(chosen, int):
+        return [
+            Piece(PartitionIndex(chosen), raw, int(np.diff(cumulative_bytes(raw, np.array([0, rows.num_rows])))[0]))
+        ]
+    runs = _runs(chosen, partitions)
+    if runs is None:
+        raw = _take(raw, np.argsort(chosen, kind="stable"))
+        counts = np.bincount(chosen)
+        owners = np.flatnonzero(counts)
+        ends = np.cumsum(counts[owners])
+        starts = ends - counts[owners]
+    else:
+        owners, starts, ends = runs
+    sizes = cumulative_bytes(raw, ends) - cumulative_bytes(raw, starts)
+    by_partition = sorted(zip(owners.tolist(), starts.tolist(), ends.tolist(), sizes.tolist(), strict=True))
+    return [
+        Piece(PartitionIndex(owner), raw.slice(start, end - start), size) for owner, start, end, size in by_partition
+    ]
+
+
+def check_sizes(rows: pa.RecordBatch, topic: str, max_message_bytes: int) -> int:
+    """Return the total bytes. Raises RecordTooLarge if a record's key + value + headers exceed `max_message_bytes`."""
+    sums = cumulative_bytes(rows)
+    if len(sums) > 1 and int(np.diff(sums).max()) > max_message_bytes:
+        _refuse_too_large(rows, sums, topic, max_message_bytes)
+    return int(sums[-1] - sums[0])
+
+
+def cumulative_bytes(rows: pa.RecordBatch, at: npt.NDArray[np.int64] | None = None) -> Sizes:
+    """Bytes of keys, values and headers before each of the rows `at`; by default int64[rows + 1], end included.
+
+    Only differences matter: the sums start anywhere. Bytes that a writer left under a null are counted too.
+    """
+    places: Any = slice(None) if at is None else at
+    sums: Sizes = _offsets(rows.column("key"))[places].astype(np.int64)
+    sums += _offsets(rows.column("value"))[places]
+    headers = rows.column("headers") if "headers" in rows.schema.names else None
+    if headers is not None and headers.null_count < len(headers):
+        pairs = headers.values
+        firsts = _offsets(headers)[places]
+        sums += _offsets(pairs.field("key"))[firsts]
+        sums += _offsets(pairs.field("value"))[firsts]
+    return sums
+
+
+def partition_of_rows(rows: pa.RecordBatch, topic: str, partitions: int, sticky: PartitionIndex) -> Chosen | int:
+    """The partition of each row, or a single number if all rows have the same. Arguments as in `split`."""
+    if partitions == 1 and "partition" not in rows.schema.names:
+        return 0
+    given = _given_partitions(rows, topic, partitions)
+    if given is not None and given.null_count == 0:
+        return _constant_or(given.to_numpy())
+    keys = rows.column("key")
+    if keys.null_count == len(keys):
+        chosen: Chosen | int = int(sticky)
+    else:
+        chosen = partitions_for_keys(_offsets(keys), _data(keys), partitions)
+        if keys.null_count:
+            chosen[keys.is_null().to_numpy(zero_copy_only=False)] = sticky
+    if given is None:
+        return chosen if isinstance(chosen, int) else _constant_or(chosen)
+    asked = given.fill_null(-1).to_numpy()
+    return _constant_or(np.where(asked >= 0, asked, chosen).astype(np.int32))
+
+
+def _runs(chosen: Chosen, partitions: int) -> tuple[Sizes, Sizes, Sizes] | None:
+    """Partition, start and end of each run of rows, or None unless each partition's rows are already together."""
+    borders = np.flatnonzero(chosen[1:] != chosen[:-1]) + 1
+    if len(borders) >= partitions:
+        return None
+    starts = np.concatenate(([0], borders))
+    owners = chosen[starts].astype(np.int64)
+    if len(np.unique(owners)) < len(owners):
+        return None
+    return owners, starts, np.append(borders, len(chosen))
+
+
+def _given_partitions(rows: pa.RecordBatch, topic: str, partitions: int) -> pa.Array | None:
+    if "partition" not in rows.schema.names:
+        return None
+    given = rows.column("partition")
+    if given.null_count == len(given):
+        return None
+    bounds = pc.min_max(given).as_py()
+    for bound in (bounds["min"], bounds["max"]):
+        if not 0 <= bound < partitions:
+            raise UnknownTopicOrPartition(
+                f"column 'partition': wanted 0 to {partitions - 1}, found {bound}: topic {topic} has "
+                f"{counted(partitions, 'partition')}; leave the column out, and keys choose the partition"
+            )
+    return given
+
+
+def _constant_or(chosen: Chosen) -> Chosen | int:
+    """The single number if all are equal, else `chosen` in the narrowest type (numpy radix-sorts 16 bits)."""
+    first = int(chosen[0])
+    if (chosen == first).all():
+        return first
+    return chosen if chosen.dtype == np.uint16 or int(chosen.max()) >= 1 << 16 else chosen.astype(np.uint16)
+
+
+def _take(raw: pa.RecordBatch, order: npt.NDArray[np.int64]) -> pa.RecordBatch:
+    places = pa.array(order)
+    return pa.RecordBatch.from_arrays([column.take(places) for column in raw.columns], schema=raw.schema)
+
+
+def _offsets(column: pa.Array) -> npt.NDArray[np.int32]:
+    """int32[n + 1]: the offsets of a binary, string or list column."""
+    buffer = column.buffers()[1]
+    if buffer is None or buffer.size == 0:  # legal for an array without rows
+        return np.zeros(1, dtype=np.int32)
+    return np.frombuffer(buffer, dtype=np.int32, count=len(column) + 1, offset=4 * column.offset)
+
+
+def _data(column: pa.Array) -> npt.NDArray[np.uint8]:
+    buffer = column.buffers()[2]
+    return np.empty(0, dtype=np.uint8) if buffer is None else np.frombuffer(buffer, dtype=np.uint8)
+
+
+def _refuse_too_large(rows: pa.RecordBatch, sums: Sizes, topic: str, max_message_bytes: int) -> None:
+    """Raise for the first record that is too large. There may be none, if the surplus was only bytes under nulls."""
+    for row in np.flatnonzero(np.diff(sums) > max_message_bytes).tolist():
+        key, value, headers, _ = (rows.column(name)[row].as_py() for name in RAW_SCHEMA.names)
+        size = len(key or b"") + len(value or b"")
+        size += sum(len((pair["key"] or "").encode()) + len(pair["value"] or b"") for pair in headers or () if pair)
+        if size > max_message_bytes:
+            shown = repr(key)
+            raise RecordTooLarge(
+                f"topic {topic}, key {shown if len(shown) <= _SHOWN_KEY_CHARS else shown[:_SHOWN_KEY_CHARS] + '…'}: "
+                f"wanted at most {exact_amount(max_message_bytes)} of key, value and headers (max.message.bytes), "
+                f"found {exact_amount(size)}"
+            )

@@ -1,0 +1,236 @@
+"""Write records as sealed segments of one partition, to several stores at once.
+
+A whole segment is never in memory. Small neighbours are joined into batches of about 1 MiB. If `segment.bytes` is
+small, batches are cut so that each segment stays within it. The roll writes dense segments, compaction such as store
+the offset of each record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import msgspec
+import pyarrow as pa
+
+from sparklog.core.commands import RewrittenSlice
+from sparklog.core.numbering import offset_behind
+from sparklog.core.types import (
+    EntryNumber,
+    Holder,
+    LeaderEpoch,
+    NewObject,
+    ObjectKind,
+    Offset,
+    PartitionIndex,
+    Slice,
+    TimestampSource,
+    TopicId,
+    UploadId,
+)
+from sparklog.log.batch import SMALL_BATCH_BYTES, BatchEncoder, EncodedBatch
+from sparklog.log.records_schema import COMPACTED_SCHEMA, RAW_SCHEMA, TIMESTAMP
+from sparklog.log.write.open_object import OpenObject, not_yet_written, slices_of
+from sparklog.log.write.raw_rows import cuts, joined, raw_sums
+from sparklog.log.write.store_lanes import StoreLanes
+
+FULL_BATCH_BYTES: Final = 1 << 20  # raw bytes of a batch joined from smaller ones
+_MESSAGE_BYTES: Final = 640  # approximate overhead of a stored batch: matters if `segment.bytes` is tiny
+_BACKLOG_BYTES: Final = 16 << 20  # how far a store may be behind the fastest before the writer waits for it
+_TIMESTAMP_AT: Final = RAW_SCHEMA.get_field_index("timestamp")
+
+
+class SegmentTarget(msgspec.Struct, frozen=True):
+    """The names of the segments and where they go. `n0` is the chain position of the plan."""
+
+    topic_id: TopicId
+    topic: str
+    partition: PartitionIndex
+    n0: EntryNumber
+    holders: tuple[Holder, ...]
+    segment_bytes: int
+    compression: str
+
+
+class Rewritten(msgspec.Struct, frozen=True):
+    """The uploaded segments, with one slice each, in offset order and without a gap between them."""
+
+    objects: tuple[NewObject, ...]
+    slices: tuple[RewrittenSlice, ...]
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """What the records of a segment have in common: a segment ends where it changes."""
+
+    leader_epoch: LeaderEpoch
+    timestamp_source: TimestampSource
+
+    @classmethod
+    def of(cls, slice: Slice) -> Origin:
+        """The origin of a slice's records once append times are in the timestamp column."""
+        created = slice.timestamp_source is TimestampSource.CREATE_TIME
+        return cls(
+            slice.leader_epoch, TimestampSource.CREATE_TIME if created else TimestampSource.APPEND_TIME_IN_COLUMN
+        )
+
+
+def with_append_time(rows: pa.RecordBatch, slice: Slice) -> pa.RecordBatch:
+    """The stored rows of a slice (columns of `RAW_SCHEMA` first) with the append time in the timestamp column."""
+    if slice.timestamp_source is not TimestampSource.APPEND_TIME:
+        return rows
+    column = pa.repeat(pa.scalar(slice.append_time_ms * 1000, pa.int64()), rows.num_rows).cast(TIMESTAMP)
+    return rows.set_column(_TIMESTAMP_AT, RAW_SCHEMA.field(_TIMESTAMP_AT), column)
+
+
+class SegmentsWriter:
+    """Order of calls: `begin_run`, then `copy` and `add` any number of times, and so on; at the end `finish`.
+
+    Records come ascending by offset, the first one at `start` or after it. With `RAW_SCHEMA` their offsets are
+    consecutive from `start` on. With `COMPACTED_SCHEMA` they are in the column `offset`, which is stored with them, and
+    offsets without a record belong to the segment of the next record, or at the end to the last segment. Leaving early
+    drops the open segment.
+    """
+
+    def __init__(
+        self,
+        target: SegmentTarget,
+        lanes: StoreLanes,
+        start: Offset,
+        new_upload_id: Callable[[], UploadId],
+        schema: pa.Schema = RAW_SCHEMA,
+    ) -> None:
+        self._target = target
+        self._lanes = lanes
+        self._next_offset = start
+        self._new_upload_id = new_upload_id
+        self._schema = schema
+        self._encoder = BatchEncoder(target.compression, schema)
+        self._origin: Origin | None = None
+        self._append_time_ms = 0
+        self._start = start  # of the open segment
+        self._pending: list[pa.RecordBatch] = []
+        self._pending_bytes = 0
+        self._open: OpenObject | None = None
+        self._objects: list[NewObject] = []
+        self._slices: list[RewrittenSlice] = []
+
+    def __enter__(self) -> SegmentsWriter:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._open is not None:
+            self._open.abort()
+
+    def begin_run(self, origin: Origin, append_time_ms: int) -> None:
+        """The records that follow are of this origin, in a segment of their own; the last was appended at that time."""
+        self._encode_pending()
+        self._close()
+        self._origin, self._append_time_ms = origin, append_time_ms
+
+    def copy(self, batch: EncodedBatch) -> None:
+        """Append a stored batch of the same schema unchanged."""
+        self._encode_pending()
+        self._append(batch)
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Append records (columns of the schema, or without headers), to be joined with their neighbours."""
+        self._pending.append(rows)
+        self._pending_bytes += int(raw_sums(rows)[-1])
+        if self._pending_bytes >= FULL_BATCH_BYTES:
+            self._encode_pending()
+
+    def finish(self, end: Offset | None = None) -> Rewritten:
+        """Publish the open segment, and return all of them.
+
+        At least one record was added. With `end`, which is behind all records, the last slice ends there.
+        """
+        self._encode_pending()
+        self._close()
+        slices = self._slices
+        if end is not None:
+            assert slices[-1].end <= end
+            slices = [*slices[:-1], msgspec.structs.replace(slices[-1], end=end)]
+        return Rewritten(tuple(self._objects), tuple(slices))
+
+    def _encode_pending(self) -> None:
+        if not self._pending:
+            return
+        rows = joined(self._pending)
+        self._pending, self._pending_bytes = [], 0
+        for start, end in cuts(raw_sums(rows), FULL_BATCH_BYTES * 4 // 3):
+            self._encode(rows.slice(start, end - start))
+
+    def _encode(self, rows: pa.RecordBatch) -> None:
+        """Append the rows as one batch, or as several if one batch would exceed a segment."""
+        batch = self._encoder.encode(self._target.partition, rows)
+        segment_bytes = self._target.segment_bytes
+        if batch.message.size <= segment_bytes or rows.num_rows == 1:
+            self._append(batch)
+            return
+        sums = raw_sums(rows)
+        raw_bytes = int(sums[-1] - sums[0])
+        limit_bytes = raw_bytes * segment_bytes // batch.message.size
+        if limit_bytes < SMALL_BATCH_BYTES:  # such small batches are not compressed
+            limit_bytes = segment_bytes - _MESSAGE_BYTES
+        for start, end in cuts(sums, max(1, min(limit_bytes, raw_bytes // 2))):
+            self._encode(rows.slice(start, end - start))
+
+    def _append(self, batch: EncodedBatch) -> None:
+        if self._open is not None and self._open.batch_bytes + batch.message.size > self._target.segment_bytes:
+            self._close()
+        if self._open is None:
+            self._open = self._begin()
+        self._open.append(batch)
+        self._next_offset = self._behind(batch)
+
+    def _behind(self, batch: EncodedBatch) -> Offset:
+        if self._schema is not COMPACTED_SCHEMA:
+            return offset_behind(self._next_offset, batch.records)
+        assert batch.offsets is not None
+        first, last = batch.offsets
+        if first < self._next_offset:  # the index would lead readers to the wrong batch
+            raise ValueError(f"wanted records at or after offset {self._next_offset}, found {first}")
+        return offset_behind(last, 1)
+
+    def _close(self) -> None:
+        if self._open is None:
+            return
+        assert self._origin is not None
+        self._open.close()
+        named, index = self._open.published()
+        (new,) = slices_of(len(self._objects), named, index)
+        self._objects.append(named)
+        self._slices.append(
+            RewrittenSlice(
+                new=new,
+                start=self._start,
+                end=self._next_offset,
+                append_time_ms=self._append_time_ms,
+                timestamp_source=self._origin.timestamp_source,
+                leader_epoch=self._origin.leader_epoch,
+            )
+        )
+        self._open = None
+
+    def _begin(self) -> OpenObject:
+        target = self._target
+        assert self._origin is not None
+        self._start = self._next_offset
+        named = not_yet_written(
+            ObjectKind.SEGMENT,
+            target.n0,
+            self._new_upload_id(),
+            target.topic_id,
+            target.holders,
+            partition=target.partition,
+            base_offset=self._start,
+            leader_epoch=self._origin.leader_epoch,
+        )
+        return OpenObject(
+            self._lanes,
+            named,
+            target.topic,
+            here=len(target.holders) == 1,
+            backlog_bytes=_BACKLOG_BYTES,
+            schema=self._schema,
+        )

@@ -1,0 +1,277 @@
+"""The stores that one task writes to: a thread for each, so that all get the same bytes at the same time.
+
+A store that fails is given up for the rest of the task. So is a store for which the task has waited, after the others
+were done, for longer than `replica.lag.time.max.ms` in total. The write goes on with the other stores, and its commit
+names those that hold the objects.
+
+A follower here is a live store that is catching up. It gets what is written meanwhile, because otherwise it could never
+catch up, but it may hold the task up for FOLLOWER_WAIT_MS only.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Final, Protocol, TypeVar
+
+from sparklog.core.describe.readable import duration
+from sparklog.core.errors import RequestTimedOut, SparklogError, StoreUnavailable
+from sparklog.core.types import StoreId
+from sparklog.host.clock import SystemClock, WaitingClock
+from sparklog.log.incarnation import AnotherLife
+from sparklog.storage.object_store import ObjectStore, Upload
+
+Step = Callable[[ObjectStore], None]
+
+FOLLOWER_WAIT_MS: Final = 500
+
+_SYSTEM = SystemClock()
+
+
+class OpensStores(Protocol):
+    """Opens stores by id: `log.stores.Stores`."""
+
+    def get(self, store: StoreId) -> ObjectStore: ...
+
+
+class StoreLane:
+    """One store of a task. It performs steps one after the other, and none after a failure.
+
+    `failure` is why the store was given up, or None. `held_up_ms` is how long the task has waited for this store alone,
+    and `limit_ms` is the most that it may. `incarnation` is the registered one.
+    """
+
+    def __init__(
+        self,
+        store: StoreId,
+        incarnation: str,
+        limit_ms: int,
+        open_store: Callable[[], ObjectStore],
+        changed: threading.Condition,
+    ) -> None:
+        self.store = store
+        self.incarnation = incarnation
+        self.limit_ms = limit_ms
+        self.failure: BaseException | None = None
+        self.held_up_ms = 0
+        self._open = open_store
+        self._opened: ObjectStore | None = None
+        self._changed = changed
+        self._steps: deque[Step] = deque()
+        self._uploads: list[Upload] = []  # neither published nor aborted, of this lane's thread
+        self._uploads_here: list[Upload] = []  # likewise, of the calling thread
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    def perform(self, step: Step, *, here: bool) -> None:
+        """Perform a step `here`, at once in the calling thread; or in the lane's own thread, without waiting for it.
+
+        If the step raises an error, that becomes the lane's failure.
+        """
+        if here:
+            if self.failure is None:
+                self._run(step, here=True)
+            return
+        with self._changed:
+            if self.failure is not None:
+                return
+            self._steps.append(step)
+            if self._thread is None:
+                # A daemon: a store that never answers must not keep the process alive.
+                self._thread = threading.Thread(target=self._work, name=f"sparklog-store-{self.store}", daemon=True)
+                self._thread.start()
+            self._changed.notify_all()
+
+    def opened(self, upload: Upload, *, here: bool) -> Upload:
+        """Remember an upload, to abort it if the lane fails. Only the thread that writes to it may do that."""
+        with self._changed:
+            (self._uploads_here if here else self._uploads).append(upload)
+        return upload
+
+    def adopt(self, upload: Upload) -> None:
+        """From now on, only the lane's own thread writes to this upload."""
+        self.ended(upload)
+        self.opened(upload, here=False)
+
+    def ended(self, upload: Upload) -> None:
+        """Forget an upload that was published or aborted."""
+        with self._changed:
+            for uploads in (self._uploads, self._uploads_here):
+                uploads[:] = [other for other in uploads if other is not upload]
+
+    def give_up(self, failure: BaseException) -> None:
+        """Perform no more steps. Unfinished uploads are dropped in the background."""
+        with self._changed:
+            if self.failure is None:
+                self.failure = failure
+            self._steps.clear()
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """Let the lane's thread end once it has nothing more to do. Does not wait for it."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        self._abort(self._uploads_here)
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                while not self._steps and not self._closed and self.failure is None:
+                    self._changed.wait()
+                if not self._steps or self.failure is not None:
+                    break
+                step = self._steps.popleft()
+            self._run(step, here=False)
+            del step  # with the bytes that it writes
+        self._abort(self._uploads)
+
+    def _run(self, step: Step, *, here: bool) -> None:
+        try:
+            if self._opened is None:
+                self._opened = self._open()
+            step(self._opened)
+        except BaseException as error:
+            self._abort(self._uploads_here if here else self._uploads)
+            self.give_up(error)
+
+    def _abort(self, uploads: list[Upload]) -> None:
+        while uploads:
+            with suppress(Exception):  # `remove_abandoned` drops what can't be dropped now
+                uploads.pop().abort()
+
+
+class Part(Protocol):
+    """One store's part of an operation on several stores, such as a copy of an object."""
+
+    lane: StoreLane
+
+
+P = TypeVar("P", bound=Part)
+
+
+class StoreLanes:
+    """The lanes of one task. A lane begins on first use. Call the methods from one thread, `close` or `abort` last.
+
+    `incarnations` has the registered INCARNATION of each store. `lag_time_max_ms` is how long a store may hold the task
+    up in total; for `followers` it is FOLLOWER_WAIT_MS. Stores that are `left_out` are given up from the start.
+    """
+
+    def __init__(
+        self,
+        stores: OpensStores,
+        incarnations: Mapping[StoreId, str],
+        lag_time_max_ms: int,
+        clock: WaitingClock = _SYSTEM,
+        *,
+        followers: Collection[StoreId] = (),
+        left_out: Collection[StoreId] = (),
+    ) -> None:
+        self.changed = threading.Condition()
+        self._stores = stores
+        self._incarnations = incarnations
+        self._lag_time_max_ms = lag_time_max_ms
+        self._followers = followers
+        self._left_out = left_out
+        self._clock = clock
+        self._lanes: dict[StoreId, StoreLane] = {}
+
+    def of(self, stores: Iterable[StoreId]) -> list[StoreLane]:
+        """The lanes of these stores, in their order."""
+        return [self._lane(store) for store in stores]
+
+    def wait(self, parts: Sequence[P], is_done: Callable[[P], bool], is_ahead: Callable[[P], bool]) -> None:
+        """Wait until each part is done or its store is given up.
+
+        While some part is ahead, the time counts against the stores whose parts are not done. While none is ahead, all
+        stores are equally slow, and no store holds the task up.
+        """
+        with self.changed:
+            while late := [part.lane for part in parts if part.lane.failure is None and not is_done(part)]:
+                if not any(is_ahead(part) for part in parts):
+                    self.changed.wait()
+                    continue
+                left_ms = min(lane.limit_ms - lane.held_up_ms for lane in late)
+                if left_ms <= 0:
+                    for lane in late:
+                        if lane.held_up_ms >= lane.limit_ms:
+                            lane.give_up(_too_slow(lane))
+                    continue
+                began_ms = self._clock.monotonic_ms()
+                self._clock.wait(self.changed, left_ms)
+                waited_ms = self._clock.monotonic_ms() - began_ms
+                for lane in late:
+                    lane.held_up_ms += waited_ms
+
+    def failures(self) -> dict[StoreId, str]:
+        """Why each store was given up that was, as a short text."""
+        return {lane.store: reason(lane.failure) for lane in self._lanes.values() if lane.failure is not None}
+
+    def too_slow(self) -> frozenset[StoreId]:
+        """The stores that did not answer in time."""
+        return frozenset(lane.store for lane in self._lanes.values() if isinstance(lane.failure, RequestTimedOut))
+
+    def in_another_life(self) -> frozenset[StoreId]:
+        """The stores that were wiped or swapped during the task: they hold none of its objects, not even early ones."""
+        return frozenset(lane.store for lane in self._lanes.values() if isinstance(lane.failure, AnotherLife))
+
+    def close(self) -> None:
+        """Let the threads end, and drop unfinished uploads. Never waits for a store."""
+        for lane in self._lanes.values():
+            lane.close()
+
+    def abort(self) -> None:
+        """Give up all stores: the write failed, or its result is known. Never waits for a store with its own thread."""
+        for lane in self._lanes.values():
+            lane.give_up(StoreUnavailable("the write was given up"))
+            lane.close()
+
+    def _lane(self, store: StoreId) -> StoreLane:
+        lane = self._lanes.get(store)
+        if lane is None:
+            limit_ms = self._lag_time_max_ms
+            if store in self._followers:
+                limit_ms = min(limit_ms, FOLLOWER_WAIT_MS)
+            lane = self._lanes[store] = StoreLane(
+                store, self._incarnations[store], limit_ms, lambda: self._stores.get(store), self.changed
+            )
+            if store in self._left_out:
+                lane.give_up(StoreUnavailable("it was too slow for a write of this process just before"))
+        return lane
+
+
+def _too_slow(lane: StoreLane) -> RequestTimedOut:
+    return RequestTimedOut(
+        f"the write waited {duration(lane.held_up_ms)} for it alone, the limit is {duration(lane.limit_ms)} "
+        "(replica.lag.time.max.ms)"
+    )
+
+
+def reason(failure: BaseException) -> str:
+    """A failure as a short text."""
+    return str(failure) if isinstance(failure, SparklogError) else repr(failure)
+
+
+def most_hopeful(failures: Sequence[tuple[StoreId, BaseException]]) -> BaseException:
+    """One error for a write that failed on every store. Its type is that of the error that is most likely to pass.
+
+    Its message names all stores. The error of a single store is unchanged. So is an interrupt, and whatever else is not
+    an `Exception`.
+    """
+    for _, failure in failures:
+        if len(failures) == 1 or not isinstance(failure, Exception):
+            return failure
+    chosen = min((failure for _, failure in failures), key=_hope)
+    reasons = "; ".join(f"store {store}: {reason(failure)}" for store, failure in failures)
+    kind = type(chosen) if isinstance(chosen, SparklogError) else StoreUnavailable
+    error = kind(f"wanted to write to {len(failures)} stores, found none that takes it ({reasons})")
+    error.__cause__ = chosen
+    return error
+
+
+def _hope(failure: BaseException) -> int:
+    if not isinstance(failure, SparklogError):
+        return 2
+    return 0 if failure.retriable else 1

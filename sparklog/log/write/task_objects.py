@@ -1,0 +1,135 @@
+"""All objects that one task is building or uploading, over its topics and sets of stores, and the memory they take.
+
+Memory use is bounded: if it gets tight, the task waits for its uploads, or the largest object is closed.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from sparklog.log.write.store_lanes import StoreLanes
+
+if TYPE_CHECKING:
+    from sparklog.log.write.object_writer import ObjectWriter, Uploading
+
+MIB: Final = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class WriterLimits:
+    """How much a writer holds at each stage. All bytes but `object_bytes` and `live_bytes` are raw.
+
+    Rows are gathered up to `gather_rows` (enough for vector operations to pay; many more would not fit the processor's
+    caches), or up to `gather_rows_per_partition` for each partition if that is more (a slice costs as much as some tens
+    of rows), but never beyond `most_gathered_rows` or `gather_bytes`.
+
+    A partition's rows are encoded once they reach `full_batch_bytes` or, with many partitions, their share of
+    `object_bytes`, but at least `smallest_full_batch_bytes`. A batch exceeds that by at most a third, unless it is a
+    single record.
+
+    An object is closed when its encoded and pending rows exceed `object_bytes`. With one partition, encoded batches are
+    written to the store each time they reach `streamed_from_bytes`. Everything in memory stays under `live_bytes`.
+    """
+
+    gather_rows: int = 8_192
+    gather_rows_per_partition: int = 256
+    most_gathered_rows: int = 100_000
+    gather_bytes: int = 16 * MIB
+    full_batch_bytes: int = MIB
+    smallest_full_batch_bytes: int = 256 << 10
+    object_bytes: int = 48 * MIB
+    streamed_from_bytes: int = 2 * MIB
+    pinned_in_vain_bytes: int = 32 * MIB
+    live_bytes: int = 96 * MIB
+
+    @property
+    def largest_batch_bytes(self) -> int:
+        return self.full_batch_bytes * 4 // 3
+
+    def enough_rows(self, partitions: int) -> int:
+        """The number of rows to gather. With one partition there is nothing to split, so no reason to gather."""
+        wanted = max(self.gather_rows, self.gather_rows_per_partition * partitions)
+        return 1 if partitions == 1 else min(wanted, self.most_gathered_rows)
+
+    def enough_bytes(self, pending_partitions: int) -> int:
+        """The raw bytes of a partition to collect before they are encoded."""
+        return min(self.full_batch_bytes, max(self.smallest_full_batch_bytes, self.object_bytes // pending_partitions))
+
+
+LIMITS: Final = WriterLimits()
+
+
+class TaskObjects:
+    """The objects of one task. Not thread-safe.
+
+    `pending_bytes` are raw rows that wait to be encoded, in `pending_partitions` partitions; `held_bytes` encoded
+    batches of objects that are open; `streamed_bytes` what the stores have of these objects already; `pinned_bytes` an
+    upper bound of the raw memory that pending rows keep alive.
+    """
+
+    def __init__(self, lanes: StoreLanes, limits: WriterLimits = LIMITS) -> None:
+        self.lanes = lanes
+        self.limits = limits
+        self.writers: list[ObjectWriter] = []
+        self.pending_bytes = self.pending_partitions = 0
+        self.held_bytes = self.streamed_bytes = self.pinned_bytes = 0
+        self._uploading: deque[Uploading] = deque()
+        self._uploading_bytes = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the open objects are together as large as one may be."""
+        return self.pending_bytes + self.held_bytes + self.streamed_bytes >= self.limits.object_bytes
+
+    def make_room(self, wanted_bytes: int) -> None:
+        """Wait for uploads as long as `wanted_bytes` more would exceed `live_bytes`. Frees those that are over."""
+        while self._uploading and self._uploading[0].is_over:
+            self._await_oldest()
+        while self._uploading and self._live_bytes + wanted_bytes > self.limits.live_bytes:
+            self._await_oldest()
+
+    def make_room_for_upload(self, size_bytes: int) -> None:
+        """Wait for uploads as long as one more of this size would take them beyond the size of one object."""
+        while self._uploading and self._uploading_bytes + size_bytes > self.limits.object_bytes:
+            self._await_oldest()
+
+    def close_largest(self) -> None:
+        """Close the largest objects and go on, as long as all together are as large as one may be."""
+        while self.is_full:
+            max(self.writers, key=lambda writer: writer.size_bytes).close()
+
+    def uploads(self, uploading: Uploading) -> None:
+        """An object is closed, and its stores have begun to publish it."""
+        self._uploading.append(uploading)
+        self._uploading_bytes += uploading.size_bytes
+
+    def finish(self) -> None:
+        """Close all objects and wait until they are uploaded. The last one of a task needs no other thread."""
+        alone = len(self.writers) == 1
+        if alone:
+            self._await_all()
+        for writer in self.writers:
+            writer.close(here=alone)
+        self._await_all()
+        self.lanes.close()
+
+    def abort(self) -> None:
+        """Drop everything. Never waits for a store that has its own thread."""
+        self._uploading.clear()
+        self.writers.clear()
+        self.lanes.abort()
+
+    @property
+    def _live_bytes(self) -> int:
+        return self.pinned_bytes + self.held_bytes + self._uploading_bytes
+
+    def _await_all(self) -> None:
+        while self._uploading:
+            self._await_oldest()
+
+    def _await_oldest(self) -> None:
+        uploading = self._uploading.popleft()
+        uploading.settle()
+        self._uploading_bytes -= uploading.size_bytes

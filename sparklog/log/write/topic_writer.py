@@ -1,0 +1,179 @@
+"""Write the rows of one task to one topic: each row to its partition, each partition to the stores that hold it.
+
+    add -> gathered -> routed, split -> the object writer of the partition's set of stores
+
+Rows are hashed, sorted and taken once, however many sets of stores the topic's partitions have.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklog.core.errors import NoReplicaOnline
+from sparklog.core.types import Holder, NewObject, NewSlice, PartitionIndex, UploadId
+from sparklog.log.records_schema import TIMESTAMP
+from sparklog.log.write.object_writer import ObjectWriter, TopicMemory, WriteTarget
+from sparklog.log.write.raw_rows import ROW_BYTES, cuts, raw_sums
+from sparklog.log.write.routing import check_sizes, split
+from sparklog.log.write.task_objects import TaskObjects
+
+
+class TopicWriter:
+    """Order of calls: `add` any number of times, `split_gathered`, `task.finish`, then `written`. Not thread-safe.
+
+    `stores` says which stores to write a partition to. `now_us` is called once per batch with null timestamps.
+    `sticky`, modulo the number of partitions, is the partition for the first keyless records; each gather moves on to
+    the next one.
+    """
+
+    def __init__(
+        self,
+        task: TaskObjects,
+        target: WriteTarget,
+        stores: Callable[[PartitionIndex], tuple[Holder, ...]],
+        *,
+        new_upload_id: Callable[[], UploadId],
+        now_us: Callable[[], int],
+        sticky: int = 0,
+        compression: str = "zstd",
+    ) -> None:
+        self._task = task
+        self._limits = task.limits
+        self._target = target
+        self._stores = stores
+        self._new_upload_id = new_upload_id
+        self._now_us = now_us
+        self._sticky = sticky
+        self._compression = compression
+        self._enough_rows = task.limits.enough_rows(target.partitions)
+        self._gathered: list[pa.RecordBatch] = []
+        self._gathered_rows = 0
+        self._gathered_bytes = 0
+        self._memory = TopicMemory()
+        self._writers: dict[tuple[Holder, ...], ObjectWriter] = {}
+        self._writer_of: dict[PartitionIndex, ObjectWriter] = {}
+
+    def add(self, rows: pa.RecordBatch) -> None:
+        """Add canonical rows (`records_schema.canonical`, without a topic column).
+
+        Raises RecordTooLarge, UnknownTopicOrPartition, NoReplicaOnline, and whatever an upload raises.
+        """
+        if not rows.num_rows:
+            return
+        size = check_sizes(rows, self._target.topic, self._target.max_message_bytes) + ROW_BYTES * rows.num_rows
+        rows = self._with_timestamps(rows)
+        if rows.num_rows <= self._limits.most_gathered_rows and size <= self._limits.gather_bytes:
+            self._gather(rows, size)
+            return
+        sums = raw_sums(rows)
+        for start, end in cuts(sums, self._limits.gather_bytes, self._limits.most_gathered_rows):
+            self._gather(rows.slice(start, end - start), int(sums[end] - sums[start]))
+
+    def split_gathered(self) -> None:
+        """Hand the gathered rows to the object writers."""
+        if not self._gathered_rows:
+            return
+        self._task.make_room(3 * self._gathered_bytes)  # the rows as added, joined, and taken
+        rows = pa.concat_batches(self._gathered) if len(self._gathered) > 1 else self._gathered[0]
+        self._gathered = []
+        sticky = PartitionIndex(self._sticky % self._target.partitions)
+        self._sticky += 1
+        pieces = split(rows, self._target.topic, self._target.partitions, sticky)
+        del rows
+        self._pin(self._gathered_bytes)
+        self._gathered_rows = self._gathered_bytes = 0
+        writers = [self._writer(piece.partition) for piece in pieces]
+        for writer, piece in zip(writers, pieces, strict=True):
+            writer.add(piece)
+        full_bytes = self._limits.enough_bytes(self._task.pending_partitions)
+        for writer, piece in zip(writers, pieces, strict=True):
+            writer.encode_if_full(piece.partition, full_bytes)
+        del pieces
+        if self._task.is_full:
+            self._task.close_largest()
+        elif self._target.partitions == 1:
+            writers[0].stream()
+        if self._memory.pinned_bytes - self._memory.pending_bytes > self._limits.pinned_in_vain_bytes:
+            self._unpin()
+
+    def written(self) -> list[tuple[NewObject, list[NewSlice]]]:
+        """The uploaded objects, each with its slices; of each partition in the order of writing.
+
+        A slice's `object_index` points into this list. Every added record is in exactly one slice.
+        """
+        written: list[tuple[NewObject, list[NewSlice]]] = []
+        for writer in self._writers.values():
+            first = len(written)
+            written += [
+                (named, _renumbered(slices, first + index)) for index, (named, slices) in enumerate(writer.written)
+            ]
+        return written
+
+    def _with_timestamps(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        at = rows.schema.get_field_index("timestamp")
+        column = rows.column(at)
+        if not column.null_count:
+            return rows
+        now_us = self._now_us()
+        if column.null_count == len(column):
+            filled = pa.array(np.full(len(column), now_us)).view(TIMESTAMP)
+        else:
+            filled = pc.fill_null(column, pa.scalar(now_us, TIMESTAMP))
+        return rows.set_column(at, rows.schema.field(at), filled)
+
+    def _gather(self, rows: pa.RecordBatch, size_bytes: int) -> None:
+        if self._gathered and self._gathered[0].schema != rows.schema:
+            self.split_gathered()  # rows with and without a partition column cannot be joined
+        self._gathered.append(rows)
+        self._gathered_rows += rows.num_rows
+        self._gathered_bytes += size_bytes
+        if self._gathered_rows >= self._enough_rows or self._gathered_bytes >= self._limits.gather_bytes:
+            self.split_gathered()
+
+    def _writer(self, partition: PartitionIndex) -> ObjectWriter:
+        """The object writer of the partition's set of stores."""
+        writer = self._writer_of.get(partition)
+        if writer is None:
+            writer = self._writer_of[partition] = self._begun(partition)
+        return writer
+
+    def _begun(self, partition: PartitionIndex) -> ObjectWriter:
+        holders = self._stores(partition)
+        if not holders:
+            raise NoReplicaOnline(
+                f"{self._target.topic}-{partition}: no store of its replicas could be reached when this write began"
+            )
+        writer = self._writers.get(holders)
+        if writer is None:
+            writer = self._writers[holders] = ObjectWriter(
+                self._task,
+                self._memory,
+                self._target,
+                holders,
+                new_upload_id=self._new_upload_id,
+                compression=self._compression,
+            )
+        return writer
+
+    def _pin(self, size_bytes: int) -> None:
+        self._memory.pinned_bytes += size_bytes
+        self._task.pinned_bytes += size_bytes
+
+    def _unpin(self) -> None:
+        """Copy the pending rows, so that the larger gathers they are slices of can be freed."""
+        self._task.make_room(self._memory.pending_bytes)
+        for writer in self._writers.values():
+            writer.unpin()
+        self._pin(self._memory.pending_bytes - self._memory.pinned_bytes)
+        pa.default_memory_pool().release_unused()  # the pool keeps freed memory for a second, which counts as ours
+
+
+def _renumbered(slices: Sequence[NewSlice], object_index: int) -> list[NewSlice]:
+    if all(slice_.object_index == object_index for slice_ in slices):
+        return list(slices)
+    return [msgspec.structs.replace(slice_, object_index=object_index) for slice_ in slices]

@@ -1,0 +1,354 @@
+"""The frame of every maintenance job.
+
+    plan from the chain -> print the plan -> (--dry-run stops here) -> heavy part as tasks -> one command per swap or
+    cut -> delete what is due -> raise FLOOR -> report, which is also a record of the chain
+
+A job changes the log only by commands that the chain accepts or refuses as a whole. So it is safe next to writers,
+readers and a second copy of itself, and it can be killed at any point and run again. Objects that it uploaded but never
+named are orphans. Objects that the log dropped but the job did not delete stay retired until the next run.
+
+Two clocks are involved. Ages of records and of chain entries count from `now_ms` (--now). Whether the delay of a
+retired object has passed depends on the machine's clock alone, because readers rely on that delay.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Protocol, TypedDict, TypeVar, Unpack, overload
+
+import msgspec
+
+from sparklog.chain.floor import newest_older_than, time_shown
+from sparklog.client.commits.many import COMMITS_AT_ONCE, commit_many
+from sparklog.client.connection import Connection
+from sparklog.core.commands import Command, ConfirmDeleted, RaiseFloor, ReportJob, Submission
+from sparklog.core.config.cluster_config import effective_cluster
+from sparklog.core.coordination import Author
+from sparklog.core.decide.groups import expired as expired_offsets
+from sparklog.core.decide.groups import last_heard, silent_members
+from sparklog.core.describe.readable import point_in_time
+from sparklog.core.errors import InvalidInput, Landed, SparklogError, WriteExpired
+from sparklog.core.maintenance.retention_rule import due_for_deletion
+from sparklog.core.reading.plan import topic_of
+from sparklog.core.records import CommandResult
+from sparklog.core.state import ClusterState, Topic
+from sparklog.core.tables.column_blocks import Column
+from sparklog.core.types import EntryNumber, ObjectNumber
+from sparklog.host.clock import Clock, SystemClock
+from sparklog.log.cluster_stores import StorePlaces, Stores
+from sparklog.log.objects.object_deletion import Deleted, ObjectToDelete, delete_objects
+from sparklog.maintenance.job_output import JobOutput
+from sparklog.maintenance.job_report import DeletionResult, JobReport, Outcome, PartitionResult, Work, total
+from sparklog.maintenance.task_runner import LocalTasks, TaskRunner
+from sparklog.storage.keys import data_key
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+T = TypeVar("T")
+COMMIT_ATTEMPTS = 3
+DELETED_AT_ONCE = 250  # objects in one task, and in one DELETED record
+
+
+class Job(Protocol):
+    """What differs between jobs. Order of calls: `plan` once, then `execute` once unless this is a dry run."""
+
+    name: str
+    unit: str  # what its plan counts as objects
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What people should know: of the plan, after `plan`; of the work, after `execute`."""
+        ...
+
+    def plan(self, frame: JobFrame) -> list[PartitionResult]:
+        """The work that is due, one row for each partition that has any. Changes nothing in the log."""
+        ...
+
+    def execute(self, frame: JobFrame) -> list[PartitionResult]:
+        """Do the planned work. Returns the same rows with what was done. A failure in one does not stop the others."""
+        ...
+
+
+class JobOptions(TypedDict, total=False):
+    """The options of every job, by keyword.
+
+    `topics`: only these (default: all). `now_ms`: the time from which ages are counted (default: now). `dry_run`: print
+    the plan and change nothing. `tasks`: where the heavy part runs (default: in this process). `console`: where the
+    plan and progress are printed. `clock`: the machine's unless a test brings its own.
+    """
+
+    topics: Collection[str] | None
+    now_ms: int | None
+    dry_run: bool
+    tasks: TaskRunner | None
+    console: Console | None
+    clock: Clock | None
+
+
+class JobFrame:
+    """What a job works with: the cluster, the clocks, the task runner and the output."""
+
+    def __init__(
+        self,
+        name: str,
+        cluster_url: str,
+        *,
+        topics: Collection[str] | None = None,
+        now_ms: int | None = None,
+        dry_run: bool = False,
+        tasks: TaskRunner | None = None,
+        console: Console | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.clock = clock or SystemClock()
+        self.now_was_given = now_ms is not None
+        self.now_ms = self.clock.now_ms() if now_ms is None else now_ms
+        self.dry_run = dry_run
+        self.tasks = tasks or LocalTasks()
+        if cluster_url.startswith("memory:") and not self.tasks.in_this_process:
+            raise InvalidInput(f"{cluster_url} lives in one process: Spark tasks can't reach it, use file:///path")
+        self.output = JobOutput(console, self.clock)
+        self.connection = Connection(cluster_url, Author("job", f"{name}@{socket.gethostname()}:{os.getpid()}"))
+        self.connection.committer.clock = self.clock
+        self.topics = frozenset(topics) if topics else None
+        with self.connection.follower.current() as state:
+            self._began_at = state.n + 1
+            for topic in self.topics or ():
+                topic_of(state, topic)
+
+    def chosen_topics(self, state: ClusterState) -> Iterator[Topic]:
+        """The job's topics in the order of their names: all, or those of the requested ones that still exist."""
+        for name in sorted(state.topic_ids):
+            if self.topics is None or name in self.topics:
+                yield topic_of(state, name)
+
+    def commit(self, command: Command) -> CommandResult:
+        """Commit a command that names no objects. It begins again if FLOOR has passed it meanwhile."""
+        for _ in range(COMMIT_ATTEMPTS - 1):
+            try:
+                return self.connection.submit(command)
+            except WriteExpired as error:
+                if error.landed is not Landed.NO:
+                    raise
+        return self.connection.submit(command)
+
+    def commit_all(self, commands: Sequence[Command]) -> list[CommandResult | SparklogError]:
+        """Commit many such commands; those that wait together share an entry. Errors are returned as values."""
+        return commit_many(self.commit, commands, COMMITS_AT_ONCE)
+
+    def submit_all(self, submissions: Sequence[Submission]) -> list[CommandResult | SparklogError]:
+        """Commit commands that began earlier, before the objects that they name. Errors are returned as values."""
+        return commit_many(self.connection.committer.submit, submissions, COMMITS_AT_ONCE)
+
+    def settled_state(self) -> ClusterState:
+        """The newest state, once each entry that it comes from is durable and has its copies on other stores.
+
+        Nothing is deleted by any other state: if the metadata were lost, a restore would not know of its last entries,
+        and the restored cluster would name what is gone.
+        """
+        with self.connection.follower.current() as state:
+            self.commit(ConfirmDeleted(()))  # changes nothing, and is answered once what it rests on is settled
+            return state
+
+    # ---- FLOOR ----------------------------------------------------------------------------------
+
+    def due_floor(self) -> EntryNumber:
+        """Where FLOOR should be: at the newest entry older than `floor.delay.ms`, but never lower than it is now."""
+        with self.connection.follower.current() as state:
+            floor, end, delay_ms = state.floor, state.n + 1, effective_cluster(state.config).floor_delay_ms
+        return newest_older_than(self.connection.follower.store, floor, end, self.now_ms - delay_ms)
+
+    def raise_floor(self) -> EntryNumber:
+        """Raise FLOOR if that is due; forget silent producers and members, and expired offsets. Returns FLOOR then."""
+        floor = self.due_floor()
+        silent_before = self._silent_before(floor)
+        with self.connection.follower.current() as state:
+            silent_ms = self.clock.now_ms() - effective_cluster(state.config).producer_id_expiration_ms
+            due = (
+                floor > state.floor
+                or any(producer.last_used_ms < silent_ms for producer in state.producers.values())
+                or expired_offsets(state, self.clock.now_ms()) is not None
+                or bool(silent_members(state, silent_before))
+            )
+        if due:
+            self.commit(RaiseFloor(floor, silent_before))
+        return floor
+
+    def _silent_before(self, floor: EntryNumber) -> EntryNumber:
+        """The newest entry that is `floor.delay.ms` old: members whose last renewal lies before it are gone.
+
+        Its age is measured by the times of recent entries as well. FLOOR's is not, so if this machine's clock or --now
+        is ahead, members that are still at work may have their last renewal below FLOOR.
+        """
+        with self.connection.follower.current() as state:
+            silent = [member for gone in silent_members(state, floor).values() for member in gone]
+            heard = min((last_heard(state, member) for member in silent), default=None)
+            end, delay_ms = state.n + 1, effective_cluster(state.config).floor_delay_ms
+        if heard is None:
+            return EntryNumber(0)
+        store = self.connection.follower.store
+        shown_ms = time_shown(store, self._began_at, self.clock.now_ms())
+        return newest_older_than(store, heard, end, shown_ms - delay_ms)
+
+    # ---- retired objects ------------------------------------------------------------------------
+
+    def due_deletions(self) -> Work:
+        """What it takes to delete the retired objects whose delay has passed by the machine's clock."""
+        with self.connection.follower.current() as state:
+            due = due_for_deletion(state, self.clock.now_ms(), self.topics)
+            return total(_deletion_work(self._to_delete(state, group)) for group in chunks(due, DELETED_AT_ONCE))
+
+    def delete_due(self) -> DeletionResult:
+        """Delete these objects from their stores, and record that in the chain, group by group."""
+        planned, done, failed = Work(), Work(), 0
+        messages: list[str] = []
+        if not self.due_deletions().objects:
+            return DeletionResult()
+        state = self.settled_state()
+        places = self.connection.places(state)
+        due = due_for_deletion(state, self.clock.now_ms(), self.topics)
+        for round_ in chunks(due, DELETED_AT_ONCE * self.tasks.tasks_at_once):  # there may be millions
+            with self.connection.follower.current() as state:
+                groups = [tuple(self._to_delete(state, group)) for group in chunks(round_, DELETED_AT_ONCE)]
+            orders = [msgspec.msgpack.encode(_DeletionOrder(places, group)) for group in groups]
+            alone = len(due) <= DELETED_AT_ONCE
+            results = [_delete(order) for order in orders] if alone else self.tasks.run(_delete, orders)
+            for group, body in zip(groups, results, strict=True):
+                deleted = msgspec.msgpack.decode(body, type=Deleted)
+                messages += [f"{each.key} can't be deleted: {each.error}" for each in deleted.failed]
+                failed += len(deleted.failed)
+                if deleted.numbers:
+                    self.commit(ConfirmDeleted(deleted.numbers))
+                gone = set(deleted.numbers)
+                planned += _deletion_work(group)
+                done += _deletion_work([each for each in group if each.number in gone])
+            self.output.progress("retired objects deleted", done.objects, len(due))
+        return DeletionResult(planned, done, failed, tuple(messages))
+
+    def _to_delete(self, state: ClusterState, numbers: Column) -> list[ObjectToDelete]:
+        """Those of the objects that no other run has deleted by now.
+
+        Each goes from every store that may have a copy: by name, under whatever registration, or by a replica. A fenced
+        store holds nothing up. What it has is an orphan once the object is deleted elsewhere, because nothing can name
+        the object again, and vacuum takes it when the store is back.
+        """
+        registered = state.registrations()
+        orders = []
+        for retired in state.retired.of([ObjectNumber(number) for number in numbers.tolist()]):
+            named = state.objects.get(retired.number)
+            if named is None:
+                raise AssertionError(f"object {retired.number} is retired, so it is named until a DELETED record")
+            may_hold = dict.fromkeys([*(holder.store for holder in named.holders), *retired.stores])
+            stores = tuple(store for store in may_hold if store in registered)
+            orders.append(ObjectToDelete(retired.number, data_key(named, retired.topic), stores, named.total_bytes))
+        return orders
+
+
+def run_job(job: Job, cluster_url: str, *, only_reads: bool = False, **options: Unpack[JobOptions]) -> JobReport:
+    """Run a job. Raises only errors that prevent planning; the report lists failures of parts.
+
+    A job that `only_reads` is not followed by deletions or a new FLOOR, and it succeeds even where its report can't
+    become a record of the chain.
+    """
+    frame = JobFrame(job.name, cluster_url, **options)
+    started_ms = frame.clock.now_ms()
+    try:
+        rows = job.plan(frame)
+        planned = total(row.planned for row in rows)
+        deletion = DeletionResult() if only_reads else DeletionResult(frame.due_deletions())
+        notes = list(job.notes)
+        notes += [f"ages are counted from {point_in_time(frame.now_ms)} (--now)"] if frame.now_was_given else []
+        title = f"{job.name} {frame.connection.url}"
+        frame.output.plan(title, job.unit, rows, planned, deletion.planned, notes)
+        if frame.dry_run:
+            return _report(job, frame, started_ms, rows, deletion, frame.due_floor(), notes)
+        rows = job.execute(frame)
+        notes += [note for note in job.notes if note not in notes]
+        deletion, floor = (deletion, _floor(frame)) if only_reads else _after(frame, deletion, notes)
+        report = _report(job, frame, started_ms, rows, deletion, floor, notes)
+        try:
+            failed = report.failed + report.deletion.failed
+            frame.commit(ReportJob(job.name, started_ms, report.ended_ms, failed, report.for_chain()))
+        except SparklogError as error:
+            note = f"the report did not get into the chain: {error}"
+            exit_code = report.exit_code if only_reads else 1
+            report = msgspec.structs.replace(report, notes=(*report.notes, note), exit_code=exit_code)
+        frame.output.end(report)
+        return report
+    finally:
+        frame.connection.close()
+
+
+def _after(frame: JobFrame, planned: DeletionResult, notes: list[str]) -> tuple[DeletionResult, EntryNumber]:
+    """Delete what is due and raise FLOOR. If one fails, the other is still done."""
+    try:
+        deletion = frame.delete_due()
+    except SparklogError as error:
+        deletion = DeletionResult(planned.planned, failed=1, messages=(f"deletion ended early: {error}",))
+    try:
+        return deletion, frame.raise_floor()
+    except SparklogError as error:
+        notes.append(f"FLOOR was not raised: {error}")  # the next run tries again; the delay does no harm
+        return deletion, _floor(frame)
+
+
+def _floor(frame: JobFrame) -> EntryNumber:
+    with frame.connection.follower.current() as state:
+        return state.floor
+
+
+def _report(
+    job: Job,
+    frame: JobFrame,
+    started_ms: int,
+    rows: Sequence[PartitionResult],
+    deletion: DeletionResult,
+    floor: EntryNumber,
+    notes: Sequence[str],
+) -> JobReport:
+    failed = sum(row.outcome is Outcome.FAILED for row in rows)
+    return JobReport(
+        job.name,
+        frame.connection.url,
+        frame.dry_run,
+        frame.now_ms,
+        started_ms,
+        frame.clock.now_ms(),
+        total(row.planned for row in rows),
+        total(row.done for row in rows),
+        failed,
+        tuple(rows),
+        deletion,
+        floor,
+        tuple(notes),
+        1 if failed or deletion.failed else 0,
+    )
+
+
+class _DeletionOrder(msgspec.Struct, frozen=True):
+    places: StorePlaces
+    objects: tuple[ObjectToDelete, ...]
+
+
+def _delete(payload: bytes) -> bytes:
+    """Task: delete a group of objects."""
+    order = msgspec.msgpack.decode(payload, type=_DeletionOrder)
+    return msgspec.msgpack.encode(delete_objects(order.objects, Stores(order.places)))
+
+
+def _deletion_work(objects: Sequence[ObjectToDelete]) -> Work:
+    requests = sum(2 * len(retired.stores) for retired in objects) - -len(objects) // DELETED_AT_ONCE
+    return Work(len(objects), 0, sum(retired.size_bytes for retired in objects), requests)
+
+
+@overload
+def chunks(items: Column, size: int) -> Iterator[Column]: ...
+@overload
+def chunks(items: Sequence[T], size: int) -> Iterator[Sequence[T]]: ...
+def chunks(items: Sequence[T] | Column, size: int) -> Iterator[Sequence[T] | Column]:
+    """The items in order, `size` at a time."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]

@@ -1,0 +1,166 @@
+"""What a maintenance job planned, did and failed to do, as values and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+
+import msgspec
+
+from sparklog.core.describe.readable import amount, counted, one_line_repr
+
+MOST_FAILURES_IN_CHAIN = 100
+
+
+class Work(msgspec.Struct, frozen=True):
+    """An amount of work: objects (segments, for roll and retention), records, stored bytes, requests to stores."""
+
+    objects: int = 0
+    records: int = 0
+    size_bytes: int = msgspec.field(default=0, name="bytes")
+    requests: int = 0
+
+    def __add__(self, other: Work) -> Work:
+        return Work(
+            self.objects + other.objects,
+            self.records + other.records,
+            self.size_bytes + other.size_bytes,
+            self.requests + other.requests,
+        )
+
+
+def total(works: Iterable[Work]) -> Work:
+    """The sum."""
+    whole = Work()
+    for work in works:
+        whole += work
+    return whole
+
+
+class Outcome(StrEnum):
+    """The outcome of the work on one partition."""
+
+    PLANNED = "planned"  # only planned, with --dry-run
+    DONE = "done"
+    # What is overtaken or postponed changed nothing. Of several swaps of a partition the others may have taken effect.
+    OVERTAKEN = "overtaken"  # another process changed the same segments first; nothing is wrong
+    POSTPONED = "postponed"  # its replicas can't take the work now; a later run does it
+    FAILED = "failed"
+
+
+class Compacted(msgspec.Struct, frozen=True):
+    """What a compaction found in a partition's segments, what it left, and why it dropped the rest.
+
+    `superseded`: a later record has the same key. `tombstones`: their `delete.retention.ms` was over. `keyless`: they
+    have no key, so they are from before the topic was compacted.
+    """
+
+    records_before: int = 0
+    records_after: int = 0
+    bytes_before: int = 0
+    bytes_after: int = 0
+    superseded: int = 0
+    tombstones: int = 0
+    keyless: int = 0
+
+    def then(self, later: Compacted) -> Compacted:
+        """Both, of which `later` found what this one left."""
+        return Compacted(
+            self.records_before - self.records_after + later.records_before,
+            later.records_after,
+            self.bytes_before - self.bytes_after + later.bytes_before,
+            later.bytes_after,
+            self.superseded + later.superseded,
+            self.tombstones + later.tombstones,
+            self.keyless + later.keyless,
+        )
+
+
+class PartitionResult(msgspec.Struct, frozen=True):
+    """The part of one partition. Vacuum does not know the partitions of objects; its rows are prefixes of keys."""
+
+    place: str
+    topic: str | None
+    partition: int | None
+    reason: str
+    planned: Work
+    done: Work = Work()
+    outcome: Outcome = Outcome.PLANNED
+    messages: tuple[str, ...] = ()
+    is_metadata: bool = False  # vacuum: it is about the chain itself, not about objects with records
+    compacted: Compacted | None = None
+
+    def noted(self, outcome: Outcome | None, *messages: str) -> PartitionResult:
+        """The same row with this outcome (None: as it was) and these messages, each once. A failure stays a failure."""
+        kept = outcome is None or self.outcome is Outcome.FAILED
+        more = tuple(dict.fromkeys((*self.messages, *messages)))
+        return msgspec.structs.replace(self, outcome=self.outcome if kept else outcome, messages=more)
+
+
+def ended(rows: Iterable[PartitionResult]) -> list[PartitionResult]:
+    """The rows at the end of a run: what has no other outcome by then is done."""
+    return [row.noted(Outcome.DONE) if row.outcome is Outcome.PLANNED else row for row in rows]
+
+
+class DeletionResult(msgspec.Struct, frozen=True):
+    """Retired objects whose delay has passed: how many there were, how many were deleted, and what failed."""
+
+    planned: Work = Work()
+    done: Work = Work()
+    failed: int = 0
+    messages: tuple[str, ...] = ()
+
+
+class JobReport(msgspec.Struct, frozen=True):
+    """One run of a maintenance job. `exit_code` is 1 if any partition or deletion failed, else 0.
+
+    `now_ms` is the time from which ages were counted. `floor` is FLOOR at the end; with --dry-run, where it would be.
+    """
+
+    job: str
+    cluster: str
+    dry_run: bool
+    now_ms: int
+    started_ms: int
+    ended_ms: int
+    planned: Work
+    done: Work
+    failed: int
+    partitions: tuple[PartitionResult, ...]
+    deletion: DeletionResult
+    floor: int
+    notes: tuple[str, ...]
+    exit_code: int
+
+    def __repr__(self) -> str:
+        work = self.planned if self.dry_run else self.done
+        amounts = counted(work.objects, "object"), counted(work.records, "record"), amount(work.size_bytes)
+        return one_line_repr(
+            f"{self.job} {'planned' if self.dry_run else 'done'}:",
+            counted(len(self.partitions), "partition"),
+            *amounts,
+            f"{self.failed} failed",
+        )
+
+    def to_json(self) -> str:
+        """The whole report, for --report and --format json."""
+        return msgspec.json.format(msgspec.json.encode(self)).decode()
+
+    def for_chain(self) -> str:
+        """The totals and the first failures. It stays small, because every process reads every chain entry."""
+        failed = [row for row in self.partitions if row.outcome is Outcome.FAILED]
+        document = {
+            "dry_run": self.dry_run,
+            "now_ms": self.now_ms,
+            "planned": self.planned,
+            "metadata": total(row.planned for row in self.partitions if row.is_metadata),
+            "metadata_done": total(row.done for row in self.partitions if row.is_metadata),
+            "done": self.done,
+            "failed": self.failed,
+            "partitions": len(self.partitions),
+            "failures": [{"place": row.place, "messages": row.messages[:3]} for row in failed][:MOST_FAILURES_IN_CHAIN],
+            "deletion": msgspec.structs.replace(self.deletion, messages=self.deletion.messages[:10]),
+            "floor": self.floor,
+            "notes": self.notes,
+        }
+        return msgspec.json.encode(document).decode()

@@ -1,0 +1,69 @@
+"""The file that --report names: checked before a job begins, written when it has ended."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Protocol
+
+from sparklog.core.errors import InvalidInput, Landed, SparklogError
+from sparklog.host.standard_streams import print_to
+
+
+class Report(Protocol):
+    """What --report writes, and the exit code of the job."""
+
+    @property
+    def exit_code(self) -> int:
+        """0, or 1 if any part of the job failed."""
+        ...
+
+    def to_json(self) -> str:
+        """The whole report."""
+        ...
+
+
+def check_report_file(path: str | None) -> None:
+    """Raise InvalidInput, before anything is begun, if a report can't be written there. Leaves no file behind."""
+    if path is None or path == "-":
+        return
+    file = Path(path)
+    try:
+        if file.is_dir():
+            raise InvalidInput(f"--report: wanted a file, found the directory {path}; nothing was begun")
+        if file.is_symlink() and not file.exists():
+            raise InvalidInput(
+                f"--report: wanted a file, found the symbolic link {path} to {file.readlink()}, where nothing is; "
+                "nothing was begun"
+            )
+        if file.exists() and not file.is_file():  # opening a pipe waits until somebody reads it
+            raise InvalidInput(
+                f"--report: wanted a file, found {path}, which is a pipe, a socket or a device (- is stdout); nothing "
+                "was begun"
+            )
+        if file.exists():
+            with file.open("ab"):
+                pass
+        else:
+            with tempfile.TemporaryFile(dir=file.parent):
+                pass
+    except OSError as error:
+        reason = error.strerror or error
+        raise InvalidInput(f"--report: {path} can't be written ({reason}); nothing was begun") from error
+
+
+def write_report(report: Report, path: str | None) -> None:
+    """The report as JSON, into a file or to stdout; None: nowhere."""
+    if path is None:
+        return
+    if path == "-":
+        print_to(sys.stdout, report.to_json())
+        return
+    try:
+        Path(path).write_text(report.to_json() + "\n", encoding="utf-8")
+    except OSError as error:
+        raise SparklogError(
+            f"the job ran, and what it did stays; its report could not be written to {path}: {error.strerror or error}",
+            landed=Landed.YES,
+        ) from error

@@ -1,0 +1,283 @@
+"""The replication job: catch up every replica that lacks something, with many tasks at once.
+
+    plan: a row per replica that is behind -> print -> (--dry-run stops here)
+    -> per store: a batch from each source -> copied in tasks -> INCARNATION read -> ReportReplicas -> the next batches
+
+It does the work of the agents in more tasks. Agents and several runs may work at the same time: an object that is there
+already is not copied again. A store whose INCARNATION is not the registered one is left to its agent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final, Unpack
+
+import msgspec
+
+from sparklog.core.commands import ReportReplicas
+from sparklog.core.decide.stores import registered_store
+from sparklog.core.errors import Conflict, NotFound, SparklogError, StaleBrokerEpoch
+from sparklog.core.placement.replica_fetch import (
+    FetchLimits,
+    ObjectToFetch,
+    Standing,
+    UnderWay,
+    plan_fetch,
+    replica_reports,
+    standing,
+)
+from sparklog.core.state import ClusterState
+from sparklog.core.types import ObjectNumber, Offset, OffsetRange, StoreId, TopicPartition
+from sparklog.log.cluster_stores import StorePlaces, Stores
+from sparklog.log.incarnation import read_incarnation
+from sparklog.log.objects.object_copy import fetch_in_life
+from sparklog.maintenance.job_frame import JobFrame, JobOptions, chunks, run_job
+from sparklog.maintenance.job_report import JobReport, Outcome, PartitionResult, Work, ended
+from sparklog.maintenance.task_runner import packs
+
+TASK_BYTES: Final = 64 << 20  # small objects share a task up to this many bytes …
+TASK_OBJECTS: Final = 64  # … and this many objects
+MOST_VAIN_REPORTS: Final = 3  # reports in a row that other changes overtook
+_REQUESTS_PER_SLICE: Final = 7  # look, read and put, for the object and its index; INCARNATION
+_REPORT_REQUESTS: Final = 3  # INCARNATION, the entry, its void mark
+
+_Replica = tuple[StoreId, TopicPartition]
+
+
+def run_replication(cluster_url: str, *, stores: Collection[str] = (), **options: Unpack[JobOptions]) -> JobReport:
+    """Copy what replicas lack, and report them; with `stores`, only replicas on these.
+
+    Raises BrokerIdNotRegistered, UnknownTopicOrPartition, ClusterNotFound, and any error of reading the chain.
+    """
+    return run_job(ReplicationJob(stores), cluster_url, **options)
+
+
+class ReplicationJob:
+    """See `frame.Job`."""
+
+    name = "replication"
+    unit = "slices"
+
+    def __init__(self, stores: Collection[str]) -> None:
+        self.notes: list[str] = []
+        self._stores = [StoreId(store) for store in stores]
+        self._rows: dict[_Replica, PartitionResult] = {}
+        self._gave_up: set[_Replica] = set()
+
+    def plan(self, frame: JobFrame) -> list[PartitionResult]:
+        """The replicas that lack something, store by store. One that only has to be reported is a row without work."""
+        with frame.connection.follower.current() as state:
+            for store in self._stores or sorted(state.stores):
+                if registered_store(state, store).fenced:
+                    self.notes.append(f"store {store} is fenced: nothing is copied there")
+                    continue
+                at = self._standing(frame, state, store)
+                for key in sorted({*at.behind, *at.joinable}):
+                    self._rows[store, key] = _planned(state, store, key)
+        return list(self._rows.values())
+
+    def execute(self, frame: JobFrame) -> list[PartitionResult]:
+        """Copy batch after batch, and report after each. A replica that fails stops no other."""
+        for store in dict.fromkeys(store for store, _ in self._rows):
+            try:
+                self._fill(frame, store)
+            except SparklogError as error:
+                self._fail(store, [key for other, key in self._rows if other == store], str(error))
+        return ended(self._rows.values())
+
+    def _fill(self, frame: JobFrame, store: StoreId) -> None:
+        """Fill the replicas on one store until they lack nothing, or no source has more."""
+        failing: set[StoreId] = set()
+        vain = 0
+        while True:
+            with frame.connection.follower.current() as state:
+                at = self._standing(frame, state, store)
+            wanted = _wanted(state, store, at.behind, failing, frame.tasks.tasks_at_once)
+            if not wanted and not at.joinable:
+                self._fail(store, at.behind, "no store that can be asked holds what is missing")
+                return
+            check_registered(frame, state, store)
+            checked = self._copied(frame, state, store, wanted, failing)
+            vain = 0 if self._reported(frame, state, store, checked) else vain + 1
+            if vain == MOST_VAIN_REPORTS:
+                self._fail(
+                    store, {*at.behind, *at.joinable}, f"{vain} reports in a row were overtaken by other changes"
+                )
+                vain = 0
+
+    def _copied(
+        self,
+        frame: JobFrame,
+        state: ClusterState,
+        store: StoreId,
+        wanted: Sequence[ObjectToFetch],
+        failing: set[StoreId],
+    ) -> set[ObjectNumber]:
+        """Copy these objects in tasks, and return those that are there. Gives up replicas whose objects failed.
+
+        Adds sources that did not answer to `failing`.
+        """
+        places = frame.connection.places(state)
+        checked: set[ObjectNumber] = set()
+        for round_ in chunks(list(packed_to_fetch(wanted)), frame.tasks.tasks_at_once):
+            orders = [FetchOrder(places, store, state.stores[store].incarnation, pack) for pack in round_]
+            bodies = frame.tasks.run(fetch_objects, [msgspec.msgpack.encode(order) for order in orders])
+            for order, body in zip(orders, bodies, strict=True):
+                outcome = msgspec.msgpack.decode(body, type=FetchOutcome)
+                failing.update(outcome.failing)
+                for object_, error in zip(order.objects, outcome.errors, strict=True):
+                    if error:
+                        self._fail(store, [object_.topic_partition], error)
+                    else:
+                        checked.add(object_.number)
+            frame.output.progress(f"objects of this round on store {store}", len(checked), len(wanted))
+        return checked
+
+    def _reported(
+        self, frame: JobFrame, before: ClusterState, store: StoreId, checked: Collection[ObjectNumber]
+    ) -> bool:
+        """Report the copies on the newest state, and count them. Returns False if other changes overtook all of them.
+
+        INCARNATION is read after the copies: the store is still in the life that each of them was found to be in.
+        """
+        with frame.connection.follower.current() as state:
+            registration = check_registered(frame, state, store)
+        if registration != before.stores[store].registration:
+            raise StaleBrokerEpoch(f"store {store} was registered again as {registration} while it was filled")
+        at = self._standing(frame, state, store, but=())  # what came before a failure counts
+        reports = replica_reports(state, store, at, checked)
+        if not reports:
+            return True
+        try:
+            frame.commit(ReportReplicas(store, registration, reports))
+        except (Conflict, NotFound):
+            return False
+        with frame.connection.follower.current() as after:
+            pass
+        moved = False
+        for report in reports:
+            key = TopicPartition(report.topic_id, report.partition)
+            end = _log_end(after, store, key)
+            was = state.partitions[key].replication
+            if end is not None and (end > was.log_end(store) or store in after.partitions[key].replication.isr):
+                self._count(state, store, key, end)
+                moved = True
+        return moved
+
+    def _count(self, state: ClusterState, store: StoreId, key: TopicPartition, end: Offset) -> None:
+        """Add what lies between the log end in `state` and `end`. A replica that was not planned gets a row."""
+        row = self._rows.get((store, key)) or msgspec.structs.replace(_planned(state, store, key), planned=Work())
+        done = _work(state, key, OffsetRange(state.partitions[key].replication.log_end(store), end))
+        self._rows[store, key] = msgspec.structs.replace(row, done=row.done + done)
+
+    def _fail(self, store: StoreId, keys: Collection[TopicPartition], message: str) -> None:
+        for key in keys:
+            self._gave_up.add((store, key))
+            row = self._rows.get((store, key))
+            if row is not None:
+                self._rows[store, key] = row.noted(Outcome.FAILED, message)
+
+    def _standing(
+        self, frame: JobFrame, state: ClusterState, store: StoreId, but: Collection[_Replica] | None = None
+    ) -> Standing:
+        """The replicas of the chosen topics that are not done, except `but`: by default those that were given up."""
+        topics = {topic.topic_id for topic in frame.chosen_topics(state)}
+        at, left_out = standing(state, store), self._gave_up if but is None else but
+
+        def left(keys: Sequence[TopicPartition]) -> list[TopicPartition]:
+            return [key for key in keys if key.topic_id in topics and (store, key) not in left_out]
+
+        return Standing(left(at.behind), left(at.joinable))
+
+
+# ---- tasks --------------------------------------------------------------------------------------------
+
+
+class FetchOrder(msgspec.Struct, frozen=True):
+    """The work of one task: objects to copy to `store`, which has this INCARNATION."""
+
+    places: StorePlaces
+    store: StoreId
+    incarnation: str
+    objects: tuple[ObjectToFetch, ...]
+
+
+class FetchOutcome(msgspec.Struct, frozen=True):
+    """An error for each object of an order, "" if it is there; and the sources that did not answer."""
+
+    errors: tuple[str, ...]
+    failing: tuple[StoreId, ...]
+
+
+def fetch_objects(payload: bytes) -> bytes:
+    """Task: copy the objects of a FetchOrder, and return a FetchOutcome. A source that failed is asked last."""
+    order = msgspec.msgpack.decode(payload, type=FetchOrder)
+    stores = Stores(order.places)
+    failing: dict[StoreId, None] = {}
+    errors = []
+    for object_ in order.objects:
+        sources = tuple(sorted(object_.sources, key=lambda source: source in failing))
+        try:
+            wanted = msgspec.structs.replace(object_, sources=sources)
+            fetched = fetch_in_life(wanted, order.store, stores, order.incarnation)
+        except Exception as error:  # whatever it is, copy the other objects of the task
+            errors.append(str(error) or repr(error))
+            continue
+        failing.update(dict.fromkeys(failure.source for failure in fetched.failures if not failure.lacks_it))
+        errors.append("" if fetched.source is not None else "; ".join(failure.error for failure in fetched.failures))
+    return msgspec.msgpack.encode(FetchOutcome(tuple(errors), tuple(failing)))
+
+
+def _wanted(
+    state: ClusterState, store: StoreId, behind: Sequence[TopicPartition], failing: set[StoreId], tasks: int
+) -> list[ObjectToFetch]:
+    """Objects to fetch, for about `tasks` tasks from each source."""
+    limits = FetchLimits(TASK_OBJECTS * tasks, TASK_BYTES * tasks)
+    batches, _ = plan_fetch(state, store, behind, UnderWay(failing=failing), limits)
+    return [object_ for batch in batches for object_ in batch.objects]
+
+
+def packed_to_fetch(wanted: Sequence[ObjectToFetch]) -> Iterator[tuple[ObjectToFetch, ...]]:
+    """Distribute objects over tasks, in order, within TASK_BYTES and TASK_OBJECTS."""
+    return packs(wanted, (lambda object_: object_.size_bytes, TASK_BYTES), (lambda _: 1, TASK_OBJECTS))
+
+
+# ---- what is there, and what is not -------------------------------------------------------------------
+
+
+def check_registered(frame: JobFrame, state: ClusterState, store: StoreId) -> int:
+    """The store's registration. Raises StaleBrokerEpoch if it is fenced, or is not the store that was registered."""
+    registered = registered_store(state, store)
+    if registered.fenced:
+        raise StaleBrokerEpoch(f"store {store} is fenced: `sparklog store add` registers it again")
+    mark = read_incarnation(frame.connection.stores(state).get(store))
+    found = "none" if mark is None else mark.incarnation
+    if found != registered.incarnation:
+        raise StaleBrokerEpoch(
+            f"wanted store {store} with INCARNATION {registered.incarnation}, found {found} at {registered.url}: it "
+            "was wiped or swapped, `sparklog agent` reports that and fills it again"
+        )
+    return registered.registration
+
+
+def _planned(state: ClusterState, store: StoreId, key: TopicPartition) -> PartitionResult:
+    topic = state.topics[key.topic_id].name
+    value = state.partitions[key].replication
+    work = _work(state, key, OffsetRange(value.log_end(store), value.next_offset))
+    reason = "not in sync" if store not in value.isr else "behind the leader"
+    return PartitionResult(f"{topic}-{key.partition} on {store}", topic, key.partition, reason, work)
+
+
+def _work(state: ClusterState, key: TopicPartition, offsets: OffsetRange) -> Work:
+    """What it takes to copy these offsets of a partition. An object that several partitions share counts for each."""
+    columns = state.slices.find(key, offsets).columns
+    slices = len(columns["start"])
+    requests = _REQUESTS_PER_SLICE * slices + _REPORT_REQUESTS
+    return Work(slices, int(columns["records"].sum()), int(columns["length"].sum()), requests)
+
+
+def _log_end(state: ClusterState, store: StoreId, key: TopicPartition) -> Offset | None:
+    partition = state.partitions.get(key)
+    if partition is None or store not in partition.replication.replicas:
+        return None
+    return partition.replication.log_end(store)

@@ -1,0 +1,1 @@
+"""Jobs that rewrite segments: roll and compaction."""

@@ -1,0 +1,165 @@
+"""The tasks of a compaction: read keys, and rewrite the segments of a stretch with the records that are left.
+
+Between them is a shuffle (`KeyShuffle`): of each key it finds the last offset, and it hands each stretch the offsets
+that are left there. Only keys and offsets go through it. Values go from a store through one task to the stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final, Protocol
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklog.core.errors import SparklogError
+from sparklog.core.numbering import Int64Array
+from sparklog.core.reading.plan import RangeToRead, SliceToRead
+from sparklog.core.types import Offset, StoreId, UploadId
+from sparklog.host.dice import new_id
+from sparklog.log.cluster_stores import StorePlaces, Stores
+from sparklog.log.read.scan import scan
+from sparklog.log.rewrite.segment_compaction import compact
+from sparklog.log.write.segments_writer import Rewritten, SegmentTarget
+from sparklog.log.write.store_lanes import StoreLanes
+from sparklog.maintenance.rewrite.swapping import without_stores
+
+# One row per record. `mark` is 2 * offset, and 1 more for a tombstone (no value). Of each key of a log, the row with
+# the greatest mark is left; `stretch` rises with the offset, so it is the greatest, too. Records without a key have
+# -1 - stretch as `log`: they are only counted.
+KEYS: Final = pa.schema([("log", pa.int32()), ("key", pa.binary()), ("stretch", pa.int32()), ("mark", pa.int64())])
+
+
+class KeyShuffle(Protocol):
+    """Where the keys meet: `spark/maintain/key_shuffle.py`."""
+
+    def run(self, reads: Sequence[bytes], rewrites: Sequence[bytes]) -> list[bytes]:
+        """`read_keys` of each of `reads`; then `rewrite_stretch` of each of `rewrites`, with what is left in it.
+
+        Stretches are numbered like `rewrites`. Returns the results of `rewrite_stretch` in that order. Raises
+        SparklogError if a read fails, or the tasks could not be run.
+        """
+        ...
+
+
+class KeysOrder(msgspec.Struct, frozen=True):
+    """Ranges of one task, each with its log (a number for the partition in this shuffle) and its stretch."""
+
+    places: StorePlaces
+    ranges: tuple[tuple[int, int, RangeToRead], ...]
+
+
+class RewriteOrder(msgspec.Struct, frozen=True):
+    """A stretch to rewrite: `slices` with `records` records. Tombstones below `tombstones_below` go.
+
+    `position` is where the cleaner is: tombstones from there on are passed for the first time. `incarnations` of each
+    store are as registered. `lag_time_max_ms`: how long a store may hold the task up in total.
+    """
+
+    places: StorePlaces
+    slices: tuple[SliceToRead, ...]
+    records: int
+    target: SegmentTarget
+    position: Offset
+    tombstones_below: Offset | None
+    incarnations: dict[StoreId, str]
+    lag_time_max_ms: int
+
+
+class LeftRecords(msgspec.Struct, frozen=True):
+    """What the shuffle left of a stretch: marks, ascending. `keyless` records had no key, the last at `keyless_at`."""
+
+    marks: Int64Array
+    keyless: int = 0
+    keyless_at: Offset | None = None
+
+
+class StretchOutcome(msgspec.Struct, frozen=True):
+    """The outcome of one stretch: nothing was left (`rewritten` is None), or all (`unchanged`), or what was uploaded.
+
+    `is_spare`: the upload has just one record that should go, for the case that the log has nothing else: a slice has
+    at least one. `passes_tombstones`: some are left that no compaction had passed before.
+    """
+
+    rewritten: Rewritten | None = None
+    unchanged: bool = False
+    is_spare: bool = False
+    passes_tombstones: bool = False
+    kept: int = 0
+    superseded: int = 0
+    tombstones: int = 0
+    keyless: int = 0
+    error: str = ""
+
+
+def read_keys(payload: bytes) -> Iterator[pa.RecordBatch]:
+    """Task: the keys of a KeysOrder, as batches of `KEYS`. Raises what `scan` raises."""
+    order = msgspec.msgpack.decode(payload, type=KeysOrder)
+    stores = Stores(order.places)
+    for log, stretch, plan in order.ranges:
+        for rows in scan(plan, stores, ["key", "value", "offset"], _as_planned):
+            keyless = rows.column("key").is_null()
+            logs = pc.if_else(keyless, pa.scalar(-1 - stretch, pa.int32()), pa.scalar(log, pa.int32()))
+            marks = pc.add(pc.multiply(rows.column("offset"), 2), rows.column("value").is_null().cast(pa.int64()))
+            stretches = pa.repeat(pa.scalar(stretch, pa.int32()), rows.num_rows)
+            yield pa.RecordBatch.from_arrays([logs, rows.column("key"), stretches, marks], schema=KEYS)
+
+
+def rewrite_stretch(payload: bytes, left: LeftRecords) -> bytes:
+    """Task: rewrite the stretch of a RewriteOrder, and return a StretchOutcome."""
+    order = msgspec.msgpack.decode(payload, type=RewriteOrder)
+    offsets, is_tombstone = left.marks >> 1, (left.marks & 1).astype(np.bool_)
+    expired = is_tombstone & (offsets < (order.tombstones_below or 0))
+    kept = offsets[~expired]
+    outcome = StretchOutcome(
+        passes_tombstones=bool((is_tombstone & ~expired & (offsets >= order.position)).any()),
+        kept=len(kept),
+        superseded=order.records - len(offsets) - left.keyless,
+        tombstones=int(expired.sum()),
+        keyless=left.keyless,
+    )
+    if len(kept) == order.records and len(order.slices) == 1:
+        return msgspec.msgpack.encode(msgspec.structs.replace(outcome, unchanged=True))
+    if not len(kept):
+        # An older value of a tombstone's key is not in the log any more, so a tombstone can stay without harm, and so
+        # can a record without a key. A superseded record can't: its tombstone may be gone.
+        spare = [int(offsets[-1])] if len(offsets) else [] if left.keyless_at is None else [left.keyless_at]
+        if not spare:
+            return msgspec.msgpack.encode(outcome)
+        kept, outcome = np.array(spare, np.int64), msgspec.structs.replace(outcome, is_spare=True)
+    return msgspec.msgpack.encode(_uploaded(order, kept, outcome))
+
+
+def rewrite_anyway(payload: bytes) -> bytes:
+    """Task: rewrite a stretch with all its records, or with its last one, so that its segment can cover neighbours."""
+    order, plan, only_last = msgspec.msgpack.decode(payload, type=tuple[RewriteOrder, RangeToRead, bool])
+    try:
+        offsets = [batch.column(0).to_numpy() for batch in scan(plan, Stores(order.places), ["offset"], _as_planned)]
+    except SparklogError as error:
+        return msgspec.msgpack.encode(StretchOutcome(error=str(error)))
+    kept = np.concatenate(offsets)[-1 if only_last else 0 :]
+    return msgspec.msgpack.encode(_uploaded(order, kept, StretchOutcome(kept=len(kept))))
+
+
+def _uploaded(order: RewriteOrder, kept: Int64Array, outcome: StretchOutcome) -> StretchOutcome:
+    """Upload what is kept. A failure is an outcome too: it does not stop the rest."""
+    stores = Stores(order.places)
+    lanes = StoreLanes(stores, order.incarnations, order.lag_time_max_ms)
+    try:
+        rewritten = compact(order.slices, kept, order.target, stores, lanes, lambda: UploadId(new_id()))
+    except Exception as error:
+        return StretchOutcome(error=str(error) or repr(error))
+    finally:
+        lanes.close()
+    lost = lanes.in_another_life()
+    held = without_stores(rewritten, lost)
+    if held is None:
+        return StretchOutcome(error=f"its segments were on {', '.join(sorted(lost))} alone, which lost them")
+    return msgspec.structs.replace(outcome, rewritten=held)
+
+
+def _as_planned(plan: RangeToRead, at: Offset) -> RangeToRead:
+    """A compaction reads what it was planned on, or fails: its swap would be refused if that was replaced."""
+    return plan

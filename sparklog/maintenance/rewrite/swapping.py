@@ -1,0 +1,61 @@
+"""Shared by the jobs that rewrite segments: is the plan still right, would a swap be taken, where do segments go."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import msgspec
+
+from sparklog.core.decide.append import min_isr_of
+from sparklog.core.errors import SparklogError
+from sparklog.core.replication.rewrites import check_swap
+from sparklog.core.state import ClusterState
+from sparklog.core.tables.slice_table import SliceColumns, digest
+from sparklog.core.types import EntryNumber, Holder, OffsetRange, StoreId, TopicPartition
+from sparklog.log.write.segments_writer import Rewritten, SegmentTarget
+
+
+def still_there(state: ClusterState, key: TopicPartition, offsets: OffsetRange, planned: str) -> SliceColumns | None:
+    """The slices of the range, or None if they are not those with the digest `planned` any more."""
+    if key not in state.partitions:
+        return None
+    slices = state.slices.find(key, offsets)
+    return slices if digest(slices) == planned else None
+
+
+def obstacle(state: ClusterState, key: TopicPartition) -> SparklogError | None:
+    """Why a swap of the partition would be refused now, even if every in-sync store took its segments; or None."""
+    partition = state.partitions.get(key)
+    if partition is None:
+        return None
+    try:
+        check_swap(partition.replication, partition.replication.isr, min_isr_of(state, key.topic_id))
+    except SparklogError as error:
+        return error
+    return None
+
+
+def segment_target(state: ClusterState, key: TopicPartition) -> SegmentTarget:
+    """Where rewritten segments of the partition go: to the stores in sync."""
+    topic = state.topics[key.topic_id]
+    config = state.topic_config(topic)
+    return SegmentTarget(
+        key.topic_id,
+        topic.name,
+        key.partition,
+        EntryNumber(state.n),
+        tuple(Holder(store, state.stores[store].registration) for store in state.partitions[key].replication.isr),
+        config.segment_bytes,
+        config.compression_type or "zstd",
+    )
+
+
+def without_stores(rewritten: Rewritten, lost: Collection[StoreId]) -> Rewritten | None:
+    """The segments without the stores that lost what they held; None if nobody else has one of them."""
+    objects = [
+        msgspec.structs.replace(named, holders=tuple(holder for holder in named.holders if holder.store not in lost))
+        for named in rewritten.objects
+    ]
+    if not all(named.holders for named in objects):
+        return None
+    return msgspec.structs.replace(rewritten, objects=tuple(objects))

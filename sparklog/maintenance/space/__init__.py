@@ -1,0 +1,1 @@
+"""Jobs that give space back: retention and vacuum."""

@@ -1,0 +1,133 @@
+"""The part of vacuum that keeps the metadata small: old snapshots with what only they name, and old entries.
+
+    for the metadata, and for the copies of it on each store: find snapshots -> plan -> look again -> delete snapshots,
+    chunks and bodies -> delete blocks of entries (`chain/snapshot/old_snapshots.py`, `chain/old_entries.py`)
+
+Each place is decided by its own snapshots alone. So each store with copies stays enough for a restore, whenever this is
+killed: it has the snapshots that stay, and every entry after the oldest of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import msgspec
+
+from sparklog.chain.mirror.mirror_place import CopyPlace
+from sparklog.chain.old_entries import OldBlocks, OldEntries, blocks_found, decide_blocks, delete_blocks
+from sparklog.chain.owner import check_owner
+from sparklog.chain.snapshot.old_snapshots import Found, Old, decide_old, delete_old, find
+from sparklog.core.config.cluster_config import effective_cluster
+from sparklog.core.describe.readable import counted
+from sparklog.core.errors import SparklogError
+from sparklog.maintenance.job_frame import JobFrame
+from sparklog.maintenance.job_report import Outcome, PartitionResult, Work, total
+from sparklog.storage.keys import block_entries
+from sparklog.storage.object_store import ObjectStore
+
+
+class _Place(msgspec.Struct, frozen=True):
+    """A place with metadata. `check` raises if nothing may be deleted there any more."""
+
+    name: str
+    open: Callable[[], ObjectStore]
+    check: Callable[[], None] = lambda: None
+
+
+def plan_old_metadata(frame: JobFrame) -> list[PartitionResult]:
+    """What would go, a row for each place and kind that has any. A place that can't be read is a failed row."""
+    rows = []
+    for place in _places(frame):
+        try:
+            store = place.open()
+            found = find(store)
+            rows += [_snapshots_row(place, decide_old(found)), _planned_entries(place, store, found)]
+        except SparklogError as error:
+            rows.append(
+                PartitionResult(place.name, None, None, "can't be read", Work()).noted(Outcome.FAILED, str(error))
+            )
+    return _due(rows)
+
+
+def delete_old_metadata(frame: JobFrame, planned: Sequence[PartitionResult]) -> list[PartitionResult]:
+    """Look again, then delete: since the plan was made, a new snapshot may name what was old."""
+    rows = []
+    plans = {row.place: row for row in planned}
+    for place in _places(frame):
+        row = PartitionResult(place.name, None, None, "can't be read", Work())
+        try:
+            store = place.open()
+            found = find(store)
+            place.check()
+            row = _snapshots_row(place, old := decide_old(found))
+            deleted = delete_old(store, found, old)
+            done = Work(deleted.objects, 0, deleted.size_bytes, deleted.objects)
+            outcome = Outcome.FAILED if deleted.failed else Outcome.DONE
+            rows.append(msgspec.structs.replace(row, done=done, outcome=outcome, messages=deleted.errors))
+            blocks = decide_blocks(found)
+            row = _entries_row(place, blocks, ())
+            rows.append(_delete_entries(frame, place, store, blocks, plans.get(row.place, row)))
+        except SparklogError as error:
+            rows.append(row.noted(Outcome.FAILED, str(error)))
+    return _due(rows)
+
+
+def _places(frame: JobFrame) -> Iterator[_Place]:
+    """The metadata itself, then the stores that may have copies of it: a fenced one has its turn when it is back."""
+    root = frame.connection.follower.store
+    yield _Place("metadata", lambda: root)
+    with frame.connection.follower.current() as state:
+        if not effective_cluster(state.config).metadata_copies:
+            return
+        stores = frame.connection.stores(state)
+        for name in sorted(state.registrations()):
+            yield _Place(
+                f"{name}:copies",
+                lambda name=name: CopyPlace(stores.get(name), state.chain_id),  # type: ignore[misc]
+                lambda name=name: check_owner(stores.get(name), len(state.ancestors)),  # type: ignore[misc]
+            )
+
+
+def _snapshots_row(place: _Place, old: Old) -> PartitionResult:
+    text = f"{counted(len(old.manifests), 'snapshot')}, {counted(len(old.chunks), 'chunk')} and "
+    text += f"{counted(len(old.bodies), 'large command')} that nothing reads any more"
+    count = len(old.in_order())
+    planned = Work(count, 0, sum(block.size_bytes for block in old.in_order()), count)
+    return PartitionResult(f"{place.name}:old", None, None, text, planned)
+
+
+def _planned_entries(place: _Place, store: ObjectStore, found: Found) -> PartitionResult:
+    old = decide_blocks(found)
+    return _entries_row(place, old, blocks_found(store, old.end))
+
+
+def _entries_row(place: _Place, old: OldBlocks, blocks: Iterable[OldEntries]) -> PartitionResult:
+    text = f"entries before {block_entries(old.end).start:,}: FLOOR and the snapshots that stay have passed them"
+    return PartitionResult(f"{place.name}:entries", None, None, text, total(map(_work, blocks)))
+
+
+def _work(entries: OldEntries) -> Work:
+    return Work(len(entries.entries), 0, entries.size_bytes, entries.requests)
+
+
+def _delete_entries(
+    frame: JobFrame, place: _Place, store: ObjectStore, old: OldBlocks, row: PartitionResult
+) -> PartitionResult:
+    done, error = Work(), None
+    try:
+        for deleted in delete_blocks(store, old, place.check):
+            done += _work(deleted)
+            frame.output.progress(f"old entries deleted, {place.name}", done.objects, row.planned.objects)
+    except SparklogError as failure:  # the next run goes on where this one ended
+        error = failure
+    row = msgspec.structs.replace(row, done=done, outcome=Outcome.DONE)
+    return row if error is None else row.noted(Outcome.FAILED, str(error))
+
+
+def _due(rows: list[PartitionResult]) -> list[PartitionResult]:
+    """The rows with any work, or with a failure."""
+    return [
+        msgspec.structs.replace(row, is_metadata=True)
+        for row in rows
+        if row.planned.objects or row.done.objects or row.outcome is Outcome.FAILED
+    ]

@@ -1,0 +1,63 @@
+"""The retention job: the log drops old segments; after the delay their objects are deleted (R-01 to R-06)."""
+
+from __future__ import annotations
+
+from typing import Unpack
+
+import msgspec
+
+from sparklog.core.commands import MoveLogStart
+from sparklog.core.errors import PolicyViolation, SparklogError, UnknownTopicOrPartition
+from sparklog.core.maintenance.retention_rule import RetentionCut, plan_retention
+from sparklog.maintenance.job_frame import JobFrame, JobOptions, run_job
+from sparklog.maintenance.job_report import JobReport, Outcome, PartitionResult, Work
+
+_CHAIN_REQUESTS = 2  # the entry, and the check for its void mark
+
+
+def run_retention(cluster_url: str, **options: Unpack[JobOptions]) -> JobReport:
+    """Move the log starts up as `retention.ms` (counted from `now_ms`) and `retention.bytes` require.
+
+    Only the deletion of many objects runs as tasks. Raises UnknownTopicOrPartition, ClusterNotFound, and errors from
+    reading the chain.
+    """
+    return run_job(RetentionJob(), cluster_url, **options)
+
+
+class RetentionJob:
+    """See `frame.Job`."""
+
+    name = "retention"
+    unit = "segments"
+    notes = ()
+
+    def __init__(self) -> None:
+        self._due: list[tuple[PartitionResult, RetentionCut]] = []
+
+    def plan(self, frame: JobFrame) -> list[PartitionResult]:
+        """The segments to drop, by partition."""
+        with frame.connection.follower.current() as state:
+            for topic in frame.chosen_topics(state):
+                for partition in state.partitions_of(topic):
+                    index = partition.partition
+                    cut = plan_retention(state, topic, partition, frame.now_ms)
+                    if cut is not None:
+                        planned = Work(cut.segments, cut.records, cut.size_bytes, _CHAIN_REQUESTS)
+                        reason = f"{cut.reason}: log start {partition.log_start} -> {cut.to}"
+                        row = PartitionResult(f"{topic.name}-{index}", topic.name, index, reason, planned)
+                        self._due.append((row, cut))
+        return [row for row, _ in self._due]
+
+    def execute(self, frame: JobFrame) -> list[PartitionResult]:
+        """Commit one command per partition. A log start that is already that high stays as it is."""
+        commands = [MoveLogStart(cut.partition.topic_id, cut.partition.partition, cut.to) for _, cut in self._due]
+        rows = []
+        for (row, _), result in zip(self._due, frame.commit_all(commands), strict=True):
+            if isinstance(result, UnknownTopicOrPartition | PolicyViolation):  # deleted or altered since the plan
+                row = row.noted(Outcome.OVERTAKEN, str(result))
+            elif isinstance(result, SparklogError):
+                row = row.noted(Outcome.FAILED, str(result))
+            else:
+                row = msgspec.structs.replace(row, outcome=Outcome.DONE, done=row.planned)
+            rows.append(row)
+        return rows

@@ -1,0 +1,60 @@
+"""Where the heavy part of a job runs: a port, and its simplest adapter, this process. The other is `spark_tasks.py`.
+
+Payloads and results are bytes, and a task is a function at module level, so any process with sparklog installed can run
+it. A task reports its failures in its result: a task that fails must not stop the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Protocol, TypeVar
+
+T = TypeVar("T")
+Task = Callable[[bytes], bytes]
+
+
+class TaskRunner(Protocol):
+    """Runs the tasks of one job."""
+
+    @property
+    def in_this_process(self) -> bool:
+        """Whether tasks run in this process: only then can they reach a cluster that lives in its memory."""
+        ...
+
+    @property
+    def tasks_at_once(self) -> int:
+        """How many tasks to pass to one call of `run`. Their results are committed before the next call."""
+        ...
+
+    def run(self, task: Task, payloads: Sequence[bytes]) -> list[bytes]:
+        """The results of `task` for each payload, in order. Raises SparklogError if the tasks could not be run."""
+        ...
+
+
+class LocalTasks:
+    """Runs tasks in this process, one at a time. Each is committed before the next one begins."""
+
+    in_this_process = True
+    tasks_at_once = 1
+
+    def run(self, task: Task, payloads: Sequence[bytes]) -> list[bytes]:
+        """The results of `task` for each payload, in order."""
+        return [task(payload) for payload in payloads]
+
+
+def packs(items: Iterable[T], *limits: tuple[Callable[[T], int], int]) -> Iterator[tuple[T, ...]]:
+    """Distribute items over tasks, in order. An item that exceeds a limit is alone.
+
+    A limit is a measure, and the most that the items of a task may have of it together.
+    """
+    pack: list[T] = []
+    used = [0] * len(limits)
+    for item in items:
+        sizes = [measure(item) for measure, _ in limits]
+        if pack and any(have + size > most for have, size, (_, most) in zip(used, sizes, limits, strict=True)):
+            yield tuple(pack)
+            pack, used = [], [0] * len(limits)
+        pack.append(item)
+        used = [have + size for have, size in zip(used, sizes, strict=True)]
+    if pack:
+        yield tuple(pack)

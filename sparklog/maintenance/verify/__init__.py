@@ -1,0 +1,1 @@
+"""Jobs that compare what is stored with the chain, and repair it: verify and recovery."""

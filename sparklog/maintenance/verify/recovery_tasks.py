@@ -1,0 +1,165 @@
+"""Tasks that read objects of a store and check them, and put damaged indexes of whole objects again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from sparklog.core.decide.stores import registered_store
+from sparklog.core.errors import SparklogError, StoreUnavailable
+from sparklog.core.types import NamedObject, Slice, StoreId
+from sparklog.log.check.index_repair import mend_index
+from sparklog.log.check.object_check import ObjectCheck, check_object
+from sparklog.log.cluster_stores import StorePlaces, Stores
+from sparklog.log.incarnation import check_incarnation
+from sparklog.log.read.object_reader import read_index
+from sparklog.log.read.ranged_reads import RANGED_READ_BYTES
+from sparklog.maintenance.job_frame import JobFrame
+from sparklog.maintenance.task_runner import packs
+from sparklog.storage.keys import data_key
+from sparklog.storage.object_store import ObjectStore
+
+TASK_BYTES: Final = 64 << 20  # small objects share a task up to this many bytes …
+TASK_OBJECTS: Final = 64  # … and this many objects
+_FIXED_REQUESTS: Final = 2  # the index, and the length of the object
+
+
+class ObjectToCheck(msgspec.Struct, frozen=True, array_like=True):
+    """An object, the topic that it is named after, and the slices in it that are to be compared, too."""
+
+    named: NamedObject
+    topic: str
+    slices: tuple[Slice, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """Its key."""
+        return data_key(self.named.object, self.topic)
+
+    @property
+    def size_bytes(self) -> int:
+        """The object and its index."""
+        return self.named.object.total_bytes
+
+    @property
+    def requests(self) -> int:
+        """What it takes to read them."""
+        return _FIXED_REQUESTS + -(-self.named.object.size_bytes // RANGED_READ_BYTES)
+
+
+class CheckOrder(msgspec.Struct, frozen=True):
+    """The work of one task: objects of a store, whose INCARNATION must be `incarnation` before anything is changed, and
+    after anything was found damaged.
+
+    With `mend`, indexes are put again. An index of another store says which batches of an object are damaged if its own
+    can't.
+    """
+
+    places: StorePlaces
+    store: StoreId
+    incarnation: str
+    objects: tuple[ObjectToCheck, ...]
+    mend: bool = False
+
+
+class CheckOutcome(msgspec.Struct, frozen=True, array_like=True):
+    """What the check of one object came to; `error` if the store gave no answer. `mended`: its index was put again."""
+
+    check: ObjectCheck | None
+    error: str = ""
+    mended: bool = False
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether everything is what the chain names now."""
+        return self.check is not None and (self.check.is_whole or self.mended)
+
+
+def check_objects(payload: bytes) -> bytes:
+    """Task: check the objects of a CheckOrder; returns a list of CheckOutcome. A store that is silent is asked once."""
+    order = msgspec.msgpack.decode(payload, type=CheckOrder)
+    stores = Stores(order.places)
+    outcomes: list[CheckOutcome] = []
+    silent = ""
+    for object_ in order.objects:
+        if silent:
+            outcomes.append(CheckOutcome(None, silent))
+            continue
+        try:
+            outcomes.append(_checked(order, object_, stores))
+        except StoreUnavailable as error:
+            silent = str(error)
+            outcomes.append(CheckOutcome(None, silent))
+        except Exception as error:  # whatever it is, check the other objects of the task
+            outcomes.append(CheckOutcome(None, str(error) or repr(error)))
+    return msgspec.msgpack.encode(_of_this_life(order, outcomes, stores))
+
+
+def checked(
+    frame: JobFrame, store: StoreId, packs: Sequence[Sequence[ObjectToCheck]], *, mend: bool
+) -> list[tuple[ObjectToCheck, CheckOutcome]]:
+    """Check objects of a store, a task for each pack. Raises BrokerIdNotRegistered, and what running tasks raises."""
+    with frame.connection.follower.current() as state:
+        places, incarnation = frame.connection.places(state), registered_store(state, store).incarnation
+    orders = [CheckOrder(places, store, incarnation, tuple(pack), mend) for pack in packs]
+    bodies = frame.tasks.run(check_objects, [msgspec.msgpack.encode(order) for order in orders])
+    outcomes: list[tuple[ObjectToCheck, CheckOutcome]] = []
+    for order, body in zip(orders, bodies, strict=True):
+        outcomes += zip(order.objects, msgspec.msgpack.decode(body, type=list[CheckOutcome]), strict=True)
+    return outcomes
+
+
+def packed(objects: Iterable[ObjectToCheck]) -> Iterator[tuple[ObjectToCheck, ...]]:
+    """Distribute objects over tasks, in order, within TASK_BYTES and TASK_OBJECTS."""
+    return packs(objects, (lambda object_: object_.size_bytes, TASK_BYTES), (lambda _: 1, TASK_OBJECTS))
+
+
+def _checked(order: CheckOrder, object_: ObjectToCheck, stores: Stores) -> CheckOutcome:
+    store, key = stores.get(order.store), object_.key
+    check = check_object(store, key, object_.named, object_.slices)
+    if check.is_whole:
+        return CheckOutcome(check)
+    others = _others(order.store, stores)
+    if check.object_is_whole:
+        if not order.mend:
+            return CheckOutcome(check)
+        stores.check_owner(order.store)
+        check_incarnation(store, order.incarnation)
+        mended = mend_index(store, key, object_.named.object, others)
+        if mended:
+            check_incarnation(store, order.incarnation, (key,))
+        return CheckOutcome(check, mended=mended)
+    if not object_.slices:
+        return CheckOutcome(check)
+    for other in others:
+        try:
+            index = read_index(other, key, object_.named)
+        except SparklogError:
+            continue
+        return CheckOutcome(check_object(store, key, object_.named, object_.slices, index))
+    return CheckOutcome(check)
+
+
+def _of_this_life(order: CheckOrder, outcomes: list[CheckOutcome], stores: Stores) -> list[CheckOutcome]:
+    """The outcomes, without damages that say nothing: those of a store that was unmounted, wiped or swapped by now."""
+    if all(outcome.check is None or outcome.is_whole for outcome in outcomes):
+        return outcomes
+    try:
+        check_incarnation(stores.get(order.store), order.incarnation)
+    except SparklogError as error:
+        unknown = CheckOutcome(None, str(error))
+        return [outcome if outcome.is_whole else unknown for outcome in outcomes]
+    return outcomes
+
+
+def _others(store: StoreId, stores: Stores) -> list[ObjectStore]:
+    opened = []
+    for other in stores.places.urls:
+        if other != store:
+            try:
+                opened.append(stores.get(other))
+            except SparklogError:
+                continue
+    return opened

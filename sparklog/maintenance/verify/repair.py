@@ -1,0 +1,354 @@
+"""Repair damaged objects of a store from other stores that have them whole.
+
+    every holder read, and one is whole -> ReportLoss: the store's log ends before the damage, in the chain
+    -> the damaged object and its index deleted by name -> copied from the whole one -> filled as any replica that lags
+    (`replication.py`) -> read
+
+The order matters. Nothing is deleted before the chain has ceased to count on it, so nobody elects or acknowledges by a
+copy that is not there; and a run that dies anywhere leaves a store with a new registration, and so without a recovery
+point: the next run reads everything, finds what is left to do, and does it. A loss is reported only if it is harmless:
+other replicas have all that the store has. Else the repair waits for them. Readers ask the next holder meanwhile.
+
+An agent may take a damaged object that is still there for the copy that it wants (it compares lengths). So the job
+looks again after the store was filled, and begins anew if it has to.
+
+Two runs may repair the same object. One may delete what the other has fetched since the first one read it: no store
+deletes on a condition. Both read the object again in the end, and fetch it again. If the first run is held up between
+its last look at the chain and the deletion, until the other has reported its copy, and is killed right after the
+deletion, the copy is missing until verify, `--full` or the store's agent looks for it; other stores have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from sparklog.core.commands import HeldEnd, ReportLoss, ReportReplicas
+from sparklog.core.decide.stores import registered_store
+from sparklog.core.errors import NotEnoughReplicas, SparklogError, StoreUnavailable
+from sparklog.core.placement.held_slices import held_slices, holders_of, partitions_of, slices_by_object
+from sparklog.core.placement.replica_fetch import ObjectToFetch, replica_reports, standing
+from sparklog.core.state import ClusterState
+from sparklog.core.types import ObjectNumber, Offset, Slice, StoreId, TopicPartition
+from sparklog.log.check.object_check import ObjectCheck, Part, Problem
+from sparklog.log.incarnation import check_incarnation
+from sparklog.maintenance.job_frame import JobFrame, chunks
+from sparklog.maintenance.job_report import Outcome
+from sparklog.maintenance.replication_job import (
+    FetchOrder,
+    ReplicationJob,
+    check_registered,
+    fetch_objects,
+    packed_to_fetch,
+)
+from sparklog.maintenance.verify.damaged_object import Damage, Note
+from sparklog.maintenance.verify.recovery_tasks import CheckOutcome, ObjectToCheck, checked, packed
+from sparklog.maintenance.verify.salvage import salvage
+from sparklog.storage.keys import index_key
+
+ATTEMPTS: Final = 3
+
+
+class Repair:
+    """Repairs the damages of one run. `note` is called with what became of each.
+
+    Afterwards `repaired` are the objects that were fetched again and read, by store, and `registrations` those that the
+    stores got when their losses were reported.
+    """
+
+    def __init__(self, frame: JobFrame, note: Note, *, accept_loss: bool) -> None:
+        self.repaired: dict[StoreId, set[ObjectNumber]] = {}
+        self.registrations: dict[StoreId, int] = {}
+        self._frame = frame
+        self._note = note
+        self._accept_loss = accept_loss
+        self._whole: dict[ObjectNumber, StoreId] = {}  # objects that are damaged elsewhere, and who has them whole
+        self._left_overs: dict[ObjectNumber, dict[StoreId, Damage]] = {}  # copies that the chain does not count on
+
+    def run(self, damages: Sequence[Damage]) -> None:
+        """Repair what can be repaired from another store; put together, give up or report the rest."""
+        found: dict[ObjectNumber, list[Damage]] = {}
+        for damage in damages:
+            found.setdefault(damage.number, []).append(damage)
+        left, silent = self._read_everywhere(found)
+        repairable: dict[StoreId, list[Damage]] = {}
+        for number, of_object in left.items():
+            unread = silent.get(number, {})
+            if number in self._whole:
+                for damage in of_object:
+                    repairable.setdefault(damage.store, []).append(damage)
+                for damage in found[number]:
+                    if damage.store in unread:
+                        self._fail(damage, f"{damage}; it can't be repaired now: {unread[damage.store]}")
+            elif unread:
+                for damage in of_object or found[number]:
+                    self._fail(damage, f"{damage}; it can't be repaired now: {'; '.join(unread.values())}")
+            elif of_object:
+                self._salvage(number, of_object)
+        for store, of_store in repairable.items():
+            try:
+                self._repair(store, of_store)
+            except SparklogError as error:
+                for damage in of_store:
+                    self._fail(damage, f"{damage}; the repair broke off: {error}")
+
+    def _read_everywhere(
+        self, found: Mapping[ObjectNumber, Sequence[Damage]]
+    ) -> tuple[dict[ObjectNumber, list[Damage]], dict[ObjectNumber, dict[StoreId, str]]]:
+        """Read the damaged objects on all stores that hold them now, and note in `_whole` who has one whole.
+
+        Returns the damages of this reading, and for some objects why stores that may have it could not be read. Since
+        the damages were found, another run may have repaired one, an agent may have reported its loss, or a person may
+        have put one back. That must not look as if nobody had the object. A replica that ends before the object in the
+        chain, because it lost an earlier one, may still have the bytes: they count if they are the right ones. While no
+        replica may lead, they may be the last ones, so each replica has to answer.
+        """
+        left: dict[ObjectNumber, list[Damage]] = {}
+        silent: dict[ObjectNumber, dict[StoreId, str]] = {}
+        holders: dict[ObjectNumber, set[StoreId]] = {}
+        asked: dict[ObjectNumber, set[StoreId]] = {}
+        wanted: dict[StoreId, list[ObjectToCheck]] = {}
+        with self._frame.connection.follower.current() as state:
+            registered = state.registrations()
+            for number, slices in slices_by_object(state, found).items():
+                object_ = msgspec.structs.replace(found[number][0].object, slices=tuple(slices))
+                holders[number] = {store for slice_ in slices for store in holders_of(state, slice_)}
+                asked[number] = holders[number] | _replicas_of(state, _led_by_nobody(state, slices))
+                left[number] = [] if holders[number] or not slices else [*found[number]]
+                for store in sorted(holders[number] | _replicas_of(state, slices)):
+                    if store in registered:
+                        wanted.setdefault(store, []).append(object_)
+                    elif store in asked[number]:
+                        silent.setdefault(number, {})[store] = f"store {store} is fenced, and may have it whole"
+        for store, objects in wanted.items():
+            for round_ in chunks(list(packed(objects)), self._frame.tasks.tasks_at_once):
+                try:
+                    outcomes = checked(self._frame, store, round_, mend=False)
+                except SparklogError as error:
+                    outcomes = [(object_, CheckOutcome(None, str(error))) for pack in round_ for object_ in pack]
+                for object_, outcome in outcomes:
+                    number = object_.named.number
+                    if outcome.check is not None and outcome.check.object_is_whole:
+                        self._whole.setdefault(number, store)
+                    elif outcome.check is None:
+                        silent.setdefault(number, {})[store] = f"store {store}: {outcome.error}"
+                    elif store in holders[number]:
+                        left[number].append(Damage(store, object_, outcome.check))
+                    elif Part.OBJECT in _damaged_parts(outcome.check):
+                        self._left_overs.setdefault(number, {})[store] = Damage(store, object_, outcome.check)
+        return left, silent
+
+    def _salvage(self, number: ObjectNumber, found: Sequence[Damage]) -> None:
+        """Put together, give up or report an object that no store has whole."""
+        damages = self._left_overs.get(number, {}) | {damage.store: damage for damage in found}
+        salvage(self._frame, list(damages.values()), self._note, accept_loss=self._accept_loss)
+
+    def fill(self, store: StoreId, objects: Sequence[ObjectToCheck]) -> None:
+        """Fetch objects that the store lacks by the chain.
+
+        What is left of them there is from a run that died, or from before a loss was reported. A copy takes an object
+        of the right length for the right one, so what is damaged goes first, if another store has it whole: else it may
+        be the last that is left. What is whole, and held by nobody, is reported: then it counts again. What nobody has,
+        and nobody holds, is the reason why no replica may lead: it is given up with --accept-loss.
+        """
+        unheld = self._unheld(objects)
+        own: set[ObjectNumber] = set()
+        unclear: dict[ObjectNumber, list[Damage]] = {}
+        for round_ in chunks(list(packed(objects)), self._frame.tasks.tasks_at_once):
+            for object_, outcome in checked(self._frame, store, round_, mend=False):
+                number, check = object_.named.number, outcome.check
+                if check is None:
+                    raise StoreUnavailable(outcome.error)
+                if check.object_is_whole:
+                    own |= {number} & unheld
+                elif number in unheld or Part.OBJECT in _damaged_parts(check):
+                    unclear[number] = [Damage(store, object_, check)]
+        left_anywhere, silent = self._read_everywhere(unclear)
+        for number in sorted(unheld.intersection(unclear).difference(self._whole)):
+            (damage,) = unclear.pop(number)
+            objects = [object_ for object_ in objects if object_.named.number != number]
+            if number in silent:
+                self._fail(damage, f"{damage}; it can't be repaired now: {'; '.join(silent[number].values())}")
+            elif left_anywhere.get(number):
+                self._salvage(number, left_anywhere[number])
+        elsewhere = [damage for number, (damage,) in unclear.items() if number in self._whole]
+        self._take_away(store, elsewhere)
+        self._whole |= dict.fromkeys(own, store)
+        lacking = [Damage(store, object_, ObjectCheck((), 0, 0)) for object_ in objects]
+        self._fetch(store, [*elsewhere, *(damage for damage in lacking if damage.number in own)])
+        problem = self._fill(store)
+        self._report_found(store, own | {damage.number for damage in elsewhere if damage.number in unheld})
+        left = self._still_damaged(store, lacking, said="it was missing, and was fetched")
+        repairable = []
+        for damage in left:
+            if damage.number in unclear and damage.number not in self._whole:
+                unread = "; ".join(silent.get(damage.number, {}).values())
+                self._fail(damage, f"{damage}; it is kept: {unread or 'no store has it whole: put it back'}")
+            elif problem:
+                self._fail(damage, f"store {store} lacks it: {problem}")
+            else:
+                repairable.append(damage)
+        if repairable:
+            self._repair(store, repairable)
+
+    def _unheld(self, objects: Sequence[ObjectToCheck]) -> set[ObjectNumber]:
+        """Those with a slice that no store holds by the chain: each replica lost it, or something before it."""
+        with self._frame.connection.follower.current() as state:
+            found = slices_by_object(state, [object_.named.number for object_ in objects])
+            return {number for number, slices in found.items() if not all(holders_of(state, each) for each in slices)}
+
+    def _report_found(self, store: StoreId, numbers: Collection[ObjectNumber]) -> None:
+        """Report what is on the store though the chain did not count on it. It may become a leader that was missing."""
+        if not numbers:
+            return
+        with self._frame.connection.follower.current() as state:
+            registration = check_registered(self._frame, state, store)
+            reports = replica_reports(state, store, standing(state, store), numbers)
+        if reports:
+            self._frame.commit(ReportReplicas(store, registration, reports))
+
+    # ---- one store ------------------------------------------------------------------------------
+
+    def _repair(self, store: StoreId, damages: Sequence[Damage]) -> None:
+        left = list(damages)
+        for _ in range(ATTEMPTS):
+            try:
+                self._report(store, left)
+            except NotEnoughReplicas as error:
+                if len(left) > 1:  # the others may be harmless
+                    for damage in left:
+                        self._repair(store, [damage])
+                else:
+                    self._postpone(left[0], f"{left[0]}; its repair waits: {error}")
+                return
+            self._take_away(store, left)
+            self._fetch(store, left)
+            problem = self._fill(store)
+            left = self._still_damaged(store, left)
+            if not left:
+                return
+        for damage in left:
+            self._fail(damage, f"{damage}; it could not be fetched again: {problem or 'it was damaged again'}")
+
+    def _report(self, store: StoreId, damages: Sequence[Damage]) -> None:
+        """Take the damaged objects out of what the chain says that the store holds."""
+        with self._frame.connection.follower.current() as state:
+            registration = check_registered(self._frame, state, store)
+            held = _held_ends(state, store, damages)
+            incarnation = state.stores[store].incarnation
+        if not held:
+            return
+        self._frame.commit(ReportLoss(store, registration, incarnation, held, harmless=True))
+        with self._frame.connection.follower.current() as state:
+            self.registrations[store] = state.stores[store].registration
+
+    def _take_away(self, store: StoreId, damages: Sequence[Damage]) -> None:
+        """Delete by its exact name what is damaged there, if the chain does not count on it, and another store has it.
+
+        If somebody filled the store meanwhile, the chain does: then the object is read once more, and counts.
+        """
+        with self._frame.connection.follower.current() as state:
+            stores, incarnation = self._frame.connection.stores(state), registered_store(state, store).incarnation
+        target = stores.get(store)
+        stores.check_owner(store)
+        check_incarnation(target, incarnation)
+        objects = {damage.number: damage.object for damage in damages}
+        for round_ in chunks(list(packed(objects.values())), self._frame.tasks.tasks_at_once):
+            for object_, outcome in checked(self._frame, store, round_, mend=False):
+                damaged = _damaged_parts(outcome.check)
+                if not damaged:
+                    continue
+                with self._frame.connection.follower.current() as state:
+                    if held_slices(state, store, [object_.named.number]):
+                        continue
+                if Part.OBJECT in damaged:
+                    target.delete(object_.key)
+                if Part.INDEX in damaged:
+                    target.delete(index_key(object_.key))
+
+    def _fetch(self, store: StoreId, damages: Sequence[Damage]) -> None:
+        """Copy each object from a store that was found to have it whole. What fails is left to `_fill`.
+
+        `_fill` alone would ask the leader first, which may have the same object damaged, and compares lengths only. An
+        object that the store itself has whole is only made durable.
+        """
+        wanted = [
+            ObjectToFetch(damage.number, key, damage.object.topic, damage.object.named.object, (source,))
+            for damage in damages
+            if (source := self._whole.get(damage.number)) is not None
+            for key in partitions_of(damage.object.slices)[:1]
+        ]
+        with self._frame.connection.follower.current() as state:
+            places = self._frame.connection.places(state)
+        for round_ in chunks(list(packed_to_fetch(wanted)), self._frame.tasks.tasks_at_once):
+            orders = [FetchOrder(places, store, state.stores[store].incarnation, pack) for pack in round_]
+            self._frame.tasks.run(fetch_objects, [msgspec.msgpack.encode(order) for order in orders])
+
+    def _fill(self, store: StoreId) -> str:
+        """Fill the store. Returns what failed."""
+        filling = ReplicationJob([store])
+        filling.plan(self._frame)
+        rows = filling.execute(self._frame)
+        return "; ".join(
+            dict.fromkeys(message for row in rows if row.outcome is Outcome.FAILED for message in row.messages)
+        )
+
+    def _still_damaged(
+        self, store: StoreId, damages: Sequence[Damage], said: str = "it was damaged, and was fetched again"
+    ) -> list[Damage]:
+        """Read the objects again. Returns those that the store lacks or has damaged, and notes the others."""
+        objects = {damage.number: damage.object for damage in damages}
+        left: list[Damage] = []
+        for round_ in chunks(list(packed(objects.values())), self._frame.tasks.tasks_at_once):
+            outcomes = checked(self._frame, store, round_, mend=True)
+            with self._frame.connection.follower.current() as state:
+                held = held_slices(state, store, [object_.named.number for object_, _ in outcomes])
+            for object_, outcome in outcomes:
+                is_named = bool(state.objects.present([object_.named.number]))
+                if outcome.is_whole and object_.named.number in held:
+                    self.repaired.setdefault(store, set()).add(object_.named.number)
+                    self._note(store, partitions_of(object_.slices), None, f"{object_.key}: {said}")
+                elif outcome.check is None:
+                    raise StoreUnavailable(outcome.error)
+                elif is_named:
+                    left.append(Damage(store, object_, outcome.check))
+        return left
+
+    # ---- notes ----------------------------------------------------------------------------------
+
+    def _fail(self, damage: Damage, message: str) -> None:
+        keys = partitions_of(damage.object.slices)
+        self._note(damage.store, keys, Outcome.FAILED, f"{damage.object.key}: {message}")
+
+    def _postpone(self, damage: Damage, message: str) -> None:
+        keys = partitions_of(damage.object.slices)
+        self._note(damage.store, keys, Outcome.POSTPONED, f"{damage.object.key}: {message}")
+
+
+def _damaged_parts(check: ObjectCheck | None) -> set[Part]:
+    """What is there and not whole. What was missing is left alone: by now an agent may have copied it."""
+    findings = () if check is None else check.findings
+    return {finding.part for finding in findings if finding.problem is not Problem.MISSING}
+
+
+def _replicas_of(state: ClusterState, slices: Sequence[Slice]) -> set[StoreId]:
+    """The stores with replicas of the partitions of these slices."""
+    return {store for key in partitions_of(slices) for store in state.partitions[key].replication.replicas}
+
+
+def _led_by_nobody(state: ClusterState, slices: Sequence[Slice]) -> list[Slice]:
+    """Those of the slices whose partitions have no leader."""
+    keys = {key for key in partitions_of(slices) if state.partitions[key].replication.leader is None}
+    return [slice_ for slice_ in slices if TopicPartition(slice_.topic_id, slice_.partition) in keys]
+
+
+def _held_ends(state: ClusterState, store: StoreId, damages: Sequence[Damage]) -> tuple[HeldEnd, ...]:
+    """Where the log of each damaged replica ends now: before the first slice in a damaged object."""
+    ends: dict[TopicPartition, Offset] = {}
+    for slices in held_slices(state, store, [damage.number for damage in damages]).values():
+        for slice_ in slices:
+            key = TopicPartition(slice_.topic_id, slice_.partition)
+            ends[key] = min(ends.get(key, slice_.start), slice_.start)
+    return tuple(HeldEnd(key.topic_id, key.partition, end) for key, end in sorted(ends.items()))

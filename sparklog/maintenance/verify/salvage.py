@@ -1,0 +1,257 @@
+"""What is left of an object that no store has whole: its good batches, from whichever store has each of them.
+
+    each batch read from any store -> none is lost: rewritten as a segment, and swapped in as the roll does
+                                   -> some are lost: reported by name; with --accept-loss, a gap in the log
+
+Acknowledged records are never dropped silently. Until somebody accepts the loss, the chain names them, and a reader
+gets an error (CORRUPT_MESSAGE, DATA_LOSS), never wrong records. Afterwards the log goes on: the rest of the object is
+in a whole segment again, which can be copied, rolled and retained. What is left of a torn tail ends with its last good
+batch.
+
+A segment must be on the store of a leader. So a partition without a leader can only lose whole slices: that may be what
+gives it one again.
+
+The records of a compacted segment keep their offsets. A lost batch takes with it the offsets from its first record to
+its last one. Offsets around it that compaction has left without a record belong to a good neighbour, if there is one:
+nothing was lost there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import groupby
+
+import msgspec
+import numpy as np
+
+from sparklog.chain.commit.committer import new_command_id
+from sparklog.core.commands import RewrittenSlice, Submission, Swap
+from sparklog.core.config.cluster_config import effective_cluster
+from sparklog.core.errors import SparklogError, StoreUnavailable
+from sparklog.core.placement.held_slices import holders_of
+from sparklog.core.reading.plan import SliceToRead
+from sparklog.core.state import ClusterState
+from sparklog.core.tables.slice_table import SliceColumns, digest
+from sparklog.core.types import (
+    NewObject,
+    Offset,
+    OffsetRange,
+    Slice,
+    TimestampSource,
+    TopicPartition,
+    UploadId,
+)
+from sparklog.host.dice import new_id
+from sparklog.log.check.object_check import Part, Problem
+from sparklog.log.cluster_stores import Stores
+from sparklog.log.index import Index, SliceIndex, cut_to_slice
+from sparklog.log.read.object_reader import keep_index, read_index
+from sparklog.log.rewrite.segment_compaction import compact
+from sparklog.log.rewrite.segment_roll import rewrite
+from sparklog.log.write.segments_writer import Rewritten
+from sparklog.log.write.store_lanes import StoreLanes
+from sparklog.maintenance.job_frame import JobFrame
+from sparklog.maintenance.job_report import Outcome
+from sparklog.maintenance.rewrite.swapping import segment_target
+from sparklog.maintenance.verify.damaged_object import Damage, Note
+from sparklog.storage.object_store import ObjectStore
+
+
+def salvage(frame: JobFrame, damages: Sequence[Damage], note: Note, *, accept_loss: bool) -> None:
+    """Save what is left of one object. `damages`: what was found on each of its holders."""
+    object_ = damages[0].object
+    with frame.connection.follower.current() as state:
+        stores = frame.connection.stores(state)
+    index = _index(stores, damages)
+    for slice_ in dict.fromkeys(slice_ for damage in damages for slice_ in damage.object.slices):
+        key = TopicPartition(slice_.topic_id, slice_.partition)
+        place = f"{object_.topic}-{slice_.partition}"
+        found = "; ".join(map(str, damages))
+        outcome: Outcome | None
+        try:
+            left = _left(index, slice_, damages)
+            if left.lost and not accept_loss:
+                message = (
+                    f"{object_.key}: records {_shown(left.lost)} of {place} are on no store any more: {found}. Put the "
+                    "object back from a backup, or give them up with --accept-loss"
+                )
+                outcome = Outcome.FAILED
+            else:
+                outcome, message = _swapped(frame, slice_, left, damages, stores)
+        except SparklogError as error:
+            with frame.connection.follower.current() as state:
+                outcome = Outcome.FAILED if _replaced(state, slice_) is not None else Outcome.OVERTAKEN
+            message = f"{object_.key}: what is left of {place} could not be saved: {error}"
+        for damage in damages:
+            note(damage.store, [key], outcome, message)
+
+
+class _Remains(msgspec.Struct, frozen=True):
+    """The good batches of a slice, each as a slice of its own, in runs without a gap; and what is lost.
+
+    `with_offsets`: the object is a compacted segment, which stores the offset of each record.
+    """
+
+    runs: tuple[tuple[Slice, ...], ...]
+    lost: tuple[OffsetRange, ...]
+    with_offsets: bool = False
+
+
+def _index(stores: Stores, damages: Sequence[Damage]) -> Index | None:
+    """The index of the object from any of its holders, by which this process then reads the object on all of them."""
+    object_ = damages[0].object
+    holders: list[ObjectStore] = []
+    for damage in damages:
+        with suppress(SparklogError):  # what is on the other holders can still be saved
+            holders.append(stores.get(damage.store))
+    for holder in holders:
+        with suppress(SparklogError):  # then another one may have it
+            index = read_index(holder, object_.key, object_.named)
+            for each in holders:
+                keep_index(each, object_.key, object_.named, index)
+            return index
+    return None
+
+
+def _left(index: Index | None, slice_: Slice, damages: Sequence[Damage]) -> _Remains:
+    if index is None:
+        return _Remains((), (OffsetRange(slice_.start, slice_.end),))
+    part = cut_to_slice(index, slice_, damages[0].object.key)
+    good = np.zeros(slice_.batches, dtype=np.bool_)
+    for damage in damages:
+        good |= _good(part, damage)
+    runs: list[tuple[Slice, ...]] = []
+    lost: list[OffsetRange] = []
+    at = slice_.start
+    for is_good, group in groupby(range(slice_.batches), key=lambda batch: bool(good[batch])):
+        batches = list(group)
+        behind = batches[-1] + 1
+        if behind == slice_.batches:
+            end = slice_.end
+        else:  # before the first lost record, or behind the last one
+            end = Offset(int(part.offsets.starts[behind] if is_good else part.offsets.ends[behind - 1]))
+        if is_good:
+            runs.append(_pieces(slice_, part, batches, OffsetRange(at, end)))
+        else:
+            lost.append(OffsetRange(at, end))
+        at = end
+    return _Remains(tuple(runs), tuple(lost), index.base_offset is not None)
+
+
+def _good(part: SliceIndex, damage: Damage) -> np.typing.NDArray[np.bool_]:
+    """Which batches of a slice are whole on a store."""
+    problems = {finding.problem for finding in damage.check.findings if finding.part is Part.OBJECT}
+    if Problem.MISSING in problems:
+        return np.zeros(len(part.batches), dtype=np.bool_)
+    bad = [finding.position for finding in damage.check.findings if finding.problem is Problem.BATCH]
+    return ~np.isin(part.batches.position, np.array(bad, dtype=np.int64))
+
+
+def _pieces(slice_: Slice, part: SliceIndex, batches: Sequence[int], offsets: OffsetRange) -> tuple[Slice, ...]:
+    """These batches of a slice, each as a slice; together they cover the offsets."""
+    of, appended = part.batches, slice_.timestamp_source is TimestampSource.APPEND_TIME
+    pieces = []
+    start = offsets.start
+    for batch in batches:
+        end = offsets.end if batch == batches[-1] else Offset(int(part.offsets.ends[batch]))
+        pieces.append(
+            msgspec.structs.replace(
+                slice_,
+                start=start,
+                end=end,
+                records=int(of.records[batch]),
+                position=int(of.position[batch]),
+                length=int(of.length[batch]),
+                first_batch=slice_.first_batch + batch,
+                batches=1,
+                min_timestamp_us=slice_.min_timestamp_us if appended else int(of.min_timestamp_us[batch]),
+                max_timestamp_us=slice_.max_timestamp_us if appended else int(of.max_timestamp_us[batch]),
+            )
+        )
+        start = end
+    return tuple(pieces)
+
+
+def _swapped(
+    frame: JobFrame, slice_: Slice, left: _Remains, damages: Sequence[Damage], stores: Stores
+) -> tuple[Outcome | None, str]:
+    """Rewrite what is left of a slice, and swap it in. Returns the outcome, and what to say."""
+    object_ = damages[0].object
+    key = TopicPartition(slice_.topic_id, slice_.partition)
+    place = f"{object_.topic}-{slice_.partition} [{slice_.start}, {slice_.end})"
+    with frame.connection.follower.current() as state:
+        partition = state.partitions.get(key)
+        if partition is None:
+            return Outcome.OVERTAKEN, f"{object_.key}: its topic was deleted"
+        if slice_.start < partition.log_start:  # a swap replaces whole slices, and nothing below the log start
+            advice = f"put the object back from a backup, or delete the records below offset {slice_.end}"
+            return Outcome.FAILED, f"{object_.key}: the log start {partition.log_start} cuts {place}: {advice}"
+        if partition.replication.leader is None and left.runs:
+            return Outcome.FAILED, (
+                f"{object_.key}: what is left of {place} can't be rewritten without a leader: put the object back from "
+                "a backup; an unclean election (sparklog replica elect --unclean) gives up all of it, and all behind it"
+            )
+        if partition.replication.leader is None and slice_.end > partition.high_watermark:
+            return Outcome.POSTPONED, f"{object_.key}: {place} was never committed: the next leader decides about it"
+        replaced = _replaced(state, slice_)
+        if replaced is None:
+            return Outcome.OVERTAKEN, f"{object_.key}: {place} was changed meanwhile"
+        if left.lost and not set(holders_of(state, slice_)) <= {damage.store for damage in damages}:
+            return Outcome.OVERTAKEN, f"{object_.key}: another store holds {place} by now, which was not read"
+        target = segment_target(state, key)
+        incarnations = {store.store: store.incarnation for store in state.stores.values()}
+        lag_ms = effective_cluster(state.config).replica_lag_time_max_ms
+    objects: list[NewObject] = []
+    slices: list[RewrittenSlice] = []
+    lanes = StoreLanes(stores, incarnations, lag_ms)
+    holders = tuple(damage.store for damage in damages)
+    upload: Callable[..., Rewritten] = partial(compact, kept=None) if left.with_offsets else rewrite
+    try:
+        for run in left.runs:
+            parts = [SliceToRead(piece, object_.named, holders) for piece in run]
+            rewritten = upload(
+                parts, target=target, stores=stores, lanes=lanes, new_upload_id=lambda: UploadId(new_id())
+            )
+            slices += [_shifted(new, len(objects)) for new in rewritten.slices]
+            objects += rewritten.objects
+    finally:
+        lanes.close()
+    swapped = lanes.in_another_life()
+    if swapped:
+        raise StoreUnavailable(f"stores {', '.join(sorted(swapped))} were wiped or swapped meanwhile")
+    command = Swap(
+        key.topic_id,
+        key.partition,
+        slice_.start,
+        slice_.end,
+        digest(replaced),
+        tuple(objects),
+        tuple(slices),
+        left.lost,
+    )
+    (result,) = frame.submit_all([Submission(new_command_id(), target.n0, command)])
+    if isinstance(result, SparklogError):
+        raise result
+    if not left.lost:
+        return None, f"{object_.key}: no store had it whole, and {place} was put together again"
+    given_up = f"records {_shown(left.lost)} of {object_.topic}-{slice_.partition} were given up (--accept-loss)"
+    return None, f"{object_.key}: {given_up}"
+
+
+def _replaced(state: ClusterState, slice_: Slice) -> SliceColumns | None:
+    """What a swap of the slice replaces; None if the log has others there by now."""
+    offsets = OffsetRange(slice_.start, slice_.end)
+    found = state.slices.find(TopicPartition(slice_.topic_id, slice_.partition), offsets)
+    return found if list(found) == [slice_] else None
+
+
+def _shown(ranges: Sequence[OffsetRange]) -> str:
+    return ", ".join(f"[{range_.start}, {range_.end})" for range_ in ranges)
+
+
+def _shifted(rewritten: RewrittenSlice, objects: int) -> RewrittenSlice:
+    """The slice behind so many other objects of its command."""
+    new = msgspec.structs.replace(rewritten.new, object_index=rewritten.new.object_index + objects)
+    return msgspec.structs.replace(rewritten, new=new)

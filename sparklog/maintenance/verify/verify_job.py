@@ -1,0 +1,317 @@
+"""The verify job: compares everything that is stored with the chain, and the chain with itself. It changes nothing.
+
+    plan: a row per store and topic, and one for the metadata -> print -> (--dry-run stops here)
+    -> INCARNATION of each store -> objects in tasks, on all their stores -> ask the chain again about what differs
+    -> the chain, its snapshots, and its copies -> count orphans -> a Difference per place that is not as it should be
+
+An object that the chain no longer names, or that the store need no longer have, is not a difference: retention, roll
+and moves go on meanwhile. A store that does not answer is one, because nobody knows what it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from itertools import islice
+from typing import Final, Unpack
+
+import msgspec
+
+from sparklog.chain.mirror.verify_mirrors import verify_copy
+from sparklog.chain.verify_chain import ChainVerified, verify_chain
+from sparklog.core.config.cluster_config import effective_cluster
+from sparklog.core.decide.stores import registered_store
+from sparklog.core.errors import InvalidInput, SparklogError
+from sparklog.core.maintenance.differences import METADATA, Difference, DifferenceKind, advice_for_object
+from sparklog.core.maintenance.objects_to_verify import (
+    ObjectsWanted,
+    ObjectToVerify,
+    Share,
+    objects_to_verify,
+    slices_still_held,
+    sums_to_verify,
+)
+from sparklog.core.state import ClusterState, Store
+from sparklog.core.types import StoreId
+from sparklog.log.check.replica_check import ReplicaCheck, differences_of, is_repairable, unreadable
+from sparklog.log.incarnation import AnotherLife, check_incarnation
+from sparklog.log.read.ranged_reads import RANGED_READ_BYTES
+from sparklog.maintenance.job_frame import JobFrame, JobOptions, run_job
+from sparklog.maintenance.job_report import JobReport, Outcome, PartitionResult, Work, ended
+from sparklog.maintenance.space.vacuum_job import orphan_searches, run_searches
+from sparklog.maintenance.verify.difference_output import difference_table
+from sparklog.maintenance.verify.verify_tasks import (
+    REQUESTS_PER_OBJECT,
+    VerifyOrder,
+    VerifyOutcome,
+    packed,
+    verify_objects,
+)
+from sparklog.storage.open_store import is_elsewhere
+
+MOST_DIFFERENCES: Final = 100_000  # rows of a report; more are only counted
+MOST_SHARES: Final = 10_000  # days, if a run reads one of them each day
+SHOWN_MESSAGES: Final = 5  # differences in the row of a store and topic
+DAY_MS: Final = 86_400_000
+CHAIN: Final = f"{METADATA}:chain"
+ORPHANS: Final = "orphans"
+
+_Place = tuple[StoreId, str]  # store and topic
+
+
+class VerifyReport(JobReport, frozen=True):
+    """The report of the job, with its findings. At most MOST_DIFFERENCES are listed."""
+
+    differences: tuple[Difference, ...] = ()
+
+
+def run_verify(
+    cluster_url: str, *, stores: Collection[str] = (), share: int = 1, **options: Unpack[JobOptions]
+) -> VerifyReport:
+    """Verify the cluster; with `topics` or `stores` only their objects, and then not the metadata.
+
+    With `share` N only one of N parts of the objects is read, another one each day (UTC) of `now_ms`, so that N daily
+    runs read everything.
+
+    Raises BrokerIdNotRegistered, UnknownTopicOrPartition, InvalidInput, ClusterNotFound, and any error of reading the
+    chain.
+    """
+    if not 1 <= share <= MOST_SHARES:
+        raise InvalidInput(f"share: wanted 1 (everything) to {MOST_SHARES:,}, found {share}")
+    job = VerifyJob(stores, share)
+    report = run_job(job, cluster_url, only_reads=True, **options)
+    fields = {name: getattr(report, name) for name in JobReport.__struct_fields__}
+    return VerifyReport(**fields, differences=tuple(job.differences))
+
+
+class VerifyJob:
+    """See `frame.Job`. `differences` are complete after `execute`."""
+
+    name = "verify"
+    unit = "objects"
+
+    def __init__(self, stores: Collection[str], share: int) -> None:
+        self.notes: list[str] = []
+        self.differences: list[Difference] = []
+        self._stores = [StoreId(store) for store in stores]
+        self._share = share
+        self._rows: dict[_Place, PartitionResult] = {}
+        self._others: dict[str, PartitionResult] = {}  # by place: the metadata, and stores as a whole
+        self._not_listed = 0
+        self._unanswered: dict[_Place, tuple[int, str]] = {}  # how many objects, and the first error
+        self._silent: set[StoreId] = set()
+
+    # ---- the plan ---------------------------------------------------------------------------------
+
+    def plan(self, frame: JobFrame) -> list[PartitionResult]:
+        """A row per store and topic, and one for the metadata, unless only topics or stores are asked for."""
+        with frame.connection.follower.current() as state:
+            wanted = self._wanted(frame, state)
+            for store, topic, sums in sums_to_verify(state, wanted, RANGED_READ_BYTES):
+                requests = REQUESTS_PER_OBJECT * sums.objects + sums.reads
+                work = Work(sums.objects, sums.records, sums.size_bytes, requests)
+                self._rows[store, topic.name] = msgspec.structs.replace(self._row(store, topic.name), planned=work)
+            if self._is_whole(frame):
+                entries = state.n + 1
+                work = Work(entries, 0, 0, entries)
+                self._others[CHAIN] = PartitionResult(CHAIN, None, None, "entries, snapshots, copies", work)
+        if wanted.share.of > 1:
+            self.notes.append(f"share {wanted.share.part + 1} of {wanted.share.of}: the next day has the next one")
+        return [*self._rows.values(), *self._others.values()]
+
+    def _wanted(self, frame: JobFrame, state: ClusterState) -> ObjectsWanted:
+        topics = frozenset(topic.topic_id for topic in frame.chosen_topics(state))
+        stores = []
+        for store in self._stores or sorted(state.stores):
+            if registered_store(state, store).fenced:
+                note = f"store {store} is fenced: it is not verified"
+                if note not in self.notes:
+                    self.notes.append(note)
+            else:
+                stores.append(store)
+        share = Share(frame.now_ms // DAY_MS % self._share, self._share)
+        return ObjectsWanted(topics, frozenset(stores), share=share)
+
+    def _is_whole(self, frame: JobFrame) -> bool:
+        return frame.topics is None and not self._stores
+
+    # ---- the work ---------------------------------------------------------------------------------
+
+    def execute(self, frame: JobFrame) -> list[PartitionResult]:
+        """Read everything. What can't be read stops nothing else."""
+        with frame.connection.follower.current() as state:
+            wanted = self._wanted(frame, state)
+            self._check_incarnations(frame, [state.stores[store] for store in sorted(wanted.stores)])
+            self._verify_objects(frame, state, wanted)
+        if self._is_whole(frame):
+            self._verify_chain(frame)
+        self._count_orphans(frame, wanted)
+        for (store, topic), (objects, error) in self._unanswered.items():
+            self._add(unreadable(store, topic, objects, error))
+        if self.differences:
+            frame.output.show(difference_table(self.differences, self._not_listed))
+        return ended([*self._rows.values(), *self._others.values()])
+
+    def _check_incarnations(self, frame: JobFrame, stores: Sequence[Store]) -> None:
+        """A store in another life than the registered one lacks everything, or has old things (S1)."""
+        for store in stores:
+            try:
+                with frame.connection.follower.current() as state:
+                    target = frame.connection.stores(state).get(store.store)
+                check_incarnation(target, store.incarnation)
+            except AnotherLife as error:
+                with frame.connection.follower.current() as state:
+                    now = state.stores.get(store.store)
+                if now is None or now.registration != store.registration or now.fenced:
+                    continue
+                row = Difference(
+                    DifferenceKind.INCARNATION, store.store, "INCARNATION", store.incarnation, error.message
+                )
+                self._add(msgspec.structs.replace(row, advice=advice_for_object(row)))
+            except SparklogError:  # what it does not answer is said for its objects
+                continue
+
+    def _verify_objects(self, frame: JobFrame, state: ClusterState, wanted: ObjectsWanted) -> None:
+        places = frame.connection.places(state)
+        packs = packed(objects_to_verify(state, wanted))
+        seen, planned = 0, sum(row.planned.objects for row in self._rows.values())
+        while round_ := list(islice(packs, frame.tasks.tasks_at_once)):
+            orders = [VerifyOrder(places, pack, tuple(self._silent)) for pack in round_]
+            try:
+                bodies = frame.tasks.run(verify_objects, [msgspec.msgpack.encode(order) for order in orders])
+            except SparklogError as error:
+                for order in orders:
+                    self._not_read(order, str(error))
+                continue
+            tried: dict[StoreId, bool] = {}
+            for order, body in zip(orders, bodies, strict=True):
+                outcome = msgspec.msgpack.decode(body, type=VerifyOutcome)
+                self._take(frame, order, outcome)
+                for object_ in order.objects:
+                    for store in object_.stores:
+                        tried[store] = tried.get(store, False) or store in outcome.done
+                    seen += len(object_.stores)
+            self._silent.update(store for store, answered in tried.items() if not answered)
+            frame.output.progress("objects verified", seen, planned)
+
+    def _take(self, frame: JobFrame, order: VerifyOrder, outcome: VerifyOutcome) -> None:
+        """Count what one task read, and keep what differs by the newest state."""
+        for store, topics in outcome.done.items():
+            for topic, work in topics.items():
+                row = self._row(store, topic)
+                self._rows[store, topic] = msgspec.structs.replace(row, done=row.done + work)
+        if not outcome.differing:
+            return
+        with frame.connection.follower.current() as now:
+            for at, checks in outcome.differing:
+                for replica in checks:
+                    self._compare(now, order.objects[at], checks, replica)
+
+    def _compare(
+        self, now: ClusterState, object_: ObjectToVerify, checks: Sequence[ReplicaCheck], replica: ReplicaCheck
+    ) -> None:
+        if replica.check is not None and replica.check.is_whole:
+            return
+        slices = slices_still_held(now, object_, replica.store)
+        if not slices:
+            return
+        if replica.check is None:
+            self._count_unanswered(replica.store, object_.topic, replica.error)
+            return
+        repairable = is_repairable(object_, checks, replica)
+        for row in differences_of(object_, replica.store, replica.check.findings, slices, repairable):
+            self._add(row)
+
+    def _not_read(self, order: VerifyOrder, error: str) -> None:
+        """The task that was to read these objects could not be run."""
+        for object_ in order.objects:
+            for store in object_.stores:
+                self._count_unanswered(store, object_.topic, error)
+
+    def _count_unanswered(self, store: StoreId, topic: str, error: str) -> None:
+        objects, first = self._unanswered.get((store, topic), (0, ""))
+        self._unanswered[store, topic] = objects + 1, first or error
+
+    # ---- the metadata -----------------------------------------------------------------------------
+
+    def _verify_chain(self, frame: JobFrame) -> None:
+        head = frame.connection.follower.catch_up()
+        chain = frame.connection.follower.store
+        stores = [
+            store
+            for store in head.state.stores.values()
+            if not store.fenced and is_elsewhere(frame.connection.url, store.url)
+        ]
+        copied = bool(stores) and effective_cluster(head.state.config).metadata_copies > 0
+
+        def progress(done: int, of: int) -> None:
+            frame.output.progress("entries of the chain verified", done, of)
+
+        try:
+            self._take_chain(verify_chain(chain, head, copied=copied, progress=progress))
+        except SparklogError as error:
+            self._add(_chain_unreadable(METADATA, error))
+        if not copied:
+            return
+        for store in stores:
+            try:
+                with frame.connection.follower.current() as state:
+                    target = frame.connection.stores(state).get(store.store)
+                self._take_chain(verify_copy(chain, store.store, target, head.state.chain_id))
+            except SparklogError as error:
+                self._add(_chain_unreadable(store.store, error))
+
+    def _take_chain(self, verified: ChainVerified) -> None:
+        objects = verified.entries + verified.snapshots + verified.bodies
+        row = self._others[CHAIN]
+        work = row.done + Work(objects, 0, verified.size_bytes, verified.requests)
+        self._others[CHAIN] = msgspec.structs.replace(row, done=work)
+        for difference in verified.differences:
+            self._add(difference)
+
+    # ---- orphans ----------------------------------------------------------------------------------
+
+    def _count_orphans(self, frame: JobFrame, wanted: ObjectsWanted) -> None:
+        """What no entry names and no command can name any more is no difference: vacuum takes it. It is only counted.
+
+        A store that can't be listed is not counted on.
+        """
+        with frame.connection.follower.current() as state:
+            floor = state.floor
+        searches, _ = orphan_searches(frame, floor)
+        searches = [search for search in searches if search.store in wanted.stores - self._silent]
+        found = run_searches(frame, searches, delete=False)
+        orphans, size_bytes = sum(of.orphans for of in found), sum(of.size_bytes for of in found)
+        if orphans:
+            reason = f"begun before FLOOR {floor}, named by nothing: 'sparklog job vacuum' deletes them"
+            work = Work(orphans, 0, size_bytes, len(searches))
+            self._others[ORPHANS] = PartitionResult(ORPHANS, None, None, reason, Work(), work)
+
+    # ---- the rows ---------------------------------------------------------------------------------
+
+    def _add(self, difference: Difference) -> None:
+        if len(self.differences) < MOST_DIFFERENCES:
+            self.differences.append(difference)
+        else:
+            self._not_listed += 1
+        if difference.topic is not None:
+            place = StoreId(difference.store), difference.topic
+            self._rows[place] = _with_message(self._row(*place), difference)
+            return
+        of_store = difference.kind is DifferenceKind.INCARNATION or CHAIN not in self._others
+        name = difference.store if of_store else CHAIN
+        row = self._others.get(name) or PartitionResult(name, None, None, "as registered", Work())
+        self._others[name] = _with_message(row, difference)
+
+    def _row(self, store: StoreId, topic: str) -> PartitionResult:
+        existing = self._rows.get((store, topic))
+        return existing or PartitionResult(f"{topic} on {store}", topic, None, "as the chain says", Work())
+
+
+def _with_message(row: PartitionResult, difference: Difference) -> PartitionResult:
+    messages = row.messages if len(row.messages) >= SHOWN_MESSAGES else (*row.messages, str(difference))
+    return msgspec.structs.replace(row, outcome=Outcome.FAILED, messages=messages)
+
+
+def _chain_unreadable(store: str, error: SparklogError) -> Difference:
+    advice = "bring the store back, then run 'sparklog job verify'"
+    return Difference(DifferenceKind.UNREADABLE, store, None, "the chain to verify", str(error), advice=advice)

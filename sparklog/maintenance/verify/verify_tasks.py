@@ -1,0 +1,87 @@
+"""The heavy part of the verify job: tasks that read objects on all their stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+import msgspec
+
+from sparklog.core.maintenance.objects_to_verify import ObjectToVerify
+from sparklog.core.types import NewObject, StoreId
+from sparklog.log.check.replica_check import ReplicaCheck, check_replicas
+from sparklog.log.cluster_stores import StorePlaces, Stores
+from sparklog.maintenance.job_report import Work
+from sparklog.maintenance.task_runner import packs
+
+TASK_BYTES: Final = 256 << 20  # small objects share a task up to this many bytes on all stores together …
+TASK_OBJECTS: Final = 256  # … and this many objects
+THREADS: Final = 4  # of a task: small objects on remote stores mostly wait. Each holds a few reads of 8 MiB
+REQUESTS_PER_OBJECT: Final = 2  # beside the reads: its index, and its length
+FAILURES_IN_A_ROW: Final = 3  # then a task leaves the store alone
+
+Done = dict[StoreId, dict[str, Work]]  # by store and topic
+
+
+class VerifyOrder(msgspec.Struct, frozen=True):
+    """The work of one task. The `silent` stores are not asked: they did not answer before."""
+
+    places: StorePlaces
+    objects: tuple[ObjectToVerify, ...]
+    silent: tuple[StoreId, ...] = ()
+
+
+class VerifyOutcome(msgspec.Struct, frozen=True):
+    """What was read, and the objects that differ anywhere: by position in the order, with what each store has."""
+
+    done: Done
+    differing: tuple[tuple[int, tuple[ReplicaCheck, ...]], ...]
+
+
+def verify_objects(payload: bytes) -> bytes:
+    """Task: verify the objects of a VerifyOrder, and return a VerifyOutcome."""
+    order = msgspec.msgpack.decode(payload, type=VerifyOrder)
+    return msgspec.msgpack.encode(verified(order, Stores(order.places)))
+
+
+def verified(order: VerifyOrder, stores: Stores) -> VerifyOutcome:
+    """Verify the objects of the order. What a store does not answer is in the outcome."""
+    failed: dict[StoreId, int] = {}
+    silent = set(order.silent)
+
+    def check(object_: ObjectToVerify) -> tuple[ReplicaCheck, ...]:
+        checks = check_replicas(object_, stores, silent)
+        for replica in checks:
+            failed[replica.store] = 0 if replica.check is not None else failed.get(replica.store, 0) + 1
+            if failed[replica.store] == FAILURES_IN_A_ROW:
+                silent.add(replica.store)
+        return tuple(checks)
+
+    done: Done = {}
+    differing = []
+    with ThreadPoolExecutor(THREADS) as pool:
+        for at, (object_, checks) in enumerate(zip(order.objects, pool.map(check, order.objects), strict=True)):
+            for replica in checks:
+                if replica.check is not None:
+                    records = sum(slice_.records for slice_ in object_.slices)
+                    of = done.setdefault(replica.store, {})
+                    work = Work(1, records, replica.check.read_bytes, replica.check.requests)
+                    of[object_.topic] = of.get(object_.topic, Work()) + work
+            if not all(replica.check is not None and replica.check.is_whole for replica in checks):
+                differing.append((at, checks))
+    return VerifyOutcome(done, tuple(differing))
+
+
+def packed(objects: Iterable[ObjectToVerify]) -> Iterator[tuple[ObjectToVerify, ...]]:
+    """Distribute objects over tasks, in order, within TASK_BYTES and TASK_OBJECTS."""
+    return packs(objects, (_bytes_on_all_stores, TASK_BYTES), (lambda _: 1, TASK_OBJECTS))
+
+
+def _bytes_on_all_stores(object_: ObjectToVerify) -> int:
+    return stored_bytes(object_.named.object) * len(object_.stores)
+
+
+def stored_bytes(object_: NewObject) -> int:
+    """The bytes of the object with its index."""
+    return object_.size_bytes + object_.index_size_bytes

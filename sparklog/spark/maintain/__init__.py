@@ -1,0 +1,1 @@
+"""The heavy part of maintenance jobs, as Spark tasks."""

@@ -1,0 +1,117 @@
+"""The shuffle of a compaction on Spark: an adapter of `maintenance.compaction_tasks.KeyShuffle`.
+
+    read keys (Python tasks) -> last mark of each key (Spark's aggregate, which spills) -> by stretch, in order
+        -> rewrite (Python tasks), in one Spark job
+
+No process holds all keys. Each attempt of a rewrite uploads under names of its own, and only the results of attempts
+that Spark counts reach the driver; what the others uploaded are orphans.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import pyarrow as pa
+
+from sparklog.core.describe.readable import counted
+from sparklog.core.errors import SparklogError
+from sparklog.core.types import Offset
+from sparklog.maintenance.job_report import JobReport
+from sparklog.maintenance.rewrite import compaction_job
+from sparklog.maintenance.rewrite.compaction_tasks import LeftRecords, read_keys, rewrite_stretch
+from sparklog.spark.job_session import job_session
+from sparklog.spark.maintain.spark_tasks import SparkTasks
+from sparklog.spark.spark_errors import brief
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MOST_REWRITES: Final = 400  # tasks; more stretches share them
+
+
+def run_compaction(cluster_url: str) -> JobReport:
+    """Compact what is due, on a local Spark that starts only if there is work for it."""
+    session = partial(job_session, "compaction")
+    return compaction_job.run_compaction(cluster_url, shuffle=SparkKeyShuffle(session), tasks=SparkTasks(session))
+
+
+class SparkKeyShuffle:
+    """Runs shuffles on `session`: a session, or a function that is called when the first one is to run."""
+
+    def __init__(self, session: SparkSession | Callable[[], SparkSession]) -> None:
+        self._session = session
+
+    def run(self, reads: Sequence[bytes], rewrites: Sequence[bytes]) -> list[bytes]:
+        """See `KeyShuffle`."""
+        try:
+            if callable(self._session):
+                self._session = self._session()
+            return _on_spark(self._session, list(reads), list(rewrites))
+        except Exception as error:  # Spark has many kinds; to a job they all mean that the shuffle did not work
+            raise SparklogError(
+                f"Spark could not compact {counted(len(rewrites), 'segment')}: {brief(error)}"
+            ) from error
+
+
+def _on_spark(session: SparkSession, reads: list[bytes], rewrites: list[bytes]) -> list[bytes]:
+    from pyspark.sql import functions as F  # noqa: N812 - the usual name among Spark users
+
+    from sparklog.spark.installed import repartition_by_id
+
+    def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from read_keys(reads[number])
+
+    def rewrite(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for stretch, left in by_stretch(batches):
+            result = rewrite_stretch(rewrites[stretch], left)
+            yield pa.RecordBatch.from_arrays([pa.array([stretch]), pa.array([result])], names=["id", "result"])
+
+    keys = session.range(0, len(reads), 1, len(reads)).mapInArrow(read, "log int, key binary, stretch int, mark long")
+    last = keys.groupBy("log", "key").agg(
+        F.max("stretch").alias("stretch"), F.max("mark").alias("mark"), F.count("*").alias("records")
+    )
+    left = last.select("stretch", "mark", F.when(F.col("log") < 0, F.col("records")).otherwise(0).alias("keyless"))
+    # A stretch of which nothing is left needs a row, too, or no task would hear of it.
+    each = session.range(len(rewrites)).select(
+        F.col("id").cast("int").alias("stretch"), F.lit(-1).cast("long").alias("mark"), F.lit(0).cast("long")
+    )
+    tasks = min(len(rewrites), MOST_REWRITES)
+    task = F.floor(F.col("stretch").cast("long") * tasks / len(rewrites)).cast("int")
+    placed = repartition_by_id(left.unionAll(each), tasks, task).sortWithinPartitions("stretch", "mark")
+    results = {
+        row["id"]: bytes(row["result"]) for row in placed.mapInArrow(rewrite, "id long, result binary").collect()
+    }
+    return [results[number] for number in range(len(rewrites))]
+
+
+def by_stretch(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, LeftRecords]]:
+    """Rows (stretch, mark, keyless), ordered by stretch and mark, as `LeftRecords` per stretch. Mark -1: no record."""
+    current: int | None = None
+    parts: list[pa.RecordBatch] = []
+    for batch in batches:
+        stretches = batch.column(0).to_numpy()
+        edges = [0, *(np.flatnonzero(np.diff(stretches)) + 1).tolist(), len(stretches)]
+        for low, high in pairwise(edges):
+            if low == high:
+                continue
+            if current is not None and stretches[low] != current:
+                yield current, _left(parts)
+                parts = []
+            current = int(stretches[low])
+            parts.append(batch.slice(low, high - low))
+    if current is not None:
+        yield current, _left(parts)
+
+
+def _left(parts: list[pa.RecordBatch]) -> LeftRecords:
+    marks = np.concatenate([part.column(1).to_numpy() for part in parts])
+    keyless = np.concatenate([part.column(2).to_numpy() for part in parts])
+    without_key = marks[keyless > 0]
+    at = Offset(int(without_key[0]) >> 1) if len(without_key) else None
+    return LeftRecords(marks[(keyless == 0) & (marks >= 0)], int(keyless.sum()), at)

@@ -1,0 +1,1 @@
+"""Reads of records and of metadata tables, in batches and in micro-batches."""

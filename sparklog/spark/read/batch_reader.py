@@ -1,0 +1,69 @@
+"""A batch read: the driver plans it once, at one chain position, and tasks read straight from the stores.
+
+    BatchReader.partitions (planner) -> one InputPartition per task -> BatchReader.read (each task)
+
+A DataFrame keeps its plan for life, so a plan may be older than any delete delay. A task that cannot find an object
+asks the chain again (`read_tasks`). Tasks read the chain but never write it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from sparklog.core.errors import SparklogError
+from sparklog.log.read.read_errors import may_be_replaced
+from sparklog.options.given import warning_of
+from sparklog.options.typed import ReadOptions
+from sparklog.spark.lazy_connection import shared
+from sparklog.spark.read.read_tasks import input_partitions, places_for, read_task
+from sparklog.spark.schema import RECORDS_SCHEMA, columns_of
+
+if TYPE_CHECKING:
+    from sparklog.client.connection import Connection
+    from sparklog.client.plans.read_plan import ReadPlan
+    from sparklog.log.cluster_stores import StorePlaces
+
+log = logging.getLogger("sparklog")
+
+
+class BatchReader(DataSourceReader):
+    """Reads records. It is pickled to the tasks, and Spark also pickles it before it calls `partitions`."""
+
+    def __init__(self, options: ReadOptions, schema: StructType) -> None:
+        """`schema` has the columns to read, in order. Raises InvalidInput if the log has no such columns."""
+        self.columns = columns_of(schema, RECORDS_SCHEMA)
+        self.options = options.for_tasks()
+
+    def partitions(self) -> list[InputPartition]:
+        """A partition for each task, ordered by (topic, partition, offset); none if there is nothing to read.
+
+        Raises InvalidOption, UnknownTopicOrPartition, OffsetOutOfRange, and the cluster's errors.
+        """
+        connection = shared(self.options.cluster, self.options.storage)
+        try:
+            plan, places = self._plan(connection)
+        except SparklogError as error:
+            if not may_be_replaced(error):
+                raise
+            plan, places = self._plan(connection)  # a roll replaced the object, and a newer state names its successor
+        warning = warning_of(self.options.ignored)
+        for line in [*plan.warnings, *([warning] if warning is not None else [])]:
+            log.warning("%s", line)
+        return input_partitions(plan.tasks, places)
+
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        """The ranges of one task, each in offset order. Raises DataLoss, Damaged, and the stores' errors."""
+        return read_task(partition, self.columns, fail_on_data_loss=self.options.fail_on_data_loss)
+
+    def _plan(self, connection: Connection) -> tuple[ReadPlan, StorePlaces]:
+        from sparklog.client.plans.read_plan import plan_read
+
+        with connection.follower.current() as state:
+            stores, places = places_for(connection, state, self.options.zone)
+            return plan_read(state, self.options, stores), places

@@ -1,0 +1,94 @@
+"""The rows of `metadata=writes`: the writes that the chain still remembers. Tasks read them back from its entries.
+
+The state knows which entries to read: those of every command since FLOOR. The last write of each application is
+remembered for ever, in the state itself.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any, Final
+
+import msgspec
+
+from sparklog.chain.follow.follower import Follower
+from sparklog.chain.follow.read_entries import results_in
+from sparklog.core.records import CommandResult
+from sparklog.core.state import ClusterState
+from sparklog.core.types import CommandId, EntryNumber
+from sparklog.log.cluster_stores import StorePlaces, open_metadata
+from sparklog.storage.config_file import settings_here
+
+ENTRIES_PER_TASK: Final = 1_024
+
+Row = tuple[Any, ...]
+
+
+class WritesToRead(msgspec.Struct, frozen=True):
+    """What one task reads.
+
+    `commands`: by entry, the commands remembered by their own ids. `applications`: (app id, version) of the last writes
+    found in these entries. `others`: results that no entry to be read holds. `topics`: names by id.
+    """
+
+    places: StorePlaces
+    topics: dict[int, str]
+    commands: dict[EntryNumber, list[CommandId]] = {}
+    applications: frozenset[tuple[str, int]] = frozenset()
+    others: tuple[CommandResult, ...] = ()
+
+
+def plan_writes(state: ClusterState, places: StorePlaces) -> list[WritesToRead]:
+    """The tasks that together give every write once. All but the last task follow the order of the chain."""
+    commands: dict[EntryNumber, list[CommandId]] = defaultdict(list)
+    for applied in sorted(state.results, key=lambda applied: applied.n):
+        commands[applied.n].append(applied.command_id)
+    topics = {int(topic.topic_id): topic.name for topic in state.topics.values()}
+    last: dict[EntryNumber, list[tuple[str, int]]] = defaultdict(list)
+    others = []
+    for app_id, application in state.applications.items():
+        if application.result.n in commands:
+            last[application.result.n].append((app_id, application.version))
+        else:
+            others.append(application.result)
+    tasks = []
+    entries = iter(commands.items())
+    while chunk := dict(islice(entries, ENTRIES_PER_TASK)):
+        applications = frozenset(write for n in chunk for write in last.get(n, ()))
+        tasks.append(WritesToRead(places, topics, chunk, applications))
+    return [*tasks, WritesToRead(places, topics, others=tuple(others))] if others else tasks
+
+
+def rows_of_writes(wanted: WritesToRead) -> Iterator[Row]:
+    """The rows of one task. Raises ChainDamaged, StoreUnavailable."""
+    remembered = {command_id for commands in wanted.commands.values() for command_id in commands}
+    follower = Follower(open_metadata(wanted.places.cluster, settings_here(wanted.places.settings)))
+    for command, result in results_in(follower.entries(wanted.commands)):
+        written = result.application
+        is_last = written is not None and (written.app_id, written.version) in wanted.applications
+        if command.command_id in remembered or is_last:
+            yield from _rows(command.command_id, result, wanted.topics)
+    for result in wanted.others:
+        yield from _rows(None, result, wanted.topics)
+
+
+def _rows(command_id: CommandId | None, result: CommandResult, topics: Mapping[int, str]) -> Iterator[Row]:
+    application = result.application
+    for range_ in result.ranges:
+        yield (
+            result.label or None,
+            command_id,
+            None if application is None else application.app_id,
+            None if application is None else application.version,
+            topics.get(range_.topic_id),
+            range_.topic_id,
+            range_.partition,
+            range_.start,
+            range_.end,
+            range_.records,
+            range_.size_bytes,
+            result.time_ms * 1000,
+            result.n,
+        )

@@ -1,0 +1,139 @@
+"""Read, process, write in `foreachBatch`: each micro-batch is written once, in one commit with what it was made from.
+
+    query = orders.writeStream.foreachBatch(exactly_once(shout, group="billing", topic="shouted")).start()
+
+The query's id, with the group and the topic, is the write's `txnAppId`, and the micro-batch's number its `txnVersion`:
+so a micro-batch that Spark repeats adds nothing, and one function may write to several topics. The offsets come from
+the rows themselves: behind the last row of each partition. So what the group has consumed is exactly what the output
+was made from, also if the query had a filter before.
+
+What a micro-batch is made of is in the query's log of offsets, a digest of which goes with the write: a micro-batch
+that is planned again under an old number is refused, because it is no repeat.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
+
+from sparklog.core.errors import InvalidInput
+from sparklog.spark.read.offset_log import digest_of, logged_if_readable
+from sparklog.spark.write.stream_writer import QUERY_ID
+
+_PLACE: Final = ("topic", "partition", "offset")
+
+# By application: the run and micro-batch that it wrote last in this process, by which function, and of which rows.
+_CALLS: Final[dict[str, tuple[str, int, object, int]]] = {}
+
+log = logging.getLogger("sparklog")
+
+
+class _RunningQuery(NamedTuple):
+    query_id: str
+    run_id: str
+    checkpoint: str
+
+
+class ExactlyOnce:
+    """See the module and `sparklog.spark.exactly_once`."""
+
+    def __init__(
+        self,
+        transform: Callable[[DataFrame], DataFrame],
+        group: str,
+        app_id: str | None,
+        options: Mapping[str, str],
+    ) -> None:
+        self.transform = transform
+        self.group = group
+        self.app_id = app_id
+        self.options = dict(options)
+
+    def __call__(self, batch: DataFrame, batch_id: int) -> None:
+        """Write a micro-batch. Spark calls this in the driver. Raises InvalidInput, and what a batch write raises."""
+        missing = [name for name in _PLACE if name not in batch.columns]
+        if missing:
+            raise InvalidInput(
+                f"wanted the columns topic, partition and offset, which say what was consumed, found no "
+                f"{' and no '.join(missing)}: let foreachBatch have the rows of the source as they are"
+            )
+        app_id = self.app_id or " ".join([_query_of(batch), self.group, *self._topic()])
+        running = _running_query(batch)
+        logged = None
+        if running is not None:
+            self._check_only_one(batch, batch_id, app_id, running.run_id)
+            logged = logged_if_readable(running.checkpoint, running.query_id, batch_id)
+        batch.persist()  # it is used twice, and read once
+        try:
+            writer = self.transform(batch).write.format("sparklog").mode("append").options(**self.options)
+            consumed = _consumed(batch)
+            if consumed:
+                writer = writer.option("groupId", self.group).option("consumedOffsets", json.dumps(consumed))
+            if logged is not None:
+                writer = writer.option("txnDigest", digest_of(logged))
+            writer.option("txnAppId", app_id).option("txnVersion", str(batch_id)).save()
+        finally:
+            batch.unpersist()
+
+    def _check_only_one(self, batch: DataFrame, batch_id: int, app_id: str, run_id: str) -> None:
+        """Refuse a second write of a micro-batch in one run: it would be taken for a repeat, and add nothing.
+
+        The same call again is a repeat, and harmless.
+        """
+        call = (run_id, batch_id, self, batch.semanticHash())
+        before = _CALLS.get(app_id)
+        if before is not None and before[:2] == call[:2] and before[2:] != call[2:]:
+            raise InvalidInput(
+                f"micro-batch {batch_id} of {app_id} has been written in this run, from other rows or by another "
+                "exactly_once: a second write adds nothing, as it is taken for a repeat: give each exactly_once an "
+                "app_id of its own, and call it once with all rows"
+            )
+        _CALLS[app_id] = call
+
+    def _topic(self) -> list[str]:
+        return [text for name, text in self.options.items() if name.lower() == "topic"]
+
+
+def _consumed(batch: DataFrame) -> dict[str, dict[str, int]]:
+    """The offset behind the last row of each partition, by topic and partition."""
+    ends: dict[str, dict[str, int]] = {}
+    for row in batch.groupBy("topic", "partition").agg(f.max("offset").alias("last")).collect():
+        ends.setdefault(row["topic"], {})[str(row["partition"])] = row["last"] + 1
+    return ends
+
+
+def _query_of(batch: DataFrame) -> str:
+    try:
+        context = batch.sparkSession.sparkContext
+    except (PySparkException, AttributeError) as error:
+        raise InvalidInput(
+            "under Spark Connect nobody says which query this is: give exactly_once an app_id"
+        ) from error
+    query_id = context.getLocalProperty(QUERY_ID)
+    if query_id is None:
+        raise InvalidInput(
+            "wanted to be called by foreachBatch of a streaming query, in its thread, found no query: give an app_id"
+        )
+    return query_id
+
+
+def _running_query(batch: DataFrame) -> _RunningQuery | None:
+    """The query that this thread works for; None under Connect, in a thread of the user, or if Spark does not say it.
+
+    Python has no call for the run and the checkpoint of a query in `foreachBatch`, so the JVM is asked.
+    """
+    session: Any = batch.sparkSession
+    try:
+        query_id: str = session.sparkContext.getLocalProperty(QUERY_ID)
+        queries = session._jsparkSession.sharedState().activeStreamingQueries()
+        query = queries.get(session._jvm.java.util.UUID.fromString(query_id))
+        return _RunningQuery(query_id, query.runId().toString(), query.resolvedCheckpointRoot())
+    except Exception as error:  # whatever Python and the JVM raise: the micro-batch is written without
+        log.debug("Spark does not say which query this is, and where its checkpoint is: %s", error)
+        return None

@@ -1,0 +1,134 @@
+"""The coordinators of a cluster, by the addresses that a client was given: one that does not answer makes way.
+
+Which of them answers never matters for safety: each reads the same chain, and a command has an id.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sparklog.core.errors import (
+    InconsistentClusterId,
+    InvalidInput,
+    Landed,
+    OutcomeUnknown,
+    SparklogError,
+    TlsFailed,
+    TryAgain,
+)
+from sparklog.storage.http.calls import Calls, NoCoordinator, body_of, decoded
+from sparklog.wire.messages import CLUSTER, ClusterReply
+from sparklog.wire.metadata_messages import CHAIN_HEADER
+
+READ_S: Final = 10.0  # for the reply to a read: a coordinator that is paused holds nobody up for longer
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A coordinator's reply, whose status is 200 or 206."""
+
+    body: bytes
+    headers: Mapping[str, str]
+
+
+def is_coordinator(url: str) -> bool:
+    """Whether this is the address of coordinators, and not the place of a cluster's metadata."""
+    return url.lower().startswith(("http://", "https://"))
+
+
+def addresses_in(url: str) -> tuple[str, ...]:
+    """The addresses in `http://host:7400[,http://host2:7400…]`, each once. Raises InvalidInput."""
+    return tuple(dict.fromkeys(_address(part.strip()) for part in url.split(",")))
+
+
+class Coordinators:
+    """Asks them. Safe for threads; make another one after a fork.
+
+    `chain_id` is the cluster's, once it is known: then the coordinator of another cluster is not listened to.
+    """
+
+    def __init__(self, url: str, calls: Calls) -> None:
+        """`url` is one address or several, separated by commas. Raises InvalidInput."""
+        self.addresses = addresses_in(url)
+        self.chain_id: str | None = None
+        self._calls = calls
+        self._first = 0  # index of the address that answered last
+
+    def cluster(self) -> ClusterReply:
+        """What the first one that answers says of its cluster.
+
+        Raises NoCoordinatorAnswers, NoCoordinator, AccessRefused.
+        """
+        answer = self.get(CLUSTER)
+        return decoded(answer.body, ClusterReply, self.addresses[self._first])
+
+    def get(self, path: str, fields: Mapping[str, str] | None = None, headers: Mapping[str, str] = {}) -> Answer:
+        """A reply to a read, from the first that answers. Raises what it answers, and the errors of `cluster`.
+
+        Raises InconsistentClusterId if all that answer belong to another cluster.
+        """
+        failures: list[SparklogError] = []
+        for index in self._in_order():
+            try:
+                answer = self._ask(self.addresses[index], path, fields, headers)
+            except SparklogError as error:
+                if not _may_another_answer(error):
+                    raise
+                failures.append(error)
+            else:
+                self._first = index
+                return answer
+        raise all_failed(failures)
+
+    def _in_order(self) -> Iterator[int]:
+        """Indexes of the addresses; the one that answered last comes first."""
+        count, first = len(self.addresses), self._first
+        return ((first + index) % count for index in range(count))
+
+    def _ask(self, address: str, path: str, fields: Mapping[str, str] | None, headers: Mapping[str, str]) -> Answer:
+        of_chain = {} if self.chain_id is None else {CHAIN_HEADER: self.chain_id}
+        reply = self._calls.request("GET", address, path, read_s=READ_S, fields=fields, headers={**headers, **of_chain})
+        answer = Answer(body_of(reply, address, path), reply.headers)
+        found = answer.headers.get(CHAIN_HEADER)
+        if self.chain_id is not None and found is not None and found != self.chain_id:
+            raise InconsistentClusterId(
+                f"wanted cluster {self.chain_id} at {address}, found the coordinator of cluster {found}: "
+                "connect again if the cluster was created again, else correct the address"
+            )
+        return answer
+
+
+def all_failed(failures: Sequence[SparklogError]) -> SparklogError:
+    """One error for those of all addresses. It may be tried again if any of them may."""
+    if len(failures) == 1:
+        return failures[0]
+    chosen = next((error for error in failures if isinstance(error, TryAgain)), failures[0])
+    return type(chosen)(
+        f"no address of {len(failures)} is of use: {'; '.join(error.message for error in failures)}",
+        landed=max((error.landed for error in failures), key=lambda landed: landed is Landed.UNKNOWN),
+    )
+
+
+def _may_another_answer(error: SparklogError) -> bool:
+    return isinstance(error, TryAgain | NoCoordinator | InconsistentClusterId | OutcomeUnknown | TlsFailed)
+
+
+def _address(text: str) -> str:
+    """One address, without a '/' at its end. Raises InvalidInput."""
+    wanted = "the address of a coordinator is like http://host:7400, several are separated by commas"
+    if not is_coordinator(text):
+        raise InvalidInput(f"{wanted}, found {text!r}" if "@" not in text else f"{wanted}")
+    from urllib3.exceptions import LocationParseError
+    from urllib3.util import parse_url
+
+    try:
+        parts = parse_url(text)
+    except LocationParseError as error:
+        raise InvalidInput(f"{wanted}, found {text!r}") from error
+    if parts.auth is not None:
+        raise InvalidInput(f"the address of a coordinator has no user and no password, found one: {parts.scheme}://…")
+    if not parts.host or parts.path not in (None, "/") or parts.query is not None or parts.fragment is not None:
+        raise InvalidInput(f"{wanted}, found {text}")
+    return f"{parts.scheme}://{parts.netloc}"

@@ -1,0 +1,106 @@
+"""Requests with small bodies through s3fs's public calls: conditional puts, listings, uploads begun and completed.
+
+s3fs sends each of them once. Its own errors do not say enough about the outcome, so this module looks at botocore's
+error, which is the cause of s3fs's. It does not read objects with `cat_file` or list them with `find`: both mistake a
+web page for an answer (docs/stores.md).
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any, Final
+
+import fsspec.asyn
+import s3fs
+from botocore.handlers import add_expect_header
+
+from sparklog.host.deadline import Deadline
+from sparklog.storage.s3.answers import sorted_failure
+from sparklog.storage.s3.aws_session import SendOnceSession, addressing, new_async_session, region_of
+from sparklog.storage.s3.settings import S3Settings
+
+_CONNECT_TIMEOUT_S: Final = 5.0
+_CONNECTIONS: Final = 32
+_CLOSE_S: Final = 1.0
+
+
+class Control:
+    """s3fs for one set of settings. Thread-safe; belongs to one process."""
+
+    def __init__(self, settings: S3Settings, try_s: float) -> None:
+        session = new_async_session(settings.profile)
+        encryption = {"ServerSideEncryption": settings.encryption, "SSEKMSKeyId": settings.kms_key_id}
+        self._try_s = try_s
+        self._files = _SendOnceFiles(
+            skip_instance_cache=True,
+            use_listings_cache=False,
+            endpoint_url=settings.endpoint_url,
+            key=settings.access_key_id,
+            secret=settings.secret_access_key,
+            token=settings.session_token,
+            requester_pays=settings.request_payer is not None,
+            s3_additional_kwargs={name: value for name, value in encryption.items() if value is not None},
+            client_kwargs=region_of(settings),
+            config_kwargs={
+                "connect_timeout": min(_CONNECT_TIMEOUT_S, try_s),
+                "read_timeout": try_s,
+                "retries": {"mode": "standard", "total_max_attempts": 1},
+                "max_pool_connections": _CONNECTIONS,
+                "signature_version": "s3v4",
+                # Bodies carry their own checksums, and older servers refuse a second one.
+                "request_checksum_calculation": "when_required",
+                "response_checksum_validation": "when_required",
+                "http_session_cls": SendOnceSession,
+                "s3": addressing(session, settings),
+            },
+            session=session,
+        )
+        self._files.connect()
+        # Drop `Expect: 100-continue`: a client may wait for that answer for ever.
+        self._files.s3.meta.events.unregister("before-call.s3", add_expect_header)
+        self.endpoint = str(self._files.s3.meta.endpoint_url)
+
+    def put_if_absent(
+        self, bucket: str, key: str, body: bytes | bytearray, metadata: dict[str, str], deadline: Deadline
+    ) -> dict[str, Any]:
+        """Send one conditional PUT and return its answer. Raises Failed, at the latest at the deadline."""
+        return self._sent(self._files.pipe_file, deadline, f"{bucket}/{key}", body, mode="create", Metadata=metadata)
+
+    def call(self, operation: str, deadline: Deadline, **parameters: object) -> dict[str, Any]:
+        """Send one request of any other kind and return its answer. Raises Failed, at the latest at the deadline."""
+        return self._sent(self._files.call_s3, deadline, operation, **parameters)
+
+    def signed_url(self, bucket: str) -> str:
+        """A signed address of the key `k`, from which to take the bucket's server, path and region. Raises Failed."""
+        try:
+            return str(self._files.url(f"{bucket}/k"))
+        except Exception as error:
+            raise sorted_failure(error) from error
+
+    def close(self) -> None:
+        """Close the connections."""
+        with suppress(Exception):
+            fsspec.asyn.sync(self._files.loop, self._files.s3.close, timeout=_CLOSE_S)
+
+    def _sent(self, call: Any, deadline: Deadline, *given: object, **named: object) -> dict[str, Any]:
+        try:
+            # A timeout of 0 would mean no limit at all.
+            answer = call(*given, timeout=max(0.001, min(deadline.left_s(), self._try_s)), **named)
+        except Exception as error:
+            raise sorted_failure(error) from error
+        return answer or {}  # None: the request was cancelled
+
+
+class _SendOnceFiles(s3fs.S3FileSystem):  # type: ignore[misc]
+    """s3fs without repeats, and safe to leave behind in a fork."""
+
+    retries = 1
+
+    @staticmethod
+    def close_session(loop: Any, s3: Any) -> None:
+        """Close the connections at the end of the process, as s3fs does, but not those of a parent process.
+
+        The parent's event loop does not run here, and watches sockets through a descriptor that both processes share.
+        """
+        if loop is fsspec.asyn.loop[0]:
+            s3fs.S3FileSystem.close_session(loop, s3)

@@ -1,0 +1,85 @@
+"""Questions about consumer groups, and the replies.
+
+GET  /v1/groups           -> GroupsReply
+GET  /v1/groups/{name}    -> GroupReply
+
+Any coordinator answers them, as those of topic_messages.py. A reply has what the caller may see: the partitions of
+topics that it may describe, and the groups that have committed in such a topic or read it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from sparklog.core.types import EntryNumber, LeaderEpoch, Offset, PartitionIndex
+
+GROUPS = "/v1/groups"
+GROUP = "/v1/groups/{name:path}"  # a name may contain slashes
+
+MOST_GROUPS = 1_000
+
+
+class GroupSummary(msgspec.Struct, frozen=True):
+    """A group. `members` and `partitions` are numbers; a partition counts if something is committed there.
+
+    `lag` is the sum over the partitions, `max_lag` that of one of them, in offsets. `unread_since_ms`: when the oldest
+    record that is left was appended (the age of which is `sparklog_group_lag_seconds` in docs/metrics.md); null if
+    nothing is left.
+    """
+
+    group: str
+    state: str
+    generation: int
+    members: int
+    partitions: int
+    lag: int
+    max_lag: int
+    unread_since_ms: int | None
+
+
+class GroupsReply(msgspec.Struct, frozen=True):
+    """Groups by name. `more`: there are further ones, after the last name."""
+
+    chain_id: str
+    position: EntryNumber
+    groups: tuple[GroupSummary, ...]
+    more: bool
+
+
+class MemberReply(msgspec.Struct, frozen=True):
+    """A member; `partitions` is how many it reads."""
+
+    member: str
+    topics: tuple[str, ...]
+    partitions: int
+    session_timeout_ms: int
+
+
+class GroupPartitionReply(msgspec.Struct, frozen=True):
+    """A partition of a group. `committed` and what follows from it are null if nothing is committed.
+
+    Offsets [log_start, high_watermark) can be read. `member`: who reads it; null if nobody does.
+    """
+
+    topic: str
+    partition: PartitionIndex
+    committed: Offset | None
+    leader_epoch: LeaderEpoch | None
+    committed_ms: int | None
+    metadata: str
+    log_start: Offset
+    high_watermark: Offset
+    lag: int | None
+    member: str | None
+
+
+class GroupReply(msgspec.Struct, frozen=True):
+    """A group. `partitions_total` of which the reply has some; `more`: there are further ones, after the last one."""
+
+    chain_id: str
+    position: EntryNumber
+    summary: GroupSummary
+    members: tuple[MemberReply, ...]
+    partitions_total: int
+    partitions: tuple[GroupPartitionReply, ...]
+    more: bool

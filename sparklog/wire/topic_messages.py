@@ -1,0 +1,207 @@
+"""Questions about topics, and the replies: for people, for programs in other languages, and for the coordinator's page.
+
+GET  /v1/topics           -> TopicsReply
+GET  /v1/topics/{name}    -> TopicReply
+POST /v1/plan             PlanRequest -> PlanReply
+POST /v1/offsets          OffsetsRequest -> OffsetsReply
+
+Any coordinator answers them. A reply names the chain position that it is of; `metadata_messages.py` has the headers of
+a request. Replies are bounded: what does not fit is asked for next.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from sparklog.core.types import EntryNumber, LeaderEpoch, Offset, OffsetRange, PartitionIndex, StoreId, TopicId
+
+TOPICS = "/v1/topics"
+TOPIC = "/v1/topics/{name}"
+PLAN = "/v1/plan"
+OFFSETS = "/v1/offsets"
+
+MOST_TOPICS = 1_000
+MOST_PARTITIONS = 1_000  # in a reply, and in a request
+MOST_SLICES = 5_000
+MOST_LOOKUPS = 100  # by time, in a request: each reads objects of the log
+
+_LARGEST = 2**63 - 1
+_Number = Annotated[int, msgspec.Meta(ge=0, le=_LARGEST)]
+_PartitionNumber = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+
+
+class TopicSummary(msgspec.Struct, frozen=True):
+    """One topic of a list."""
+
+    name: str
+    topic_id: TopicId
+    partitions: int
+
+
+class TopicsReply(msgspec.Struct, frozen=True):
+    """Topics by name. `more`: there are further ones, after the last name."""
+
+    chain_id: str
+    position: EntryNumber
+    topics: tuple[TopicSummary, ...]
+    more: bool
+
+
+class ReplicaReply(msgspec.Struct, frozen=True):
+    """A replica: its store, and the end of the part of the log that the store holds without a hole (LEO)."""
+
+    store: StoreId
+    log_end: Offset
+
+
+class PartitionReply(msgspec.Struct, frozen=True):
+    """A partition. Offsets [log_start, high_watermark) can be read; `log_end` is where the next record goes."""
+
+    partition: PartitionIndex
+    leader: StoreId | None
+    leader_epoch: LeaderEpoch
+    log_start: Offset
+    high_watermark: Offset
+    log_end: Offset
+    replicas: tuple[ReplicaReply, ...]
+    isr: tuple[StoreId, ...]
+    elr: tuple[StoreId, ...]
+    size_bytes: int
+
+
+class ConfigReply(msgspec.Struct, frozen=True):
+    """The value of a config key in force, and its origin: topic, cluster or default."""
+
+    value: str
+    origin: str
+
+
+class TopicReply(msgspec.Struct, frozen=True):
+    """A topic. `partitions_total` of which the reply has some; `more`: there are further ones, after the last one."""
+
+    chain_id: str
+    position: EntryNumber
+    name: str
+    topic_id: TopicId
+    created_ms: int
+    partitions_total: int
+    partitions: tuple[PartitionReply, ...]
+    more: bool
+    config: dict[str, ConfigReply]
+
+
+class WantedRange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Offsets [start, end) of a partition; null is the log start, or the high watermark."""
+
+    partition: _PartitionNumber
+    start: _Number | None = None
+    end: _Number | None = None
+
+
+class PlanRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where are the records of these ranges? No ranges: all of the topic. The reply has at most `limit` slices."""
+
+    topic: str
+    ranges: Annotated[tuple[WantedRange, ...], msgspec.Meta(max_length=MOST_PARTITIONS)] = ()
+    limit: Annotated[int, msgspec.Meta(ge=1, le=MOST_SLICES)] = 1_000
+
+
+class SliceReply(msgspec.Struct, frozen=True):
+    """Records [start, end) of a partition: bytes [position, position + length) of the object under the key `object`.
+
+    It is on these `stores`, the first one to be tried first. `records` < end - start only after compaction.
+    """
+
+    object: str
+    stores: tuple[StoreId, ...]
+    position: int
+    length: int
+    start: Offset
+    end: Offset
+    records: int
+
+
+class RangeReply(msgspec.Struct, frozen=True):
+    """The slices of offsets [start, end), ascending; the first and the last one may reach beyond.
+
+    `next`: the limit was reached, and the rest of the range begins there. `lost`: what an unclean election gave up.
+    """
+
+    partition: PartitionIndex
+    leader_epoch: LeaderEpoch
+    start: Offset
+    end: Offset
+    slices: tuple[SliceReply, ...]
+    next: Offset | None
+    lost: tuple[OffsetRange, ...]
+
+
+class PlanReply(msgspec.Struct, frozen=True):
+    """The plan at one chain position, so that ranges of several partitions fit together. `stores`: their addresses.
+
+    `more`: some range has a `next`, or was left out: ask for it next.
+    """
+
+    chain_id: str
+    position: EntryNumber
+    topic: str
+    topic_id: TopicId
+    ranges: tuple[RangeReply, ...]
+    stores: dict[StoreId, str]
+    more: bool
+
+
+class Earliest(msgspec.Struct, frozen=True, tag="earliest", forbid_unknown_fields=True):
+    """The log start."""
+
+
+class Latest(msgspec.Struct, frozen=True, tag="latest", forbid_unknown_fields=True):
+    """The high watermark: the end of what can be read."""
+
+
+class AtTime(msgspec.Struct, frozen=True, tag="time", forbid_unknown_fields=True):
+    """The first record whose timestamp is at or after this one, in milliseconds since 1970, UTC."""
+
+    timestamp_ms: Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)]
+
+
+class EndOfEpoch(msgspec.Struct, frozen=True, tag="epoch", forbid_unknown_fields=True):
+    """Where the records of a leader epoch end: Kafka's OffsetsForLeaderEpoch (KIP-101, KIP-279, KIP-320)."""
+
+    leader_epoch: _Number
+
+
+class WantedOffset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One offset of one partition."""
+
+    partition: _PartitionNumber
+    at: Earliest | Latest | AtTime | EndOfEpoch
+
+
+class OffsetsRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which offsets are these?"""
+
+    topic: str
+    offsets: Annotated[tuple[WantedOffset, ...], msgspec.Meta(min_length=1, max_length=MOST_PARTITIONS)]
+
+
+class OffsetReply(msgspec.Struct, frozen=True):
+    """The offset; null if there is none: no record is so late, or the leader epoch is still to come.
+
+    `leader_epoch`: the greatest epoch up to the wanted one that has written, or else the partition's.
+    """
+
+    partition: PartitionIndex
+    offset: Offset | None
+    leader_epoch: LeaderEpoch | None
+
+
+class OffsetsReply(msgspec.Struct, frozen=True):
+    """One offset for each that was wanted, in the same order."""
+
+    chain_id: str
+    position: EntryNumber
+    topic_id: TopicId
+    offsets: tuple[OffsetReply, ...]

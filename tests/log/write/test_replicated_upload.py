@@ -1,0 +1,299 @@
+"""An object on its way to several stores: slow, dead, full and swapped ones do not keep it from the others."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+
+import pytest
+
+from sparklog.core.errors import (
+    InvalidInput,
+    KeyExists,
+    KeyNotFound,
+    OutcomeUnknown,
+    SparklogError,
+    StoreFull,
+    StoreReadOnly,
+    StoreUnavailable,
+)
+from sparklog.core.types import StoreId
+from sparklog.log.write.replicated_upload import ReplicatedUpload
+from sparklog.log.write.store_lanes import StoreLane, StoreLanes
+from sparklog.storage.keys import INCARNATION, append_key, index_key
+from tests.log.scripted_stores import LAG_MS, Hanging, ScriptedStores, let_end, raising
+
+A, B, C = (StoreId(name) for name in "abc")
+ABC = (A, B, C)
+KEY = append_key(0, "ab" * 16)
+OTHER = append_key(0, "cd" * 16)
+
+
+@pytest.fixture
+def stores() -> ScriptedStores:
+    return ScriptedStores()
+
+
+def upload(
+    lanes: StoreLanes, *names: StoreId, key: str = KEY, here: bool = False, backlog: int | None = None
+) -> ReplicatedUpload:
+    made = ReplicatedUpload(lanes, names, key, here=here, backlog_bytes=backlog)
+    for body in (b"one", b"two"):
+        made.write(body)
+    made.publish(b"index")
+    return made
+
+
+def others_are_done(made: ReplicatedUpload, *slow: StoreId) -> bool:
+    return all(copy.done for copy in made._copies if copy.lane.store not in slow)
+
+
+# ---- all is well --------------------------------------------------------------------------------------
+
+
+def test_every_store_gets_the_same_bytes_and_the_index_behind_them(stores: ScriptedStores) -> None:
+    lanes = stores.lanes()
+    assert upload(lanes, *ABC).holders() == set(ABC)
+    lanes.close()
+    for name in "abc":
+        assert (bytes(stores[name].get(KEY)), bytes(stores[name].get(index_key(KEY)))) == (b"onetwo", b"index")
+        assert stores[name].calls[:5] == [
+            ("write", KEY),
+            ("write", KEY),
+            ("publish", KEY),
+            ("put", index_key(KEY)),
+            ("get", INCARNATION),
+        ]
+    assert lanes.failures() == {}
+    let_end()
+
+
+def test_a_single_store_needs_no_other_thread(stores: ScriptedStores) -> None:
+    here = threading.current_thread()
+    threads = []
+    stores["a"].before = lambda call, key: threads.append(threading.current_thread())
+    assert upload(stores.lanes(), A, here=True).holders() == {A}
+    assert set(threads) == {here}
+
+
+# ---- slow and hung stores -----------------------------------------------------------------------------
+
+
+def test_a_store_that_holds_the_others_up_for_too_long_is_given_up(stores: ScriptedStores) -> None:
+    hanging = Hanging("write")
+    stores["b"].before = hanging
+    lanes = stores.lanes()
+    made = upload(lanes, *ABC)
+    assert hanging.reached.wait(60)
+    stores.clock.ready = lambda: others_are_done(made, B)
+    assert made.holders() == {A, C}
+    assert stores.clock.at_ms == LAG_MS
+    assert lanes.failures() == {
+        B: "REQUEST_TIMED_OUT: the write waited 30 seconds for it alone, the limit is 30 seconds "
+        "(replica.lag.time.max.ms)"
+    }
+    lanes.close()
+    let_end(hanging)
+    assert stores["b"].keys() == []
+    assert stores["b"].aborted == [KEY], "in the background, once the call that hung has ended"
+
+
+def test_a_store_that_answers_after_it_was_given_up_is_no_holder(stores: ScriptedStores) -> None:
+    """Its answer comes before anybody looks who holds the object."""
+    hanging = Hanging("get", INCARNATION)
+    stores["b"].before = hanging
+    lanes = stores.lanes()
+    made = upload(lanes, A, B)
+    assert hanging.reached.wait(60)
+    (_, lane) = lanes.of((A, B))
+    lane.give_up(StoreUnavailable("it is too late"))
+    lanes.close()
+    let_end(hanging)
+    assert made.holders() == {A}
+
+
+def test_the_time_that_a_store_may_hold_a_task_up_is_counted_over_all_its_objects(stores: ScriptedStores) -> None:
+    first, second = Hanging("publish", KEY), Hanging("publish", OTHER)
+    stores["b"].before = lambda call, key: [each(call, key) for each in (first, second)]  # type: ignore[func-returns-value]
+    lanes = stores.lanes()
+    made = upload(lanes, A, B)
+
+    def slow_but_not_too_slow() -> bool:
+        if stores.clock.at_ms < 20_000:
+            return True
+        first.go_on.set()
+        return False
+
+    stores.clock.step_ms, stores.clock.ready = 20_000, slow_but_not_too_slow
+    assert made.holders() == {A, B}
+    stores.clock.ready = lambda: True
+    assert upload(lanes, A, B, key=OTHER).holders() == {A}
+    assert stores.clock.at_ms == LAG_MS
+    lanes.close()
+    let_end(second)
+
+
+def test_stores_that_are_equally_slow_hold_nobody_up(stores: ScriptedStores, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No clock runs while no store is ahead of the others."""
+    lanes = stores.lanes()
+    stores.clock.ready = lambda: True
+    done: set[StoreId] = set()
+    monkeypatch.setattr(lanes.changed, "wait", lambda timeout=None: done.update((A, B)))
+    parts = [_Part(lane) for lane in lanes.of((A, B))]
+    lanes.wait(parts, lambda part: part.lane.store in done, lambda part: part.lane.store in done)
+    assert (stores.clock.waits, lanes.failures()) == ([], {})
+
+
+@dataclass
+class _Part:
+    lane: StoreLane
+
+
+def test_a_store_that_was_given_up_is_asked_for_nothing_more(stores: ScriptedStores) -> None:
+    stores["b"].before = raising(StoreFull("no space left"), "write")
+    lanes = stores.lanes()
+    for key in (KEY, OTHER):
+        assert upload(lanes, A, B, key=key).holders() == {A}
+    assert [call for call, key in stores["b"].calls if key != INCARNATION] == ["write"]
+    lanes.close()
+    let_end()
+
+
+def test_a_fast_store_is_ahead_of_a_slow_one_by_no_more_than_the_backlog(stores: ScriptedStores) -> None:
+    hanging = Hanging("write")
+    stores["b"].before = hanging
+    lanes = stores.lanes()
+    made = ReplicatedUpload(lanes, (A, B), KEY, here=False, backlog_bytes=10)
+    made.write(b"12345")
+    made.write(b"67890")
+
+    def went_on() -> None:
+        made.write(b"12345")
+        made.publish(b"index")
+
+    writing = threading.Thread(target=went_on)
+    writing.start()
+    assert hanging.reached.wait(60)
+    assert stores["a"].keys() == [], "the writer waits, so the object is not published yet"
+    hanging.go_on.set()
+    writing.join(60)
+    assert made.holders() == {A, B}
+    lanes.close()
+    let_end()
+
+
+# ---- stores that fail ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("call", ["write", "publish", "put", "get"])
+@pytest.mark.parametrize(
+    "error",
+    [StoreUnavailable("no answer"), StoreFull("no space left"), StoreReadOnly("read-only"), InvalidInput("no bucket")],
+    ids=lambda each: each.code,
+)
+def test_the_object_is_named_without_a_store_that_fails(
+    stores: ScriptedStores, call: str, error: SparklogError
+) -> None:
+    stores["b"].before = raising(error, call)
+    lanes = stores.lanes()
+    made = upload(lanes, *ABC)
+    assert made.holders() == {A, C}
+    assert lanes.failures() == {B: str(error)}
+    lanes.close()
+    let_end()
+    assert stores["b"].aborted == ([KEY] if call in ("write", "publish") else [])
+
+
+def test_if_every_store_fails_the_most_hopeful_error_names_all(stores: ScriptedStores) -> None:
+    stores["a"].before = raising(StoreFull("no space left"), "write")
+    stores["b"].before = raising(StoreUnavailable("no answer"), "publish")
+    stores["c"].before = lambda call, key: 1 // 0  # type: ignore[return-value]
+    lanes = stores.lanes()
+    with pytest.raises(StoreUnavailable) as raised:
+        upload(lanes, *ABC).holders()
+    assert raised.value.message == (
+        "wanted to write to 3 stores, found none that takes it (store a: STORE_FULL: no space left; "
+        "store b: KAFKA_STORAGE_ERROR: no answer; store c: ZeroDivisionError('integer division or modulo by zero'))"
+    )
+    lanes.close()
+    let_end()
+
+
+def test_a_single_stores_error_is_its_own(stores: ScriptedStores) -> None:
+    error = StoreFull("no space left")
+    stores["a"].before = raising(error, "write")
+    with pytest.raises(StoreFull) as raised:
+        upload(stores.lanes(), A, here=True)
+    assert raised.value is error
+    assert stores["a"].aborted == [KEY]
+
+
+@pytest.mark.parametrize("error", [OutcomeUnknown("no reply"), KeyExists("it is there")], ids=lambda each: each.code)
+def test_a_store_that_may_have_the_object_is_no_holder(stores: ScriptedStores, error: SparklogError) -> None:
+    stores["b"].before = raising(error, "publish")
+    lanes = stores.lanes()
+    made = upload(lanes, A, B)
+    assert made.holders() == {A}
+    assert lanes.failures() == {B: str(error)}
+    lanes.close()
+    alone = stores.lanes()
+    with pytest.raises(type(error)):
+        upload(alone, B).holders()
+    alone.close()
+    let_end()
+
+
+# M: P-07
+@pytest.mark.parametrize("life", [None, "another life"])
+def test_a_store_that_was_wiped_or_swapped_holds_nothing(stores: ScriptedStores, life: str | None) -> None:
+    stores["b"].delete(INCARNATION)
+    if life is not None:
+        stores["b"].mark(life)
+    lanes = stores.lanes()
+    made = upload(lanes, A, B)
+    assert made.holders() == {A}
+    assert lanes.in_another_life() == {B}
+    found = (
+        "none: the store was wiped, or is not mounted" if life is None else f"{life}: the store was wiped or swapped"
+    )
+    assert lanes.failures() == {
+        B: f"KAFKA_STORAGE_ERROR: wanted INCARNATION life of b at {stores['b'].url}, found {found}"
+    }
+    lanes.close()
+    let_end()
+
+
+# M: P-07
+def test_a_store_that_misses_its_incarnation_once_is_asked_again(stores: ScriptedStores) -> None:
+    reads = []
+
+    def missed_once(call: str, key: str) -> None:
+        if (call, key) == ("get", INCARNATION):
+            reads.append(key)
+            if len(reads) == 1:
+                raise KeyNotFound(f"{INCARNATION} is not there")
+
+    stores["b"].before = missed_once
+    lanes = stores.lanes()
+    assert upload(lanes, A, B).holders() == {A, B}
+    assert (len(reads), lanes.failures()) == (2, {})
+    lanes.close()
+    let_end()
+
+
+# ---- the end of a task --------------------------------------------------------------------------------
+
+
+def test_an_abort_waits_for_no_store(stores: ScriptedStores) -> None:
+    hanging = Hanging("write")
+    stores["b"].before = hanging
+    lanes = stores.lanes()
+    made = ReplicatedUpload(lanes, (A, B), KEY, here=False)
+    made.write(b"one")
+    assert hanging.reached.wait(60)
+    made.abort()
+    lanes.abort()
+    assert all(thread.daemon for thread in threading.enumerate() if thread.name.startswith("sparklog-store-"))
+    let_end(hanging)
+    assert stores["a"].keys() == stores["b"].keys() == []
+    assert stores["b"].aborted == [KEY]

@@ -1,0 +1,125 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparklog.core.errors import InvalidInput, RecordTooLarge, UnknownTopicOrPartition
+from sparklog.core.types import PartitionIndex
+from sparklog.log.records_schema import RAW_SCHEMA, canonical
+from sparklog.log.write.routing import by_topic, check_sizes, cumulative_bytes, split
+from tests.core.producing.java_murmur2 import partition_for_key
+from tests.log.record_strategies import WRITTEN, batches, records
+
+STICKY = PartitionIndex(2)
+
+
+def rows(**columns: Any) -> pa.RecordBatch:
+    length = len(next(iter(columns.values())))
+    return canonical(pa.record_batch({"value": pa.array([b"v"] * length), **columns}))
+
+
+def wanted_partition(row: dict[str, Any], partitions: int) -> int:
+    if row.get("partition") is not None:
+        return row["partition"]
+    return STICKY % partitions if row["key"] is None else partition_for_key(row["key"], partitions)
+
+
+@given(batches(5, max_batches=1, max_records=60), st.integers(0, 3), st.sampled_from([1, 3, 5, 70_000]))
+def test_each_record_goes_where_kafka_would_put_it_and_order_stays(given_batches, skipped: int, partitions: int):
+    # M: S-07
+    for batch in given_batches:
+        rows = canonical(batch).slice(skipped)
+        if partitions < 5 and "partition" in rows.schema.names:
+            rows = rows.drop_columns(["partition"])
+        sticky = PartitionIndex(STICKY % partitions)
+        pieces = split(rows, "orders", partitions, sticky)
+        model: dict[int, list[dict[str, Any]]] = {}
+        for row in rows.to_pylist():
+            model.setdefault(wanted_partition(row, partitions), []).append(
+                {name: row[name] for name in RAW_SCHEMA.names}
+            )
+        assert [piece.partition for piece in pieces] == sorted(model)
+        for piece in pieces:
+            found = [{"headers": None, **row} for row in piece.rows.to_pylist()]
+            assert found == model[piece.partition]
+            assert piece.size_bytes == sum(size_of(row) for row in found)
+
+
+def size_of(row: dict[str, Any]) -> int:
+    headers = sum(len(pair["key"].encode()) + len(pair["value"] or b"") for pair in row["headers"] or ())
+    return len(row["key"] or b"") + len(row["value"] or b"") + headers
+
+
+@given(st.lists(records(3), max_size=30), st.integers(0, 10))
+def test_sizes_are_those_of_key_value_and_headers(written: list[dict[str, Any]], skipped: int):
+    batch = canonical(pa.RecordBatch.from_pylist(written, schema=WRITTEN)).slice(skipped)
+    assert np.diff(cumulative_bytes(batch)).tolist() == [size_of(row) for row in batch.to_pylist()]
+
+
+# M: S-07
+@pytest.mark.parametrize("partition", [-1, 6, 70_000])
+def test_partition_out_of_range_is_refused(partition: int):
+    with pytest.raises(UnknownTopicOrPartition, match=f"0 to 5, found {partition}: topic orders has 6 p"):
+        split(rows(partition=[0, partition, None]), "orders", 6, STICKY)
+
+
+# M: S-08
+def test_rows_of_one_partition_are_not_copied():
+    batch = rows(key=[b"same"] * 5)
+    (piece,) = split(batch, "orders", 6, STICKY)
+    assert piece.rows.column("key").buffers()[2].address == batch.column("key").buffers()[2].address
+
+
+def test_rows_that_stand_together_already_are_not_copied():
+    batch = rows(partition=[4, 4, 0, 2, 2])
+    pieces = split(batch, "orders", 6, STICKY)
+    assert [(piece.partition, piece.rows.num_rows) for piece in pieces] == [(0, 1), (2, 2), (4, 2)]
+    addresses = {piece.rows.column("value").buffers()[2].address for piece in pieces}
+    assert addresses == {batch.column("value").buffers()[2].address}
+
+
+def test_record_over_the_limit_is_named_with_its_key_and_size():  # M: S-06
+    batch = rows(key=[b"a", b"long" * 50], value=[b"1" * 10, b"2" * 1000])
+    with pytest.raises(RecordTooLarge) as caught:
+        check_sizes(batch, "orders", 1_000)
+    assert "topic orders, key b'longlong" in caught.value.message
+    assert "wanted at most 1,000 bytes" in caught.value.message
+    assert "found 1,200" in caught.value.message
+    assert len(caught.value.message) < 250
+
+
+# M: S-06
+def test_record_of_exactly_the_limit_passes():
+    assert check_sizes(rows(key=[b"k" * 10], value=[b"v" * 90]), "orders", 100) == 100
+
+
+def test_headers_count_towards_the_size():
+    headers = pa.array([[{"key": "abc", "value": b"d"}]])
+    with pytest.raises(RecordTooLarge, match="found 5"):
+        check_sizes(rows(headers=headers), "orders", 4)
+
+
+def test_bytes_under_a_null_do_not_make_a_record_too_large():
+    hidden = pa.Array.from_buffers(
+        pa.binary(),
+        1,
+        [pa.py_buffer(b"\0"), pa.py_buffer(np.array([0, 999], np.int32).tobytes()), pa.py_buffer(b"x" * 999)],
+    )
+    check_sizes(canonical(pa.record_batch({"value": hidden})), "orders", 100)
+
+
+def test_rows_are_split_by_topic_in_order_of_appearance():
+    batch = rows(topic=["b", "a", "b"], value=[b"1", b"2", b"3"])
+    split_rows = [(topic, each.column("value").to_pylist()) for topic, each in by_topic(batch)]
+    assert split_rows == [("b", [b"1", b"3"]), ("a", [b"2"])]
+    assert all("topic" not in each.schema.names for _, each in by_topic(batch))
+
+
+def test_null_topic_is_refused():
+    with pytest.raises(InvalidInput, match="found 1 null;"):
+        list(by_topic(rows(topic=["a", None])))

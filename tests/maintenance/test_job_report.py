@@ -1,0 +1,57 @@
+"""Reports of jobs: sums, JSON, and the short form for the chain."""
+
+from __future__ import annotations
+
+import msgspec
+
+from sparklog.maintenance.job_report import (
+    MOST_FAILURES_IN_CHAIN,
+    DeletionResult,
+    JobReport,
+    Outcome,
+    PartitionResult,
+    Work,
+    ended,
+    total,
+)
+
+
+def report(rows: tuple[PartitionResult, ...]) -> JobReport:
+    planned = total(each.planned for each in rows)
+    return JobReport("roll", "file:///c", False, 1, 2, 3, planned, Work(), 0, rows, DeletionResult(), 7, (), 0)
+
+
+def test_work_adds_up() -> None:
+    assert total([Work(1, 2, 3, 4), Work(10, 20, 30, 40)]) == Work(11, 22, 33, 44)
+    assert total([]) == Work()
+
+
+def test_json_calls_bytes_bytes() -> None:
+    document = msgspec.json.decode(report((PartitionResult("t-0", "t", 0, "due", Work(1, 2, 3, 4)),)).to_json())
+    assert document["planned"] == {"objects": 1, "records": 2, "bytes": 3, "requests": 4}
+    assert document["partitions"][0]["outcome"] == "planned"
+
+
+def test_the_record_in_the_chain_stays_small_whatever_fails() -> None:
+    rows = tuple(
+        PartitionResult(f"t-{each}", "t", each, "", Work(), outcome=Outcome.FAILED, messages=("m" * 100,) * 50)
+        for each in range(10_000)
+    )
+    text = report(rows).for_chain()
+    assert len(text) < 100_000
+    document = msgspec.json.decode(text)
+    assert document["partitions"] == 10_000
+    assert len(document["failures"]) == MOST_FAILURES_IN_CHAIN
+
+
+def test_a_failure_of_a_part_stays_and_each_message_is_said_once() -> None:
+    row = PartitionResult("t-0", "t", 0, "due", Work(1))
+    noted = row.noted(Outcome.FAILED, "b is away").noted(Outcome.DONE, "b is away", "a is full").noted(None)
+    assert (noted.outcome, noted.messages) == (Outcome.FAILED, ("b is away", "a is full"))
+    overtaken = row.noted(None, "looked at").noted(Outcome.OVERTAKEN)
+    assert (overtaken.outcome, overtaken.messages) == (Outcome.OVERTAKEN, ("looked at",))
+    assert [part.outcome for part in ended([row, noted, overtaken])] == [
+        Outcome.DONE,
+        Outcome.FAILED,
+        Outcome.OVERTAKEN,
+    ]

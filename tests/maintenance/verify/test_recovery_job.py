@@ -1,0 +1,394 @@
+"""The recovery job: what is whole is read once, and damage on one store is repaired from another."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+
+import pytest
+from rich.console import Console
+
+from sparklog.core.errors import BrokerIdNotRegistered
+from sparklog.core.replication.replica_append import Acks
+from sparklog.core.types import StoreId
+from sparklog.maintenance.job_report import Outcome
+from sparklog.maintenance.replication_job import run_replication
+from sparklog.maintenance.rewrite.roll_job import run_roll
+from sparklog.maintenance.space.vacuum_job import run_vacuum
+from sparklog.maintenance.task_runner import LocalTasks
+from sparklog.storage.keys import append_key, index_key
+from sparklog.storage.memory import MemoryStore
+from tests.agent.agent_world import DrivenAgent
+from tests.maintenance.damaged_log import WAYS, DamagedLog, logs, messages
+from tests.maintenance.silent_store import silent
+from tests.maintenance.thread_tasks import ThreadTasks
+
+LAST = 4  # number of the last object
+
+
+@pytest.fixture
+def log() -> Iterator[DamagedLog]:
+    yield from logs()
+
+
+# ---- nothing is wrong -----------------------------------------------------------------------------------
+
+
+# M: F-03 F-04
+@pytest.mark.parametrize("tasks", [LocalTasks(), ThreadTasks()], ids=["one", "four"])
+def test_a_whole_cluster_is_read_once_and_its_recovery_points_rise(log: DamagedLog, tasks: LocalTasks) -> None:
+    report = log.recover(tasks=tasks)
+    assert (report.exit_code, report.failed) == (0, 0)
+    assert [each.place for each in report.partitions] == [f"t-{p} on {store}" for store in "abc" for p in (0, 1)]
+    assert (report.planned.objects, report.done.objects) == (15, 15)
+    assert [log.point(store) for store in "abc"] == [LAST + 1] * 3
+    again = log.recover(tasks=tasks)
+    assert again.partitions == ()
+    assert "every object that it holds is below its recovery point 5" in again.notes[0]
+    log.write(1)
+    assert log.recover().done.objects == 3
+    assert log.recover(full=True).done.objects == 18
+
+
+def test_a_dry_run_reads_nothing_and_says_what_it_would_cost(log: DamagedLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MemoryStore, "get_ranges", None)
+    report = log.recover(dry_run=True)
+    assert (report.planned.objects, report.planned.records) == (15, 36)
+    assert report.planned.requests == 3 * 15
+    assert report.planned.size_bytes > 0
+    assert log.point("a") == 0
+
+
+def test_only_these_stores_and_topics(log: DamagedLog) -> None:
+    log.world.cluster.create_topic("u", assignment=[["a", "b", "c"]])
+    log.recover(stores=["b"])
+    assert [log.point(store) for store in "abc"] == [0, 5, 0]
+    log.recover(stores=["c"], topics={"u"})
+    assert log.point("c") == 0, "what was not read stays above the point"
+    with pytest.raises(BrokerIdNotRegistered):
+        log.recover(stores=["x"])
+
+
+def test_a_fenced_store_is_left_out(log: DamagedLog) -> None:
+    log.world.fence("c")
+    report = log.recover()
+    assert "store c is fenced" in report.notes[0]
+    assert [each.place for each in report.partitions if each.place.endswith("c")] == []
+    log.world.register("c")
+    assert log.recover().exit_code == 0
+
+
+# ---- damaged on one store -------------------------------------------------------------------------------
+
+
+# M: F-04
+@pytest.mark.parametrize("way", sorted(WAYS))
+@pytest.mark.parametrize("store", ["a", "c"], ids=["leader", "follower"])
+def test_an_object_that_is_damaged_on_one_store_is_repaired_from_another(log: DamagedLog, way: str, store: str) -> None:
+    log.damage(store, 2, way)
+    report = log.recover()
+    assert (report.exit_code, report.failed) == (0, 0), messages(report)
+    assert f"{log.key(2)}: it was damaged, and was fetched again" in messages(report)
+    log.check()
+    assert log.world.value(0).isr == ("a", "b", "c")
+    assert log.point(store) == LAST + 1
+    assert log.recover().partitions == ()
+
+
+# M: F-05
+@pytest.mark.parametrize("way", sorted(WAYS))
+def test_an_index_that_is_damaged_is_put_again(log: DamagedLog, way: str) -> None:
+    registrations = log.world.state.registrations()
+    log.damage("b", 1, way, index=True)
+    report = log.recover()
+    assert report.exit_code == 0
+    assert f"{log.key(1)}: its index was damaged, and was put again" in messages(report)
+    log.check()
+    assert log.world.state.registrations() == registrations, "nothing was lost"
+    assert log.point("b") == LAST + 1
+
+
+# M: F-05
+def test_an_index_of_another_object_is_no_index(log: DamagedLog) -> None:
+    store, other = log.world.store("a"), index_key(log.key(2))
+    body = bytes(store.get(other))
+    key = index_key(log.key(0))
+    store.delete(key)
+    store.put_if_absent(key, body)
+    assert log.recover().exit_code == 0
+    log.check()
+
+
+# M: F-05
+def test_an_index_that_this_arrow_writes_in_another_way_is_copied(
+    log: DamagedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sparklog.log.check import index_repair
+
+    monkeypatch.setattr(index_repair, "rebuilt_index", lambda *of: None)
+    log.damage("b", 1, "lost", index=True)
+    assert log.recover().exit_code == 0
+    log.check()
+    for store in "abc":
+        log.damage(store, 1, "lost", index=True)
+    report = log.recover(full=True)
+    assert report.exit_code == 1
+    assert "index missing" in messages(report)
+    assert log.world.values(1) == log.model[1], "readers rebuild it in memory"
+
+
+# M: F-05
+def test_an_index_without_an_object_goes_with_vacuum(log: DamagedLog) -> None:
+    orphan = index_key(append_key(0, "ab" * 16))
+    log.world.store("b").put_if_absent(orphan, b"index")
+    assert log.recover().exit_code == 0
+    assert orphan in log.world.objects("b")
+    assert run_vacuum(log.url, now_ms=2**41, console=Console(file=io.StringIO())).exit_code == 0
+    assert orphan not in log.world.objects("b")
+    log.check()
+
+
+def test_object_and_index_can_both_be_damaged(log: DamagedLog) -> None:
+    log.damage("a", 0, "flipped")
+    log.damage("a", 0, "cut", index=True)
+    log.damage("a", 3, "lost")
+    log.damage("a", 3, "lost", index=True)
+    assert log.recover().exit_code == 0
+    log.check()
+
+
+# M: F-04
+def test_other_objects_on_every_store_are_all_repaired(log: DamagedLog) -> None:
+    for store, number in (("a", 0), ("b", 2), ("c", 3), ("a", 1), ("c", 4)):
+        log.damage(store, number, "flipped")
+    report = log.recover(tasks=ThreadTasks())
+    assert report.exit_code == 0, messages(report)
+    log.check()
+    assert [log.point(store) for store in "abc"] == [LAST + 1] * 3
+
+
+# M: F-04
+@pytest.mark.parametrize("stores", ["ab", "bc", "ac"])
+@pytest.mark.parametrize("way", sorted(WAYS))
+def test_what_two_stores_have_damaged_is_fetched_from_the_third(log: DamagedLog, way: str, stores: str) -> None:
+    """A copy by the stores themselves compares lengths: it would take a flipped bit from the other one."""
+    for store in stores:
+        log.damage(store, 2, way)
+    report = log.recover()
+    assert report.exit_code == 0, messages(report)
+    log.check()
+    assert log.world.value(0).isr == ("a", "b", "c")
+
+
+# M: F-04
+def test_each_object_is_fetched_from_a_store_that_has_that_one_whole(log: DamagedLog) -> None:
+    """Each store has two objects damaged, and each of the others has one of these damaged, too."""
+    for stores, number in (("ab", 0), ("bc", 2), ("ac", 3)):
+        for store in stores:
+            log.damage(store, number, "flipped")
+    report = log.recover()
+    assert report.exit_code == 0, messages(report)
+    log.check()
+
+
+def test_without_full_only_what_lies_above_the_point_is_found(log: DamagedLog) -> None:
+    log.recover()
+    log.damage("b", 1, "flipped")
+    assert log.recover().partitions == ()
+    assert log.recover(full=True).exit_code == 0
+    log.check()
+
+
+# M: F-03
+def test_after_a_loss_a_run_that_did_not_read_everything_leaves_the_point_at_the_beginning(log: DamagedLog) -> None:
+    log.recover()
+    log.write(2)
+    log.damage("b", LAST + 1, "flipped")
+    assert log.recover().exit_code == 0
+    log.check()
+    assert log.point("b") == 0, "a store that lost something is not trusted"
+    assert log.point("a") == LAST + 2
+    log.recover()
+    assert log.point("b") == LAST + 2
+
+
+# M: F-04
+def test_a_store_that_alone_has_records_is_not_repaired_before_another_has_them(log: DamagedLog) -> None:
+    log.damage("a", 0, "flipped")
+    log.write(1, on="a", acks=Acks.LEADER)
+    before = log.world.replicas(0)
+    report = log.recover(stores=["a"])
+    assert [row.outcome for row in report.partitions] == [Outcome.POSTPONED, Outcome.DONE]
+    assert "its repair waits: NOT_ENOUGH_REPLICAS" in messages(report)
+    assert log.world.replicas(0) == before
+    assert log.point("a") == 0
+    assert run_replication(log.url, stores=["b", "c"]).exit_code == 0
+    assert log.recover().exit_code == 0
+    log.check()
+
+
+# M: F-04
+def test_readers_get_right_records_at_every_step_of_a_repair(log: DamagedLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    log.damage("a", 2, "flipped")
+    log.damage("b", 2, "lost", index=True)
+    delete, put = MemoryStore.delete, MemoryStore.put_if_absent
+    reads = []
+
+    def reading(call: object) -> object:
+        def wrapper(*arguments: object) -> object:
+            assert log.world.values(0) == log.model[0]
+            reads.append(1)
+            return call(*arguments)  # type: ignore[operator]
+
+        return wrapper
+
+    monkeypatch.setattr(MemoryStore, "delete", reading(delete))
+    monkeypatch.setattr(MemoryStore, "put_if_absent", reading(put))
+    assert log.recover().exit_code == 0
+    monkeypatch.undo()
+    assert len(reads) >= 4
+    log.check()
+
+
+# M: F-04
+def test_nothing_is_deleted_while_the_chain_counts_on_it(log: DamagedLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    log.damage("a", 2, "flipped")
+    key = log.key(2)
+    delete = MemoryStore.delete
+    deleted = []
+
+    def checked(store: MemoryStore, name: str) -> None:
+        if name == key:
+            deleted.append(log.world.value(0).log_end(StoreId("a")))
+        delete(store, name)
+
+    monkeypatch.setattr(MemoryStore, "delete", checked)
+    assert log.recover().exit_code == 0
+    assert deleted == [3], "the log of a ends before the damaged object"
+
+
+# M: F-04
+def test_an_agent_that_takes_damaged_bytes_for_its_copy_does_not_end_the_repair(
+    log: DamagedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It compares lengths, and reports the object as fetched before the job can delete it."""
+    from sparklog.maintenance.verify import repair
+
+    agent = DrivenAgent(log.world, "b").run()
+    take_away = repair.Repair._take_away
+    times = []
+
+    def late(self: repair.Repair, *arguments: object) -> None:
+        if not times:
+            times.append(1)
+            agent.run()
+            assert log.world.value(0).log_end(StoreId("b")) == 9
+        take_away(self, *arguments)  # type: ignore[arg-type]
+
+    log.damage("b", 2, "flipped")
+    delete, key = MemoryStore.delete, log.key(2)
+
+    def checked(store: MemoryStore, name: str) -> None:
+        assert name != key or log.world.value(0).log_end(StoreId("b")) == 3, "the chain counts on it"
+        delete(store, name)
+
+    monkeypatch.setattr(MemoryStore, "delete", checked)
+    monkeypatch.setattr(repair.Repair, "_take_away", late)
+    report = log.recover()
+    assert report.exit_code == 0, messages(report)
+    agent.stop()
+    log.check()
+
+
+# M: F-04
+def test_what_an_agent_copies_while_the_job_looks_for_left_overs_is_not_deleted(
+    log: DamagedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sparklog.maintenance.verify import repair
+
+    log.write(2, on="ab")
+    source, target = log.world.store("a"), log.world.store("c")
+    looked, delete, deleted, looks = repair.checked, MemoryStore.delete, [], []
+
+    def beside(*arguments: object, mend: bool) -> object:
+        found = looked(*arguments, mend=mend)  # type: ignore[arg-type]
+        looks.append(arguments[1])
+        if not mend and looks.count("c") == 3:  # after the last look before a deletion
+            for key in set(log.world.objects("a")) - set(log.world.objects("c")):
+                target.put_if_absent(key, source.get(key))  # and reports it later
+        return found
+
+    def noted(store: MemoryStore, key: str) -> None:
+        deleted.append(key)
+        delete(store, key)
+
+    monkeypatch.setattr(repair, "checked", beside)
+    monkeypatch.setattr(MemoryStore, "delete", noted)
+    assert log.recover().exit_code == 0
+    assert not [key for key in deleted if key.startswith("append/")]
+    log.check()
+
+
+def test_two_recoveries_at_once_repair_everything(log: DamagedLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sparklog.maintenance.verify import repair
+
+    for store, number in (("a", 0), ("b", 2), ("c", 3)):
+        log.damage(store, number, "flipped")
+    fill = repair.Repair._fill
+    begun = []
+
+    def beside(self: repair.Repair, store: object) -> str:
+        if not begun:
+            begun.append(1)
+            assert log.recover().exit_code == 0
+        return fill(self, store)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(repair.Repair, "_fill", beside)
+    assert log.recover().exit_code == 0
+    log.check()
+
+
+def test_a_store_that_does_not_answer_is_reported_and_stops_no_other(log: DamagedLog) -> None:
+    with silent("b"):
+        report = log.recover()
+    assert [row.outcome for row in report.partitions] == [Outcome.DONE] * 2 + [Outcome.FAILED] * 2 + [Outcome.DONE] * 2
+    assert [log.point(store) for store in "abc"] == [LAST + 1, 0, LAST + 1]
+
+
+# M: F-04
+def test_while_a_holder_is_silent_nothing_is_given_up(log: DamagedLog) -> None:
+    for store in "ab":
+        log.damage(store, 2, "lost")
+    with silent("c"):
+        report = log.recover(accept_loss=True)
+        assert report.exit_code == 1
+        assert "it can't be repaired now: store c" in messages(report)
+    assert log.world.state.partitions[log.world.key(0)].replication.lost == ()
+    assert log.recover().exit_code == 0
+    log.check()
+
+
+def test_a_wiped_store_is_left_to_its_agent(log: DamagedLog) -> None:
+    log.world.wipe("c")
+    report = log.recover()
+    assert report.exit_code == 1
+    assert "it was wiped or swapped" in messages(report)
+    assert log.world.objects("c") == []
+
+
+def test_what_retention_deletes_meanwhile_is_no_damage(log: DamagedLog, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sparklog.maintenance.verify import recovery_job
+
+    objects = recovery_job.RecoveryJob._objects
+    done = []
+
+    def beside(self: recovery_job.RecoveryJob, *arguments: object) -> Iterator[object]:
+        found = list(objects(self, *arguments))  # type: ignore[arg-type]
+        if not done:
+            done.append(run_roll(log.url, everything=True))
+        return iter(found)
+
+    monkeypatch.setattr(recovery_job.RecoveryJob, "_objects", beside)
+    report = log.recover()
+    assert report.exit_code == 0, messages(report)
+    log.check()
