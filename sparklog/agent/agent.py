@@ -64,7 +64,7 @@ from sparklog.core.errors import (
 from sparklog.core.placement.held_objects import held_partitions, is_still_held
 from sparklog.core.placement.lag_clock import LagClock
 from sparklog.core.placement.loss_search import held_ends, missing_of_sample
-from sparklog.core.placement.replica_fetch import Standing, replica_reports, standing
+from sparklog.core.placement.replica_fetch import UnfinishedReplicas, replica_reports, unfinished_replicas
 from sparklog.core.state import ClusterState, Store
 from sparklog.core.types import StoreId, TopicPartition
 from sparklog.host.dice import Dice
@@ -182,7 +182,7 @@ class Agent:
             if lagging:
                 state = yield from self._dropped(state, lagging)
                 continue
-            at = standing(state, self.store)
+            at = unfinished_replicas(state, self.store)
             if not self._stopping:
                 self._fetchers.plan(state, at.behind, self._now_ms)
             self.notes += self._progress.notes(state, at, self._now_ms)
@@ -196,7 +196,7 @@ class Agent:
                 state = yield from self._follow()
         yield from self._said_down(state)
 
-    def _is_done(self, at: Standing) -> bool:
+    def _is_done(self, at: UnfinishedReplicas) -> bool:
         """Whether to end now. With `once`, raises if something is missing that can't be had now."""
         if self._fetchers.active or not (self._stopping or self._once):
             return False
@@ -223,7 +223,7 @@ class Agent:
             self._registration, self._fetchers = store.registration, Fetchers(self.store, self._dice)
         return store
 
-    def _reported(self, state: ClusterState, at: Standing) -> Control[ClusterState]:
+    def _reported(self, state: ClusterState, at: UnfinishedReplicas) -> Control[ClusterState]:
         """Report what is there by now. The mark is read after the copies: the store is still in this life.
 
         It was read after each copy, too. That alone tells of a disk that was not mounted then, and is by now.

@@ -6,7 +6,7 @@ from typing import Final
 
 from sparklog.agent.agent_requests import Note
 from sparklog.core.describe.readable import amount, counted
-from sparklog.core.placement.replica_fetch import Standing, lag_bytes
+from sparklog.core.placement.replica_fetch import UnfinishedReplicas, lag_bytes
 from sparklog.core.state import ClusterState
 from sparklog.core.types import StoreId
 
@@ -21,7 +21,7 @@ class Progress:
         self._said_behind: bool | None = None
         self._next_ms = 0
 
-    def notes(self, state: ClusterState, at: Standing, now_ms: int) -> list[Note]:
+    def notes(self, state: ClusterState, at: UnfinishedReplicas, now_ms: int) -> list[Note]:
         """The notes to print now. A store that falls behind again gets no note before EVERY_MS have passed."""
         if not at.behind:
             if self._said_behind is False:

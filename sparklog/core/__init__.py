@@ -1,4 +1,5 @@
-"""What sparklog decides, without I/O: commands become records, records change the state, and the state plans reads.
+"""The decisions of sparklog, without I/O: commands become records, records change the state, and the state plans reads.
 
-Nothing here reads a clock, throws dice or opens a file. Read types.py first, then state.py, decide/ and apply.py.
+Nothing here reads a clock, draws random numbers or opens a file. Read types.py first, then state.py, decide/ and
+apply.py.
 """

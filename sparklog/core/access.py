@@ -1,7 +1,7 @@
-"""Who may do what: principals with rights per topic and verb, and the right that each command needs.
+"""Access control: principals with rights per topic and verb, and the right that each command needs.
 
-A right is `verb:topic`, as in `write:orders`, `read:orders-*` or `maintain:*`. Whoever has any right on a topic may
-also describe it. What concerns the cluster as a whole needs the verb on all topics, `verb:*`.
+A right is `verb:topic`, as in `write:orders`, `read:orders-*` or `maintain:*`. A principal with any right on a topic
+may also describe it. Requests about the cluster as a whole need the verb on all topics, `verb:*`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _SHOWN: Final = 3  # topics in an error
 
 
 class Verb(StrEnum):
-    """What a right allows. DESCRIBE comes with each of the others."""
+    """An action that a right allows. DESCRIBE comes with each of the others."""
 
     READ = "read"
     WRITE = "write"
@@ -71,13 +71,13 @@ class Verb(StrEnum):
 
 
 class Right(msgspec.Struct, frozen=True):
-    """A verb on one topic, or on all whose names begin with what is before the `*` at the end of `topics`."""
+    """A verb on one topic. If `topics` ends with `*`: on all topics whose names begin with the part before it."""
 
     verb: Verb
     topics: str
 
     def covers(self, verb: Verb, topic: str) -> bool:
-        """Whether the right allows this on the topic of this name, or on the cluster if `topic` is `*`."""
+        """True if the right allows this on the topic of this name, or on the cluster if `topic` is `*`."""
         if verb is not self.verb and verb is not Verb.DESCRIBE:
             return False
         if self.topics.endswith(ALL):
@@ -89,9 +89,9 @@ class Right(msgspec.Struct, frozen=True):
 
 
 def parse_right(text: str) -> Right:
-    """The right of a text like `write:orders-*`. Raises InvalidConfig."""
+    """Parse a text like `write:orders-*`. Raises InvalidConfig."""
     verb, colon, topics = text.partition(":")
-    if not colon:  # it may be a token in the wrong place
+    if not colon:  # the text may be a token in the wrong place, so the error does not show it
         raise InvalidConfig("wanted a right like write:orders, read:orders-* or alter:*, found a text without ':'")
     if not topics or len(topics) > MAX_LENGTH or _PATTERN.fullmatch(topics) is None:
         raise InvalidConfig(f"wanted a right like write:orders, read:orders-* or alter:*, found {text[:80]!r}")
@@ -101,40 +101,40 @@ def parse_right(text: str) -> Right:
 
 
 class Principal(msgspec.Struct, frozen=True):
-    """Somebody who sends requests: a person, a job, an agent."""
+    """A sender of requests: a person, a job, an agent."""
 
     name: str
     rights: tuple[Right, ...] = ()
 
     def may(self, verb: Verb, topic: str) -> bool:
-        """Whether the principal has this right on a topic; with `*`, on the cluster."""
+        """True if the principal has this right on a topic, or on the cluster if `topic` is `*`."""
         return any(right.covers(verb, topic) for right in self.rights)
 
 
-# Everybody who reaches a coordinator that listens on its own machine only and has no access file.
+# Any client of a coordinator that listens on its own machine only and has no access file.
 ANONYMOUS: Final = Principal("anonymous", tuple(Right(verb, ALL) for verb in Verb))
 
 
 class Access(msgspec.Struct, frozen=True):
-    """The principals, each with the SHA-256 of its tokens in hexadecimal digits."""
+    """The principals, each with the SHA-256 hashes of its tokens in hexadecimal digits."""
 
     principals: tuple[tuple[Principal, tuple[str, ...]], ...]
 
     def of_token(self, sha256: str) -> Principal | None:
-        """The principal of the token with this hash. All hashes are compared, each in constant time."""
-        found = None
+        """Return the principal of the token with this hash. All hashes are compared, each in constant time."""
+        match = None
         for principal, hashes in self.principals:
             for known in hashes:
                 if hmac.compare_digest(known, sha256):
-                    found = principal
-        return found
+                    match = principal
+        return match
 
 
 class Need(msgspec.Struct, frozen=True):
     """The right that a request needs: `verb` on all of `topics`, by name or id; without topics, on the cluster.
 
-    With `any_topic`, the right on at least one topic is enough. Nobody has the right if `verb` is None. `also` is
-    needed as well.
+    With `any_topic`, the right on at least one topic is enough. No principal has the right if `verb` is None. `also` is
+    needed in addition.
     """
 
     verb: Verb | None
@@ -144,7 +144,7 @@ class Need(msgspec.Struct, frozen=True):
 
 
 def need_of(command: Command) -> Need:
-    """The right that a command needs. The last case is a type error if a command is forgotten."""
+    """Return the right that a command needs. The last case is a type error if a command is forgotten."""
     match command:
         case Append():
             topics = _topics_of(command)
@@ -184,28 +184,28 @@ def need_of(command: Command) -> Need:
 
 
 def unknown_topics(need: Need, state: ClusterState) -> bool:
-    """Whether the need names a topic id that the state doesn't know: it was deleted, or is too new, or never was."""
+    """True if the need names a topic id that the state doesn't know: it was deleted, is too new, or never existed."""
     return any(isinstance(topic, int) and topic not in state.topics for topic in need.topics) or (
         need.also is not None and unknown_topics(need.also, state)
     )
 
 
 def topic_names(need: Need, state: ClusterState) -> list[str]:
-    """The topics of a need by name, for the audit; those that the state doesn't know by id, as `#5`."""
+    """Return the topics of a need by name, for the audit log. Topic ids that the state doesn't know become `#5`."""
     return [name if name is not None else f"#{topic}" for topic, name in _named(need, state)]
 
 
 def check_access(principal: Principal, need: Need, state: ClusterState) -> None:
     """Raise TopicAuthorizationFailed or ClusterAuthorizationFailed if the principal lacks the right.
 
-    The error is the same whether or not a topic exists: one that the principal may not describe is named as the request
-    named it.
+    The error is the same whether or not a topic exists: a topic that the principal may not describe is named as the
+    request named it.
     """
     if need.also is not None:
         check_access(principal, need.also, state)
     if need.verb is None:
         raise ClusterAuthorizationFailed(
-            f"{principal.name} has no right to claim: a coordinator claims at the metadata location itself"
+            f"{principal.name} has no right to claim: a coordinator claims directly at the metadata location"
         )
     if need.any_topic:
         if not any(right.covers(need.verb, right.topics) for right in principal.rights):
@@ -235,7 +235,7 @@ def _refusal(principal: Principal, verb: Verb, what: str, wanted: str) -> str:
 
 
 def _named(need: Need, state: ClusterState) -> Iterator[tuple[str | TopicId, str | None]]:
-    """Each topic as the need has it, and its name if it is known."""
+    """Yield each topic as the need has it, and its name if it is known."""
     for topic in need.topics:
         if isinstance(topic, str):
             yield topic, topic
@@ -245,6 +245,6 @@ def _named(need: Need, state: ClusterState) -> Iterator[tuple[str | TopicId, str
 
 
 def _topics_of(command: Append) -> tuple[TopicId, ...]:
-    """All topics that an append names anywhere."""
+    """Return all topics that an append names anywhere."""
     named: Iterable[TopicId] = (slice_.topic_id for slice_ in command.slices)
     return tuple(sorted({*named, *(epoch.topic_id for epoch in command.epochs), *command.keyless}))

@@ -1,4 +1,4 @@
-"""`apply`: the only place that changes a state. It follows the chain and never refuses a record."""
+"""`apply` is the only code that changes a state. It follows the chain and never refuses a record."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from msgspec import UNSET
 
 from sparklog.core.coordination import Coordinator
 from sparklog.core.forgetting import forget, release, stored_bytes
-from sparklog.core.groups.membership import CommittedOffset, Group
+from sparklog.core.groups.membership import CommittedOffset, ConsumerGroup
 from sparklog.core.idempotence.applications import runs_after
 from sparklog.core.idempotence.producers import by_producer, joined, with_batches
 from sparklog.core.maintenance.cleaner import within_log
@@ -60,7 +60,7 @@ from sparklog.core.state import (
     ApplicationState,
     ClusterState,
     Partition,
-    Producer,
+    ProducerState,
     SequencedBatch,
     Store,
     Topic,
@@ -91,9 +91,9 @@ def apply_entry(state: ClusterState, commands: Iterable[AppliedCommand], at: At)
 def apply_command(state: ClusterState, command: AppliedCommand, at: At) -> None:
     """Apply the records of one command to `state`, and remember that entry `at` applied it.
 
-    An append of an idempotent producer is not remembered this way: its sequence numbers are, and of a member of a
-    group the number of its last commit, unless that came with an append. A claim says the same however often it is
-    made.
+    Some commands are not remembered this way. For an append of an idempotent producer, its sequence numbers are
+    remembered. For a commit of a group member, the number of its last commit is remembered, unless the commit came with
+    an append. A claim has the same result however often it is made.
     """
     for record in command.records:
         apply(state, record, at)
@@ -104,7 +104,7 @@ def apply_command(state: ClusterState, command: AppliedCommand, at: At) -> None:
 
 
 def _is_known_otherwise(record: Record) -> bool:
-    """Whether a repeat of the record's command is known by more than its id."""
+    """True if a repeat of the record's command is recognized by more than its id."""
     match record:
         case Appended():
             return by_producer(record.slices)
@@ -115,7 +115,7 @@ def _is_known_otherwise(record: Record) -> bool:
 
 
 def result_of(command: AppliedCommand, at: At) -> CommandResult:
-    """The result that the command's author gets."""
+    """Return the result that the command's author gets."""
     result = CommandResult(at.n, command.n0, at.time_ms)
     for record in command.records:
         match record:
@@ -135,7 +135,7 @@ def result_of(command: AppliedCommand, at: At) -> CommandResult:
 
 
 def _label(command: AppliedCommand) -> str:
-    """The label of the write: that of its last append, as in its result."""
+    """Return the label of the write: that of its last append, as in its result."""
     for record in reversed(command.records):
         if isinstance(record, Appended | AppendedByReference):
             return record.label
@@ -143,9 +143,10 @@ def _label(command: AppliedCommand) -> str:
 
 
 def _first_object(command: AppliedCommand) -> int:
-    """The object of the first slice that the command appended: with it, all that the command wrote is forgotten.
+    """Return the object of the first slice that the command appended: with it, everything that the command wrote is
+    forgotten.
 
-    NO_OBJECT for a write to several partitions, which forget their parts one by one: it stays known.
+    NO_OBJECT for a write to several partitions: they forget their parts one by one, so the command stays known.
     """
     for record in command.records:
         if isinstance(record, Appended) and len(record.ranges) == 1:
@@ -321,11 +322,14 @@ def _remember_producers(state: ClusterState, record: Appended, at: At) -> None:
         state.producers[producer_id] = with_batches(state.producers[producer_id], of_producer, _newest(state, at))
 
 
-def _begun(state: ClusterState, record: ProducerAllocated, at: At) -> Producer:
-    """A producer with a new epoch. `last_used_ms` never goes back, or the producer could be forgotten too early."""
+def _begun(state: ClusterState, record: ProducerAllocated, at: At) -> ProducerState:
+    """Return a producer with a new epoch.
+
+    `last_used_ms` never goes back; otherwise the producer could be forgotten too early.
+    """
     known = state.producers.get(record.producer_id)
     used_ms = max(_newest(state, at), 0 if known is None else known.last_used_ms)
-    return Producer(record.producer_id, record.producer_epoch, used_ms)
+    return ProducerState(record.producer_id, record.producer_epoch, used_ms)
 
 
 def _newest(state: ClusterState, at: At) -> int:
@@ -372,7 +376,7 @@ def _move_log_start(state: ClusterState, record: LogStartMoved) -> None:
 
 
 def _keep_cleaner_within(state: ClusterState, key: TopicPartition, log_start: Offset, end: Offset) -> None:
-    """Nothing counts as cleaned that the log no longer has (C-02)."""
+    """Limit the cleaner to the log: offsets that the log no longer has do not count as cleaned (C-02)."""
     cleaner = state.cleaners.get(key)
     if cleaner is None:
         return
@@ -400,7 +404,7 @@ def _delete_topic(state: ClusterState, record: TopicDeleted) -> None:
 
 
 def _commit_offsets(state: ClusterState, record: OffsetsCommitted, at: At) -> None:
-    group = state.groups.get(record.group) or Group(record.group, record.group_number)
+    group = state.groups.get(record.group) or ConsumerGroup(record.group, record.group_number)
     member = None if record.member_id is None else group.member(record.member_id)
     if member is not None:
         group = group.with_member(msgspec.structs.replace(member, renewed_at=at.n, commits=record.commit))
@@ -410,10 +414,10 @@ def _commit_offsets(state: ClusterState, record: OffsetsCommitted, at: At) -> No
     state.offsets.put_all(
         group.number,
         {
-            TopicPartition(each.topic_id, each.partition): CommittedOffset(
-                each.offset, each.leader_epoch, each.metadata, committed_ms
+            TopicPartition(offset.topic_id, offset.partition): CommittedOffset(
+                offset.offset, offset.leader_epoch, offset.metadata, committed_ms
             )
-            for each in record.offsets
+            for offset in record.offsets
         },
     )
 
@@ -421,8 +425,8 @@ def _commit_offsets(state: ClusterState, record: OffsetsCommitted, at: At) -> No
 def _forget_offsets(state: ClusterState, record: OffsetsForgotten) -> None:
     for name in record.groups:
         state.offsets.remove_group(state.groups.pop(name).number)
-    for each in record.offsets:
-        state.offsets.remove(state.groups[each.group].number, each.partitions)
+    for forgotten in record.offsets:
+        state.offsets.remove(state.groups[forgotten.group].number, forgotten.partitions)
 
 
 def _raise_floor(state: ClusterState, record: FloorRaised) -> None:

@@ -1,4 +1,4 @@
-"""Commands: changes that somebody asks for. `decide` turns a command into records, or refuses it.
+"""Commands: requested changes. `decide` turns a command into records, or refuses it.
 
 A command never asks for particular offsets (invariant 4). It names topics by id, so a command that was begun for a
 topic that has since been deleted and created again fails with UNKNOWN_TOPIC_OR_PARTITION.
@@ -29,7 +29,7 @@ from sparklog.core.types import (
 class NewStore(msgspec.Struct, frozen=True):
     """A store to register: `url` "." is the cluster's own root, `incarnation` the uuid in its file INCARNATION.
 
-    Replicas are spread over `zone`s ("" counts as one), and readers of its zone ask it first.
+    Replicas are spread over `zone`s (stores with "" form one zone). Readers in the store's zone ask it first.
     """
 
     store: StoreId
@@ -93,7 +93,7 @@ class DeleteTopic(msgspec.Struct, frozen=True, tag="delete-topic"):
 
 
 class PartitionEpoch(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The leader epoch under which a write to a partition was begun."""
+    """The leader epoch under which a write to a partition began."""
 
     topic_id: TopicId
     partition: PartitionIndex
@@ -103,8 +103,8 @@ class PartitionEpoch(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Application(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """An application's own count of its writes (`txnAppId`, `txnVersion`): each version is written at most once.
 
-    `run` is the id of the run that writes, if the application has runs, as a streaming query has; else "".
-    `made_of` is a digest of what the version is made of: a repeat has the same one. "" if its author can't tell.
+    `run` is the id of the run that writes, if the application has runs, as a streaming query has; else "". `made_of` is
+    a digest of what the version is made of: a repeat has the same digest. "" if its author can't compute one.
     """
 
     app_id: str
@@ -123,14 +123,14 @@ class ProducerEpoch(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Append(msgspec.Struct, frozen=True, tag="append"):
     """Name uploaded objects: all their slices get offsets, or nothing is written.
 
-    Offsets follow the order of `slices` within each partition. `epochs` has one row per partition touched.
-    `keyless`: the topics that get records without a key.
+    Offsets follow the order of `slices` within each partition. `epochs` has one row per partition touched. `keyless`:
+    the topics that get records without a key.
 
-    `pull`: its author reached only the leaders' stores; followers fetch the rest, and the records become visible then.
+    `pull`: the author reached only the leaders' stores; followers fetch the rest, and then the records become visible.
     `take_over`: where the leader's store does not hold the objects, an in-sync replica that lacks nothing and holds
     them becomes the leader in the same entry (rule E8).
 
-    `consumed`: what the records were made from. These offsets are committed in the same entry, or nothing is (I-05).
+    `consumed`: the offsets that the records were made from. They are committed in the same entry, or nothing is (I-05).
     `fence`: the producer of a transaction, whose slices have no sequences. A newer instance of it fences the append.
     """
 
@@ -148,7 +148,7 @@ class Append(msgspec.Struct, frozen=True, tag="append"):
 
 
 class RewrittenSlice(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
-    """A slice of a rewrite: it keeps the offsets [start, end) of the records it was made from."""
+    """A slice of a rewrite: it keeps the offsets [start, end) of the records that it was made from."""
 
     new: NewSlice
     start: Offset
@@ -161,8 +161,8 @@ class RewrittenSlice(msgspec.Struct, frozen=True, array_like=True, kw_only=True,
 class Swap(msgspec.Struct, frozen=True, tag="swap"):
     """Replace the slices that cover [start, end) of a partition with rewritten ones (roll, compaction).
 
-    `digest` identifies the slices that were rewritten (`slice_table.digest`). If other slices are in their place by
-    now, the swap is refused.
+    `digest` identifies the slices that were rewritten (`slice_table.digest`). If other slices have taken their place
+    since, the swap is refused.
 
     `lost`, ascending: the parts of the range that no slice covers any more. An operator accepts that no store can
     provide these records, and that a read there is DATA_LOSS.
@@ -187,10 +187,10 @@ class MoveLogStart(msgspec.Struct, frozen=True, tag="move-log-start"):
 
 
 class MoveCleaner(msgspec.Struct, frozen=True, tag="move-cleaner"):
-    """Record that a compaction has cleaned everything below `to`: of each key, at most one record is left there.
+    """Record that a compaction has cleaned everything below `to`: each key has at most one record left there.
 
     It is refused unless the cleaner's position is still `position` (None: there was none). All tombstones below
-    `dropped_below` are gone. `passes_tombstones`: some may be left that no compaction had passed before.
+    `dropped_below` are gone. `passes_tombstones`: there may be tombstones left that no earlier compaction had passed.
     `keeps_superseded`: as in `Cleaner`.
     """
 
@@ -212,7 +212,7 @@ class ConfirmDeleted(msgspec.Struct, frozen=True, tag="confirm-deleted"):
 class RaiseFloor(msgspec.Struct, frozen=True, tag="raise-floor"):
     """From now on refuse everything that was begun before chain position `floor`.
 
-    Members of groups that were not renewed since entry `silent_before` are gone, if nobody could evict them.
+    Members of groups that were not renewed since entry `silent_before` are removed if no coordinator could evict them.
     """
 
     floor: EntryNumber
@@ -236,10 +236,10 @@ class BatchInDoubt(msgspec.Struct, frozen=True, array_like=True):
 class AllocateProducer(msgspec.Struct, frozen=True, tag="allocate-producer"):
     """Allocate a new producer id with epoch 0, or the next epoch of `producer_id`, which fences the older epochs.
 
-    With `producer_epoch` it is refused unless the producer is at that epoch: whoever was fenced must not come back.
+    With `producer_epoch` it is refused unless the producer is at that epoch: a fenced instance must not come back.
 
-    With `in_doubt` it is refused (OutOfOrderSequence) if one of these batches has landed: sent again, that batch says
-    where it is. If it is not refused, none of them has landed, and the new epoch keeps them out for ever.
+    With `in_doubt` it is refused (OutOfOrderSequence) if one of these batches has landed: sent again, that batch
+    returns its place. If it is not refused, none of them has landed, and the new epoch keeps them out forever.
     """
 
     producer_id: int | None = None
@@ -260,9 +260,9 @@ class ReportJob(msgspec.Struct, frozen=True, tag="report-job"):
 class RegisterStore(msgspec.Struct, frozen=True, tag="register-store"):
     """Register a new store; or, under its id and with its old INCARNATION, a fenced store that is back.
 
-    `announced_to`: the stores that were told of it before, with their registrations. If the metadata is lost, they say
-    that this one may have the newest copies of it. Refused unless all of them are still there, and no store was
-    registered or fenced since: `next_registration` was the next number then.
+    `announced_to`: the stores to which it was announced before, with their registrations. If the metadata is lost, they
+    show that this store may have the newest copies of it. Refused unless all of them are still registered, and no store
+    was registered or fenced since: `next_registration` was the next number then.
     """
 
     store: NewStore
@@ -271,7 +271,7 @@ class RegisterStore(msgspec.Struct, frozen=True, tag="register-store"):
 
 
 class FenceStore(msgspec.Struct, frozen=True, tag="fence-store"):
-    """Fence a store until it is registered again. Where it led, another replica is elected."""
+    """Fence a store until it is registered again. Another replica is elected in the partitions that it led."""
 
     store: StoreId
 
@@ -283,7 +283,7 @@ class RemoveStore(msgspec.Struct, frozen=True, tag="remove-store"):
 
 
 class HeldEnd(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A store holds the log of a partition up to `end`, and lacks something behind it."""
+    """A store holds the log of a partition up to `end`, and lacks something after it."""
 
     topic_id: TopicId
     partition: PartitionIndex
@@ -291,13 +291,15 @@ class HeldEnd(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class ReportLoss(msgspec.Struct, frozen=True, tag="report-loss"):
-    """A store lacks objects that it should hold (rules F2, S1). `held` says up to where it still has each damaged log.
+    """A store lacks objects that it should hold (rules F2, S1). `held` gives the end up to which it still has each
+    damaged log.
 
-    `incarnation` is what its INCARNATION says now. If it has not changed, partitions that are not in `held` lost
-    nothing. If it has changed, the store was wiped or swapped, and partitions that are not in `held` lost everything.
+    `incarnation` is the current content of its INCARNATION. If it has not changed, partitions that are not in `held`
+    lost nothing. If it has changed, the store was wiped or swapped, and partitions that are not in `held` lost
+    everything.
 
-    With `harmless`, it is refused unless other replicas have everything that the store is said to hold now: a repair
-    can wait, so it must not cost a partition its leader, or records that only this store has.
+    With `harmless`, it is refused unless other replicas have everything that the store has held according to the chain:
+    a repair can wait, so it must not cost a partition its leader, or records that only this store has.
     """
 
     store: StoreId
@@ -308,7 +310,7 @@ class ReportLoss(msgspec.Struct, frozen=True, tag="report-loss"):
 
 
 class MoveRecoveryPoint(msgspec.Struct, frozen=True, tag="move-recovery-point"):
-    """Every object that the store holds with a number below `to` was read and is whole, as of entry `n` (F-03)."""
+    """Record that every object of the store with a number below `to` was read and is whole, as of entry `n` (F-03)."""
 
     store: StoreId
     registration: int
@@ -317,7 +319,7 @@ class MoveRecoveryPoint(msgspec.Struct, frozen=True, tag="move-recovery-point"):
 
 
 class AgentUp(msgspec.Struct, frozen=True, tag="agent-up"):
-    """The agent of a store is at work, so the store can be reached."""
+    """The agent of a store is running, so the store can be reached."""
 
     store: StoreId
     registration: int
@@ -326,8 +328,8 @@ class AgentUp(msgspec.Struct, frozen=True, tag="agent-up"):
 class AgentDown(msgspec.Struct, frozen=True, tag="agent-down"):
     """The agent of a store is silent, and no write has reached the store meanwhile either (rule E8).
 
-    With `stopped`, the agent itself says that somebody stopped it. That proves nothing about the store, which takes
-    writes as before.
+    With `stopped`, the agent itself reports that it was stopped on purpose. That proves nothing about the store, which
+    takes writes as before.
     """
 
     store: StoreId
@@ -346,7 +348,7 @@ class ReplicaReport(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class ReportReplicas(msgspec.Struct, frozen=True, tag="report-replicas"):
-    """What the replicas on a store hold. Partitions that changed since the agent looked are skipped."""
+    """The log ends of the replicas on a store. Partitions that changed since the agent looked are skipped."""
 
     store: StoreId
     registration: int
@@ -404,7 +406,7 @@ class MoveReplicas(msgspec.Struct, frozen=True, tag="move-replicas"):
 class ClaimCoordination(msgspec.Struct, frozen=True, tag="claim-coordination"):
     """CLAIM: this process coordinates the cluster from now on, with an epoch one above the last.
 
-    A coordinator claims its own epoch again to show that it is alive. each process draws its own `name`.
+    A coordinator claims its own epoch again to show that it is alive. Each process draws its own `name`.
     """
 
     epoch: int
@@ -413,19 +415,20 @@ class ClaimCoordination(msgspec.Struct, frozen=True, tag="claim-coordination"):
 
 
 class ResignCoordination(msgspec.Struct, frozen=True, tag="resign-coordination"):
-    """RESIGN: the coordinator of this epoch leads no more, and the cluster is embedded again."""
+    """RESIGN: the coordinator of this epoch no longer leads, and the cluster is embedded again."""
 
     epoch: int
 
 
 class JoinGroup(msgspec.Struct, frozen=True, tag="join-group"):
-    """Be a member of a group, which is created if it is new. The author draws `member_id`, and keeps it.
+    """Join a group, which is created if it is new. The author draws `member_id`, and keeps it.
 
-    A member that joins again with the same `topics` shows that it is alive; with others, it changes its subscription.
+    A member that joins again with the same `topics` shows that it is alive; with other topics, it changes its
+    subscription.
 
-    The id of a static member (KIP-345) names its instance: INSTANCE@RANDOM, another one for each life of the instance.
-    A new life takes the place of the one before it. `again`: this life was a member before, so it is refused
-    (FencedInstanceId) if another one has its place by now.
+    The id of a static member (KIP-345) names its instance: INSTANCE@RANDOM, with a new random part after each restart.
+    The restarted member takes the place of the one before it. `again`: this member id has joined before, so it is
+    refused (FencedInstanceId) if another one has its place by now.
     """
 
     group: str
@@ -438,7 +441,7 @@ class JoinGroup(msgspec.Struct, frozen=True, tag="join-group"):
 class LeaveGroup(msgspec.Struct, frozen=True, tag="leave-group"):
     """A member leaves its group, or is evicted.
 
-    Whoever evicts a member gives the entry in which it was renewed last. If it was renewed since, it stays.
+    An eviction gives the entry in which the member was renewed last. If the member was renewed since, it stays.
     """
 
     group: str
@@ -447,16 +450,16 @@ class LeaveGroup(msgspec.Struct, frozen=True, tag="leave-group"):
 
 
 class CommitOffsets(msgspec.Struct, frozen=True, tag="commit-offsets"):
-    """Set offsets of a group: all of them, or nothing. A member without offsets only shows that it is alive.
+    """Set offsets of a group: all of them, or nothing. A member that commits no offsets only shows that it is alive.
 
-    `number` counts the commits of a member from 1. One that is not above the last is a repeat, or was overtaken, and
+    `number` counts the commits of a member from 1. A number not above the last one is a repeat, or was overtaken, and
     changes nothing. Without a member, the group must have none: that is for jobs that keep their own positions, and for
     resets.
 
     With `group_number` the commit counts only in the group of that number. A group that is created again under the same
-    name has another one, while its members and generations may be called as before.
+    name has another number, although its member ids and generations may be the same as before.
 
-    With `only_forward`, partitions in which the group is there already, or further, are left out.
+    With `only_forward`, partitions in which the group is already at the offset, or further, are left out.
     """
 
     chain_id: str
@@ -514,8 +517,8 @@ Command = (
 class Submission(msgspec.Struct, frozen=True):
     """A command with its identity. Neither id nor `n0` changes when it is submitted again.
 
-    `n0` is the chain position that the author had read when it began. `in_doubt`: an earlier attempt may have
-    landed, so a refusal says `landed = unknown` unless the state proves otherwise.
+    `n0` is the chain position that the author had read when it began. `in_doubt`: an earlier attempt may have landed,
+    so a refusal says `landed = unknown` unless the state proves otherwise.
     """
 
     command_id: CommandId

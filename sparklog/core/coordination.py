@@ -1,6 +1,6 @@
-"""The process that coordinates a cluster: who it is, how it begins and ends, and which of its entries count (rule C1).
+"""The coordinator of a cluster: its identity, how its epoch begins and ends, and which of its entries count (rule C1).
 
-Without one the cluster is embedded: each process commits by itself. Safety rests on the chain either way.
+Without a coordinator the cluster is embedded: each process commits by itself. Safety rests on the chain either way.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sparklog.core.types import EntryNumber
 
 
 class Author(msgspec.Struct, frozen=True):
-    """The author of an entry. `kind` is client, coordinator or job; `epoch` is a coordinator's, else 0."""
+    """The author of an entry. `kind` is client, coordinator or job; `epoch` is a coordinator's epoch, else 0."""
 
     kind: str
     name: str
@@ -22,7 +22,7 @@ class Author(msgspec.Struct, frozen=True):
 
 
 class Coordinator(msgspec.Struct, frozen=True, array_like=True):
-    """The newest coordinator. Epochs begin at 1; with epoch 0 there has been none yet.
+    """The newest coordinator. Epochs begin at 1; epoch 0 means that there has been none yet.
 
     `address` is where it serves, "" once it has resigned. `entry` is the newest entry that it wrote.
     """
@@ -34,11 +34,11 @@ class Coordinator(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def in_force(self) -> bool:
-        """Whether commands go to its address."""
+        """True if commands go to its address."""
         return self.address != ""
 
     def has_written(self, author: Author, entry: EntryNumber) -> Coordinator:
-        """The coordinator once `author` has written this entry."""
+        """Return the coordinator after `author` has written this entry."""
         return msgspec.structs.replace(self, entry=entry) if author.epoch == self.epoch > 0 else self
 
 
@@ -46,7 +46,7 @@ NO_COORDINATOR = Coordinator()
 
 
 def decide_claim(known: Coordinator, command: ClaimCoordination) -> CoordinationClaimed:
-    """Raises StaleControllerEpoch, InvalidInput."""
+    """Return the record of the claim. Raises StaleControllerEpoch, InvalidInput."""
     if not command.name or not command.address:
         raise InvalidInput("a coordinator needs a name and an address")
     is_its_own = known.in_force and (command.epoch, command.name) == (known.epoch, known.name)
@@ -58,15 +58,15 @@ def decide_claim(known: Coordinator, command: ClaimCoordination) -> Coordination
 
 
 def decide_resign(known: Coordinator, command: ResignCoordination) -> CoordinationResigned:
-    """Raises StaleControllerEpoch."""
+    """Return the record of the resignation. Raises StaleControllerEpoch."""
     if not known.in_force or command.epoch != known.epoch:
-        found = f"found epoch {command.epoch}{_holder(known)}"
-        raise StaleControllerEpoch(f"only the coordinator in force can resign, {found}")
+        actual = f"found epoch {command.epoch}{_holder(known)}"
+        raise StaleControllerEpoch(f"only the coordinator in force can resign, {actual}")
     return CoordinationResigned(command.epoch)
 
 
 def check_chain(wanted: str, chain_id: str) -> None:
-    """Raise InconsistentClusterId if a request is for another cluster than the one that its receiver serves."""
+    """Raise InconsistentClusterId if a request is for a different cluster than the one that its receiver serves."""
     if wanted != chain_id:
         raise InconsistentClusterId(
             f"this coordinator serves cluster {chain_id}, the request is for {wanted[:64]!r}: connect again if the "
@@ -75,17 +75,17 @@ def check_chain(wanted: str, chain_id: str) -> None:
 
 
 def is_fenced(known: Coordinator, author: Author) -> bool:
-    """Whether an entry of this author changes nothing, as the next one on a chain with this coordinator (rule C1).
+    """True if an entry of this author, as the next one on a chain with this coordinator, changes nothing (rule C1).
 
-    So it is with a coordinator that another one followed, and with one that has resigned.
+    True for a coordinator that another one has followed, and for one that has resigned.
     """
     return 0 < author.epoch < known.epoch or (author.epoch == known.epoch > 0 and not known.in_force)
 
 
 def not_in_force(known: Coordinator, author: Author) -> NotController:
-    """The error for a command that a fenced coordinator was given."""
-    found = f"{author.name} of epoch {author.epoch} coordinates no more{_holder(known)}"
-    return NotController(f"a command needs the coordinator in force, {found}")
+    """Return the error for a command that was sent to a fenced coordinator."""
+    actual = f"{author.name} of epoch {author.epoch} no longer coordinates{_holder(known)}"
+    return NotController(f"a command needs the coordinator in force, {actual}")
 
 
 def _holder(known: Coordinator) -> str:

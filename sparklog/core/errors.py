@@ -3,16 +3,16 @@
     SparklogError
     ├── InvalidInput ............ nothing was changed; the same call fails again
     ├── NotFound ................ what was named is not there
-    ├── Conflict ................ somebody else was first, or owns it now
+    ├── Conflict ................ another process was first, or owns it now
     ├── TryAgain ................ nothing was changed; the same call may work later
-    ├── AccessRefused ........... the coordinator does not know the caller, or he lacks a right; nothing was changed
-    ├── StoreReadOnly, StoreAccessDenied, StoreFull   a store refuses; somebody has to fix the store, then it works
+    ├── AccessRefused ........... the caller is unknown to the coordinator, or lacks a right; nothing was changed
+    ├── StoreReadOnly, StoreAccessDenied, StoreFull   a store refuses until an operator has fixed it
     ├── Wakeup .................. another thread called `wakeup` of this consumer
     ├── OutcomeUnknown .......... it may have landed: look it up, never repeat blindly
     └── Damaged ................. bytes are not what the chain says: nothing is served from them
 
-Each answers three questions: a stable `code`, `retriable`, and `landed` (did it change the log?).
-The message says what was wanted, what was found, and where. Errors are pickled: they cross process boundaries.
+Each answers three questions: a stable `code`, `retriable`, and `landed` (did it change the log?). The message says what
+was wanted, what was found, and where. Errors are pickled: they cross process boundaries.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any, ClassVar, Final
 
 
 class Landed(StrEnum):
-    """Whether the command that failed changed the log."""
+    """The effect of a failed command on the log: NO, it was not changed; YES, it was; UNKNOWN, it may have been."""
 
     NO = "no"
     YES = "yes"
@@ -117,13 +117,13 @@ class InvalidSessionTimeout(InvalidInput):
 
 
 class OffsetMetadataTooLarge(InvalidInput):
-    """The text that comes with a committed offset is larger than `offset.metadata.max.bytes`; nothing was committed."""
+    """The metadata of a committed offset is larger than `offset.metadata.max.bytes`; nothing was committed."""
 
     code = "OFFSET_METADATA_TOO_LARGE"
 
 
 class InvalidCommitOffsetSize(InvalidInput):
-    """A commit has too many offsets, or too much text with them, for one entry of the chain; nothing was committed."""
+    """A commit has too many offsets, or too much metadata, for one entry of the chain; nothing was committed."""
 
     code = "INVALID_COMMIT_OFFSET_SIZE"
 
@@ -224,11 +224,11 @@ class KeyNotFound(NotFound):
     code = "KEY_NOT_FOUND"
 
 
-# ---- somebody else was first, or owns it now ----------------------------------------------------
+# ---- another process was first, or owns it now --------------------------------------------------
 
 
 class Conflict(SparklogError):
-    """Somebody else was first."""
+    """Another process was first."""
 
     code = "CONFLICT"
     exit_code = 4
@@ -285,7 +285,7 @@ class StaleBrokerEpoch(Conflict):
 
 
 class DuplicateBrokerRegistration(Conflict):
-    """The store is registered already: under this id, or with its INCARNATION under another one."""
+    """The store is already registered: under this id, or with its INCARNATION under another one."""
 
     code = "DUPLICATE_BROKER_REGISTRATION"
 
@@ -327,13 +327,13 @@ class OutOfOrderSequence(Conflict):
 
 
 class UnknownMemberId(Conflict):
-    """The consumer is not a member of the group, or not any more: join again. Nothing was committed."""
+    """The consumer is not a member of the group, or no longer one: join again. Nothing was committed."""
 
     code = "UNKNOWN_MEMBER_ID"
 
 
 class FencedInstanceId(Conflict):
-    """Another consumer has joined with the same `group_instance_id`, so this one is a member no more (KIP-345)."""
+    """Another consumer has joined with the same `group_instance_id`, so this one is no longer a member (KIP-345)."""
 
     code = "FENCED_INSTANCE_ID"
 
@@ -367,7 +367,7 @@ class StoreUnavailable(TryAgain):
 
 
 class NotController(TryAgain):
-    """The process that was asked does not coordinate the cluster, or does so no more: ask the one that does."""
+    """The process that was asked does not coordinate the cluster, or no longer does: ask the one that does."""
 
     code = "NOT_CONTROLLER"
 
@@ -423,7 +423,7 @@ class RequestTimedOut(TryAgain):
     code = "REQUEST_TIMED_OUT"
 
 
-# ---- nothing was changed; somebody has to grant it first ----------------------------------------
+# ---- nothing was changed; the right must be granted first ---------------------------------------
 
 
 class AccessRefused(SparklogError):
@@ -456,7 +456,7 @@ class ClusterAuthorizationFailed(AccessRefused):
     code = "CLUSTER_AUTHORIZATION_FAILED"
 
 
-# ---- nothing was changed; somebody has to fix the store first -----------------------------------
+# ---- nothing was changed; the store must be fixed first -----------------------------------------
 
 
 class StoreReadOnly(SparklogError):
@@ -471,7 +471,7 @@ class StoreAccessDenied(SparklogError):
     code = "STORE_ACCESS_DENIED"
 
 
-# What makes room depends on what else is on that disk: deleting records deletes them on all stores.
+# How to make room depends on what else is on that disk: deleting records deletes them on all stores.
 MAKE_ROOM: Final = "give it more room; docs/maintenance.md, A full disk, says what else helps, by what is on it"
 
 
@@ -485,7 +485,7 @@ class StoreFull(SparklogError):
 
 
 class Wakeup(SparklogError):
-    """Another thread called `wakeup` of this consumer, so that it stops waiting; it has lost nothing."""
+    """Another thread called `wakeup` of this consumer, so it stopped waiting; nothing is lost."""
 
     code = "WAKEUP"
     retriable = True

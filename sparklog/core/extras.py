@@ -24,7 +24,7 @@ _OF_SCHEME: Final[dict[str, Extra]] = {"s3": "s3", "hdfs": "hdfs", "gs": "gcs", 
 
 
 def install_line(extra: Extra) -> str:
-    """The command that installs the extra."""
+    """Return the command that installs the extra."""
     return f"pip install 'sparklog[{extra}]'"
 
 
@@ -35,11 +35,11 @@ def needed(extra: Extra, purpose: str) -> Iterator[None]:
         yield
     except ImportError as error:
         raise InvalidInput(
-            f"{purpose}: wanted the packages of sparklog's extra {extra!r} in {sys.executable}, found none of them or "
-            f"not all ({error}): {install_line(extra)}"
+            f"{purpose}: wanted the packages of sparklog's extra {extra!r} in {sys.executable}, found some or all of "
+            f"them missing ({error}): {install_line(extra)}"
         ) from error
 
 
 def extra_of(url: str) -> Extra | None:
-    """The extra that a store at this absolute address needs; None if it needs none."""
+    """Return the extra that a store at this absolute address needs; None if it needs none."""
     return _OF_SCHEME.get(url.partition("://")[0])

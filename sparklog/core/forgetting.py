@@ -1,10 +1,11 @@
-"""What leaves the state together with slices: objects that no slice names any more, and what was kept of the write.
+"""Forgetting: removes from the state what leaves it together with slices.
 
-If an election makes a replica the leader that lacks some slices, the log forgets them (rule E4). The sequences, results
-and versions of the writes go with them, so that a repeat counts as a first write. An unclean election may give up
-committed records. Then results stay and say what is left (`losses.py`), and producers and applications remember what
-they lost until they have been notified. Groups that had consumed more go back to where the loss begins. (A clean
-election can't concern them: it never goes below the high watermark, and nobody consumes more.)
+Objects leave when no slice names them any more. If an election makes a replica the leader that lacks some slices, the
+log forgets these slices (rule E4). The sequences, results and versions of the writes leave with them, so that a repeat
+counts as a first write. An unclean election may give up committed records. Then results stay and report what is left
+(`losses.py`), and producers and applications remember what they lost until they have been notified. Groups that had
+consumed more go back to where the loss begins. (A clean election can't concern them: it never goes below the high
+watermark, and no group consumes more.)
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from sparklog.core.idempotence.producers import sequence_after
 from sparklog.core.records import AppendedRange, LostRecords, LostVersion
 from sparklog.core.replication.lost_records import given_up
 from sparklog.core.replication.partition_change import PartitionChange
-from sparklog.core.state import ApplicationState, ClusterState, Producer, SequencedBatch, Topic
+from sparklog.core.state import ApplicationState, ClusterState, ProducerState, SequencedBatch, Topic
 from sparklog.core.tables.column_blocks import Column
 from sparklog.core.tables.slice_table import SliceColumns
 from sparklog.core.types import ObjectNumber, Offset, OffsetRange, TopicPartition
@@ -33,8 +34,8 @@ def forget(state: ClusterState, changes: Iterable[PartitionChange]) -> dict[Topi
     starts: dict[TopicPartition, Offset] = {}
     sizes: dict[TopicPartition, int] = {}
     gone: list[Column] = []
-    taken: dict[TopicPartition, OffsetRange] = {}  # by unclean elections
-    lost_from: dict[TopicPartition, Offset] = {}  # by unclean elections
+    taken: dict[TopicPartition, OffsetRange] = {}  # given up by unclean elections
+    lost_from: dict[TopicPartition, Offset] = {}  # where the loss by unclean elections begins
     for change in changes:
         if change.forgotten_from is msgspec.UNSET:
             continue
@@ -68,7 +69,7 @@ def release(state: ClusterState, object_numbers: Column, delete_after_ms: int, t
 
 
 def _no_longer_named(state: ClusterState, object_numbers: Column) -> Column:
-    """Count the forgotten slices (one object number each); returns the objects that no slice names any more."""
+    """Count the forgotten slices (one object number each), and return the objects that no slice names any more."""
     numbers, counts = np.unique(object_numbers, return_counts=True)
     firsts = state.objects.slice_counts(numbers)
     before = _released(state, numbers)
@@ -83,14 +84,15 @@ def _no_longer_named(state: ClusterState, object_numbers: Column) -> Column:
 
 
 def stored_bytes(slices: SliceColumns) -> int:
-    """Bytes of the batches of these slices."""
+    """Return the bytes of the batches of these slices."""
     return int(slices.columns["length"].sum())
 
 
 def _whole_slices(state: ClusterState, key: TopicPartition, start: Offset) -> OffsetRange:
-    """The offsets from `start` to the end of the log. If the log start cuts a slice at `start`, from its beginning.
+    """Return the offsets from `start` to the end of the log, in whole slices.
 
-    The new leader has nothing of that slice, and its part below the log start was forgotten before.
+    If the log start cuts a slice at `start`, the range begins where that slice begins: the new leader has nothing of
+    that slice, and its part below the log start was forgotten before.
     """
     behind = OffsetRange(start, state.partitions[key].next_offset)
     starts = state.slices.find(key, behind).columns["start"]
@@ -98,7 +100,7 @@ def _whole_slices(state: ClusterState, key: TopicPartition, start: Offset) -> Of
 
 
 def _released(state: ClusterState, numbers: Column) -> Column:
-    """How many slices of each of these objects (ascending) were forgotten earlier."""
+    """Return the number of slices of each of these objects (ascending) that were forgotten earlier."""
     counts = np.zeros(len(numbers), dtype=np.int64)
     if len(numbers) <= len(state.released):
         counts[:] = [state.released.get(ObjectNumber(number), 0) for number in numbers.tolist()]
@@ -125,15 +127,15 @@ def _forget_sequences(state: ClusterState, starts: Mapping[TopicPartition, Offse
 
 
 def _cut(batch: SequencedBatch, end: Offset) -> SequencedBatch:
-    """The part of a batch below `end`, which is above its start."""
+    """Return the part of a batch below `end`, which is above its start."""
     if batch.end <= end:
         return batch
     last = sequence_after(batch.first_sequence, end - batch.start - 1)
     return msgspec.structs.replace(batch, last_sequence=last, end=end)
 
 
-def _last_batch(state: ClusterState, producer: Producer, key: TopicPartition) -> tuple[SequencedBatch, ...]:
-    """The last slice of a producer that the log still has, if all of its remembered batches were forgotten."""
+def _last_batch(state: ClusterState, producer: ProducerState, key: TopicPartition) -> tuple[SequencedBatch, ...]:
+    """Return the last slice of a producer that the log still has, if all of its remembered batches were forgotten."""
     partition = state.partitions[key]
     columns = state.slices.find(key, OffsetRange(partition.log_start, partition.next_offset)).columns
     own = (columns["producer_id"] == producer.producer_id) & (columns["producer_epoch"] == producer.producer_epoch)
@@ -146,7 +148,7 @@ def _last_batch(state: ClusterState, producer: Producer, key: TopicPartition) ->
 
 
 def _remember_losses(state: ClusterState, place: str, removed: SliceColumns) -> None:
-    """Note what producers lost by an unclean election: everything from the first to the last slice given up."""
+    """Note the records that producers lost by an unclean election: all from the first to the last slice given up."""
     producer_ids = removed.columns["producer_id"]
     for producer_id in np.unique(producer_ids[producer_ids >= 0]).tolist():
         producer = state.producers.get(producer_id)
@@ -158,7 +160,7 @@ def _remember_losses(state: ClusterState, place: str, removed: SliceColumns) -> 
 
 
 def _forget_versions(state: ClusterState, taken: Mapping[TopicPartition, OffsetRange]) -> None:
-    """Let applications write a version again of which nothing is left. Older versions stay written.
+    """Let applications write a version again if nothing is left of it. Older versions stay written.
 
     `taken` are the offsets of each partition that unclean elections gave up, from the first such slice to the end of
     the last. Clean elections never give up what an application wrote.

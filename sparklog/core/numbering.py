@@ -1,9 +1,9 @@
-"""How records are numbered: which offsets the rows of a slice have. Only this module knows.
+"""Offsets of the rows of a slice. Only this module knows how records are numbered.
 
 An append gives its records consecutive offsets: record i of a slice has offset `slice.start + i`. Compaction drops
-records, so a compacted slice holds fewer records than offsets. The offsets of those that are left are stored in a
-column of its object, and the index knows the first and the last of each batch. A compacted slice may begin before its
-first record and end after its last: what was dropped there leaves no gap between slices.
+records, so a compacted slice holds fewer records than offsets. The offsets of the remaining records are stored in a
+column of its object, and the index has the first and the last offset of each batch. A compacted slice may begin before
+its first record and end after its last, so records dropped there leave no gap between slices.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Int64Array = npt.NDArray[np.int64]
 
 
 def offset_behind(start: int, records: int) -> Offset:
-    """The next offset after `records` records that an append or a roll numbers from `start` on."""
+    """Return the offset after `records` records that an append or a roll numbers from `start` on."""
     return Offset(start + records)
 
 
 def records_between(start: int, end: int) -> int:
-    """How many records an append gave offsets in [start, end); negative if the start is greater than the end.
+    """Return the number of records to which an append gave offsets in [start, end); negative if start > end.
 
     After compaction there are at most this many. Only `Slice.records` and the rows themselves are exact then.
     """
@@ -34,22 +34,22 @@ def records_between(start: int, end: int) -> int:
 
 
 def is_dense(slice: Slice) -> bool:
-    """Whether every offset of the slice has a record. If not, the slice is compacted, and its object stores offsets."""
+    """True if every offset of the slice has a record. If not, the slice is compacted, and its object stores offsets."""
     return slice.records == records_between(slice.start, slice.end)
 
 
 def most_records(slices: Mapping[str, Column], offsets: OffsetRange) -> int:
-    """How many records slices, which overlap the range, have in it: exact unless the range cuts a compacted slice.
+    """Return the number of records in the range: exact unless the range cuts a compacted slice.
 
-    `slices` are the columns of a slice table. Of a compacted slice that the range cuts, as many records count as there
-    can be at most.
+    `slices` are the columns of a slice table, of slices that overlap the range. A compacted slice that the range cuts
+    counts with the largest number of records that it can have there.
     """
     inside = np.minimum(slices["end"], offsets.end) - np.maximum(slices["start"], offsets.start)
     return int(np.minimum(slices["records"], inside).sum())
 
 
 def within(slice: Slice, offsets: OffsetRange) -> OffsetRange | None:
-    """The part of a range that lies in the slice, or None."""
+    """Return the part of a range that lies in the slice, or None."""
     start, end = max(offsets.start, slice.start), min(offsets.end, slice.end)
     return OffsetRange(start, end) if start < end else None
 
@@ -58,7 +58,7 @@ def within(slice: Slice, offsets: OffsetRange) -> OffsetRange | None:
 class RowOffsets:
     """The offsets of the rows of a batch, or of a part of one, ascending.
 
-    Row i has offset `start + i`, or `stored[i]` if the batch is one of a compacted slice. Then `start` is `stored[0]`.
+    Row i has offset `start + i`, or `stored[i]` if the batch belongs to a compacted slice. Then `start` is `stored[0]`.
     """
 
     start: Offset
@@ -67,11 +67,11 @@ class RowOffsets:
 
     @classmethod
     def of_column(cls, stored: Int64Array) -> RowOffsets:
-        """The offsets of rows (at least one) as a compacted segment stores them."""
+        """Return the offsets of rows (at least one) as a compacted segment stores them."""
         return cls(Offset(int(stored[0])), len(stored), stored)
 
     def at(self, row: int) -> Offset:
-        """The offset of one row; rows count from 0."""
+        """Return the offset of one row; rows count from 0."""
         return Offset(self.start + row if self.stored is None else int(self.stored[row]))
 
     @property
@@ -80,7 +80,7 @@ class RowOffsets:
         return Offset(self.start + self.rows if self.stored is None else int(self.stored[-1]) + 1)
 
     def rows_in(self, offsets: OffsetRange) -> tuple[int, int]:
-        """The rows [low, high) whose offsets lie in the range."""
+        """Return the rows [low, high) whose offsets lie in the range."""
         if self.stored is not None:
             low = int(np.searchsorted(self.stored, offsets.start))
             return low, max(low, int(np.searchsorted(self.stored, offsets.end)))
@@ -88,7 +88,7 @@ class RowOffsets:
         return low, max(low, min(offsets.end - self.start, self.rows))
 
     def cut(self, low: int, high: int) -> RowOffsets:
-        """The offsets of rows [low, high), at least one if they are stored."""
+        """Return the offsets of rows [low, high); at least one row if they are stored."""
         if self.stored is not None:
             return RowOffsets.of_column(self.stored[low:high])
         return RowOffsets(self.at(low), high - low)
@@ -102,9 +102,9 @@ class RowOffsets:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SliceOffsets:
-    """Which offsets the batches of a slice hold: batch i has `records[i]`, in [starts[i], ends[i]).
+    """The offsets of the batches of a slice: batch i has `records[i]` records, with offsets in [starts[i], ends[i]).
 
-    `are_stored`: these are offsets of a compacted slice. Which ones a batch has, only its own column says.
+    `are_stored`: the slice is compacted. Then only a batch's own column says which offsets it has.
     """
 
     starts: Int64Array
@@ -114,7 +114,7 @@ class SliceOffsets:
 
     @classmethod
     def of(cls, slice: Slice, records: npt.NDArray[np.int32]) -> SliceOffsets:
-        """The offsets of a dense slice whose batches hold these numbers of records."""
+        """Return the offsets of a dense slice whose batches hold these numbers of records."""
         ends = slice.start + np.cumsum(records, dtype=np.int64)
         return cls(ends - records, ends, records)
 
@@ -122,24 +122,26 @@ class SliceOffsets:
     def stored(
         cls, slice: Slice, records: npt.NDArray[np.int32], base: Int64Array, last: Int64Array
     ) -> SliceOffsets | None:
-        """The offsets of a compacted slice with these first and last offsets per batch; None if they don't fit it."""
+        """Return the offsets of a compacted slice with these first and last offsets per batch; None if they don't fit
+        it.
+        """
         edges = np.empty(2 * len(base), dtype=np.int64)
         edges[::2], edges[1::2] = base, last + 1
         ascends = bool((np.diff(edges) >= 0).all()) and slice.start <= edges[0] and edges[-1] <= slice.end
         return cls(base, last + 1, records, True) if ascends and bool((last - base >= records - 1).all()) else None
 
     def batches_in(self, offsets: OffsetRange) -> tuple[int, int]:
-        """The batches [begin, stop) that may hold records of the range."""
+        """Return the batches [begin, stop) that may hold records of the range."""
         begin = int(np.searchsorted(self.ends, offsets.start, side="right"))
         return begin, max(begin, int(np.searchsorted(self.starts, offsets.end, side="left")))
 
     def of_batch(self, batch: int) -> RowOffsets:
-        """The offsets of a batch's rows, in a dense slice."""
+        """Return the offsets of a batch's rows, in a dense slice."""
         assert not self.are_stored
         return RowOffsets(Offset(int(self.starts[batch])), int(self.records[batch]))
 
     def of_column(self, batch: int, column: Int64Array) -> RowOffsets | None:
-        """The offsets of a batch's rows, which its column holds; None if they are not those of this batch."""
+        """Return the offsets of a batch's rows, which its column holds; None if they are not those of this batch."""
         fits = (
             len(column) == self.records[batch]
             and (column[0], column[-1] + 1) == (self.starts[batch], self.ends[batch])
@@ -149,10 +151,10 @@ class SliceOffsets:
 
 
 def end_of_records(slices: Iterable[Slice], offsets: OffsetRange, most: int) -> Offset:
-    """Where to stop in order to read about `most` records of the range, which these slices cover.
+    """Return the offset at which to stop in order to read about `most` records of the range, which these slices cover.
 
-    It is behind these records, or where a compacted slice ends: how many of its records lie in the range is known only
-    when they are read.
+    It lies after these records, or at the end of a compacted slice: only reading shows how many records of a compacted
+    slice lie in the range.
     """
     left = most
     for slice in slices:
@@ -168,6 +170,8 @@ def end_of_records(slices: Iterable[Slice], offsets: OffsetRange, most: int) -> 
 
 
 def numbered_by_chain(offsets: OffsetRange, most_rows: int) -> Iterator[RowOffsets]:
-    """The offsets of a dense slice's records in a range, from the chain alone, in parts of at most `most_rows` rows."""
+    """Yield the offsets of a dense slice's records in a range, from the chain alone, in parts of at most `most_rows`
+    rows.
+    """
     for start in range(offsets.start, offsets.end, most_rows):
         yield RowOffsets(Offset(start), min(offsets.end - start, most_rows))

@@ -1,8 +1,8 @@
 """Operations that wait for the chain, and which of them an entry completes (Kafka's purgatory, pure).
 
-An operation is found by what it watches: partitions, topics or a store. So an entry costs a look at those
-that watch what it has changed, however many wait. Completing an operation promises nothing: its client reads the chain,
-and decides by what is there. Time-outs are the shell's.
+An operation is found by what it watches: partitions, topics or a store. So an entry costs a look at the operations that
+watch what it has changed, however many wait. Completing an operation promises nothing: its client reads the chain, and
+decides by what it finds there. The caller handles time-outs.
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ K = TypeVar("K")
 
 
 class Replicated(msgspec.Struct, frozen=True, tag="replicated"):
-    """A write wants HW to pass these ranges (Kafka's DelayedProduce), or to learn why that will not be."""
+    """A write waits for the high watermark to pass these ranges (Kafka's DelayedProduce), or for the reason why it
+    never will.
+    """
 
     ranges: tuple[AppendedRange, ...]
 
 
 class KnownTopic(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A topic as a reader knows it, and how many partitions it has there."""
+    """A topic as a reader knows it, and the number of partitions that it has there."""
 
     topic_id: TopicId
     partitions: int
@@ -38,7 +40,8 @@ class KnownTopic(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Records(msgspec.Struct, frozen=True, tag="records"):
     """A reader wants `min_bytes` stored bytes (`fetch.min.bytes`) between its positions and HW (Kafka's DelayedFetch).
 
-    Also done if it can't go on from a position, or if one of `topics` has more partitions than it knows.
+    Also done if the reader can't continue from a position, or if one of `topics` has more partitions than the reader
+    knows.
     """
 
     positions: tuple[Position, ...]
@@ -47,9 +50,9 @@ class Records(msgspec.Struct, frozen=True, tag="records"):
 
 
 class ReplicaNews(msgspec.Struct, frozen=True, tag="replica-news"):
-    """The agent of a store wants to hear that a replica there lacks something, or that its registration has changed.
+    """The agent of a store waits until a replica there lacks something, or its registration changes.
 
-    Also that another coordinator is in force.
+    Also done when another coordinator is in force.
     """
 
     store: StoreId
@@ -59,7 +62,7 @@ Wanted = Replicated | Records | ReplicaNews
 
 
 def is_done(state: ClusterState, wanted: Replicated | Records) -> bool:
-    """Whether there is a reason to wait no longer, be it what is wanted or something that will prevent it."""
+    """True if there is no more reason to wait: the condition is met, or something will prevent it."""
     try:
         if isinstance(wanted, Replicated):
             return is_replicated(state, wanted.ranges)
@@ -69,7 +72,7 @@ def is_done(state: ClusterState, wanted: Replicated | Records) -> bool:
 
 
 def _is_readable(state: ClusterState, wanted: Records) -> bool:
-    """Raises as `right_up_to`."""
+    """True if enough bytes can be read. Raises as `right_up_to` does."""
     for known in wanted.topics:
         topic = state.topics.get(known.topic_id)
         if topic is None or topic.partitions != known.partitions:
@@ -94,7 +97,7 @@ def _is_readable(state: ClusterState, wanted: Records) -> bool:
 
 
 class Operation:
-    """One that waits. Two with equal content are distinct."""
+    """An operation that waits. Two operations with equal content are distinct."""
 
     __slots__ = ("wanted",)
 
@@ -112,7 +115,7 @@ class Purgatory:
         self._by_partition: dict[TopicPartition, set[Operation]] = {}
         self._by_topic: dict[TopicId, set[Operation]] = {}
         self._by_store: dict[StoreId, set[Operation]] = {}
-        self._known_from = state.n  # what the entries before it have changed is not known
+        self._known_from = state.n  # changes in entries before this one are not known
         self._news_at: dict[StoreId, int] = {}  # the newest entry with news of a store
         self._news_of_all_at = state.n
 
@@ -120,7 +123,7 @@ class Purgatory:
         return len(self._waiting)
 
     def add(self, wanted: Wanted, seen: EntryNumber) -> Operation | None:
-        """Wait for this, on behalf of a client that has read up to entry `seen`; None if it is done already.
+        """Wait for this, on behalf of a client that has read up to entry `seen`. Returns None if it is already done.
 
         Raises InvalidInput for offsets that no log can have.
         """
@@ -144,7 +147,7 @@ class Purgatory:
         return operation
 
     def remove(self, operation: Operation) -> None:
-        """It waits no longer. Does nothing if it was completed."""
+        """Stop waiting for an operation. Does nothing if it was completed."""
         if operation not in self._waiting:
             return
         self._waiting.remove(operation)
@@ -159,7 +162,7 @@ class Purgatory:
             _discard(self._by_store, wanted.store, operation)
 
     def advance(self, state: ClusterState) -> list[Operation]:
-        """Take a newer state, and return the operations that it completes. They wait no longer."""
+        """Take a newer state, and return the operations that it completes. They no longer wait."""
         before, self.state = self.state, state
         if state.n <= before.n:
             self.state = before
@@ -180,7 +183,7 @@ class Purgatory:
         return done
 
     def remove_all(self) -> list[Operation]:
-        """Nobody waits any longer. Returns those who did."""
+        """Remove all operations, and return them."""
         waiting = list(self._waiting)
         for operation in waiting:
             self.remove(operation)
@@ -201,7 +204,7 @@ class Purgatory:
 
 
 def weight(wanted: Wanted) -> int:
-    """How much an operation watches; at least 1."""
+    """Return the number of things that an operation watches; at least 1."""
     match wanted:
         case Replicated():
             return 1 + len(wanted.ranges)
@@ -220,7 +223,7 @@ def _check_offsets(wanted: Wanted) -> None:
         case _:
             are_legal = True
     if not are_legal:
-        raise InvalidInput(f"an offset is in [0, {OFFSETS_END}], and a range is not empty; found another one")
+        raise InvalidInput(f"an offset is in [0, {OFFSETS_END}], and a range is not empty; found one that is not so")
 
 
 def _is_done_now(state: ClusterState, operation: Operation) -> bool:
@@ -229,7 +232,7 @@ def _is_done_now(state: ClusterState, operation: Operation) -> bool:
 
 
 def _wanting(partition: Partition) -> Iterator[StoreId]:
-    """The stores whose replica lacks records, or is not in sync and may be."""
+    """Yield the stores whose replica lacks records, or is not in sync and may be."""
     value = partition.replication
     for store, end in zip(value.replicas, value.log_ends, strict=True):
         if end < value.next_offset or store not in value.isr:
@@ -237,7 +240,7 @@ def _wanting(partition: Partition) -> Iterator[StoreId]:
 
 
 def _keys_of(wanted: Wanted) -> tuple[set[TopicPartition], set[TopicId]]:
-    """The partitions and topics whose changes may complete it."""
+    """Return the partitions and topics whose changes may complete the operation."""
     match wanted:
         case Replicated():
             partitions = {TopicPartition(range_.topic_id, range_.partition) for range_ in wanted.ranges}

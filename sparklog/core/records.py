@@ -6,7 +6,7 @@ import msgspec
 
 from sparklog.core.commands import Application
 from sparklog.core.describe.readable import counted, one_line_repr
-from sparklog.core.groups.membership import Group, OffsetToCommit
+from sparklog.core.groups.membership import ConsumerGroup, OffsetToCommit
 from sparklog.core.maintenance.cleaner import Cleaner
 from sparklog.core.numbering import records_between
 from sparklog.core.replication.partition_change import PartitionChange
@@ -35,7 +35,7 @@ class ClusterCreated(msgspec.Struct, frozen=True, tag="cluster-created"):
 class StoreRegistered(msgspec.Struct, frozen=True, tag="store-registered"):
     """From now on a store can hold replicas, under this registration number. `zone` is "" if it has none.
 
-    A store of the same id that is already registered gets this number, and is not fenced any more.
+    If a store of the same id is already registered, it gets this number and is no longer fenced.
     """
 
     store: StoreId
@@ -122,7 +122,7 @@ class AppendedRange(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def records(self) -> int:
-        """How many records the append wrote there."""
+        """The number of records that the append wrote there."""
         return records_between(self.start, self.end)
 
 
@@ -138,7 +138,10 @@ class LostRecords(msgspec.Struct, frozen=True, array_like=True):
 
 
 class LostVersion(msgspec.Struct, frozen=True, array_like=True):
-    """What an unclean election gave up of an application's version, and whether any of that version is left."""
+    """The records of an application's version that an unclean election gave up.
+
+    `is_whole`: nothing of that version is left.
+    """
 
     version: int
     records: tuple[LostRecords, ...]
@@ -148,7 +151,7 @@ class LostVersion(msgspec.Struct, frozen=True, array_like=True):
 class Appended(msgspec.Struct, frozen=True, tag="appended"):
     """Objects were named and their slices got offsets. One range per partition, in order of first appearance.
 
-    Every member of the ISR of each partition has them, and HW has passed them, but for what `changes` says.
+    Every member of the ISR of each partition has them, and HW has passed them, except as `changes` says.
     """
 
     objects: tuple[NamedObject, ...]
@@ -162,8 +165,8 @@ class Appended(msgspec.Struct, frozen=True, tag="appended"):
 class AppendedByReference(msgspec.Struct, frozen=True, tag="appended-by-reference"):
     """An append with so many slices that its objects and slices are stored in `meta/commands/`.
 
-    Before it is applied, it is expanded to `Appended` from that body and the state at n - 1. `body`: which one it is of
-    the command's, counted from 0; there are several if the objects were copied to other stores between submissions.
+    Before it is applied, it is expanded to `Appended` from that body and the state at n - 1. `body` numbers the bodies
+    of the command from 0; there are several if the objects were copied to other stores between submissions.
     """
 
     body_sha256: str
@@ -180,7 +183,7 @@ class AppendedByReference(msgspec.Struct, frozen=True, tag="appended-by-referenc
 class SlicesSwapped(msgspec.Struct, frozen=True, tag="slices-swapped"):
     """From now on `slices` cover [start, end) of the partition, in place of those that did before.
 
-    `change`: what differs if some replica lacks them.
+    `change`: the difference to the replicas if one of them lacks these slices.
     """
 
     topic_id: TopicId
@@ -194,9 +197,9 @@ class SlicesSwapped(msgspec.Struct, frozen=True, tag="slices-swapped"):
 
 
 class LogStartMoved(msgspec.Struct, frozen=True, tag="log-start-moved"):
-    """Records below `to` are forgotten; objects that no slice names any more may go from `delete_after_ms` on.
+    """Records below `to` are forgotten; objects that no slice names any more may be deleted from `delete_after_ms` on.
 
-    `change`: what differs if a gap begins at `to`.
+    `change`: the difference to the replicas if a gap begins at `to`.
     """
 
     topic_id: TopicId
@@ -221,7 +224,7 @@ class ObjectsDeleted(msgspec.Struct, frozen=True, tag="objects-deleted"):
 
 
 class FloorRaised(msgspec.Struct, frozen=True, tag="floor-raised"):
-    """Nothing begun before `floor` is accepted any more; `expired_producers` are forgotten."""
+    """From now on, nothing begun before `floor` is accepted; `expired_producers` are forgotten."""
 
     floor: EntryNumber
     expired_producers: tuple[ProducerId, ...] = ()
@@ -234,7 +237,7 @@ class ApplicationsForgotten(msgspec.Struct, frozen=True, tag="applications-forgo
 
 
 class LossReported(msgspec.Struct, frozen=True, tag="loss-reported"):
-    """The application was notified of what it lost, in place of a write. That happens only once (rule E4)."""
+    """The application was notified of its loss, in place of a write. That happens only once (rule E4)."""
 
     application: Application
     lost: LostVersion
@@ -273,16 +276,16 @@ class CoordinationClaimed(msgspec.Struct, frozen=True, tag="coordination-claimed
 
 
 class CoordinationResigned(msgspec.Struct, frozen=True, tag="coordination-resigned"):
-    """The coordinator of this epoch leads no more."""
+    """The coordinator of this epoch no longer leads."""
 
     epoch: int
 
 
 class ClusterRestored(msgspec.Struct, frozen=True, tag="cluster-restored"):
-    """The cluster goes on from copies of its lost chain, as chain `chain_id`. No process coordinates it.
+    """The cluster continues from copies of its lost chain, as chain `chain_id`. No process coordinates it.
 
-    `last` is the newest entry of the lost chain that a copy was found of. `urls` are addresses of stores, where they
-    are no longer those that they were registered under. `given_up`: chains of restores that never began.
+    `last` is the newest entry of the lost chain for which a copy was found. `urls` are addresses of stores that are no
+    longer at the addresses that they were registered under. `given_up`: chains of restores that never began.
     """
 
     chain_id: str
@@ -294,11 +297,11 @@ class ClusterRestored(msgspec.Struct, frozen=True, tag="cluster-restored"):
 class GroupChanged(msgspec.Struct, frozen=True, tag="group-changed"):
     """The group from now on: its generation, its members, and what each of them reads."""
 
-    group: Group
+    group: ConsumerGroup
 
 
 class OffsetsCommitted(msgspec.Struct, frozen=True, tag="offsets-committed"):
-    """A group goes on at these offsets. It gets `group_number` if it is new.
+    """A group continues at these offsets. It gets `group_number` if it is new.
 
     `member_id`: the member that showed with this that it is alive, and `commit` the number of its commit.
     """
@@ -318,7 +321,7 @@ class GroupPartitions(msgspec.Struct, frozen=True, array_like=True):
 
 
 class OffsetsForgotten(msgspec.Struct, frozen=True, tag="offsets-forgotten"):
-    """These groups are forgotten with all their offsets; of other groups, the offsets in some partitions."""
+    """These groups are forgotten with all their offsets; other groups lose their offsets in some partitions."""
 
     groups: tuple[str, ...]
     offsets: tuple[GroupPartitions, ...] = ()
@@ -365,7 +368,7 @@ class At(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class AppliedCommand(msgspec.Struct, frozen=True, array_like=True):
-    """A command as an entry of the chain holds it: its identity, and the records it led to."""
+    """A command as an entry of the chain holds it: its identity, and the records that it led to."""
 
     command_id: CommandId
     n0: EntryNumber
@@ -373,10 +376,10 @@ class AppliedCommand(msgspec.Struct, frozen=True, array_like=True):
 
 
 class CommandResult(msgspec.Struct, frozen=True, array_like=True):
-    """What a command led to, kept until FLOOR passes its `n0` so that a repeat gets the same answer.
+    """The result of a command, kept until FLOOR passes its `n0` so that a repeat gets the same answer.
 
-    `ranges`: what an append wrote. `topic_id`, `producer_id`, `producer_epoch`: what was created. `lost`: the append
-    was not made, because its application is to hear of this first.
+    `ranges`: the ranges that an append wrote. `topic_id`, `producer_id`, `producer_epoch`: what was created. `lost`:
+    the append was not made, because its application must be notified of this loss first.
     """
 
     n: EntryNumber

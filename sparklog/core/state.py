@@ -1,8 +1,8 @@
-"""The state of a cluster: what the metadata chain says after its entry `n`.
+"""The state of a cluster: everything that the metadata chain says after its entry `n`.
 
-A state that others can see is a value: nobody changes it any more, so anybody may read it without a lock for as long as
-they like. To move on, `fork` it and let `apply` (the only place that changes a state) change the fork. Then the fork
-becomes the state that others see, or it is dropped.
+A state that others can see is a value: it never changes, so any thread may read it without a lock for as long as it
+likes. To advance, `fork` it and let `apply` (the only code that changes a state) change the fork. Then the fork becomes
+the state that others see, or it is dropped.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sparklog.core.config.cluster_config import topic_defaults
 from sparklog.core.config.topic_config import TopicConfig, effective
 from sparklog.core.coordination import NO_COORDINATOR, Coordinator
 from sparklog.core.describe.readable import one_line_repr
-from sparklog.core.groups.membership import Group
+from sparklog.core.groups.membership import ConsumerGroup
 from sparklog.core.maintenance.cleaner import Cleaner
 from sparklog.core.numbering import most_records
 from sparklog.core.records import CommandResult, JobRan, LostRecords, LostVersion
@@ -41,16 +41,16 @@ from sparklog.core.types import (
     TopicPartition,
 )
 
-CHAIN_ENTRIES = 10**12  # numbers that each chain of a cluster has for its entries: more than it can ever write
+CHAIN_ENTRIES = 10**12  # entry numbers reserved for each chain of a cluster: more than it can ever write
 STORE_CONDITIONS = ("live", "dead", "stopped", "new", "fenced")
 FORMAT = 5  # version of entries and snapshots; older ones are read, a newer one is refused by name
 
 
 def first_entry(restores: int) -> EntryNumber:
-    """The first entry of the chain of a cluster that was restored so many times.
+    """Return the first entry of the chain of a cluster that was restored this many times.
 
-    No number stands for two entries, whatever the lost chain has written that nobody has heard of. So no upload that
-    was begun on the lost chain is above the FLOOR of the next one.
+    No number stands for two entries, whatever unknown entries the lost chain has. So no upload that was begun on the
+    lost chain is above the FLOOR of the next one.
     """
     return EntryNumber(restores * CHAIN_ENTRIES)
 
@@ -58,12 +58,12 @@ def first_entry(restores: int) -> EntryNumber:
 class Store(msgspec.Struct, frozen=True):
     """A registered store. `url` is "." for the cluster's own root; `zone` is "" if it has none.
 
-    A `fenced` one takes part in nothing until it is registered again. `agent_up`: None if no agent says whether
-    it can be reached: it has none, its agent was stopped, or is silent and a write has reached the store since.
+    A `fenced` store takes part in nothing until it is registered again. `agent_up` is None if no agent says whether the
+    store can be reached: it has no agent, its agent was stopped, or is silent and a write has reached the store since.
     `had_agent`: an agent has run since the store was registered.
 
-    Every object that it holds with a number below `recovery_point` was read and is whole (F-03). A new registration
-    sets it back to 0. `grew_at`: the last entry that gave the store a replica of records that were there before.
+    Every object of the store with a number below `recovery_point` was read and is whole (F-03). A new registration
+    resets it to 0. `grew_at`: the last entry that gave the store a replica of records that already existed.
     `registered_at`: the entry of its registration.
     """
 
@@ -85,12 +85,12 @@ class Store(msgspec.Struct, frozen=True):
 
     @property
     def reachable(self) -> bool:
-        """Whether its replicas may lead, as far as the chain knows."""
+        """True if its replicas may lead, as far as the chain knows."""
         return not self.fenced and self.agent_up is not False
 
     @property
     def condition(self) -> str:
-        """live or dead, as its agent is; new if it never had one, stopped if that one ended; or fenced."""
+        """`live` or `dead`, by its agent; `new` if it never had an agent, `stopped` if its agent ended; or `fenced`."""
         if self.fenced:
             return "fenced"
         return {None: "stopped" if self.had_agent else "new", True: "live", False: "dead"}[self.agent_up]
@@ -99,7 +99,7 @@ class Store(msgspec.Struct, frozen=True):
 class Topic(msgspec.Struct, frozen=True):
     """A topic; `config` holds the explicitly set keys only.
 
-    `stores` have replicas of it, or had once: copies of its objects may be there.
+    `stores` have replicas of it, or once had some: copies of its objects may be there.
     """
 
     topic_id: TopicId
@@ -110,13 +110,13 @@ class Topic(msgspec.Struct, frozen=True):
     stores: tuple[StoreId, ...] = ()
 
     def on(self, stores: Iterable[StoreId]) -> Topic:
-        """The topic once these stores have replicas of it, too."""
+        """Return the topic with these stores added to those that have replicas of it."""
         new = set(stores).difference(self.stores)
         return msgspec.structs.replace(self, stores=(*self.stores, *sorted(new))) if new else self
 
 
 class Partition(msgspec.Struct, frozen=True, array_like=True):
-    """A partition: its replicas and how far it goes, and the stored bytes of its slices."""
+    """A partition: its replicas and their log ends, and the stored bytes of its slices."""
 
     topic_id: TopicId
     partition: PartitionIndex
@@ -125,7 +125,7 @@ class Partition(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def next_offset(self) -> Offset:
-        """Where the next record goes."""
+        """The offset of the next record."""
         return self.replication.next_offset
 
     @property
@@ -148,10 +148,10 @@ class SequencedBatch(msgspec.Struct, frozen=True, array_like=True, gc=False):
     end: Offset
 
 
-class Producer(msgspec.Struct, frozen=True, array_like=True):
-    """An idempotent producer: its epoch, and per partition its last five batches, oldest first.
+class ProducerState(msgspec.Struct, frozen=True, array_like=True):
+    """The state of an idempotent producer: its epoch, and per partition its last five batches, oldest first.
 
-    `lost` is what unclean elections gave up of its records. Its writes are then refused until it begins its next epoch.
+    `lost` are the records that unclean elections gave up. Its writes are then refused until it begins its next epoch.
     """
 
     producer_id: ProducerId
@@ -174,7 +174,7 @@ class ApplicationState(msgspec.Struct, frozen=True, array_like=True):
     runs: tuple[str, ...] = ()
 
     def has_written(self, version: int) -> bool:
-        """Whether a write of this version adds nothing. False until the application was notified of its loss."""
+        """True if a write of this version adds nothing. False until the application was notified of its loss."""
         return version <= self.version and self.lost is None
 
 
@@ -197,11 +197,11 @@ class ClusterState:
     objects: ObjectTable = field(default_factory=ObjectTable)
     released: CopyOnWriteMap[ObjectNumber, int] = field(default_factory=CopyOnWriteMap)  # slices forgotten, if any
     retired: RetiredTable = field(default_factory=RetiredTable)
-    producers: CopyOnWriteMap[ProducerId, Producer] = field(default_factory=CopyOnWriteMap)
+    producers: CopyOnWriteMap[ProducerId, ProducerState] = field(default_factory=CopyOnWriteMap)
     applications: CopyOnWriteMap[str, ApplicationState] = field(default_factory=CopyOnWriteMap)
     results: ResultTable = field(default_factory=ResultTable)
     jobs: CopyOnWriteMap[str, JobRan] = field(default_factory=CopyOnWriteMap)
-    groups: CopyOnWriteMap[str, Group] = field(default_factory=CopyOnWriteMap)
+    groups: CopyOnWriteMap[str, ConsumerGroup] = field(default_factory=CopyOnWriteMap)
     offsets: OffsetTable = field(default_factory=OffsetTable)  # of groups
     coordinator: Coordinator = NO_COORDINATOR
     next_topic_id: int = 1
@@ -211,7 +211,9 @@ class ClusterState:
     next_group_number: int = 0
 
     def fork(self) -> ClusterState:
-        """A state that is equal now, and may be changed without changing this one. Microseconds, whatever the size."""
+        """Return a state that is equal now, and may be changed without changing this one. Takes microseconds at any
+        size.
+        """
         return ClusterState(
             n=self.n,
             time_ms=self.time_ms,
@@ -244,7 +246,7 @@ class ClusterState:
 
     @property
     def lineage(self) -> tuple[str, ...]:
-        """The chain ids of the cluster, oldest first: a restore begins the next one."""
+        """The chain ids of the cluster, oldest first. Each restore begins the next one."""
         return (*self.ancestors, self.chain_id)
 
     @property
@@ -253,28 +255,29 @@ class ClusterState:
         return first_entry(len(self.ancestors))
 
     def registrations(self) -> dict[StoreId, int]:
-        """The numbers under which stores are registered that are not fenced."""
+        """Return the registration numbers of the stores that are not fenced."""
         return {store.store: store.registration for store in self.stores.values() if not store.fenced}
 
     def topic_config(self, topic: Topic) -> TopicConfig:
-        """The config values in force for a topic."""
+        """Return the config values in force for a topic."""
         return effective(topic.config, topic_defaults(self.config) if self.config else None)
 
     def topic_named(self, name: str) -> Topic | None:
-        """The topic of this name, or None."""
+        """Return the topic of this name, or None."""
         topic_id = self.topic_ids.get(name)
         return None if topic_id is None else self.topics[topic_id]
 
     def partitions_of(self, topic: Topic) -> list[Partition]:
-        """The topic's partitions, from 0 on."""
-        # Every write asks for all of them: no call for each.
+        """Return the topic's partitions, from 0 on."""
+        # Every write asks for all partitions, so there is no call per partition.
         indexes = cast("Iterable[PartitionIndex]", range(topic.partitions))
         return self.partitions.get_all(map(TopicPartition, repeat(topic.topic_id), indexes))
 
     def readable_records(self, partitions: Iterable[Partition]) -> int:
-        """How many records can be read in these partitions together.
+        """Return the number of records that can be read in these partitions together.
 
-        Exact, unless a log start lies in a compacted slice: then as many records as there can be at most.
+        Exact, unless a log start lies in a compacted slice. Then that slice counts with the largest number that it can
+        have.
         """
         count = 0
         for partition in partitions:
@@ -285,5 +288,5 @@ class ClusterState:
         return count
 
     def partition(self, topic_id: int, partition: int) -> Partition | None:
-        """The partition, or None."""
+        """Return the partition, or None."""
         return self.partitions.get(TopicPartition(TopicId(topic_id), PartitionIndex(partition)))

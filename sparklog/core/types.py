@@ -9,15 +9,15 @@ import msgspec
 
 Offset = NewType("Offset", int)  # position of a record in its partition; from 0, never used twice
 LeaderEpoch = NewType("LeaderEpoch", int)  # rises by one at each election
-TopicId = NewType("TopicId", int)  # a counter of the chain; a topic created again gets another
+TopicId = NewType("TopicId", int)  # a counter of the chain; a topic created again gets another id
 PartitionIndex = NewType("PartitionIndex", int)  # from 0
 EntryNumber = NewType("EntryNumber", int)  # position of an entry in the metadata chain; from 0
 ObjectNumber = NewType("ObjectNumber", int)  # given to a data object by the chain when it is named
-StoreId = NewType("StoreId", str)  # home of replicas: what a broker is to Kafka
+StoreId = NewType("StoreId", str)  # a place of replicas, as a broker is in Kafka
 ProducerId = NewType("ProducerId", int)  # given by the chain
 CommandId = NewType("CommandId", str)  # 32 hex digits, drawn once by the author of a command
 UploadId = NewType("UploadId", str)  # 32 hex digits, drawn once per task attempt and object
-Place = tuple[str, int]  # a partition as people name it: its topic's name, and its index
+Place = tuple[str, int]  # a partition as users name it: its topic's name, and its index
 
 
 class TopicPartition(msgspec.Struct, frozen=True, array_like=True, order=True, gc=False):
@@ -35,21 +35,21 @@ class OffsetRange(msgspec.Struct, frozen=True, array_like=True, order=True, gc=F
 
     def __post_init__(self) -> None:
         if not 0 <= self.start <= self.end:
-            raise ValueError(f"an offset range needs 0 <= start <= end, not [{self.start}, {self.end})")
+            raise ValueError(f"an offset range needs 0 <= start <= end, found [{self.start}, {self.end})")
 
 
 class ObjectKind(IntEnum):
-    """How a data object is named: `storage/keys.py` builds the name from the fields of `NewObject`."""
+    """The way a data object is named: `storage/keys.py` builds the name from the fields of `NewObject`."""
 
-    APPEND = 0  # what one writer task uploaded: batches of one or more partitions of one topic
+    APPEND = 0  # uploaded by one writer task: batches of one or more partitions of one topic
     SEGMENT = 1  # a sealed segment of one partition, named by its base offset
 
 
 class TimestampSource(IntEnum):
-    """Where the timestamps of a slice's records are kept (`message.timestamp.type`)."""
+    """The place of the timestamps of a slice's records (`message.timestamp.type`)."""
 
     CREATE_TIME = 0  # in the timestamp column, given by the producer
-    APPEND_TIME = 1  # in `Slice.append_time_ms`: readers put it in place of the column
+    APPEND_TIME = 1  # in `Slice.append_time_ms`: readers use it instead of the column
     APPEND_TIME_IN_COLUMN = 2  # append time that the roll wrote into the column
 
 
@@ -88,7 +88,7 @@ class NewObject(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=F
 
 
 class ProducerSpan(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Which sequence numbers of an idempotent producer a slice holds; both ends inclusive, as on Kafka's wire."""
+    """The sequence numbers of an idempotent producer that a slice holds; both ends inclusive, as on Kafka's wire."""
 
     producer_id: ProducerId
     producer_epoch: int

@@ -20,11 +20,11 @@ from sparklog.core.errors import Conflict, NotFound, SparklogError, StaleBrokerE
 from sparklog.core.placement.replica_fetch import (
     FetchLimits,
     ObjectToFetch,
-    Standing,
     UnderWay,
+    UnfinishedReplicas,
     plan_fetch,
     replica_reports,
-    standing,
+    unfinished_replicas,
 )
 from sparklog.core.state import ClusterState
 from sparklog.core.types import ObjectNumber, Offset, OffsetRange, StoreId, TopicPartition
@@ -179,15 +179,15 @@ class ReplicationJob:
 
     def _standing(
         self, frame: JobFrame, state: ClusterState, store: StoreId, but: Collection[_Replica] | None = None
-    ) -> Standing:
+    ) -> UnfinishedReplicas:
         """The replicas of the chosen topics that are not done, except `but`: by default those that were given up."""
         topics = {topic.topic_id for topic in frame.chosen_topics(state)}
-        at, left_out = standing(state, store), self._gave_up if but is None else but
+        at, left_out = unfinished_replicas(state, store), self._gave_up if but is None else but
 
         def left(keys: Sequence[TopicPartition]) -> list[TopicPartition]:
             return [key for key in keys if key.topic_id in topics and (store, key) not in left_out]
 
-        return Standing(left(at.behind), left(at.joinable))
+        return UnfinishedReplicas(left(at.behind), left(at.joinable))
 
 
 # ---- tasks --------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import typing
 
 from sparklog.core.commands import Application
-from sparklog.core.groups.membership import Group, Member, OffsetToCommit
+from sparklog.core.groups.membership import ConsumerGroup, Member, OffsetToCommit
 from sparklog.core.maintenance.cleaner import Cleaner, Pass
 from sparklog.core.records import (
     AgentChanged,
@@ -146,7 +146,7 @@ EVERY_RECORD: tuple[Record, ...] = (
     ProducerAllocated(ProducerId(4), 5),
     ApplicationsForgotten(("app", "other")),
     LossReported(Application("app", 9), LostVersion(8, (LostRecords("t-0", Offset(3), Offset(5)),), is_whole=True)),
-    GroupChanged(Group("billing", 3, 2, (_MEMBER,))),
+    GroupChanged(ConsumerGroup("billing", 3, 2, (_MEMBER,))),
     OffsetsCommitted("ö", 3, (OffsetToCommit(_TOPIC, _PARTITION, Offset(2**60), LeaderEpoch(6), "text ö"),), "m", 5),
     OffsetsForgotten(("billing",), (GroupPartitions("other", (TopicPartition(_TOPIC, _PARTITION),)),)),
     JobRan("roll", 1, 2, 0, '{"a": 1}'),

@@ -42,7 +42,7 @@ from sparklog.core.commands import (
     ReportReplicas,
 )
 from sparklog.core.errors import Landed, SparklogError
-from sparklog.core.placement.replica_fetch import replica_reports, standing
+from sparklog.core.placement.replica_fetch import replica_reports, unfinished_replicas
 from sparklog.core.replication.replica_append import Acks
 from sparklog.core.state import ClusterState
 from sparklog.core.types import (
@@ -346,7 +346,7 @@ class Walk(PhysicalLog):
                 assert done, f"H: {at}: {value}, slices {self.log.bounds(at)}"
 
     def copy_all(self, store: str) -> None:
-        at = standing(self.state, StoreId(store))
+        at = unfinished_replicas(self.state, StoreId(store))
         for key in at.behind:
             for each in self.log.slices(key.partition, self.log.value(key.partition).log_end(StoreId(store))):
                 if any(self.upload_of(each) in self.has[other] for other in self.stores()):

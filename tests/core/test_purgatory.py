@@ -18,7 +18,7 @@ from sparklog.core.commands import (
     MoveLogStart,
 )
 from sparklog.core.errors import InvalidInput
-from sparklog.core.placement.replica_fetch import standing
+from sparklog.core.placement.replica_fetch import unfinished_replicas
 from sparklog.core.purgatory import (
     KnownTopic,
     Operation,
@@ -306,7 +306,7 @@ def walked(seed: int) -> set[str]:
             if isinstance(operation.wanted, Replicated | Records):
                 assert not is_done(walk.log.state, operation.wanted)
         for store in idle.values():
-            at = standing(walk.log.state, store)
+            at = unfinished_replicas(walk.log.state, store)
             assert not [*at.behind, *at.joinable], f"the agent of {store} waits, and has something to do"
         partition = dice.randrange(2)
         value, seen = walk.log.value(partition), EntryNumber(walk.log.state.n)
@@ -317,7 +317,7 @@ def walked(seed: int) -> set[str]:
             written = AppendedRange(TOPIC, PartitionIndex(partition), Offset(end - 1), Offset(end), RECORD_BYTES)
             waiters.purgatory.add(Replicated((written,)), seen)
         store = StoreId(dice.choice("abcd"))
-        now = standing(walk.log.state, store)
+        now = unfinished_replicas(walk.log.state, store)
         if not now.behind and not now.joinable:
             operation = waiters.purgatory.add(ReplicaNews(store), seen)
             if operation is not None:

@@ -11,7 +11,7 @@ import pytest
 
 from sparklog.core.commands import Application, MoveLogStart
 from sparklog.core.records import CommandResult
-from sparklog.core.state import ApplicationState, ClusterState, Producer, SequencedBatch, Topic
+from sparklog.core.state import ApplicationState, ClusterState, ProducerState, SequencedBatch, Topic
 from sparklog.core.state_invariants import check, violations
 from sparklog.core.tables.result_table import AppliedBy
 from sparklog.core.types import (
@@ -88,7 +88,7 @@ def an_object(log: DecidedLog, number: int, **changes: Any) -> None:
 
 def batches(log: DecidedLog, *found: tuple[int, int, int, int], at: int = 1) -> None:
     made = tuple(SequencedBatch(first, last, Offset(start), Offset(end)) for first, last, start, end in found)
-    log.state.producers[ProducerId(0)] = Producer(ProducerId(0), 0, 0, {place(at): made})
+    log.state.producers[ProducerId(0)] = ProducerState(ProducerId(0), 0, 0, {place(at): made})
 
 
 def spoiled(log: DecidedLog, name: str, value: Any) -> None:
@@ -157,7 +157,7 @@ SPOIL: list[tuple[str, str, Callable[[DecidedLog], object]]] = [
     (
         "12: producer",
         "under another id",
-        lambda log: log.state.producers.update({ProducerId(0): Producer(ProducerId(7), 0, 0)}),
+        lambda log: log.state.producers.update({ProducerId(0): ProducerState(ProducerId(7), 0, 0)}),
     ),
     ("13: producer", "no batch", lambda log: batches(log)),
     ("13: producer", "six", lambda log: batches(log, *((at, at, at - 5, at - 4) for at in range(6)))),

@@ -20,7 +20,7 @@ from sparklog.core.commands import AgentDown
 from sparklog.core.decide import stores as decide_stores
 from sparklog.core.errors import NoReplicaOnline
 from sparklog.core.replication import election, isr
-from sparklog.core.replication.partition import Change, Replication, with_log_ends
+from sparklog.core.replication.partition import Replication, ReplicationChange, with_log_ends
 from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, StoreId
 from tests.agent.agent_world import DrivenAgent, ReplicatedCluster
 from tests.cli.conftest import Cli
@@ -174,13 +174,13 @@ class OldRule:
 
     def reachable_changed(
         self, value: Replication, reachable: list[StoreId], min_isr: int, *, unclean: bool = False
-    ) -> Change:
+    ) -> ReplicationChange:
         returning = self.play.returning
         if returning is not None and value.leader != returning:
             value = self.cut(value, (returning,))
         return self._reachable_changed(value, reachable, min_isr, unclean=unclean)
 
-    def led_by(self, value: Replication, leader: StoreId) -> Change:
+    def led_by(self, value: Replication, leader: StoreId) -> ReplicationChange:
         value = self.cut(value, tuple(store for store in value.isr if store != leader))
         end, next_offset = value.log_end(leader), value.next_offset
         epoch = LeaderEpoch(value.leader_epoch + 1)
@@ -191,7 +191,7 @@ class OldRule:
             log_ends=tuple(next_offset if each >= end else each for each in value.log_ends),
             epochs=(*value.epochs, (epoch, next_offset)),
         )
-        return Change(after, OffsetRange(end, next_offset) if end < next_offset else None)
+        return ReplicationChange(after, OffsetRange(end, next_offset) if end < next_offset else None)
 
     def clean_candidate(self, value: Replication, reachable: list[StoreId]) -> StoreId | None:
         return next((store for store in (*value.isr, *value.elr) if store in reachable), None)

@@ -67,7 +67,7 @@ GUARDS: Final = (
     _guard(
         "favour",
         "A LEO of the leader that is left out is judged to the follower's favour.",
-        "                ends.pop()  # judged as if the leader had got this far only now: to the follower's favour\n"
+        "                ends.pop()  # as if the leader had got this far only now, in the follower's favour\n"
         "            ends.append((now_ms, value.next_offset))",
         "                now_ms = ends.pop()[0]\n            ends.append((now_ms, value.next_offset))",
         "test_little_is_remembered_of_a_partition_that_is_always_behind",

@@ -376,7 +376,7 @@ GUARDS: Final = (
         "move-fenced",
         "A move that only the old leader held up ends when it is fenced.",
         "election.py",
-        "    return change if done.adding or done.removing else Change(done, change.forgotten)",
+        "    return change if done.adding or done.removing else ReplicationChange(done, change.forgotten)",
         "    return change",
         "test_reassignment.py::test_the_fence_of_the_old_leader_ends_the_move",
     ),

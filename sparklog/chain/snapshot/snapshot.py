@@ -31,13 +31,13 @@ from sparklog.chain.snapshot.chunks import (
 from sparklog.chain.snapshot.stored_partition import StoredPartition, restored, stored
 from sparklog.core.coordination import NO_COORDINATOR, Coordinator
 from sparklog.core.errors import ChainDamaged, KeyExists, KeyNotFound, StoreUnavailable
-from sparklog.core.groups.membership import Group
+from sparklog.core.groups.membership import ConsumerGroup
 from sparklog.core.maintenance.cleaner import Cleaner
 from sparklog.core.records import JobRan, LostRecords
 from sparklog.core.state import (
     ApplicationState,
     ClusterState,
-    Producer,
+    ProducerState,
     SequencedBatch,
     Store,
     Topic,
@@ -70,7 +70,7 @@ class ChunksGone(StoreUnavailable):
 
 
 class StoredProducer(msgspec.Struct, frozen=True, array_like=True):
-    """`Producer` with pairs in place of its map, whose keys are structs."""
+    """`ProducerState` with pairs in place of its map, whose keys are structs."""
 
     producer_id: ProducerId
     producer_epoch: int
@@ -93,7 +93,7 @@ class SmallState(msgspec.Struct, frozen=True):
 class StoredGroups(msgspec.Struct, frozen=True):
     """The groups, and the texts that were committed with their offsets: number of the group, partition key, text."""
 
-    groups: tuple[Group, ...] = ()
+    groups: tuple[ConsumerGroup, ...] = ()
     metadata: tuple[tuple[int, int, str], ...] = ()
 
 
@@ -344,7 +344,7 @@ def load(store: ObjectStore, manifest: Manifest) -> ClusterState:
             producers=CopyOnWriteMap(
                 (
                     producer.producer_id,
-                    Producer(
+                    ProducerState(
                         producer.producer_id,
                         producer.producer_epoch,
                         producer.last_used_ms,

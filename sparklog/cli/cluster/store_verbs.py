@@ -12,7 +12,7 @@ from sparklog.core.describe.readable import amount, counted
 from sparklog.options.key_value import store_address
 
 if TYPE_CHECKING:
-    from sparklog.core.placement.replica_plans import Outcome
+    from sparklog.core.placement.replica_plans import PartitionOutcome
     from sparklog.core.state import ClusterState
     from sparklog.storage.local.store import LocalStore
 
@@ -177,7 +177,7 @@ def _disk_of_metadata() -> LocalStore:
     return store
 
 
-def _effects(state: ClusterState, changed: list[Outcome]) -> dict[str, int]:
+def _effects(state: ClusterState, changed: list[PartitionOutcome]) -> dict[str, int]:
     from sparklog.core.placement.replica_health import is_offline, is_under_min_isr
 
     offline = under_min_isr = elected = 0

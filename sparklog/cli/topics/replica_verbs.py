@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from sparklog.core.commands import Move
-    from sparklog.core.placement.replica_plans import Outcome
+    from sparklog.core.placement.replica_plans import PartitionOutcome
     from sparklog.core.placement.replica_status import ReplicaStatus
     from sparklog.core.state import ClusterState, Partition
 
@@ -110,7 +110,7 @@ def move(
                 moves = moves_off(state, StoreId(off), chosen)
             else:
                 moves = moves_back(chosen)
-        planned: list[Outcome] = []
+        planned: list[PartitionOutcome] = []
         if moves:
             planned = outcomes(*cluster.connection.decided(MoveReplicas(moves)))
             if not dry_run:
@@ -194,7 +194,7 @@ def _check_topic_given(topic: str | None, partition: int | None, wanted_by: str 
         raise InvalidOption(f"{wanted_by if partition is None else '--partition'}: of which topic? give TOPIC, too")
 
 
-def _confirm(possible: Iterable[Outcome]) -> None:
+def _confirm(possible: Iterable[PartitionOutcome]) -> None:
     """Ask on the terminal. Raises InvalidOption if stdin is no terminal."""
     from sparklog.core.errors import InvalidOption
 
@@ -274,7 +274,7 @@ def _role(state: ClusterState, replica: ReplicaStatus) -> str:
     return ", ".join([part, *(word for word, holds in more.items() if holds)])
 
 
-def _move_row(outcome: Outcome) -> dict[str, Any]:
+def _move_row(outcome: PartitionOutcome) -> dict[str, Any]:
     return {
         "topic": outcome.topic,
         "partition": outcome.partition,
@@ -285,7 +285,7 @@ def _move_row(outcome: Outcome) -> dict[str, Any]:
     }
 
 
-def _election_row(outcome: Outcome) -> dict[str, Any]:
+def _election_row(outcome: PartitionOutcome) -> dict[str, Any]:
     return {
         "topic": outcome.topic,
         "partition": outcome.partition,

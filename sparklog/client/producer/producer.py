@@ -37,7 +37,7 @@ from sparklog.core.errors import (
     SparklogError,
 )
 from sparklog.core.producing.buffer import ProducerBuffer
-from sparklog.core.producing.flush import Commit, Failed, Flush, Renew, Upload, Work
+from sparklog.core.producing.flush import FailedFlush, Flush, FlushCommit, FlushUpload, Renew, Work
 from sparklog.core.producing.flushes import Flushes
 from sparklog.core.producing.identity import Renewal
 from sparklog.core.producing.producer_settings import ProducerSettings
@@ -347,13 +347,13 @@ class Producer(AnswersKafkaMethods):
     def _perform(self, work: Work) -> None:
         try:
             match work:
-                case Upload():
+                case FlushUpload():
                     self._sending.upload(work.flush, work.timeout_ms)
                     self._topics.forget()
                     with self._lock:
                         self._flushes.uploaded(work.flush)
                         self._tell_all()
-                case Commit():
+                case FlushCommit():
                     result = self._sending.commit(work)
                     settle_written(work.flush, result)
                     with self._lock:
@@ -363,7 +363,7 @@ class Producer(AnswersKafkaMethods):
                 case Renew():
                     self._renew(work)
         except Exception as error:
-            landed = Landed.UNKNOWN if isinstance(work, Commit) else Landed.NO
+            landed = Landed.UNKNOWN if isinstance(work, FlushCommit) else Landed.NO
             refusal = error if isinstance(error, SparklogError) else _unexpected(error, landed)
             with self._lock:
                 now = _CLOCK.monotonic_ms()
@@ -392,7 +392,7 @@ class Producer(AnswersKafkaMethods):
             self._flushes.renewed(result.producer_id, result.producer_epoch)
             self._tell_all()
 
-    def _fail(self, failed: Sequence[Failed]) -> None:
+    def _fail(self, failed: Sequence[FailedFlush]) -> None:
         for each in failed:
             settle_failed(each.flush, each.error)
             if self._settings.acks is Acks.NONE:

@@ -15,7 +15,7 @@ from sparklog.client.plans.write_rows import sequenced
 from sparklog.client.producer.record_future import Outcome, Written
 from sparklog.client.producer.waiting_records import RoutedRecords, WaitingRecords, naming_topic, routed
 from sparklog.core.errors import SparklogError, UnknownTopicOrPartition
-from sparklog.core.producing.flush import Commit, Flush
+from sparklog.core.producing.flush import Flush, FlushCommit
 from sparklog.core.producing.flushes import SHORT_ATTEMPT_MS
 from sparklog.core.records import CommandResult
 from sparklog.core.replication.replica_append import Acks
@@ -117,7 +117,7 @@ class Sending:
                 )
         flush.upload = (plan, written)
 
-    def commit(self, work: Commit) -> CommandResult:
+    def commit(self, work: FlushCommit) -> CommandResult:
         """Commit what was uploaded, under the same command id at each attempt."""
         uploaded: tuple[WritePlan, TaskWritten] = work.flush.upload
         plan, written = uploaded

@@ -55,10 +55,10 @@ OFFSETS_END = 1 << 62  # far enough below the limit of the state's columns that 
 
 
 def known_append(state: ClusterState, command: Append) -> CommandResult | None:
-    """The result of an earlier write of the same application version or of the same producer batches, or None.
+    """Return the result of an earlier write of the same application version or of the same producer batches, or None.
 
     Raises the producer's error if its sequences neither repeat a batch nor continue after the last one, and WriteLost
-    if an election left only a part of the batch. For a repeat, the acks count as they do for the write itself.
+    if an election left only a part of the batch. A repeat must satisfy the same acks as the write itself.
     """
     application = command.application
     if application is not None:
@@ -92,7 +92,8 @@ def known_append(state: ClusterState, command: Append) -> CommandResult | None:
 
 
 def decide_append(state: ClusterState, command: Append, at: At) -> tuple[Appended | AgentChanged, ...]:
-    """The append, with offsets for its slices and the changes to the replicas; and the stores that are back (rule E8).
+    """Return the append, with offsets for its slices and the changes to the replicas, and the stores that are back
+    (rule E8).
 
     A store that holds an object of the write can be reached, even if its agent was reported as down.
     """
@@ -119,8 +120,8 @@ def decide_append(state: ClusterState, command: Append, at: At) -> tuple[Appende
 def assign_offsets(state: ClusterState, command: Append, at: At, changes: tuple[PartitionChange, ...] = ()) -> Appended:
     """Assign offsets to the slices: dense from each partition's next offset on, in the order of the command.
 
-    `changes` are those of the partitions that not all replicas have up to their end. A change may name a leader that
-    took over, and then its epoch.
+    `changes` are those of the partitions in which some replica does not have the log up to its end. A change may name a
+    leader that took over; then its epoch counts.
     """
     numbers = [ObjectNumber(state.next_object_number + index) for index in range(len(command.objects))]
     before: dict[TopicPartition, Replication] = {}
@@ -200,7 +201,7 @@ def _check_committed(state: ClusterState, topic_partition: TopicPartition, end: 
 
 
 def is_replicated(state: ClusterState, ranges: Sequence[AppendedRange]) -> bool:
-    """Whether the records of a write with `acks=all` and `pull` are on every in-sync replica. If not, wait.
+    """True if the records of a write with `acks=all` and `pull` are on every in-sync replica. If not, wait.
 
     Raises NotEnoughReplicasAfterAppend, NotLeaderOrFollower (an election forgot them), UnknownTopicOrPartition.
     """
@@ -226,28 +227,36 @@ def _check_shape(command: Append) -> None:
 
 
 def _check_fence(state: ClusterState, fence: ProducerEpoch | None) -> None:
-    """Refuse a transaction of a producer that has a newer instance. One that the chain does not know has none."""
+    """Refuse a transaction of a producer that has a newer instance. A producer unknown to the chain has no newer
+    instance.
+    """
     known = None if fence is None else state.producers.get(ProducerId(fence.producer_id))
     if fence is not None and known is not None and known.producer_epoch > fence.producer_epoch:
         raise InvalidProducerEpoch(
-            f"producer {fence.producer_id} is at epoch {known.producer_epoch}, the transaction came with epoch "
+            f"producer {fence.producer_id} is at epoch {known.producer_epoch}, the transaction has epoch "
             f"{fence.producer_epoch}: a newer instance is active"
         )
 
 
 def check_holder(state: ClusterState, holder: Holder) -> Store:
-    """The holder's store. Raises StaleBrokerEpoch unless it is registered under the holder's number (rule F1)."""
+    """Return the holder's store.
+
+    Raises StaleBrokerEpoch unless it is registered under the holder's number (rule F1).
+    """
     store = state.stores.get(holder.store)
     if store is None or store.registration != holder.registration or store.fenced:
-        found = "not registered" if store is None else f"registered as {store.registration}"
-        found += " and fenced" if store is not None and store.fenced else ""
-        raise StaleBrokerEpoch(f"an object names store {holder.store} as {holder.registration}, the store is {found}")
+        registered = "not registered" if store is None else f"registered as {store.registration}"
+        registered += " and fenced" if store is not None and store.fenced else ""
+        raise StaleBrokerEpoch(
+            f"an object names store {holder.store} as {holder.registration}, the store is {registered}"
+        )
     return store
 
 
 def _partitions(state: ClusterState, command: Append) -> dict[TopicPartition, Replication]:
-    """The replicas of the partitions written to. Checks that they exist, that the command's epochs are current, and
-    that no topic is internal.
+    """Return the replicas of the partitions written to.
+
+    Checks that the partitions exist, that the command's epochs are current, and that no topic is internal.
     """
     epochs = {TopicPartition(begun.topic_id, begun.partition): begun.leader_epoch for begun in command.epochs}
     replicas_of: dict[TopicPartition, Replication] = {}
@@ -269,7 +278,7 @@ def _partitions(state: ClusterState, command: Append) -> dict[TopicPartition, Re
 def _replicas_after(
     state: ClusterState, command: Append, replicas_of: Mapping[TopicPartition, Replication]
 ) -> tuple[PartitionChange, ...]:
-    """What differs from the usual outcome, in which every replica of a partition has the write. In the write's order.
+    """Return the changes to partitions in which not every replica has the write, in the write's order.
 
     Raises the error of the first partition that refuses the write.
     """
@@ -284,13 +293,13 @@ def _replicas_after(
     unusual = {key: None for key, replicas in replicas_of.items() if not is_level(replicas)}
     everywhere = frozenset.intersection(*holders) if holders else frozenset()
     if not all(everywhere.issuperset(stores) for stores in {replicas.replicas for replicas in replicas_of.values()}):
-        for new in command.slices:  # slow, so only if some object is not everywhere
+        for new in command.slices:  # slow, so only if some object is not on every replica
             topic_partition = TopicPartition(new.topic_id, new.partition)
             if not holders[new.object_index].issuperset(replicas_of[topic_partition].replicas):
                 unusual[topic_partition] = None
     held: dict[TopicPartition, list[HeldSlice]] = {topic_partition: [] for topic_partition in unusual}
     if unusual:
-        for new in command.slices:  # once for all partitions: a write may have many slices in each of many
+        for new in command.slices:  # one pass for all partitions: there may be many partitions with many slices each
             of_partition = held.get(TopicPartition(new.topic_id, new.partition))
             if of_partition is not None:
                 of_partition.append(HeldSlice(new.records, holders[new.object_index]))
@@ -305,7 +314,7 @@ def _replicas_after(
 
 
 def _appended(command: Append, before: Replication, held: Sequence[HeldSlice], min_isr: int) -> Replication:
-    """The replicas of one partition after its slices, by the rules."""
+    """Return the replicas of one partition after its slices, by the rules."""
     everywhere = frozenset.intersection(*(slice_.holders for slice_ in held))
     if command.take_over and before.leader not in everywhere:
         before = take_over(before, everywhere, min_isr)
@@ -329,16 +338,16 @@ def _check_keys(state: ClusterState, command: Append) -> None:
 
 
 def existing_partition(state: ClusterState, topic_partition: TopicPartition) -> Partition:
-    """The partition. Raises UnknownTopicOrPartition."""
+    """Return the partition. Raises UnknownTopicOrPartition."""
     partition = state.partitions.get(topic_partition)
     if partition is None:
         topic = state.topics.get(topic_partition.topic_id)
-        found = (
+        actual = (
             f"topic id {topic_partition.topic_id} is not in the cluster (the topic was deleted, or created again)"
             if topic is None
             else f"topic {topic.name} has {numbered(topic.partitions)}"
         )
-        raise UnknownTopicOrPartition(f"wanted partition {topic_partition.partition}, {found}")
+        raise UnknownTopicOrPartition(f"wanted partition {topic_partition.partition}, {actual}")
     return partition
 
 

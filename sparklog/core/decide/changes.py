@@ -1,4 +1,4 @@
-"""Apply transitions to the partitions they concern, and turn what changed into records."""
+"""Applies transitions to partitions, and turns what changed into records."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sparklog.core.decide.append import existing_partition, placed, where
 from sparklog.core.errors import InvalidInput, SparklogError
 from sparklog.core.placement.assignment import Home
 from sparklog.core.records import At, PartitionsChanged
-from sparklog.core.replication.partition import Change, Replication
+from sparklog.core.replication.partition import Replication, ReplicationChange
 from sparklog.core.replication.partition_change import PartitionChange, change_from
 from sparklog.core.replication.slice_holders import stores_holding
 from sparklog.core.state import ClusterState
@@ -20,11 +20,11 @@ PARTITIONS_PER_RECORD = 1_000
 
 T = TypeVar("T")
 # A transition: the replicas of a partition before it, and the config of the topic -> the replicas after it.
-Transition = Callable[[TopicPartition, Replication, TopicConfig], Change | Replication]
+Transition = Callable[[TopicPartition, Replication, TopicConfig], ReplicationChange | Replication]
 
 
 def of_store(state: ClusterState, store: StoreId, transition: Transition) -> tuple[PartitionsChanged, ...]:
-    """Apply the same transition to each partition that has a replica on the store."""
+    """Apply one transition to each partition that has a replica on the store."""
     changes: list[PartitionChange] = []
     for topic in state.topics.values():
         config = state.topic_config(topic)
@@ -38,16 +38,17 @@ def of_store(state: ClusterState, store: StoreId, transition: Transition) -> tup
 def of_each(
     state: ClusterState,
     wanted: Sequence[tuple[TopicPartition, T]],
-    transition: Callable[[T, Replication, TopicConfig], Change | Replication],
+    transition: Callable[[T, Replication, TopicConfig], ReplicationChange | Replication],
     *,
     together: bool = False,
 ) -> tuple[PartitionsChanged, ...]:
     """Apply a transition to each of these partitions, each with its own request.
 
-    A refused one is skipped; if all are refused, the first error is raised. With `together`, all happen or none.
+    A refused request is skipped; if all are refused, the first error is raised. With `together`, all succeed or none
+    does.
     """
     if len({key for key, _ in wanted}) < len(wanted):
-        raise InvalidInput("a command names each partition once, one is named twice")
+        raise InvalidInput("a command names each partition once, found one named twice")
     changes: list[PartitionChange] = []
     refused: list[SparklogError] = []
     for key, request in wanted:
@@ -66,22 +67,25 @@ def of_each(
 
 
 def reachable_stores(state: ClusterState, but: StoreId | None = None) -> list[StoreId]:
-    """The stores whose replicas may lead, except the store `but`."""
+    """Return the stores whose replicas may lead, except the store `but`."""
     return [store.store for store in state.stores.values() if store.reachable and store.store != but]
 
 
 def homes(state: ClusterState) -> list[Home]:
-    """The stores that new replicas may be put on: those that are not fenced."""
+    """Return the stores that new replicas may be put on: those that are not fenced."""
     return [Home(store.store, store.zone, not store.reachable) for store in state.stores.values() if not store.fenced]
 
 
 def silent_stores(state: ClusterState) -> list[StoreId]:
-    """The stores that can't be reached, as far as the chain knows."""
+    """Return the stores that can't be reached, as far as the chain knows."""
     return [store.store for store in state.stores.values() if not store.reachable]
 
 
 def delay_begins_ms(state: ClusterState, at: At) -> int:
-    """When a deletion delay begins: now, but never before the time of the previous entry (this clock may be slow)."""
+    """Return the time at which a deletion delay begins.
+
+    This is now, but never before the time of the previous entry (this clock may be slow).
+    """
     return max(at.time_ms, state.time_ms)
 
 
@@ -94,7 +98,7 @@ def empty_end(state: ClusterState, key: TopicPartition) -> Offset:
 def held_end(state: ClusterState, key: TopicPartition, end: Offset) -> Offset:
     """The LEO of a replica that has the log up to `end`, which is at most the next offset.
 
-    If a gap follows, it counts as held. If `end` lies inside a slice, that slice does not count.
+    A gap that follows counts as held. If `end` lies inside a slice, that slice does not count.
     """
     next_offset = state.partitions[key].next_offset
     if end == next_offset:
@@ -107,10 +111,10 @@ def held_end(state: ClusterState, key: TopicPartition, end: Offset) -> Offset:
 
 
 def named_end(state: ClusterState, key: TopicPartition, end: Offset, store: StoreId) -> Offset:
-    """The LEO of a replica that has the log up to `end`, counting the slices behind it whose objects name the store.
+    """The LEO of a replica that has the log up to `end`, counting the slices after it whose objects name the store.
 
-    Writers also upload to a live store that is catching up. If these uploads did not count, it could never catch up
-    while they go on.
+    Writers also upload to a live store that is catching up. If these uploads did not count, the store could never catch
+    up while they continue.
     """
     value, registrations = state.partitions[key].replication, state.registrations()
     while end < value.next_offset:
@@ -125,7 +129,9 @@ def named_end(state: ClusterState, key: TopicPartition, end: Offset, store: Stor
     return end
 
 
-def _change(key: TopicPartition, before: Replication, outcome: Change | Replication) -> list[PartitionChange]:
+def _change(
+    key: TopicPartition, before: Replication, outcome: ReplicationChange | Replication
+) -> list[PartitionChange]:
     after, forgotten = (outcome, None) if isinstance(outcome, Replication) else (outcome.after, outcome.forgotten)
     change = change_from(before, after, key, forgotten)
     return [] if change is None else [change]

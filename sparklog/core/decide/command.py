@@ -1,7 +1,8 @@
-"""`decide`: state and command -> records, an earlier result or where to read it, or an error. Never changes the state.
+"""`decide` turns a state and a command into records, an earlier result or where to read it, or an error.
 
-Order of the checks: command id known -> the entry that has its result; producer or application duplicate ->
-success; FLOOR; then the rest. No clock and no dice: the time of the entry and all ids are arguments.
+It never changes the state. Order of the checks: command id known -> the entry that has its result; producer or
+application duplicate -> success; FLOOR; then the rest. It uses no clock and no random numbers: the time of the entry
+and all ids are arguments.
 """
 
 from __future__ import annotations
@@ -104,7 +105,8 @@ from sparklog.core.types import EntryNumber, NewObject, ProducerId
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """The `records` to write. There are none if the state is already as wanted, or an earlier submission did the work.
+    """The `records` to write. They are empty if the state is already as wanted, or if an earlier submission did the
+    work.
 
     In the second case `known` is the earlier result, or `committed_in` is the entry to read it from.
     """
@@ -115,11 +117,12 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 def decide(state: ClusterState, submission: Submission, at: At) -> Decision:
-    """What `submission` leads to if entry `at` is the next one. Raises the command's error; nothing was changed.
+    """Return what `submission` leads to if entry `at` is the next one. Raises the command's error; nothing is changed
+    then.
 
     Above FLOOR, an unknown command id proves that an attempt in doubt did not land. An append of an idempotent producer
-    and a commit of a member keep no result under their command ids, so their errors say `landed = unknown` unless they
-    know better.
+    and a commit of a member keep no result under their command ids, so their errors say `landed = unknown` unless the
+    error itself is more certain.
     """
     if COMMAND_ID.fullmatch(submission.command_id) is None:
         raise InvalidInput(f"a command id is 32 lower-case hex digits, found {submission.command_id!r}")
@@ -131,8 +134,8 @@ def decide(state: ClusterState, submission: Submission, at: At) -> Decision:
             known = known_append(state, submission.command)
             if known is not None:
                 return Decision(known=known)
-        if submission.n0 > at.n:  # it would be remembered longer than any other command
-            raise InvalidInput(f"a command is begun at a chain position up to {at.n}, found {submission.n0}")
+        if submission.n0 > at.n:  # else it would be remembered longer than any other command
+            raise InvalidInput(f"a command begins at a chain position up to {at.n}, found {submission.n0}")
         _check_floor(state.floor, submission)
         return Decision(records=_records(state, submission, at))
     except SparklogError as error:
@@ -143,7 +146,7 @@ def decide(state: ClusterState, submission: Submission, at: At) -> Decision:
 
 
 def _keeps_result(command: Command) -> bool:
-    """Whether the state remembers the command by its id (see `apply_command`)."""
+    """True if the state remembers the command by its id (see `apply_command`)."""
     match command:
         case Append():
             return not by_producer(command.slices)
@@ -232,20 +235,22 @@ def _records(state: ClusterState, submission: Submission, at: At) -> tuple[Recor
 
 
 def _check_floor(floor: EntryNumber, submission: Submission) -> None:
-    """Refuse a command that was begun, or has objects uploaded, before FLOOR: they may have been deleted already."""
+    """Refuse a command begun before FLOOR, or one with objects uploaded before FLOOR: they may have been deleted
+    already.
+    """
     objects: tuple[NewObject, ...] = getattr(submission.command, "objects", ())
     oldest = min((submission.n0, *(object_.n0 for object_ in objects)))
     if oldest < floor:
         raise WriteExpired(
-            f"a command needs to be begun at chain position {floor} (FLOOR) or later, command "
-            f"{submission.command_id} was begun at {oldest}: start the write again from the beginning",
+            f"a command must begin at chain position {floor} (FLOOR) or later, command "
+            f"{submission.command_id} began at {oldest}: start the write again from the beginning",
             landed=Landed.UNKNOWN if submission.in_doubt else Landed.NO,
         )
 
 
 def _allocate_producer(state: ClusterState, command: AllocateProducer) -> ProducerAllocated:
     if command.in_doubt and None in (command.producer_id, command.producer_epoch):
-        raise InvalidInput("batches in doubt are those of one producer and epoch: name both")
+        raise InvalidInput("batches in doubt belong to one producer and epoch: name both")
     if command.producer_id is None:
         return ProducerAllocated(ProducerId(state.next_producer_id), 0)
     producer = state.producers.get(ProducerId(command.producer_id))
@@ -253,7 +258,7 @@ def _allocate_producer(state: ClusterState, command: AllocateProducer) -> Produc
         raise UnknownProducerId(f"producer {command.producer_id} is not known to the chain: ask for a new one")
     if command.producer_epoch not in (None, producer.producer_epoch):
         raise InvalidProducerEpoch(
-            f"producer {producer.producer_id} is at epoch {producer.producer_epoch}, its next epoch was asked for by "
+            f"producer {producer.producer_id} is at epoch {producer.producer_epoch}, its next epoch was requested by "
             f"epoch {command.producer_epoch}: a newer instance is active"
         )
     for batch in command.in_doubt:

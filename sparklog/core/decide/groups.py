@@ -1,4 +1,4 @@
-"""Consumer groups: joining, leaving, committing offsets, and what is forgotten with time (I-07)."""
+"""Consumer groups: joining, leaving, committing offsets, and forgetting what has expired (I-07)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sparklog.core.errors import (
     UnknownMemberId,
 )
 from sparklog.core.groups.membership import (
-    Group,
+    ConsumerGroup,
     Member,
     OffsetToCommit,
     TopicSize,
@@ -45,9 +45,10 @@ _MINUTE_MS = 60_000
 
 
 def decide_join_group(state: ClusterState, command: JoinGroup, at: At) -> tuple[Record, ...]:
-    """The group with the member in it. Its next generation begins, unless the member only joins again as it was.
+    """Return the group with the member in it.
 
-    A static member in its next life has what it had before, in the same generation, and its former life is fenced.
+    The next generation begins, unless a member joins again unchanged. A static member that restarted gets back what it
+    had, in the same generation, and its former instance is fenced.
 
     Raises InvalidGroupId, InvalidSessionTimeout, InvalidTopic, InvalidInput, FencedInstanceId.
     """
@@ -55,7 +56,7 @@ def decide_join_group(state: ClusterState, command: JoinGroup, at: At) -> tuple[
     check_name("a member id", command.member_id)
     topics = tuple(sorted(set(command.topics)))
     if not topics:
-        raise InvalidInput(f"member {command.member_id} of group {command.group} wants no topic")
+        raise InvalidInput(f"member {command.member_id} of group {command.group} needs at least one topic")
     for topic in topics:
         check_topic_name(topic)
     config = effective_cluster(state.config)
@@ -65,7 +66,7 @@ def decide_join_group(state: ClusterState, command: JoinGroup, at: At) -> tuple[
             f"a session timeout is {shortest} to {longest} ms (group.min.session.timeout.ms and "
             f"group.max.session.timeout.ms), found {command.session_timeout_ms}"
         )
-    group = state.groups.get(command.group) or Group(command.group, state.next_group_number)
+    group = state.groups.get(command.group) or ConsumerGroup(command.group, state.next_group_number)
     known = group.member(command.member_id)
     commits = 0 if known is None else known.commits
     if known is not None and (known.topics, known.session_timeout_ms) == (topics, command.session_timeout_ms):
@@ -81,7 +82,7 @@ def decide_join_group(state: ClusterState, command: JoinGroup, at: At) -> tuple[
 
 
 def decide_leave_group(state: ClusterState, command: LeaveGroup, at: At) -> tuple[Record, ...]:
-    """The group without the member, at its next generation. Raises GroupIdNotFound, UnknownMemberId.
+    """Return the group without the member, at its next generation. Raises GroupIdNotFound, UnknownMemberId.
 
     An eviction changes nothing if the member is gone already or was renewed in the meantime.
     """
@@ -95,10 +96,10 @@ def decide_leave_group(state: ClusterState, command: LeaveGroup, at: At) -> tupl
 
 
 def silent_members(state: ClusterState, before: EntryNumber) -> dict[str, tuple[Member, ...]]:
-    """The members that were not renewed since entry `before`, by group; none while a coordinator watches them.
+    """Return the members that were not renewed since entry `before`, by group. Empty while a coordinator watches them.
 
-    That entry was written at least `floor.delay.ms` ago; a member whose session is longer than that is left alone. Up
-    to its last entry a coordinator has heard the members, or would have evicted them.
+    Entry `before` was written at least `floor.delay.ms` ago; a member whose session is longer than that is left alone.
+    A coordinator heard the members until its last entry, or would have evicted them.
     """
     if state.coordinator.in_force:  # the chain shows nothing of heartbeats
         return {}
@@ -116,27 +117,29 @@ def silent_members(state: ClusterState, before: EntryNumber) -> dict[str, tuple[
 
 
 def last_heard(state: ClusterState, member: Member) -> EntryNumber:
-    """The newest entry up to which the member was alive, as far as the chain shows without a coordinator in force."""
+    """Return the newest entry up to which the member was alive, as far as the chain shows without a coordinator in
+    force.
+    """
     return max(member.renewed_at, state.coordinator.entry)
 
 
 def without_members_before(state: ClusterState, before: EntryNumber, at: At) -> tuple[GroupChanged, ...]:
-    """The groups without their `silent_members`."""
+    """Return the groups without their `silent_members`."""
     return tuple(_without(state, state.groups[name], gone, at) for name, gone in silent_members(state, before).items())
 
 
 def decide_commit_offsets(state: ClusterState, command: CommitOffsets) -> tuple[Record, ...]:
-    """The offsets that are set: all of the command's, or none.
+    """Return the offsets that are set: all of the command's, or none.
 
-    An offset above records that an unclean election has given up since is lowered to where they began, as it would be
-    if it had been committed before the election.
+    An offset above records that an unclean election has given up since is lowered to the start of those records, as if
+    it had been committed before the election.
 
     Raises InvalidGroupId, UnknownMemberId, IllegalGeneration, InvalidCommitOffsetSize, OffsetMetadataTooLarge,
     OffsetOutOfRange (above the high watermark), UnknownTopicOrPartition (also if the topic was created again),
     InconsistentClusterId, UnknownLeaderEpoch.
     """
     check_name("a group id", command.group)
-    group = state.groups.get(command.group) or Group(command.group, state.next_group_number)
+    group = state.groups.get(command.group) or ConsumerGroup(command.group, state.next_group_number)
     check_same_group(group, command.group_number)
     if command.member_id is None:
         if group.members:
@@ -166,10 +169,10 @@ def decide_commit_offsets(state: ClusterState, command: CommitOffsets) -> tuple[
 
 
 def decide_consumed(state: ClusterState, command: CommitOffsets) -> tuple[Record, ...]:
-    """The offsets that are set together with an append (I-05).
+    """Return the offsets that are set together with an append (I-05).
 
-    Raises as `decide_commit_offsets`, and OutOfOrderSequence. Unlike a commit by itself, one that was overtaken is
-    refused: else its records would be written without offsets.
+    Raises as `decide_commit_offsets` does, and OutOfOrderSequence. An overtaken commit is refused here, unlike a commit
+    by itself: otherwise its records would be written without offsets.
     """
     check_commit_size(command.offsets, with_records=True)
     if command.member_id is not None:
@@ -179,7 +182,7 @@ def decide_consumed(state: ClusterState, command: CommitOffsets) -> tuple[Record
         if command.number <= known.commits:
             raise OutOfOrderSequence(
                 f"member {command.member_id} of group {command.group} has made commit {known.commits}, found commit "
-                f"{command.number} with records: count the commits of a member upwards"
+                f"{command.number} with records: the commit numbers of a member must rise"
             )
     return decide_commit_offsets(state, command)
 
@@ -192,15 +195,15 @@ def decide_delete_groups(state: ClusterState, command: DeleteGroups) -> tuple[Re
     return (OffsetsForgotten(names),) if names else ()
 
 
-def existing_group(state: ClusterState, name: str) -> Group:
-    """The group. Raises GroupIdNotFound."""
+def existing_group(state: ClusterState, name: str) -> ConsumerGroup:
+    """Return the group. Raises GroupIdNotFound."""
     group = state.groups.get(name)
     if group is None:
         raise GroupIdNotFound(f"wanted group {name[:80]}, found no group of this name among {len(state.groups)}")
     return group
 
 
-def check_no_members(group: Group) -> None:
+def check_no_members(group: ConsumerGroup) -> None:
     """Raise NonEmptyGroup if the group has members."""
     if group.members:
         ids = ", ".join(member.member_id for member in group.members[:3])
@@ -212,18 +215,18 @@ def check_no_members(group: Group) -> None:
 
 
 def rebalanced(state: ClusterState, topic: str, size: TopicSize | None) -> tuple[GroupChanged, ...]:
-    """The groups that read this topic, divided again now that it has another size; None: it is deleted."""
+    """Return the groups that read this topic, divided again for its new size. None as size: the topic is deleted."""
     readers = [group for group in state.groups.values() if group.reads(topic)]
     return tuple(
-        GroupChanged(_divided(state, group, {topic: size})) for group in sorted(readers, key=lambda each: each.name)
+        GroupChanged(_divided(state, group, {topic: size})) for group in sorted(readers, key=lambda group: group.name)
     )
 
 
 def expired(state: ClusterState, now_ms: int) -> OffsetsForgotten | None:
-    """The offsets and groups that have been kept for `offsets.retention.minutes`; None if there are none (KIP-211).
+    """Return the offsets and groups that have been kept for `offsets.retention.minutes`, or None (KIP-211).
 
-    The time counts from the commit or from when the last member left, whichever is later. What the members of a group
-    read does not expire. A group without members is forgotten with its last offset.
+    The retention time counts from the commit or from the time the last member left, whichever is later. Offsets in
+    topics that the members of a group read do not expire. A group without members is forgotten with its last offset.
     """
     retention_ms = effective_cluster(state.config).offsets_retention_minutes * _MINUTE_MS
     before_ms = now_ms - retention_ms
@@ -254,14 +257,16 @@ def expired(state: ClusterState, now_ms: int) -> OffsetsForgotten | None:
     return OffsetsForgotten(tuple(groups), tuple(offsets)) if groups or offsets else None
 
 
-def _without(state: ClusterState, group: Group, gone: Sequence[Member], at: At) -> GroupChanged:
+def _without(state: ClusterState, group: ConsumerGroup, gone: Sequence[Member], at: At) -> GroupChanged:
     left = tuple(member for member in group.members if member not in gone)
     emptied_ms = 0 if left else max(at.time_ms, state.time_ms, 1)
     return GroupChanged(_divided(state, msgspec.structs.replace(group, members=left, emptied_ms=emptied_ms)))
 
 
-def _divided(state: ClusterState, group: Group, changed: dict[str, TopicSize | None] | None = None) -> Group:
-    """The group at its next generation. `changed`: topics whose sizes are about to be others than in the state."""
+def _divided(
+    state: ClusterState, group: ConsumerGroup, changed: dict[str, TopicSize | None] | None = None
+) -> ConsumerGroup:
+    """Return the group at its next generation. `changed` has the new sizes of topics that are about to change."""
     sizes: dict[str, TopicSize] = {}
     for name in {name for member in group.members for name in member.topics}:
         topic = state.topic_named(name)
@@ -272,13 +277,13 @@ def _divided(state: ClusterState, group: Group, changed: dict[str, TopicSize | N
     return next_generation(group, sizes)
 
 
-def _subscribed(state: ClusterState, group: Group) -> frozenset[TopicId]:
+def _subscribed(state: ClusterState, group: ConsumerGroup) -> frozenset[TopicId]:
     names = {name for member in group.members for name in member.topics}
     return frozenset(state.topic_ids[name] for name in names if name in state.topic_ids)
 
 
-def _ahead(state: ClusterState, group: Group, offsets: Iterable[OffsetToCommit]) -> tuple[OffsetToCommit, ...]:
-    """The offsets that are above those of the group, or new to it."""
+def _ahead(state: ClusterState, group: ConsumerGroup, offsets: Iterable[OffsetToCommit]) -> tuple[OffsetToCommit, ...]:
+    """Return the offsets that are above those of the group, or new to it."""
     known = state.offsets.of_group(group.number)
     places = ((TopicPartition(offset.topic_id, offset.partition), offset) for offset in offsets)
     return tuple(offset for place, offset in places if place not in known or known[place].offset < offset.offset)
@@ -300,13 +305,13 @@ def _checked(state: ClusterState, chain_id: str, offset: OffsetToCommit, most_by
     end = existing_partition(state, key).high_watermark
     if not 0 <= offset.offset <= end:
         raise OffsetOutOfRange(
-            f"{where(state, key)}: a group can go on at an offset from 0 to the high watermark {end}, found "
+            f"{where(state, key)}: a group can continue at an offset from 0 to the high watermark {end}, found "
             f"{offset.offset}"
         )
     size = len(offset.metadata.encode())
     if size > most_bytes:
         raise OffsetMetadataTooLarge(
-            f"{where(state, key)}: the text with an offset has at most {most_bytes} bytes "
+            f"{where(state, key)}: the metadata of an offset has at most {most_bytes} bytes "
             f"(offset.metadata.max.bytes), found {size}"
         )
     return offset if right == offset.offset else msgspec.structs.replace(offset, offset=right)

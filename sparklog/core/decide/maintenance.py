@@ -39,8 +39,8 @@ from sparklog.core.types import (
 def decide_swap(state: ClusterState, command: Swap, at: At) -> SlicesSwapped:
     """Replace slices with rewritten ones, if exactly the slices that were read still cover the range.
 
-    Only compaction drops records: a topic that is not compacted any more keeps what a late run would have dropped.
-    A swap that only names losses needs no leader.
+    Only compaction drops records: if a topic is no longer compacted, a late compaction of it is refused. A swap that
+    only names losses needs no leader.
     """
     key = TopicPartition(command.topic_id, command.partition)
     partition = existing_partition(state, key)
@@ -58,7 +58,7 @@ def decide_swap(state: ClusterState, command: Swap, at: At) -> SlicesSwapped:
     replaced = state.slices.find(key, OffsetRange(command.start, command.end))
     if digest(replaced) != command.digest:
         raise SwapRefused(
-            f"the slices of {place} [{command.start}, {command.end}) are not those the rewrite read: plan it again"
+            f"the slices of {place} [{command.start}, {command.end}) are not those that the rewrite read: plan it again"
         )
     _check_rewritten(command, replaced, partition)
     for object_ in command.objects:
@@ -113,12 +113,14 @@ def decide_swap(state: ClusterState, command: Swap, at: At) -> SlicesSwapped:
 
 
 def _check_rewritten(command: Swap, replaced: SliceColumns, partition: Partition) -> None:
-    """Check that whole slices are replaced, by slices of their partition that cover the same offsets but for `lost`."""
+    """Check that the swap replaces whole slices with slices of their partition that cover the same offsets, except
+    `lost`.
+    """
     starts, ends = replaced.columns["start"], replaced.columns["end"]
     if not len(replaced) or starts[0] != command.start or ends[-1] != command.end:
-        found = f"[{starts[0]}, {ends[-1]})" if len(replaced) else "nothing"
-        raise InvalidInput(f"a rewrite replaces whole slices: wanted [{command.start}, {command.end}), found {found}")
-    if (starts[1:] != ends[:-1]).any():  # what an election gave up must stay visible
+        covered = f"[{starts[0]}, {ends[-1]})" if len(replaced) else "nothing"
+        raise InvalidInput(f"a rewrite replaces whole slices: wanted [{command.start}, {command.end}), found {covered}")
+    if (starts[1:] != ends[:-1]).any():  # offsets that an election gave up must stay visible
         raise InvalidInput(f"a rewrite covers no gap, found one in [{command.start}, {command.end})")
     check_uploads(command.objects, [rewritten.new for rewritten in command.slices], ObjectKind.SEGMENT)
     before = command.start
@@ -139,20 +141,20 @@ def _check_rewritten(command: Swap, replaced: SliceColumns, partition: Partition
         ours = (rewritten.new.topic_id, rewritten.new.partition) == (command.topic_id, command.partition)
         known_epoch = 0 <= rewritten.leader_epoch <= partition.replication.leader_epoch
         if not ours or not known_epoch or not 0 <= rewritten.append_time_ms < 1 << 53:
-            raise InvalidInput(f"a rewritten slice is one of its partition, found {rewritten}")
+            raise InvalidInput(f"a rewritten slice belongs to the partition of the rewrite, found {rewritten}")
         before = rewritten.end
     if before < command.end:
         gaps.append(OffsetRange(before, command.end))
     if gaps != list(command.lost):
         raise InvalidInput(
-            f"rewritten slices cover [{command.start}, {command.end}) without a gap but for what is lost, "
+            f"rewritten slices cover [{command.start}, {command.end}) without a gap, except for lost records, "
             f"{[(range_.start, range_.end) for range_ in command.lost]}, found the gaps "
             f"{[(range_.start, range_.end) for range_ in gaps]}"
         )
 
 
 def _check_count(command: Swap, replaced: SliceColumns, config: TopicConfig, place: str) -> None:
-    """Check that only the compaction of a compacted topic leaves fewer records, but for those that are `lost`."""
+    """Check that there are not fewer records, unless a compacted topic was compacted or records are `lost`."""
     before, after = int(replaced.columns["records"].sum()), sum(rewritten.new.records for rewritten in command.slices)
     if after > before or (after < before and not (config.compact or command.lost)):
         raise PolicyViolation(
@@ -162,9 +164,9 @@ def _check_count(command: Swap, replaced: SliceColumns, config: TopicConfig, pla
 
 
 def decide_move_log_start(state: ClusterState, command: MoveLogStart, at: At) -> tuple[LogStartMoved, ...]:
-    """Raise the log start, at most to HW. Does nothing if it is already there.
+    """Raise the log start, at most to the high watermark. Does nothing if it is already there.
 
-    Any offset will do (R-05): a slice that it cuts stays whole until the log start has passed its end.
+    Any offset is allowed (R-05): a slice that it cuts stays whole until the log start has passed its end.
     """
     key = TopicPartition(command.topic_id, command.partition)
     partition = existing_partition(state, key)
@@ -196,10 +198,11 @@ def decide_move_log_start(state: ClusterState, command: MoveLogStart, at: At) ->
 
 
 def decide_move_cleaner(state: ClusterState, command: MoveCleaner, at: At) -> tuple[Record, ...]:
-    """Move the cleaner's position, at most to HW, unless another run has moved it since. Never back.
+    """Move the cleaner's position, at most to the high watermark, unless another run has moved it since. Never move it
+    back.
 
-    What a command says of the records below `to` stays true whatever the log does meanwhile: it only loses some there.
-    If the log start has passed the position itself, there is none any more, and nothing is left of what it was about.
+    What a command says about the records below `to` stays true as the log changes meanwhile: the log only loses records
+    there. If the log start has passed the position itself, the position is gone, and so is everything it was about.
     """
     key = TopicPartition(command.topic_id, command.partition)
     partition = existing_partition(state, key)
@@ -234,12 +237,14 @@ def decide_confirm_deleted(state: ClusterState, command: ConfirmDeleted) -> tupl
 def decide_raise_floor(state: ClusterState, command: RaiseFloor, at: At) -> tuple[Record, ...]:
     """Raise FLOOR. Forget producers that were silent for `producer.id.expiration.ms`, and expired offsets of groups.
 
-    Members of groups that were not renewed since `silent_before` are gone, if nobody could have evicted them.
+    Members of groups that were not renewed since entry `silent_before` are removed if no coordinator could evict them.
     """
     if command.floor > state.n + 1:
         raise InvalidInput(f"FLOOR can rise to the end of the chain, {state.n + 1}, wanted {command.floor}")
     if command.silent_before > state.n + 1:
-        raise InvalidInput(f"the chain ends at {state.n + 1}, members were to be silent since {command.silent_before}")
+        raise InvalidInput(
+            f"the chain ends at {state.n + 1}, members were named as silent since {command.silent_before}"
+        )
     silent_since_ms = at.time_ms - effective_cluster(state.config).producer_id_expiration_ms
     silent = (producer.producer_id for producer in state.producers.values() if producer.last_used_ms < silent_since_ms)
     expired = tuple(sorted(silent))

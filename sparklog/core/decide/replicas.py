@@ -1,4 +1,4 @@
-"""Replicas: reports of agents, replicas that lag, elections and moves (KIP-455, KIP-460, KIP-497)."""
+"""Replicas: reports of agents, lagging replicas, elections and moves (KIP-455, KIP-460, KIP-497)."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from sparklog.core.decide.stores import registered_store
 from sparklog.core.errors import InvalidReplicaAssignment, OffsetOutOfRange, StaleBrokerEpoch
 from sparklog.core.records import Record
 from sparklog.core.replication.election import elect, elect_store
-from sparklog.core.replication.isr import Report, drop_lagging, report
-from sparklog.core.replication.partition import Change, Replication
+from sparklog.core.replication.isr import LogEndReport, drop_lagging, report
+from sparklog.core.replication.partition import Replication, ReplicationChange
 from sparklog.core.replication.reassignment import move
 from sparklog.core.state import ClusterState
 from sparklog.core.types import TopicPartition
 
 
 def decide_report_replicas(state: ClusterState, command: ReportReplicas) -> tuple[Record, ...]:
-    """Raise log ends, and let replicas join the ISR that may."""
+    """Raise log ends, and let replicas that may join the ISR join it."""
     store = registered_store(state, command.store)
     registrations, silent = state.registrations(), silent_stores(state)
     if registrations.get(store.store) != command.registration:
@@ -35,14 +35,14 @@ def decide_report_replicas(state: ClusterState, command: ReportReplicas) -> tupl
             f"agent reports for {command.registration}"
         )
 
-    def reported(replica: ReplicaReport, before: Replication, config: TopicConfig) -> Change:
+    def reported(replica: ReplicaReport, before: Replication, config: TopicConfig) -> ReplicationChange:
         before.log_end(store.store)
         if not 0 <= replica.log_end <= before.next_offset:
             raise OffsetOutOfRange(
                 f"store {store.store} reports a log end of {replica.log_end}, the next offset is {before.next_offset}"
             )
         end = named_end(state, _key(replica), held_end(state, _key(replica), replica.log_end), store.store)
-        said = Report(store.store, command.registration, replica.leader_epoch, replica.version, end)
+        said = LogEndReport(store.store, command.registration, replica.leader_epoch, replica.version, end)
         return report(before, said, registrations, config.min_insync_replicas, silent=silent)
 
     return of_each(state, [(_key(replica), replica) for replica in command.replicas], reported)
@@ -60,10 +60,10 @@ def decide_drop_lagging(state: ClusterState, command: DropLagging) -> tuple[Reco
 
 
 def decide_elect_leaders(state: ClusterState, command: ElectLeaders) -> tuple[Record, ...]:
-    """Elect leaders, and forget the slices that the new ones lack."""
+    """Elect leaders, and forget the slices that the new leaders lack."""
     reachable = reachable_stores(state)
 
-    def elected(election: Election, before: Replication, config: TopicConfig) -> Change:
+    def elected(election: Election, before: Replication, config: TopicConfig) -> ReplicationChange:
         if election.store is None:
             return elect(before, reachable, config.min_insync_replicas, unclean=command.unclean)
         return elect_store(before, election.store, reachable, config.min_insync_replicas, unclean=command.unclean)

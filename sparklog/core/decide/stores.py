@@ -1,4 +1,4 @@
-"""Stores: register, fence and remove them, report what they lost, and say if their agents are up (KIP-631, KIP-841)."""
+"""Registers, fences and removes stores, and records their losses and whether their agents are up (KIP-631, KIP-841)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from sparklog.core.records import (
     StoreRegistered,
     StoreRemoved,
 )
-from sparklog.core.replication.partition import Change, Replication
+from sparklog.core.replication.partition import Replication, ReplicationChange
 from sparklog.core.replication.store_changes import fence, lose, reachable_changed
 from sparklog.core.state import ClusterState, Store
 from sparklog.core.types import Offset, StoreId, TopicPartition
@@ -53,8 +53,8 @@ def decide_register_store(state: ClusterState, command: RegisterStore) -> tuple[
     gone = command.announced_to.items() - state.registrations().items()
     if gone:
         raise NotEnoughReplicas(
-            f"store {new.store} was announced to {', '.join(sorted(store for store, _ in gone))}, and that was fenced, "
-            "removed or registered again meanwhile: add it again"
+            f"store {new.store} was announced to {', '.join(sorted(store for store, _ in gone))}, and one of these was "
+            "fenced, removed or registered again meanwhile: add the store again"
         )
     _check_incarnation(state, new.store, new.url, new.incarnation)
     if command.next_registration not in (None, state.next_registration):
@@ -66,21 +66,21 @@ def decide_register_store(state: ClusterState, command: RegisterStore) -> tuple[
     if known.incarnation != new.incarnation:
         raise DuplicateBrokerRegistration(
             f"store {new.store} is registered with INCARNATION {known.incarnation}, found {new.incarnation}: if it was "
-            "wiped, report its loss; another store needs another id"
+            "wiped, report its loss; a different store needs a different id"
         )
     if not known.fenced:
-        raise DuplicateBrokerRegistration(f"store {new.store} is registered already, and not fenced")
+        raise DuplicateBrokerRegistration(f"store {new.store} is already registered, and not fenced")
     return (registered, *_search_leaders(state, new.store, [*reachable_stores(state), new.store]))
 
 
 def decide_fence_store(state: ClusterState, command: FenceStore) -> tuple[Record, ...]:
-    """Fence a store: it leaves every ISR, and other replicas lead where it led."""
+    """Fence a store: it leaves every ISR, and other replicas lead the partitions that it led."""
     store = registered_store(state, command.store)
     if store.fenced:
         return ()
     reachable = reachable_stores(state, but=store.store)
 
-    def fenced(key: TopicPartition, before: Replication, config: TopicConfig) -> Change:
+    def fenced(key: TopicPartition, before: Replication, config: TopicConfig) -> ReplicationChange:
         unclean = config.unclean_leader_election_enable
         return fence(before, store.store, reachable, config.min_insync_replicas, unclean=unclean)
 
@@ -119,7 +119,7 @@ def decide_report_loss(state: ClusterState, command: ReportLoss) -> tuple[Record
         held[key] = held_end(state, key, replica.end)
     reachable = [*reachable_stores(state, but=store.store), store.store]
 
-    def lost(key: TopicPartition, before: Replication, config: TopicConfig) -> Change:
+    def lost(key: TopicPartition, before: Replication, config: TopicConfig) -> ReplicationChange:
         end = held.get(key, Offset(0) if wiped else None)
         min_isr, unclean = config.min_insync_replicas, config.unclean_leader_election_enable
         if end is None or (end >= before.log_end(store.store) and not wiped):
@@ -135,9 +135,9 @@ def decide_report_loss(state: ClusterState, command: ReportLoss) -> tuple[Record
 
 
 def decide_move_recovery_point(state: ClusterState, command: MoveRecoveryPoint) -> tuple[Record, ...]:
-    """Raise the recovery point of a store. It only ever rises under one registration, unless the store gets a replica.
+    """Raise the recovery point of a store. It never falls under one registration, unless the store gets a replica.
 
-    Refused if the store got one since the objects were read: what was copied to it was not among them.
+    Refused if the store got a replica since the objects were read: what was copied for that replica was not among them.
     """
     store = registered_store(state, command.store)
     _check_registration(store, command.registration)
@@ -155,7 +155,7 @@ def decide_move_recovery_point(state: ClusterState, command: MoveRecoveryPoint) 
 
 
 def decide_agent_up(state: ClusterState, command: AgentUp) -> tuple[Record, ...]:
-    """The store can be reached: it may lead partitions that have no leader."""
+    """Record that the store can be reached: it may lead partitions that have no leader."""
     store = _with_agent(state, command)
     if store.agent_up:
         return ()
@@ -164,9 +164,10 @@ def decide_agent_up(state: ClusterState, command: AgentUp) -> tuple[Record, ...]
 
 
 def decide_agent_down(state: ClusterState, command: AgentDown) -> tuple[Record, ...]:
-    """The store can't be reached: where it leads, elect another replica that may lead. It stays in sync until it lags.
+    """Record that the store can't be reached: where it leads, elect another replica that may lead.
 
-    If the agent was stopped on purpose, there is no election: that could forget records that no follower has yet.
+    The store stays in sync until it lags. If the agent was stopped on purpose, there is no election: that could forget
+    records that no follower has yet.
     """
     store = _with_agent(state, command)
     if command.stopped:
@@ -180,21 +181,21 @@ def decide_agent_down(state: ClusterState, command: AgentDown) -> tuple[Record, 
 def leaders_for(state: ClusterState, command: Append, records: Collection[Record]) -> tuple[PartitionsChanged, ...]:
     """Elect leaders for partitions that have none, now that a write has reached stores that were silent.
 
-    No leader is deposed, and nothing changes in the partitions of the write itself.
+    No leader is deposed, and the partitions of the write itself stay as they are.
     """
     back = [record.store for record in records if isinstance(record, AgentChanged)]
     reachable = [*reachable_stores(state), *back]
     written = {TopicPartition(slice_.topic_id, slice_.partition) for slice_ in command.slices}
-    led_by_nobody = sorted(
+    leaderless = sorted(
         key
         for key, partition in state.partitions.items()
         if partition.replication.leader is None and key not in written
     )
-    return of_each(state, [(key, key) for key in led_by_nobody], _search_among(reachable))
+    return of_each(state, [(key, key) for key in leaderless], _search_among(reachable))
 
 
 def registered_store(state: ClusterState, store: StoreId) -> Store:
-    """The store of this id. Raises BrokerIdNotRegistered."""
+    """Return the store of this id. Raises BrokerIdNotRegistered."""
     known = state.stores.get(store)
     if known is None:
         raise BrokerIdNotRegistered(f"wanted store {store!r}, the cluster has {', '.join(sorted(state.stores))}")
@@ -204,7 +205,7 @@ def registered_store(state: ClusterState, store: StoreId) -> Store:
 def _check_harmless(
     state: ClusterState, store: StoreId, damaged: Collection[TopicPartition], changes: Collection[PartitionsChanged]
 ) -> None:
-    """Refuse a loss that can wait if it takes a leader from a partition, or records that only this store has."""
+    """Refuse a loss that can wait if it takes the leader from a partition, or records that only this store has."""
     for change in (change for record in changes for change in record.changes):
         if change.topic_partition not in damaged:
             continue
@@ -218,7 +219,7 @@ def _check_harmless(
         if not others or change.leader is None or change.forgotten_from is not UNSET:
             raise NotEnoughReplicas(
                 f"{where(state, change.topic_partition)} needs a replica beside store {store} that has everything up "
-                f"to offset {held}, as long as store {store} is repaired: the replicas end at "
+                f"to offset {held}, while store {store} is repaired: the replicas end at "
                 f"{dict(zip(before.replicas, before.log_ends, strict=True))}"
             )
 
@@ -227,7 +228,7 @@ def _with_agent(state: ClusterState, command: AgentUp | AgentDown) -> Store:
     store = registered_store(state, command.store)
     _check_registration(store, command.registration)
     if store.fenced:
-        raise StaleBrokerEpoch(f"store {store.store} is fenced: register it again before its agent goes on")
+        raise StaleBrokerEpoch(f"store {store.store} is fenced: register it again before its agent continues")
     return store
 
 
@@ -252,7 +253,7 @@ def _search_leaders(state: ClusterState, store: StoreId, reachable: list[StoreId
 
 
 def _search_among(reachable: Collection[StoreId]) -> Transition:
-    def searched(key: TopicPartition, before: Replication, config: TopicConfig) -> Change:
+    def searched(key: TopicPartition, before: Replication, config: TopicConfig) -> ReplicationChange:
         unclean = config.unclean_leader_election_enable
         return reachable_changed(before, reachable, config.min_insync_replicas, unclean=unclean)
 

@@ -1,4 +1,4 @@
-"""Creating and altering the cluster, and creating, altering, widening and deleting topics (N-03)."""
+"""Creates and alters the cluster, and creates, alters, widens and deletes topics (N-03)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from sparklog.core.records import (
     TopicCreated,
     TopicDeleted,
 )
-from sparklog.core.replication.partition import Change, Replication, created
+from sparklog.core.replication.partition import Replication, ReplicationChange, created
 from sparklog.core.replication.partition_change import PartitionChange, change_from
 from sparklog.core.replication.store_changes import min_isr_changed, reachable_changed
 from sparklog.core.state import ClusterState, Topic
@@ -65,7 +65,7 @@ def decide_create_cluster(state: ClusterState, command: CreateCluster) -> tuple[
     """Entry 0: the cluster and its first stores."""
     if state.n >= 0:
         raise ClusterAlreadyExists(
-            f"there is a cluster at the address already, {state.chain_id}: connect to it, or choose another"
+            f"the address already has a cluster, {state.chain_id}: connect to it, or choose another address"
         )
     if not command.stores:
         raise InvalidInput("a cluster needs at least one store, found none")
@@ -82,7 +82,7 @@ def decide_create_cluster(state: ClusterState, command: CreateCluster) -> tuple[
 
 
 def decide_create_topic(state: ClusterState, command: CreateTopic) -> tuple[Record, ...]:
-    """A new topic, with its partitions spread over the stores or assigned by hand."""
+    """Create a topic, with its partitions spread over the stores or assigned by hand."""
     check_topic_name(command.name)
     check_not_internal(command.name)
     if command.name in state.topic_ids:
@@ -91,7 +91,9 @@ def decide_create_topic(state: ClusterState, command: CreateTopic) -> tuple[Reco
     config = parse_topic_config(dict(command.config))
     if command.assignment is not None:
         if command.partitions is not None or command.replication_factor is not None:
-            raise InvalidReplicaAssignment("a manual assignment gives partitions and replication factor itself")
+            raise InvalidReplicaAssignment(
+                "a manual assignment already gives the partitions and the replication factor"
+            )
         _check_assignment(state, command.assignment)
         assignment = command.assignment
     else:
@@ -109,7 +111,7 @@ def decide_create_topic(state: ClusterState, command: CreateTopic) -> tuple[Reco
 
 
 def decide_alter_cluster(state: ClusterState, command: AlterCluster) -> tuple[Record, ...]:
-    """The cluster's config, with keys set and removed, and what follows for topics that have their defaults from it."""
+    """Set and remove keys of the cluster's config, and update the topics that have their defaults from it."""
     changes: dict[str, object] = {**command.changed, **dict.fromkeys(command.removed)}
     config = merge_cluster_config(state.config, changes)
     defaults, silent = topic_defaults(config), silent_stores(state)
@@ -124,14 +126,14 @@ def decide_alter_cluster(state: ClusterState, command: AlterCluster) -> tuple[Re
         if min_isr != state.topic_config(state.topics[partition.topic_id]).min_insync_replicas
     ]
 
-    def settled(min_isr: int, replicas: Replication, _: TopicConfig) -> Change | Replication:
+    def settled(min_isr: int, replicas: Replication, _: TopicConfig) -> ReplicationChange | Replication:
         return min_isr_changed(replicas, min_isr, silent=silent)
 
     return (ClusterAltered(config), *(of_each(state, partitions, settled) if partitions else ()))
 
 
 def decide_alter_topic(state: ClusterState, command: AlterTopic) -> tuple[Record, ...]:
-    """The topic's config, with keys set and removed, and what follows from it for its replicas."""
+    """Set and remove keys of the topic's config, and update its replicas accordingly."""
     topic = existing_topic(state, command.topic_id)
     changes: dict[str, object] = {**command.changed, **dict.fromkeys(command.removed)}
     altered = msgspec.structs.replace(topic, config=merge_topic_config(topic.config, changes))
@@ -139,7 +141,7 @@ def decide_alter_topic(state: ClusterState, command: AlterTopic) -> tuple[Record
     reachable, silent = reachable_stores(state), silent_stores(state)
     becomes_unclean = config.unclean_leader_election_enable and not before.unclean_leader_election_enable
 
-    def settled(_: None, replicas: Replication, __: TopicConfig) -> Change | Replication:
+    def settled(_: None, replicas: Replication, __: TopicConfig) -> ReplicationChange | Replication:
         if becomes_unclean and replicas.leader is None:
             return reachable_changed(replicas, reachable, config.min_insync_replicas, unclean=True)
         return min_isr_changed(replicas, config.min_insync_replicas, silent=silent)
@@ -154,7 +156,7 @@ def decide_alter_topic(state: ClusterState, command: AlterTopic) -> tuple[Record
 
 
 def decide_add_partitions(state: ClusterState, command: AddPartitions) -> tuple[Record, ...]:
-    """Add partitions. Keys map to other partitions from now on; records stay where they are."""
+    """Add partitions. From now on keys map to other partitions; existing records stay where they are."""
     topic = existing_topic(state, command.topic_id)
     if command.total <= topic.partitions:
         raise InvalidPartitions(
@@ -198,7 +200,7 @@ def decide_delete_topic(state: ClusterState, command: DeleteTopic, at: At) -> tu
 
 
 def existing_topic(state: ClusterState, topic_id: TopicId) -> Topic:
-    """The topic. Raises UnknownTopicOrPartition."""
+    """Return the topic. Raises UnknownTopicOrPartition."""
     topic = state.topics.get(topic_id)
     if topic is None:
         raise UnknownTopicOrPartition(
@@ -213,13 +215,13 @@ def _check_count(partitions: int) -> None:
 
 
 def _check_lives(stores: Sequence[NewStore]) -> None:
-    """Refuse two ids for one store: its INCARNATION is the same at both addresses."""
+    """Refuse two ids for one store: the same INCARNATION is found at both addresses."""
     seen: dict[str, NewStore] = {}
     for store in stores:
         other = seen.setdefault(store.incarnation, store)
         if other is not store:
             raise DuplicateBrokerRegistration(
-                f"wanted a store of its own for each id, found INCARNATION {store.incarnation} at {other.url} "
+                f"each id needs a store of its own, found INCARNATION {store.incarnation} at {other.url} "
                 f"({other.store}) and at {store.url} ({store.store})"
             )
 
@@ -243,13 +245,15 @@ def _spread(
 def _first_leaders(
     state: ClusterState, topic_id: TopicId, first: int, assignment: Assignment
 ) -> tuple[PartitionsChanged, ...]:
-    """The partitions, from `first` on, whose preferred leader can't be reached and another replica can."""
+    """Return changes for the partitions, from `first` on, whose preferred leader is unreachable and another replica is
+    not.
+    """
     reachable = reachable_stores(state)
     changes: list[PartitionChange] = []
     for index, replicas in enumerate(assignment, first):
         if replicas[0] not in reachable:
             empty, key = created(replicas), TopicPartition(topic_id, PartitionIndex(index))
-            # The ISR is every replica: min ISR changes nothing of who leads, and nothing is written yet.
+            # The ISR is every replica: min ISR does not affect the choice of the leader, and nothing is written yet.
             change = change_from(empty, reachable_changed(empty, reachable, 1).after, key)
             changes += [] if change is None else [change]
     return in_records(changes)

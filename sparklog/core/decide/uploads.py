@@ -1,4 +1,4 @@
-"""What uploaded objects and their slices must look like. Checked by `decide`, because `apply` never refuses.
+"""Checks uploaded objects and their slices. `decide` calls this, because `apply` never refuses.
 
 A number that does not fit its column would stop every reader of the chain forever, not only its author.
 """
@@ -21,7 +21,10 @@ _RECORDS_END = 1 << 48  # of one command, so that offsets stay far below 2^63
 
 
 def check_uploads(objects: Sequence[NewObject], slices: Sequence[NewSlice], kind: ObjectKind) -> None:
-    """Check that the objects are of `kind` and named by slices that lie inside them. Raises InvalidInput."""
+    """Check that the objects are of `kind`, that slices name all of them, and that each slice lies inside its object.
+
+    Raises InvalidInput.
+    """
     for object_ in objects:
         _check_object(object_, kind)
     named = set()
@@ -37,18 +40,18 @@ def check_uploads(objects: Sequence[NewObject], slices: Sequence[NewSlice], kind
         if count >= _RECORDS_END:
             raise InvalidInput(f"one command has fewer than 2^48 {what}, found {count}")
     if len(named) != len(objects):
-        raise InvalidInput(f"{counted(len(objects), 'object')} of a command, but slices of only {len(named)}")
+        raise InvalidInput(f"a command has {counted(len(objects), 'object')}, but its slices name only {len(named)}")
 
 
 def _check_object(object_: NewObject, kind: ObjectKind) -> None:
     sealed = ((object_.partition, _INT32_END), (object_.base_offset, _INT64_END), (object_.leader_epoch, _INT32_END))
     parts = object_.partition is not None and all(part is not None and 0 <= part < end for part, end in sealed)
     if object_.kind is not kind or (parts if kind is ObjectKind.APPEND else not parts):
-        raise InvalidInput(f"wanted an object of kind {kind.name} with the name parts of one, found {object_}")
+        raise InvalidInput(f"wanted an object of kind {kind.name} with the name parts of that kind, found {object_}")
     if _UPLOAD_ID.fullmatch(object_.upload_id) is None:
         raise InvalidInput(f"an upload id is 32 lower-case hex digits, found {object_.upload_id!r}")
     if not object_.holders or len({holder.store for holder in object_.holders}) != len(object_.holders):
-        raise InvalidInput(f"an object needs at least one holder, and each once, found {object_}")
+        raise InvalidInput(f"an object needs at least one holder, each named once, found {object_}")
     fits = (
         0 <= object_.n0 < _INT64_END
         and 0 < object_.size_bytes < _INT64_END

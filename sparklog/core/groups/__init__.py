@@ -1,4 +1,4 @@
-"""Consumer groups: the members that share partitions, who of them is silent, and what people are shown of a group.
+"""Consumer groups: the members that share partitions, the silent ones among them, and the view of a group for users.
 
-Read membership.py first. What a join, a commit or an eviction changes is decided in core/decide/groups.py.
+Read membership.py first. The effects of a join, a commit or an eviction are decided in core/decide/groups.py.
 """

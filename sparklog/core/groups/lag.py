@@ -1,7 +1,7 @@
 """The lag of all groups, in records and in time, topic by topic: for metrics and lists.
 
-One pass over columns of all committed offsets, however many groups and partitions there are. A single group, partition
-by partition, is in status.py.
+One pass over columns of all committed offsets, however many groups and partitions there are. The partitions of a single
+group are in group_progress.py.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from sparklog.core.groups.membership import Group
+from sparklog.core.groups.membership import ConsumerGroup
 from sparklog.core.state import ClusterState
 from sparklog.core.tables.column_blocks import Column
 from sparklog.core.tables.slice_search import NO_SLICE, slices_at
@@ -27,7 +27,7 @@ class TopicLag(msgspec.Struct, frozen=True):
     """The lag of a group in a topic, over the partitions in which it has committed.
 
     `offset` is the sum of the committed offsets, `lag_records` that of the lags, `max_lag_records` the largest lag.
-    `unread_since_ms`: when the oldest record that is left was appended (see `appended_ms`); None if none is left.
+    `unread_since_ms`: when the oldest unread record was appended (see `appended_ms`); None if nothing is left to read.
     """
 
     topic: str
@@ -39,9 +39,9 @@ class TopicLag(msgspec.Struct, frozen=True):
 
 
 class GroupLag(msgspec.Struct, frozen=True):
-    """A group with its topics by name. It may have none: nothing is committed yet."""
+    """A group with its topics by name. It may have no topics: nothing is committed yet."""
 
-    group: Group
+    group: ConsumerGroup
     topics: tuple[TopicLag, ...] = ()
 
     @property
@@ -68,7 +68,9 @@ class GroupLags:
     columns: Mapping[str, Column]
 
     def most_behind(self, most: int) -> list[GroupLag]:
-        """The groups with the oldest unread records, of equally old ones those with most to read; others by name."""
+        """The groups with the oldest unread records first, and among equally old ones those with most to read; others
+        by name.
+        """
         rows = _first_of_each(self.columns["group"])
         numbers = self.columns["group"][rows]
         since = np.minimum.reduceat(self.columns["since_ms"], rows) if len(rows) else rows
@@ -82,16 +84,13 @@ class GroupLags:
             chosen += [self.state.groups[name] for name in others[: most - len(chosen)]]
         return [self.of(group) for group in chosen]
 
-    def of(self, group: Group) -> GroupLag:
+    def of(self, group: ConsumerGroup) -> GroupLag:
         """The lag of a group of the state."""
         low, high = np.searchsorted(self.columns["group"], [group.number, group.number + 1]).tolist()
         return GroupLag(group, tuple(sorted(self._rows(np.arange(low, high)), key=lambda topic: topic.topic)))
 
     def in_topic(self, topic_id: TopicId, most: int) -> list[GroupLag]:
-        """The groups that have committed in a topic, with their lag there: those that are furthest behind come first.
-
-        At most so many.
-        """
+        """At most `most` groups that have committed in a topic, with their lag there, the furthest behind first."""
         rows = np.flatnonzero(self.columns["topic_id"] == topic_id)
         since, lags, numbers = (self.columns[name][rows] for name in ("since_ms", "lag", "group"))
         rows = rows[np.lexsort((numbers, -lags, since))][:most]
@@ -137,19 +136,19 @@ def group_lags(state: ClusterState) -> GroupLags:
 
 
 def appended_ms(state: ClusterState, keys: Column, offsets: Column) -> Column:
-    """The time at which the record at each offset of a partition key was appended, or the next one there is.
+    """The time at which the record at each offset of a partition key, or the next existing record, was appended.
 
-    Exact, by the clock of the coordinator that committed it, until the record is rolled. Of a sealed segment only the
-    newest append is known: then it is estimated by the place of the offset between the oldest and the newest timestamp
-    of the segment's records: no later than that append, and no earlier than the newest append of the slice before it,
-    or than the topic. `NEVER` where there is no record.
+    Exact, by the clock of the coordinator that committed it, until the record is rolled. For a sealed segment only the
+    time of its newest append is known. Then the time is estimated by the place of the offset between the oldest and the
+    newest timestamp of the segment's records: no later than that append, and no earlier than the newest append of the
+    slice before it, or than the creation of the topic. `NEVER` where there is no record.
     """
-    found = slices_at(state.slices, keys, offsets)
-    times = np.where(found["start"] == NO_SLICE, NEVER, found["append_time_ms"])
-    numbers, which = np.unique(found["object_number"], return_inverse=True)
+    slices = slices_at(state.slices, keys, offsets)
+    times = np.where(slices["start"] == NO_SLICE, NEVER, slices["append_time_ms"])
+    numbers, which = np.unique(slices["object_number"], return_inverse=True)
     sealed = (state.objects.kinds(numbers) == ObjectKind.SEGMENT)[which] & (times < NEVER)
     start, end, oldest_us, newest_us = (
-        found[name][sealed] for name in ("start", "end", "min_timestamp_us", "max_timestamp_us")
+        slices[name][sealed] for name in ("start", "end", "min_timestamp_us", "max_timestamp_us")
     )
     part = np.maximum(offsets[sealed] - start, 0) / (end - start)
     estimated_ms = (oldest_us + (part * (newest_us - oldest_us)).astype(np.int64)) // 1000

@@ -1,11 +1,11 @@
-"""Consumer groups: members, generations, and which member reads which partitions.
+"""Consumer groups: members, generations, and the assignment of partitions to members.
 
 Membership is a part of the chain's state, so a group needs no coordinator. A join, a leave or a change of the
 partitions gives the group its next generation, and each generation divides all partitions again. A commit names its
-member and generation, and one of an older generation is refused: so nobody commits for partitions that another member
-has by now.
+member and generation, and a commit of an older generation is refused. So no member commits for partitions that another
+member has by now.
 
-A static member (KIP-345) has an instance id, which its member id begins with. If it dies and joins again within its
+A static member (KIP-345) has an instance id, with which its member id begins. If it dies and joins again within its
 session, it takes its own place: the generation and all shares stay, and only the commits of its former life are fenced.
 """
 
@@ -26,11 +26,11 @@ from sparklog.core.errors import (
 from sparklog.core.types import EntryNumber, LeaderEpoch, Offset, PartitionIndex, TopicId, TopicPartition
 
 GROUP_CONDITIONS = ("Stable", "Empty")  # with members, and without
-MAX_INSTANCE_LENGTH = 200  # of a group_instance_id, which member ids begin with
+MAX_INSTANCE_LENGTH = 200  # of a group_instance_id, with which member ids begin
 MAX_NAME_LENGTH = 249  # of a group and of a member id, as of a topic
 # A commit must fit into one entry of the chain.
 OFFSETS_PER_COMMIT = 50_000
-TEXT_BYTES_PER_COMMIT = 4 * 2**20  # of the texts with the offsets, in UTF-8
+TEXT_BYTES_PER_COMMIT = 4 * 2**20  # of the metadata of all offsets, in UTF-8
 
 
 class OffsetToCommit(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -44,7 +44,9 @@ class OffsetToCommit(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class CommittedOffset(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Where a group goes on in a partition, and when that was committed. `metadata` is the committer's own text."""
+    """The offset at which a group continues in a partition, and its commit time. `metadata` is the committer's own
+    text.
+    """
 
     offset: Offset
     leader_epoch: LeaderEpoch
@@ -56,7 +58,7 @@ class Member(msgspec.Struct, frozen=True, array_like=True):
     """A consumer of a group, which reads `assigned` of its `topics`. Topics that do not exist yet may be named.
 
     `renewed_at` is the last entry in which it showed that it is alive. If that stays the same for `session_timeout_ms`
-    by the clock of whoever looks, the member may be evicted. `commits` is the number of its last commit.
+    by the observer's clock, the member may be evicted. `commits` is the number of its last commit.
     """
 
     member_id: str
@@ -72,11 +74,11 @@ class Member(msgspec.Struct, frozen=True, array_like=True):
         return instance_of(self.member_id)
 
 
-class Group(msgspec.Struct, frozen=True, array_like=True):
+class ConsumerGroup(msgspec.Struct, frozen=True, array_like=True):
     """A consumer group. `number` is never used twice: a group that is deleted and created again has another one.
 
-    `members` are ordered by id. `emptied_ms`: when the last member left; 0 while there are members, and if there never
-    were any.
+    `members` are ordered by id. `emptied_ms`: the time at which the last member left; 0 while there are members, and if
+    there never were any.
     """
 
     name: str
@@ -93,7 +95,7 @@ class Group(msgspec.Struct, frozen=True, array_like=True):
         """The static member that is this instance now, or None."""
         return next((member for member in self.members if instance_id and member.instance_id == instance_id), None)
 
-    def with_member(self, changed: Member) -> Group:
+    def with_member(self, changed: Member) -> ConsumerGroup:
         """The group with this member in place of the one of the same id or instance, or added.
 
         Generation and shares stay.
@@ -105,7 +107,7 @@ class Group(msgspec.Struct, frozen=True, array_like=True):
         return msgspec.structs.replace(self, members=members, emptied_ms=0)
 
     def reads(self, topic: str) -> bool:
-        """Whether a member wants this topic."""
+        """True if a member wants this topic."""
         return any(topic in member.topics for member in self.members)
 
     @property
@@ -121,7 +123,7 @@ class GroupGeneration(msgspec.Struct, frozen=True):
     number: int
 
     def follows(self, before: GroupGeneration | None) -> bool:
-        """Whether no generation lies between the two."""
+        """True if no generation lies between the two."""
         return before is not None and (before.group_number, before.number + 1) == (self.group_number, self.number)
 
 
@@ -160,30 +162,30 @@ def check_commit_size(offsets: Sequence[OffsetToCommit], *, with_records: bool =
     text_bytes = sum(len(offset.metadata.encode()) for offset in offsets if offset.metadata)
     if len(offsets) <= OFFSETS_PER_COMMIT and text_bytes <= TEXT_BYTES_PER_COMMIT:
         return
-    found = counted(len(offsets), "offset")
+    actual = counted(len(offsets), "offset")
     if text_bytes > TEXT_BYTES_PER_COMMIT:
-        found = f"{amount(text_bytes)} of text with {found}: shorten the text, or commit fewer offsets at a time"
+        actual = f"{amount(text_bytes)} of text with {actual}: shorten the text, or commit fewer offsets at a time"
     elif with_records:
-        found = (
-            f"{found} to be committed with records, in the same entry of the chain: read fewer partitions for one "
+        actual = (
+            f"{actual} to be committed with records, in the same entry of the chain: read fewer partitions for one "
             "write, or let the reader commit its offsets by itself, after the write"
         )
     else:
-        found = f"{found}: commit them in several parts"
+        actual = f"{actual}: commit them in several parts"
     limits = f"{OFFSETS_PER_COMMIT:,} offsets, and {amount(TEXT_BYTES_PER_COMMIT)} of text with them"
-    raise InvalidCommitOffsetSize(f"a commit has at most {limits}, found {found}")
+    raise InvalidCommitOffsetSize(f"a commit has at most {limits}, found {actual}")
 
 
-def check_same_group(group: Group, number: int | None) -> None:
-    """Raise UnknownMemberId unless the group has this number. None: any group of its name will do."""
+def check_same_group(group: ConsumerGroup, number: int | None) -> None:
+    """Raise UnknownMemberId unless the group has this number. None: any group of its name is accepted."""
     if number not in (None, group.number):
         raise UnknownMemberId(
             f"group {group.name} was deleted after this commit was begun, and perhaps created again: join again, and "
-            "go on from the committed offsets"
+            "continue from the committed offsets"
         )
 
 
-def check_fencing(group: Group, member_id: str, generation: int) -> Member:
+def check_fencing(group: ConsumerGroup, member_id: str, generation: int) -> Member:
     """The member, if it belongs to the present generation.
 
     Raises UnknownMemberId, FencedInstanceId, IllegalGeneration.
@@ -193,13 +195,13 @@ def check_fencing(group: Group, member_id: str, generation: int) -> Member:
         raise unknown_member(group, member_id)
     if generation != group.generation:
         raise IllegalGeneration(
-            f"group {group.name} is at generation {group.generation}, member {member_id} came with {generation}: its "
-            "partitions may belong to others now; read the new assignment, and go on from the committed offsets"
+            f"group {group.name} is at generation {group.generation}, member {member_id} names {generation}: its "
+            "partitions may belong to others now; read the new assignment, and continue from the committed offsets"
         )
     return member
 
 
-def unknown_member(group: Group, member_id: str) -> UnknownMemberId | FencedInstanceId:
+def unknown_member(group: ConsumerGroup, member_id: str) -> UnknownMemberId | FencedInstanceId:
     """The error for a member that has left, was evicted, or is static and had its place taken."""
     instance_id = instance_of(member_id)
     if group.holder(instance_id) is not None:
@@ -209,11 +211,11 @@ def unknown_member(group: Group, member_id: str) -> UnknownMemberId | FencedInst
         )
     return UnknownMemberId(
         f"group {group.name} (generation {group.generation}) has no member {member_id}: it left, or it was silent for "
-        "longer than its session timeout; join again, and go on from the committed offsets"
+        "longer than its session timeout; join again, and continue from the committed offsets"
     )
 
 
-def next_generation(group: Group, topics: Mapping[str, TopicSize]) -> Group:
+def next_generation(group: ConsumerGroup, topics: Mapping[str, TopicSize]) -> ConsumerGroup:
     """The group with its next generation, which divides the partitions of `topics` (by name) again."""
     shares = range_assignment({member.member_id: member.topics for member in group.members}, topics)
     members = tuple(msgspec.structs.replace(member, assigned=shares[member.member_id]) for member in group.members)
@@ -223,20 +225,20 @@ def next_generation(group: Group, topics: Mapping[str, TopicSize]) -> Group:
 def range_assignment(
     wanted: Mapping[str, Sequence[str]], topics: Mapping[str, TopicSize]
 ) -> dict[str, tuple[TopicPartition, ...]]:
-    """The partitions of each member, as Kafka's RangeAssignor gives them out. `wanted`: topics by member id.
+    """The partitions of each member, as Kafka's RangeAssignor assigns them. `wanted`: topics by member id.
 
-    Topic by topic, the members that want it get neighbouring partitions: static ones first, in the order of their
+    Topic by topic, the members that want it get neighbouring partitions: static members first, in the order of their
     instances, then the others in the order of their ids. If they can't be divided evenly, the first members get one
-    more each. A topic that does not exist is nobody's.
+    more each. A topic that does not exist is assigned to no member.
     """
     shares: dict[str, list[TopicPartition]] = {member_id: [] for member_id in wanted}
     for name in sorted({name for names in wanted.values() for name in names} & topics.keys()):
         topic = topics[name]
         readers = sorted((member_id for member_id, names in wanted.items() if name in names), key=_order)
-        each, more = divmod(topic.partitions, len(readers))
+        even, more = divmod(topic.partitions, len(readers))
         first = 0
         for at, member_id in enumerate(readers):
-            end = first + each + (at < more)
+            end = first + even + (at < more)
             shares[member_id] += _partitions(topic.topic_id, range(first, end))
             first = end
     return {member_id: tuple(partitions) for member_id, partitions in shares.items()}

@@ -20,7 +20,7 @@ from sparklog.core.errors import (
 )
 from sparklog.core.records import LostRecords
 from sparklog.core.replication.lost_records import listed
-from sparklog.core.state import ClusterState, Producer, SequencedBatch
+from sparklog.core.state import ClusterState, ProducerState, SequencedBatch
 from sparklog.core.types import NewSlice, Offset, OffsetRange, ProducerId, ProducerSpan, Slice, TopicPartition
 
 KEPT_BATCHES = 5
@@ -56,7 +56,7 @@ def joined(spans: Sequence[ProducerSpan], where: str) -> ProducerSpan:
 
 
 def repeated_batch(
-    producer: Producer | None, topic_partition: TopicPartition, span: ProducerSpan, where: str
+    producer: ProducerState | None, topic_partition: TopicPartition, span: ProducerSpan, where: str
 ) -> SequencedBatch | None:
     """The earlier batch that `span` repeats exactly, or None if it is the next one.
 
@@ -93,13 +93,13 @@ def repeated_batch(
     return None
 
 
-def next_sequence(producer: Producer, topic_partition: TopicPartition) -> int:
+def next_sequence(producer: ProducerState, topic_partition: TopicPartition) -> int:
     """The sequence at which the producer goes on in this partition."""
     known = producer.batches.get(topic_partition, ())
     return sequence_after(known[-1].last_sequence, 1) if known else 0
 
 
-def check_not_landed(producer: Producer, batch: BatchInDoubt) -> None:
+def check_not_landed(producer: ProducerState, batch: BatchInDoubt) -> None:
     """Raise OutOfOrderSequence if the batch of the producer's epoch has landed, and was not forgotten since.
 
     Sequences have no gaps, so it is there, or a part of it, once the next sequence is behind its first: by less than
@@ -136,7 +136,9 @@ def check_batch_left(state: ClusterState, topic_partition: TopicPartition, span:
         )
 
 
-def with_batches(producer: Producer, written: Mapping[TopicPartition, SequencedBatch], now_ms: int) -> Producer:
+def with_batches(
+    producer: ProducerState, written: Mapping[TopicPartition, SequencedBatch], now_ms: int
+) -> ProducerState:
     """The producer after an append of one batch per partition.
 
     An author's slow clock does not make the producer look idle for longer.
@@ -145,4 +147,4 @@ def with_batches(producer: Producer, written: Mapping[TopicPartition, SequencedB
     for topic_partition, batch in written.items():
         batches[topic_partition] = (*batches.get(topic_partition, ()), batch)[-KEPT_BATCHES:]
     used_ms = max(now_ms, producer.last_used_ms)
-    return Producer(producer.producer_id, producer.producer_epoch, used_ms, batches, producer.lost)
+    return ProducerState(producer.producer_id, producer.producer_epoch, used_ms, batches, producer.lost)

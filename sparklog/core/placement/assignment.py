@@ -1,4 +1,4 @@
-"""Which stores get replicas: spread over zones first, then evenly over stores (KIP-36, KIP-841).
+"""Assignment of replicas to stores: spread over zones first, then evenly over stores (KIP-36, KIP-841).
 
 As in Kafka, zones are meant to be of about the same size: a store that is alone in its zone gets as many replicas as
 the zone needs. Stores without a zone form a zone of their own.
@@ -32,10 +32,10 @@ def assign(
 ) -> Assignment:
     """The stores of `partitions` new partitions. `replication_factor` is at most the number of `homes`.
 
-    Replicas of a partition are in different zones as far as there are zones. Leaders go round the stores, beginning
-    with store number `first` of the ring. In each round, a leader's followers are on other stores than in the round
-    before: if a store fails, its partitions find their next leaders on all the others. Partitions added later continue
-    after the `existing` ones of the topic: the outcome is the same as if all had been created at once.
+    Replicas of a partition are in different zones as far as there are enough zones. Leaders go round the stores,
+    beginning with store number `first` of the ring. In each round, a leader's followers are on other stores than in the
+    round before: if a store fails, the next leaders of its partitions are spread over all the others. Partitions added
+    later continue after the `existing` ones of the topic: the outcome is the same as if all had been created at once.
     """
     ring = _ring(homes)
     size, others = len(ring), max(len(ring) - 1, 1)
@@ -74,7 +74,8 @@ def moved_off(
         if all(home in staying for home in ring):
             raise InvalidReplicationFactor(
                 f"the replicas {', '.join(replicas)} need {counted(len(replicas), 'store')}; without {leaving} there "
-                f"are {', '.join(home.store for home in ring) or 'none'}: sparklog store add comes first, and its agent"
+                f"are {', '.join(home.store for home in ring) or 'none'}: first add a store (sparklog store add), "
+                "and its agent"
             )
         substitute = _next(ring, staying, growing, ranks)
         growing[substitute.store] += 1

@@ -1,4 +1,4 @@
-"""How many partitions are in which condition, and how far the replicas of each store are behind: for metrics and pages.
+"""Counts of partitions by condition, and the lag of the replicas of each store, for metrics and pages.
 
 One pass over all partitions, without a look at their slices.
 """
@@ -25,7 +25,7 @@ class StoreReplicas:
 
 @dataclass(slots=True)
 class ReplicaCounts:
-    """Counts of partitions. As in Kafka, one partition may count in several of them: offline and under min ISR."""
+    """Counts of partitions. As in Kafka, one partition may be in several counts, such as offline and under min ISR."""
 
     partitions: int = 0
     offline: int = 0
@@ -44,7 +44,7 @@ def replica_counts(state: ClusterState) -> ReplicaCounts:
         counts.partitions += 1
         counts.log_bytes += partition.size_bytes
         counts.offline += is_offline(value)
-        if value.isr != value.replicas:  # most partitions are well: these questions cost more than all the rest
+        if value.isr != value.replicas:  # most partitions are healthy, and these checks cost more than all the rest
             if topic_id not in min_isr:
                 min_isr[topic_id] = state.topic_config(state.topics[topic_id]).min_insync_replicas
             counts.under_replicated += is_under_replicated(value)

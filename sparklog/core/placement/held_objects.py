@@ -1,4 +1,4 @@
-"""Objects that a store should hold according to the chain (S1): samples of them, or all of a partition in order.
+"""Objects that a store should hold according to the chain (rule S1): samples of them, or all of a partition in order.
 
 The agent of a store looks for these objects. This file knows only the state, not what is really on the store.
 """
@@ -25,7 +25,7 @@ class HeldObject(msgspec.Struct, frozen=True, array_like=True):
 
 
 def held_partitions(state: ClusterState, store: StoreId) -> list[TopicPartition]:
-    """The partitions of which the store should hold anything, ascending."""
+    """The partitions of which the store should hold some records, ascending."""
     return sorted(
         TopicPartition(partition.topic_id, partition.partition)
         for partition in state.partitions.values()
@@ -70,9 +70,9 @@ def all_held(state: ClusterState, store: StoreId, key: TopicPartition) -> Iterat
 
 
 def is_still_held(state: ClusterState, store: StoreId, held: HeldObject) -> bool:
-    """Whether the store should still hold the object at this offset according to this newer state.
+    """True if the store should still hold the object at this offset according to this newer state.
 
-    False if retention, a rewrite, an election or a move came in between: then it is right that the object is gone.
+    False if retention, a rewrite, an election or a move came in between: then the object is rightly gone.
     """
     partition = state.partitions.get(held.topic_partition)
     if partition is None or store not in partition.replication.replicas:

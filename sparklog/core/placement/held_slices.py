@@ -1,4 +1,4 @@
-"""Which stores hold the slices of partitions and of objects, by the state: `replication/holders.py` for many slices."""
+"""Stores that hold the slices of partitions and of objects: `replication/slice_holders.py` for many slices."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from sparklog.core.types import (
 
 
 class Holding:
-    """The stores that hold slices of one partition. It is fast for many slices: nearly all are on every replica."""
+    """The stores that hold slices of one partition. Fast for many slices, because nearly all are on every replica."""
 
     def __init__(self, state: ClusterState, partition: Partition) -> None:
         self._replicas = partition.replication
@@ -44,7 +44,7 @@ class Holding:
 def held_by_store(
     state: ClusterState, store: StoreId, partition: Partition
 ) -> tuple[Mapping[str, Column], npt.NDArray[np.bool_]]:
-    """The slices of a partition as columns, and which of them its replica on the store holds."""
+    """The slices of a partition as columns, and a mask of those that its replica on the store holds."""
     key = TopicPartition(partition.topic_id, partition.partition)
     slices = state.slices.find(key, whole_log(partition))
     held = slices.columns["end"] <= partition.replication.log_end(store)
@@ -64,9 +64,9 @@ def named_object(state: ClusterState, slice_: Slice) -> NamedObject:
 
 def slices_by_object(state: ClusterState, numbers: Collection[ObjectNumber]) -> dict[ObjectNumber, list[Slice]]:
     """The slices that lie in each of these objects, in one pass over the partitions of their topics."""
-    found: dict[ObjectNumber, list[Slice]] = {number: [] for number in numbers}
-    wanted = np.fromiter(found, dtype=np.int64, count=len(found))
-    objects = (state.objects.get(number) for number in found)
+    by_object: dict[ObjectNumber, list[Slice]] = {number: [] for number in numbers}
+    wanted = np.fromiter(by_object, dtype=np.int64, count=len(by_object))
+    objects = (state.objects.get(number) for number in by_object)
     for topic_id in sorted({object_.topic_id for object_ in objects if object_ is not None}):
         topic = state.topics.get(topic_id)
         for partition in () if topic is None else state.partitions_of(topic):
@@ -74,8 +74,8 @@ def slices_by_object(state: ClusterState, numbers: Collection[ObjectNumber]) -> 
             slices = state.slices.find(key, whole_log(partition))
             for row in np.flatnonzero(np.isin(slices.columns["object_number"], wanted)).tolist():
                 (slice_,) = slices.rows(row, row + 1)
-                found[slice_.object_number].append(slice_)
-    return found
+                by_object[slice_.object_number].append(slice_)
+    return by_object
 
 
 def holders_of(state: ClusterState, slice_: Slice) -> tuple[StoreId, ...]:
@@ -87,12 +87,14 @@ def holders_of(state: ClusterState, slice_: Slice) -> tuple[StoreId, ...]:
 def held_slices(
     state: ClusterState, store: StoreId, numbers: Collection[ObjectNumber]
 ) -> dict[ObjectNumber, list[Slice]]:
-    """The slices in each of these objects of which the chain says that the store holds them, if there are any."""
-    found = {
+    """The slices in each of these objects that the store holds according to the chain. Objects without one are left
+    out.
+    """
+    held = {
         number: [slice_ for slice_ in slices if store in holders_of(state, slice_)]
         for number, slices in slices_by_object(state, numbers).items()
     }
-    return {number: slices for number, slices in found.items() if slices}
+    return {number: slices for number, slices in held.items() if slices}
 
 
 def partitions_of(slices: Iterable[Slice]) -> list[TopicPartition]:

@@ -1,9 +1,9 @@
-"""Which followers lag: they have not been at the leader's LEO of that time for `replica.lag.time.max.ms` (rule I2).
+"""Followers that lag: they were not at the leader's LEO of that time for `replica.lag.time.max.ms` (rule I2).
 
-A follower need not be level with the leader: while writers go on, it may always be a little behind. At a given time it
-was caught up if by now it has all that the leader had then. So a follower lags if it lacks something that the leader
-had one period ago, and was in sync for that period. Kafka computes the same from the fetches that its leader serves
-(KIP-16, `Replica.isCaughtUp`). Here nobody sees a follower fetch, so the leader's LEOs of the last period are
+A follower need not be level with the leader: while writers continue, it may always be a little behind. It was caught up
+at a given time if it now has all that the leader had then. So a follower lags if it lacks something that the leader had
+one period ago, and was in sync for that period. Kafka computes the same from the fetches that its leader serves
+(KIP-16, `Replica.isCaughtUp`). Here no leader sees a follower fetch, so the leader's LEOs of the last period are
 remembered.
 """
 
@@ -19,7 +19,7 @@ from sparklog.core.state import ClusterState, Partition
 from sparklog.core.tables.copy_on_write import CopyOnWriteMap
 from sparklog.core.types import LeaderEpoch, Offset, StoreId, TopicPartition
 
-LOG_ENDS: Final = 16  # of the leader, remembered per period and partition, or twice as many; the others are left out
+LOG_ENDS: Final = 16  # LEOs of the leader kept per period and partition (at most twice as many); others are left out
 
 
 @dataclass(slots=True)
@@ -32,7 +32,8 @@ class _Behind:
 
 
 class LagClock:
-    """Watches the followers of the partitions that `store` leads, or of all. Whoever takes over has a new one.
+    """Watches the followers of the partitions that `store` leads, or of all. A process that takes over begins with a
+    new one.
 
     Call `observe` with each state that is followed, then `check`. Partitions without a change whose followers have
     everything cost nothing, and are not remembered.
@@ -47,10 +48,10 @@ class LagClock:
         self._check_ms = 0
 
     def observe(self, state: ClusterState, asked_ms: int, now_ms: int) -> None:
-        """Take a state that was asked for at `asked_ms` and is here at `now_ms`: it holds what was true when asked.
+        """Take a state that was requested at `asked_ms` and arrived at `now_ms`: it was true when requested.
 
-        A follower is judged as of `asked_ms`, and what the leader has counts from `now_ms` on. So a process that was
-        paused in between takes nobody for a laggard.
+        A follower is judged as of `asked_ms`, and the leader's log end counts from `now_ms` on. So a process that was
+        paused in between counts no follower as lagging by mistake.
         """
         self._period_ms = effective_cluster(state.config).replica_lag_time_max_ms
         self._asked_ms = asked_ms
@@ -63,7 +64,9 @@ class LagClock:
         self._partitions = state.partitions
 
     def check(self, now_ms: int) -> tuple[LaggingReplicas, ...]:
-        """The followers that lag by the state observed last, by partition. Empty before half a period has passed."""
+        """The followers that lag in the state observed last, by partition. Empty until half a period has passed since
+        the last check.
+        """
         if now_ms < self._check_ms:
             return ()
         self._check_ms = now_ms + self._period_ms // 2
@@ -86,7 +89,7 @@ class LagClock:
         ends = behind.leader_ends
         if not ends or value.next_offset > ends[-1][1]:
             if len(ends) > 1 and (now_ms - ends[-2][0]) * LOG_ENDS < self._period_ms:
-                ends.pop()  # judged as if the leader had got this far only now: to the follower's favour
+                ends.pop()  # as if the leader had got this far only now, in the follower's favour
             ends.append((now_ms, value.next_offset))
         before, behind.in_sync_since = behind.in_sync_since, {}
         for store in value.isr:
@@ -102,7 +105,7 @@ class LagClock:
         ends = behind.leader_ends
         while len(ends) > 1 and ends[1][0] < then_ms:
             del ends[0]
-        # What it had then. Where the partition was not behind yet at that time, no follower was in sync since before.
+        # The leader's log end then. If the partition was not behind at that time, no follower's entry is older.
         _, leader_end = ends[0]
         return tuple(
             store

@@ -1,4 +1,4 @@
-"""Find out which objects a store has lost (rules S1, F2): by samples, and then where each damaged log breaks off.
+"""Finds out which objects a store has lost (rules S1, F2): by samples, and then where each damaged log breaks off.
 
 Searches are generators without I/O: they yield requests, and get replies. The agent of a store drives them, and so does
 the registration of a store that is back.
@@ -22,7 +22,7 @@ from sparklog.core.types import StoreId, TopicPartition
 
 RANDOM_OBJECTS: Final = 32  # of a sample, beside the newest of each partition
 LOOKS_AT_ONCE: Final = 256
-VAIN_LOOKS: Final = 4  # in a row, once something has answered
+VAIN_LOOKS: Final = 4  # rounds in a row without any answer, after there was one
 _MOST_IN_A_ROW: Final = 64  # objects of one partition that are looked for at once
 
 T = TypeVar("T")
@@ -30,7 +30,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class LookFor:
-    """Look for these objects on the store. Reply: for each, whether it is there, or a SparklogError."""
+    """Look for these objects on the store. Reply: for each, True if it is there, False if not, or a SparklogError."""
 
     objects: list[HeldObject]
 
@@ -52,7 +52,7 @@ def missing_of_sample(
 ) -> Search[dict[TopicPartition, HeldObject]]:
     """Objects that are missing or cut, one for each partition. Raises the store's error.
 
-    Looked for are the newest objects of the partitions `newest_of`, and RANDOM_OBJECTS of all of them (`some_held`).
+    It looks for the newest objects of the partitions `newest_of`, and for RANDOM_OBJECTS of all of them (`some_held`).
     """
     newest = [held for key in newest_of if (held := newest_held(state, store, key)) is not None]
     missing: dict[TopicPartition, HeldObject] = {}
@@ -67,7 +67,8 @@ def missing_of_sample(
 def held_ends(
     state: ClusterState, store: StoreId, damaged: Collection[TopicPartition], *, whole_too: bool
 ) -> Search[tuple[ClusterState, dict[TopicPartition, HeldEnd]]]:
-    """Where the log of each damaged partition breaks off on the store, and the newest state, to which that applies.
+    """The offset at which the log of each damaged partition breaks off on the store, and the newest state, to which it
+    applies.
 
     With `whole_too`, partitions that miss nothing are named as well; else they are left out. If a partition changes
     during the search, it is searched again. Raises the store's error.
@@ -123,7 +124,9 @@ def _next_of(
 
 
 def _looked(wanted: Collection[HeldObject]) -> Search[list[tuple[HeldObject, bool]]]:
-    """Whether each object is there. Looks without an answer are repeated. Raises the error if none is answered."""
+    """Look for each object: True if it is there. Looks without an answer are repeated. Raises the error if none is
+    answered.
+    """
     looked_at: list[tuple[HeldObject, bool]] = []
     rest = list(wanted)
     vain = 0
@@ -146,19 +149,19 @@ def _looked(wanted: Collection[HeldObject]) -> Search[list[tuple[HeldObject, boo
 def _is_unchanged(
     before: ClusterState, now: ClusterState, store: StoreId, key: TopicPartition, missing: HeldObject | None
 ) -> bool:
-    """Whether what was seen of a partition by the state `before` still holds: the same slices, on this store."""
+    """True if what was seen of a partition in the state `before` still holds: the same slices, on this store."""
     if not _has_replica(now, store, key) or (missing is not None and not is_still_held(now, store, missing)):
-        return False  # retention, a move or a rewrite was quicker than the look
+        return False  # retention, a move or a rewrite came before the look
     return now.partitions[key].replication.version == before.partitions[key].replication.version
 
 
 def _has_replica(state: ClusterState, store: StoreId, key: TopicPartition) -> bool:
-    """Whether the store has a replica of the partition, if there is such a partition."""
+    """True if the partition exists and the store has a replica of it."""
     partition = state.partitions.get(key)
     return partition is not None and store in partition.replication.replicas
 
 
 def _held_end(state: ClusterState, store: StoreId, key: TopicPartition, missing: HeldObject | None) -> HeldEnd:
-    """How far the store holds a partition whose first object that is missing is this one."""
+    """The end of what the store holds of a partition whose first missing object is this one."""
     log_end = state.partitions[key].replication.log_end(store)
     return HeldEnd(key.topic_id, key.partition, log_end if missing is None else missing.start)

@@ -1,7 +1,7 @@
-"""What the replicas on a store lack, where to fetch it, and what to report once it is there (rules F1, I1, N-07).
+"""Plans fetches for the replicas on a store: what they lack, its sources, and the reports to make (rules F1, I1, N-07).
 
 A replica is filled from its log end on, in the order of offsets. However much is missing, a plan is bounded by objects
-and bytes per source, because slices are found a window at a time.
+and bytes per source, because slices are looked up one window at a time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sparklog.core.types import NewObject, ObjectNumber, Offset, OffsetRange, St
 
 
 class FetchLimits(msgspec.Struct, frozen=True):
-    """How large a plan may be: objects and bytes from each source.
+    """Limits of a plan: objects and bytes from each source.
 
     The plan also ends after `in_vain` partitions whose sources are busy or already have a full batch.
     """
@@ -44,12 +44,12 @@ class ObjectToFetch(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def size_bytes(self) -> int:
-        """The object and its index."""
+        """Bytes of the object and its index."""
         return self.object.total_bytes
 
 
 class FetchBatch(msgspec.Struct, frozen=True):
-    """Objects to fetch from one source for these partitions, each partition's in the order of offsets."""
+    """Objects to fetch from one source for these partitions, in the order of offsets within each partition."""
 
     source: StoreId
     partitions: tuple[TopicPartition, ...]
@@ -58,11 +58,11 @@ class FetchBatch(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class UnderWay:
-    """What a plan works around.
+    """Work in progress, which a plan leaves out.
 
     `checked` are objects that are on the store and not reported yet, `copying` are objects on their way there.
     `partitions` are in an unfinished batch, or wait after an error. `busy` sources have a batch, `failing` sources wait
-    after an error. A plan starts behind the partition `after`, so that no partition waits for ever.
+    after an error. A plan starts after the partition `after`, so that no partition waits forever.
     """
 
     checked: Collection[ObjectNumber] = ()
@@ -74,15 +74,15 @@ class UnderWay:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
-    """The replicas on a store that are not done, ascending: `behind` lack slices, `joinable` may join the ISR now."""
+class UnfinishedReplicas:
+    """The unfinished replicas on a store, ascending: `behind` lack slices, `joinable` may join the ISR now."""
 
     behind: Sequence[TopicPartition]
     joinable: Sequence[TopicPartition]
 
 
-def standing(state: ClusterState, store: StoreId) -> Standing:
-    """Which replicas on the store lack something. A replica that is being removed counts until it is gone."""
+def unfinished_replicas(state: ClusterState, store: StoreId) -> UnfinishedReplicas:
+    """The unfinished replicas on the store. A replica that is being removed counts until it is gone."""
     behind: list[TopicPartition] = []
     joinable: list[TopicPartition] = []
     for partition in state.partitions.values():
@@ -93,7 +93,7 @@ def standing(state: ClusterState, store: StoreId) -> Standing:
             behind.append(_key(partition))
         if may_join(value, store):
             joinable.append(_key(partition))
-    return Standing(sorted(behind), sorted(joinable))
+    return UnfinishedReplicas(sorted(behind), sorted(joinable))
 
 
 def lag_bytes(state: ClusterState, store: StoreId, partitions: Collection[TopicPartition]) -> int:
@@ -113,23 +113,23 @@ def plan_fetch(
     under_way: UnderWay,
     limits: FetchLimits | None = None,
 ) -> tuple[list[FetchBatch], TopicPartition | None]:
-    """A batch for each source that has none, and the partition behind which the next plan starts (its `after`).
+    """A batch for each source that has none, and the partition after which the next plan starts (its `after`).
 
     `behind` ascends. A partition is fetched from one source at a time: the first that holds its first missing slice. An
     object that several partitions need is fetched once.
     """
     limits = limits or FetchLimits()
     copying = set(under_way.copying)
-    batches: dict[StoreId, _Batch] = {}
+    batches: dict[StoreId, _GrowingBatch] = {}
     last, in_vain = under_way.after, 0
     for key in _rotated(behind, under_way.after):
         if key in under_way.partitions:
             continue
-        run = _Run(state, state.partitions[key], store, under_way, copying)
+        run = _SourceRun(state, state.partitions[key], store, under_way, copying)
         if run.source is None:
             continue
         if run.source not in under_way.busy:
-            batch = batches.setdefault(run.source, _Batch(limits))
+            batch = batches.setdefault(run.source, _GrowingBatch(limits))
             if batch.room:
                 batch.take(key, run, copying)
                 last = key
@@ -146,7 +146,7 @@ def plan_fetch(
 
 
 def replica_reports(
-    state: ClusterState, store: StoreId, at: Standing, checked: Collection[ObjectNumber]
+    state: ClusterState, store: StoreId, at: UnfinishedReplicas, checked: Collection[ObjectNumber]
 ) -> tuple[ReplicaReport, ...]:
     """The reports that the store's agent may make on this state, given the objects that are known to be there.
 
@@ -181,7 +181,7 @@ def _rotated(keys: Sequence[TopicPartition], after: TopicPartition | None) -> Se
     return [*keys[at:], *keys[:at]]
 
 
-class _Run:
+class _SourceRun:
     """The objects that a partition needs next from one source."""
 
     def __init__(
@@ -213,7 +213,7 @@ class _Run:
             next_ = self._following(copying)
 
     def _following(self, copying: Collection[ObjectNumber]) -> ObjectToFetch | None:
-        """The next object that is neither there nor on its way; None at the end, or if nobody can provide it now."""
+        """The next object that is neither there nor on its way; None at the end, or if no source can provide it now."""
         for slice_ in self._slices:
             number = slice_.object_number
             if number in self._under_way.checked or number in copying:
@@ -233,8 +233,8 @@ class _Run:
 
 
 @dataclass(slots=True)
-class _Batch:
-    """A batch that is being filled."""
+class _GrowingBatch:
+    """A batch under construction."""
 
     limits: FetchLimits
     partitions: list[TopicPartition] = field(default_factory=list)
@@ -245,8 +245,8 @@ class _Batch:
     def room(self) -> bool:
         return len(self.objects) < self.limits.objects and self.size_bytes < self.limits.size_bytes
 
-    def take(self, key: TopicPartition, run: _Run, copying: set[ObjectNumber]) -> None:
-        """Add objects of a partition while there is room. They are `copying` from now on."""
+    def take(self, key: TopicPartition, run: _SourceRun, copying: set[ObjectNumber]) -> None:
+        """Add objects of a partition while there is room. They count as `copying` from now on."""
         self.partitions.append(key)
         for wanted in run.objects(copying):
             self.objects.append(wanted)

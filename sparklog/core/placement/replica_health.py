@@ -1,7 +1,7 @@
-"""The health of the replicas of a cluster, in sentences for people.
+"""The health of the replicas of a cluster, in human-readable sentences.
 
-Wrong is a partition without a leader, or one that can't take a write with acks=all. A partition that has fewer replicas
-in sync than it should is worth a remark. So is a store that is fenced or silent.
+A partition is wrong if it has no leader or can't take a write with acks=all. A partition with fewer replicas in sync
+than it should have gets a remark. So does a store that is fenced or silent.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ class ReplicationHealth(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_offline(value: Replication) -> bool:
-    """Whether the partition has no leader, so that nobody can write to it."""
+    """True if the partition has no leader, so that it can't be written to."""
     return value.leader is None
 
 
 def is_under_min_isr(value: Replication, min_isr: int) -> bool:
-    """Whether fewer replicas are in sync than a write with acks=all needs."""
+    """True if fewer replicas are in sync than a write with acks=all needs."""
     return len(value.isr) < value.enough(min_isr)
 
 
 def is_under_replicated(value: Replication) -> bool:
-    """Whether a replica is not in sync. Those that a move adds don't count."""
+    """True if a replica is not in sync. Replicas that a move adds don't count."""
     return not set(value.isr).issuperset(value.original)
 
 
@@ -51,9 +51,11 @@ def replication_health(state: ClusterState) -> ReplicationHealth:
     remarks: list[str] = []
     for topic in sorted(state.topics.values(), key=lambda topic: topic.name):
         offline, under_min, under = by_topic = _unhealthy(state, topic, state.topic_config(topic))
-        counts = [count + len(found) for count, found in zip(counts, by_topic, strict=True)]
+        counts = [count + len(indexes) for count, indexes in zip(counts, by_topic, strict=True)]
         if offline:
-            wrong.append(f"{_named(topic, offline)} no leader: sparklog replica list --offline shows who could lead")
+            wrong.append(
+                f"{_named(topic, offline)} no leader: sparklog replica list --offline shows which stores could lead"
+            )
         if under_min:
             wrong.append(
                 f"{_named(topic, under_min)} fewer replicas in sync than min.insync.replicas: writes with acks=all fail"
@@ -108,7 +110,7 @@ def _of_stores(state: ClusterState) -> list[str]:
 
 
 def _without_agents(state: ClusterState) -> list[str]:
-    """A remark if there were agents and none is up, so that no copy is made for a replica that lacks records."""
+    """A remark if there were agents and none is up: then no copy is made for a replica that lacks records."""
     stores = [store for store in state.stores.values() if not store.fenced]
     if not any(store.had_agent for store in stores) or any(store.agent_up for store in stores):
         return []
@@ -119,5 +121,5 @@ def _without_agents(state: ClusterState) -> list[str]:
 def _named(topic: Topic, partitions: Sequence[PartitionIndex]) -> str:
     shown = ", ".join(str(index) for index in partitions[:_SHOWN])
     more = f" and {counted(len(partitions) - _SHOWN, 'more partition')}" if len(partitions) > _SHOWN else ""
-    one = len(partitions) == 1
-    return f"topic {topic.name}: partition{'' if one else 's'} {shown}{more} {'has' if one else 'have'}"
+    singular = len(partitions) == 1
+    return f"topic {topic.name}: partition{'' if singular else 's'} {shown}{more} {'has' if singular else 'have'}"

@@ -1,4 +1,4 @@
-"""Moves and elections of many partitions at once, for operators, and what such a command would change in each."""
+"""Moves and elections of many partitions at once, for operators, and their effect on each partition."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sparklog.core.state import ClusterState, Partition
 from sparklog.core.types import OffsetRange, StoreId
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class PartitionOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """A partition before and after a command. `refused`: why it stays as it is, or None."""
 
     topic: str
@@ -51,7 +51,8 @@ def moves_to(partitions: Iterable[Partition], to: Sequence[StoreId]) -> tuple[Mo
 
 
 def moves_off(state: ClusterState, leaving: StoreId, partitions: Iterable[Partition]) -> tuple[Move, ...]:
-    """The moves after which the store has no replica of these partitions: others take its place, by zone and load.
+    """The moves after which the store has no replica of these partitions: other stores take its place, by zone and
+    load.
 
     Raises BrokerIdNotRegistered, InvalidReplicationFactor.
     """
@@ -90,14 +91,14 @@ def elections_of(store: StoreId, partitions: Iterable[Partition]) -> tuple[Elect
     return tuple(Election(partition.topic_id, partition.partition, store) for partition in partitions)
 
 
-def outcomes(state: ClusterState, records: Iterable[Record]) -> list[Outcome]:
+def outcomes(state: ClusterState, records: Iterable[Record]) -> list[PartitionOutcome]:
     """The partitions that these records change, by topic name and number."""
     changes = [change for record in records if isinstance(record, PartitionsChanged) for change in record.changes]
     results = []
     for change in changes:
         before = state.partitions[change.topic_partition].replication
         results.append(
-            Outcome(
+            PartitionOutcome(
                 topic=state.topics[change.topic_id].name,
                 partition=change.partition,
                 before=before,
@@ -109,8 +110,8 @@ def outcomes(state: ClusterState, records: Iterable[Record]) -> list[Outcome]:
 
 def outcomes_of_elections(
     state: ClusterState, elections: Iterable[Election], *, unclean: bool = False
-) -> list[Outcome]:
-    """What each election would lead to, including those that would be refused."""
+) -> list[PartitionOutcome]:
+    """The outcome of each election, including those that would be refused."""
     results = []
     for election in elections:
         try:
@@ -120,7 +121,9 @@ def outcomes_of_elections(
             if partition is None:
                 raise
             name, value = state.topics[election.topic_id].name, partition.replication
-            results.append(Outcome(topic=name, partition=election.partition, before=value, after=value, refused=error))
+            results.append(
+                PartitionOutcome(topic=name, partition=election.partition, before=value, after=value, refused=error)
+            )
         else:
             results += outcomes(state, records)
     return results

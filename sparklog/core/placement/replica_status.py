@@ -16,7 +16,7 @@ class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A replica of a partition. `lag_records` and `lag_bytes` lie between its `log_end` and the end of the log.
 
     `size_bytes` are stored batch bytes up to `log_end`. `may_lead`: it has every committed record, so it may lead if no
-    replica before it can be reached. `reachable` is what the chain knows.
+    replica before it can be reached. `reachable` is as far as the chain knows.
     """
 
     store: StoreId
@@ -36,7 +36,7 @@ class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoreUse(msgspec.Struct, frozen=True, kw_only=True):
-    """How much of the cluster a store holds. `size_bytes` are stored batch bytes of its replicas, without orphans."""
+    """A store's share of the cluster. `size_bytes` are stored batch bytes of its replicas, without orphans."""
 
     replicas: int
     leaders: int
@@ -68,7 +68,7 @@ def replica_statuses(state: ClusterState, partition: Partition) -> Iterator[Repl
 
 
 def store_uses(state: ClusterState) -> dict[StoreId, StoreUse]:
-    """How much each store of the cluster holds."""
+    """The share of the cluster on each store."""
     replicas: Counter[StoreId] = Counter()
     leaders: Counter[StoreId] = Counter()
     sizes: Counter[StoreId] = Counter()

@@ -1,4 +1,4 @@
-"""The memory of a producer: what waits to be sent, what is under way, and when it is time to take what waits."""
+"""The memory of a producer: records that wait to be sent, records under way, and when to take the waiting ones."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from sparklog.core.producing.producer_settings import ProducerSettings
 
 @dataclass(frozen=True, slots=True)
 class FlushLimits:
-    """How much of a topic may wait (row F-01): so many records, each for so long. None: no limit."""
+    """The limits on the waiting records of a topic (row F-01): their number, and their waiting time. None: no limit."""
 
     messages: int | None
     ms: int | None
 
 
 def flush_limits(config: TopicConfig) -> FlushLimits | None:
-    """The limits that a topic's `flush.messages` and `flush.ms` set; None without any."""
+    """The limits from a topic's `flush.messages` and `flush.ms`; None without any."""
     if config.flush_messages is None and config.flush_ms is None:
         return None
     return FlushLimits(config.flush_messages, config.flush_ms)
 
 
 class ProducerBuffer:
-    """Counts the bytes of records. Times are those of a monotonic clock. Not thread-safe.
+    """Counts the bytes of records. Times are from a monotonic clock. Not thread-safe.
 
     `waiting_bytes` and `waiting_records` have waited since `since_ms`. `room_bytes` are free: neither waiting, nor
-    under way. The limits of a topic make everything due that waits, because it goes into one commit.
+    under way. When a limit of one topic is reached, all waiting records are due, because they go into one commit.
     """
 
     __slots__ = ("_limit_ms", "_settings", "room_bytes", "since_ms", "waiting_bytes", "waiting_records")
@@ -40,7 +40,8 @@ class ProducerBuffer:
         self._limit_ms: int | None = None  # when the first limit of a topic is reached
 
     def add(self, size_bytes: int) -> bool:
-        """Count a record that waits. Returns whether a sender should look: it is the first, or enough wait now.
+        """Count a record that waits. Returns True if a sender should look: it is the first record, or enough bytes wait
+        now.
 
         The caller sets `since_ms` with the first one.
         """
@@ -51,9 +52,9 @@ class ProducerBuffer:
         return self.waiting_records == 1 or before < self._settings.batch_size <= now
 
     def limit(self, limits: FlushLimits, records: int, since_ms: int) -> bool:
-        """So many records of a topic with these limits wait, the first since `since_ms`.
+        """Note that this many records of a topic with these limits wait, the first since `since_ms`.
 
-        Returns whether a sender should look, because what waits is due earlier than it was.
+        Returns True if a sender should look, because the waiting records are due earlier than before.
         """
         times = [] if limits.ms is None else [since_ms + limits.ms]
         if limits.messages is not None and records >= limits.messages:
@@ -64,7 +65,9 @@ class ProducerBuffer:
         return True
 
     def due_ms(self, *, urged: bool) -> int | None:
-        """When what waits is to be taken; None if nothing waits. `urged`: somebody waits for it, or for room."""
+        """The time at which to take the waiting records; None if none waits. `urged`: a caller waits for them, or for
+        room.
+        """
         if not self.waiting_records:
             return None
         if urged or self.waiting_bytes >= self._settings.batch_size:
@@ -73,11 +76,11 @@ class ProducerBuffer:
         return lingered_ms if self._limit_ms is None else min(lingered_ms, self._limit_ms)
 
     def take(self) -> int:
-        """Everything that waits is under way from now on. Returns how many bytes that is."""
+        """Move everything that waits to under way. Returns its number of bytes."""
         taken, self.waiting_bytes, self.waiting_records = self.waiting_bytes, 0, 0
         self._limit_ms = None
         return taken
 
     def release(self, size_bytes: int) -> None:
-        """This many bytes that were under way are settled."""
+        """Free this many bytes that were under way: they are settled."""
         self.room_bytes += size_bytes

@@ -1,4 +1,4 @@
-"""A flush of a producer: what waited together, and what a sender thread is asked to do with it."""
+"""A flush of a producer: records that waited together, and the work that a sender thread is asked to do with them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from sparklog.core.commands import AllocateProducer
 from sparklog.core.errors import SparklogError
 from sparklog.core.types import TopicPartition
 
-ATTEMPT_MS: Final = 5_000  # of one attempt to commit, while a partition has no leader or there is no answer
+ATTEMPT_MS: Final = 5_000  # longest time of one attempt to commit, while a partition has no leader or no answer comes
 
 
 class Rows(Protocol):
-    """The records of a flush, as whoever sends them has them."""
+    """The records of a flush, in the form that its sender uses."""
 
     def only(self, parts: Collection[TopicPartition]) -> Rows:
         """The records of these partitions, in the same order."""
@@ -23,7 +23,7 @@ class Rows(Protocol):
 
 
 class Stage(Enum):
-    """Where a flush is. With ROUTING, UPLOADING and COMMITTING a sender thread is at work on it."""
+    """The stage of a flush. In ROUTING, UPLOADING and COMMITTING a sender thread works on it."""
 
     ROUTING = auto()
     ROUTED = auto()
@@ -36,15 +36,15 @@ class Stage(Enum):
 class Flush:
     """Records that waited together, or those of some of their partitions; or several such flushes of one partition.
 
-    `order` rises with every take; the parts of one take share it, and no partition. `parts`: the number of records of
-    each partition, None until they are known. `upload` is the sender's: what was uploaded. `numbers`: the first
-    sequences of the commit that is under way, in doubt, or not on all replicas yet.
+    `order` rises with every take. The parts of one take have the same order, and no partition in common. `parts`: the
+    number of records of each partition, None until they are known. `upload` belongs to the sender: what was uploaded.
+    `numbers`: the first sequences of the commit that is under way, in doubt, or not on all replicas yet.
 
     `joined`: the flushes that are written together as this one, in their order; it has no `rows` of its own.
 
     `parked`: its partitions can't be written to for now. `patient`: it is committed only once the earlier flushes of
-    its partitions are settled. `alone`: they were settled when its last commit began. `error`: what the last attempt
-    ended with.
+    its partitions are settled. `alone`: they were settled when its last commit began. `error`: the error of the last
+    attempt.
     """
 
     order: int
@@ -72,25 +72,25 @@ class Flush:
 
     @property
     def is_open(self) -> bool:
-        """Whether it has certainly not landed, and no commit of it is under way."""
+        """True if it has certainly not landed, and no commit of it is under way."""
         return self.numbers is None
 
     @property
     def may_land(self) -> bool:
-        """Whether its last commit may or may not have landed, or may land later."""
+        """True if its last commit may or may not have landed, or may land later."""
         return self.in_doubt and not self.is_written
 
     @property
     def is_idle(self) -> bool:
-        """Whether nobody is at work on it."""
+        """True if no sender works on it."""
         return self.stage in (Stage.ROUTED, Stage.UPLOADED)
 
     def shares(self, other: Flush) -> bool:
-        """Whether both have records of one partition, or may have."""
+        """True if both have records of one partition, or may have."""
         return self.parts is None or other.parts is None or not self.parts.keys().isdisjoint(other.parts)
 
     def part(self, parts: Mapping[TopicPartition, int]) -> Flush:
-        """The records of these partitions as a flush of their own, routed. Not of a joined flush."""
+        """The records of these partitions as a flush of their own, routed. Not for a joined flush."""
         assert self.rows is not None
         return Flush(
             self.order,
@@ -121,7 +121,7 @@ class Flush:
 
 
 @dataclass(frozen=True, slots=True)
-class Upload:
+class FlushUpload:
     """Upload the rows of this flush."""
 
     flush: Flush
@@ -129,7 +129,7 @@ class Upload:
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
+class FlushCommit:
     """Commit what this flush has uploaded, with these first sequences."""
 
     flush: Flush
@@ -141,17 +141,17 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class Renew:
-    """Ask for the producer's next epoch, or for a new producer."""
+    """Request the producer's next epoch, or a new producer."""
 
     command: AllocateProducer
     timeout_ms: int = ATTEMPT_MS
 
 
-Work = Upload | Commit | Renew
+Work = FlushUpload | FlushCommit | Renew
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class FailedFlush:
     """This flush failed for good; the error says whether it has landed."""
 
     flush: Flush

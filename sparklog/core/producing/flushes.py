@@ -1,23 +1,24 @@
-"""The flushes of a producer on their way: what to send next, in which order, and what a reply means. No I/O, no clock.
+"""The flushes of a producer under way: what to send next, in which order, and what a reply means. No I/O, no clock.
 
-    take -> routed -> Upload -> uploaded -> Commit -> written
-                        ^                     |
-                        +---- refused: sent again, in halves, or failed
+    take -> routed -> FlushUpload -> uploaded -> FlushCommit -> written
+                        ^                             |
+                        +-------- refused: sent again, in halves, or failed
 
-A flush is what waited together: one upload and one commit over all of its partitions. Uploads go on beside each other.
-A commit begins once the commits of the earlier flushes that share a partition with it are under way, so the chain
-gets them in order. If one of these is refused, the chain refuses those behind it by their sequences
+A flush is the records that waited together: one upload and one commit over all of its partitions. Uploads run in
+parallel. A commit begins once the commits of the earlier flushes that share a partition with it are under way, so the
+chain gets them in order. If one of these is refused, the chain refuses those after it by their sequences
 (OUT_OF_ORDER_SEQUENCE_NUMBER), and they are numbered again. A commit in doubt keeps its numbers and its command: if it
 has landed, the chain finds the repeat.
 
-A partition that can't be written to for now does not hold up the others: its records are parked. Of each partition only
-the first parked flush is tried, and those behind it are joined, so that few commits follow once it is written.
+A partition that can't be written to for now does not hold up the others: its records are parked. In each partition only
+the first parked flush is tried, and those after it are joined, so that few commits follow once it is written.
 
-A commit in doubt whose partition can't be written to for now may still land once it can. It would hold up the records
-behind it for as long. So the producer asks for its next epoch, on condition that this commit has not landed: that shuts
-it out, and it is open again. If it has landed, the epoch is refused, and the chain finds the repeat.
+If the partition of a commit in doubt can't be written to for now, the commit may still land later, and would hold up
+the records after it until then. So the producer asks for its next epoch, on condition that this commit has not landed:
+the new epoch shuts the commit out, and the flush is open again. If it has landed, the epoch is refused, and the chain
+finds the repeat.
 
-If a flush fails for good and may have landed, nobody knows the next sequence. Then the producer begins its next epoch,
+If a flush fails for good and may have landed, the next sequence is unknown. Then the producer begins its next epoch,
 which also shuts out what may still be under way.
 """
 
@@ -48,31 +49,41 @@ from sparklog.core.errors import (
     WriteLost,
 )
 from sparklog.core.idempotence.producers import sequence_after
-from sparklog.core.producing.flush import ATTEMPT_MS, Commit, Failed, Flush, Renew, Rows, Stage, Upload, Work
+from sparklog.core.producing.flush import (
+    ATTEMPT_MS,
+    FailedFlush,
+    Flush,
+    FlushCommit,
+    FlushUpload,
+    Renew,
+    Rows,
+    Stage,
+    Work,
+)
 from sparklog.core.producing.identity import Identity, Renewal
 from sparklog.core.producing.producer_settings import ProducerSettings
 from sparklog.core.replication.replica_append import Acks
 from sparklog.core.types import TopicPartition
 
-SHORT_ATTEMPT_MS: Final = 1_000  # of an upload, or once partitions are known to have no leader or too few replicas
-LOOK_MS: Final = 1  # of an upload then: look once
-MOST_JOINED: Final = 1_000  # flushes in one: each join counts and copies them
+SHORT_ATTEMPT_MS: Final = 1_000  # for an upload, and for a commit if partitions lack a leader or enough replicas
+LOOK_MS: Final = 1  # for an upload to such partitions: look once
+MOST_JOINED: Final = 1_000  # flushes joined in one: each join counts and copies them
 FIRST_PAUSE_MS, LONGEST_PAUSE_MS = 100, 1_000  # between attempts, as Kafka's retry.backoff.ms
 
-# Some partitions can't be written to for now: the others need not wait for them.
+# Errors of some partitions that can't be written to for now: the others need not wait for them.
 _OF_PARTITIONS = (NoReplicaOnline, NotEnoughReplicas, NotLeaderOrFollower, FencedLeaderEpoch)
-# Some stores, so some partitions, may be the reason.
+# Errors that may come from some stores, and so from some partitions.
 _OF_STORES = (*_OF_PARTITIONS, StaleBrokerEpoch)
-# The commit was refused for a reason that no other upload would change.
+# Errors of a commit that another upload would not fix.
 _ABOUT_THE_COMMIT = (TryAgain, OutOfOrderSequence, UnknownProducerId)
-# One topic or partition may be the reason, and the others may be in order.
+# Errors that may come from one topic or partition, while the others are in order.
 _OF_SOME = (*_OF_PARTITIONS, InvalidInput, NotFound, AccessRefused)
 
 
 class Flushes:
-    """The flushes that are not settled yet, in order. Not thread-safe. Times are those of a monotonic clock.
+    """The flushes that are not settled yet, in order. Not thread-safe. Times are from a monotonic clock.
 
-    `identity`: under which it writes. `fatal`: why this producer can't write any more.
+    `identity`: the id and epoch of its writes. `fatal`: the reason why this producer can't write any more.
     """
 
     def __init__(self, settings: ProducerSettings, producer_id: int, producer_epoch: int) -> None:
@@ -81,23 +92,23 @@ class Flushes:
         self.last_order = 0  # of the flush that was taken last
         self._settings = settings
         self._all: list[Flush] = []
-        self._failed: list[Failed] = []
-        self._written: dict[TopicPartition, int] = {}  # records of this epoch
+        self._failed: list[FailedFlush] = []
+        self._written: dict[TopicPartition, int] = {}  # number of records written in this epoch
 
     # ---- questions ------------------------------------------------------------------------------
 
     @property
     def has_slot(self) -> bool:
-        """Whether another flush may be taken."""
+        """True if another flush may be taken."""
         under_way = {flush.order for flush in self._all if not flush.parked}
         return len(under_way) < self._settings.max_in_flight
 
     def is_settled(self, order: int) -> bool:
-        """Whether everything that was taken up to this order is written, or has failed."""
+        """True if everything that was taken up to this order is written, or has failed."""
         return not self._failed and all(flush.order > order for flush in self._all)
 
     def due_ms(self, now_ms: int) -> int | None:
-        """When `next` or `failures` may have something new, even if nobody replies before. None: not at all."""
+        """The time at which `next` or `failures` may have something new even without a reply. None: not at all."""
         times = [self.identity.not_before_ms]
         for flush in self._idle():
             times += [flush.not_before_ms, self._deadline_ms(flush)]
@@ -106,16 +117,18 @@ class Flushes:
     # ---- the way of a flush -----------------------------------------------------------------------
 
     def take(self, since_ms: int, rows: Rows) -> Flush:
-        """The records that wait, the first since `since_ms`, become a flush. The caller finds out their partitions."""
+        """Make a flush of the waiting records, the first of which waits since `since_ms`. The caller finds their
+        partitions.
+        """
         self.last_order += 1
         flush = Flush(self.last_order, since_ms, rows)
         self._all.append(flush)
         return flush
 
     def routed(self, flush: Flush, parts: Mapping[TopicPartition, int]) -> None:
-        """The partitions of the records are known. None: there is nothing to send.
+        """Note the partitions of the records. If `parts` is empty, there is nothing to send.
 
-        Without acks=all each partition is a flush of its own, because such a commit has one partition.
+        Without acks=all each partition becomes a flush of its own, because such a commit has one partition.
         """
         flush.parts, flush.stage = dict(parts), Stage.ROUTED
         if not parts:
@@ -129,13 +142,13 @@ class Flushes:
                 self._set_aside(piece)
 
     def next(self, now_ms: int) -> Work | None:
-        """What a sender is to do now; None if nothing."""
+        """The next work for a sender; None if there is none."""
         if self.fatal is not None:
             return None
         if self._may_renew(now_ms):
             return Renew(self.identity.ask(self._batches_in_doubt()))
         for flush in self._in_turn():
-            # Once the next epoch was asked for, a commit of this one may find itself fenced.
+            # Once the next epoch is requested, a commit of this one may be fenced.
             if flush.not_before_ms > now_ms or (self.identity.asked is not Renewal.NONE and not flush.is_open):
                 continue
             if flush.stage is Stage.UPLOADED and self._may_commit(flush):
@@ -144,20 +157,20 @@ class Flushes:
                 if flush.numbers is None:
                     flush.numbers = self._numbers(flush)
                 timeout_ms = min(self._left_ms(flush, now_ms), flush.attempt_ms)
-                return Commit(flush, *self.identity.current, flush.numbers, timeout_ms)
+                return FlushCommit(flush, *self.identity.current, flush.numbers, timeout_ms)
             if flush.stage is Stage.ROUTED and not (flush.parked and any(self._earlier(flush))):
                 flush.stage = Stage.UPLOADING
                 is_known = flush.parked or flush.attempt_ms < ATTEMPT_MS
-                return Upload(flush, min(self._left_ms(flush, now_ms), LOOK_MS if is_known else SHORT_ATTEMPT_MS))
+                return FlushUpload(flush, min(self._left_ms(flush, now_ms), LOOK_MS if is_known else SHORT_ATTEMPT_MS))
         return None
 
     def uploaded(self, flush: Flush) -> None:
-        """The rows are in the stores."""
+        """Note that the rows are in the stores."""
         flush.stage = Stage.UPLOADED
         self._set_aside(flush)
 
     def written(self, flush: Flush) -> None:
-        """The commit succeeded, now or earlier: the flush is settled."""
+        """Note that the commit succeeded, now or earlier: the flush is settled."""
         self._count_written(flush)
         self._all.remove(flush)
         for other in self._all:
@@ -165,7 +178,7 @@ class Flushes:
                 other.parked = False
 
     def refused(self, flush: Flush, error: SparklogError, now_ms: int) -> None:
-        """The upload or the commit ended with an error."""
+        """Note that the upload or the commit ended with an error."""
         flush.error = error
         committed = flush.stage is Stage.COMMITTING
         if committed:
@@ -173,7 +186,7 @@ class Flushes:
             flush.in_doubt = flush.in_doubt or error.landed is Landed.UNKNOWN
             if not (flush.is_written or flush.in_doubt):
                 flush.numbers = None
-        # The upload is as good as before, unless the stores of its partitions have changed.
+        # The upload is still valid, unless the stores of its partitions have changed.
         upload_again = flush.is_open and not (committed and isinstance(error, _ABOUT_THE_COMMIT))
         flush.stage = Stage.ROUTED if upload_again or isinstance(error, _OF_PARTITIONS) else Stage.UPLOADED
         match error:
@@ -193,26 +206,26 @@ class Flushes:
         self._make_way()
 
     def renewed(self, producer_id: int, producer_epoch: int) -> None:
-        """The producer has a new epoch, or a new id: sequences begin at 0. What was in doubt has not landed."""
+        """Begin the new epoch or id of the producer: sequences begin at 0. Commits in doubt have not landed."""
         self.identity.begin(producer_id, producer_epoch)
         self._written.clear()
         for flush in self._in_doubt():
             flush.in_doubt, flush.numbers, flush.patient = False, None, False
-            if isinstance(flush.error, _OF_STORES):  # an upload finds out which of its partitions it is
+            if isinstance(flush.error, _OF_STORES):  # an upload shows which partition caused it
                 flush.stage, flush.attempt_ms, flush.not_before_ms = Stage.ROUTED, SHORT_ATTEMPT_MS, 0
         self._make_way()
 
     def not_renewed(self, error: SparklogError, now_ms: int) -> None:
-        """The producer got no new epoch."""
+        """Note that the producer got no new epoch."""
         self.identity.refused(error, now_ms)
-        if isinstance(error, OutOfOrderSequence):  # a commit in doubt has landed: sent again, each says whether it has
+        if isinstance(error, OutOfOrderSequence):  # a commit in doubt has landed: send each again to learn which
             for flush in self._in_doubt():
                 flush.stage, flush.error, flush.not_before_ms = Stage.UPLOADED, error, now_ms
         elif not (error.retriable or isinstance(error, UnknownProducerId | OutcomeUnknown)):
             self.fatal = error
 
-    def failures(self, now_ms: int) -> Sequence[Failed]:
-        """What has failed since the last call: also what nobody is at work on, once its time is over."""
+    def failures(self, now_ms: int) -> Sequence[FailedFlush]:
+        """The flushes that failed since the last call, including idle ones whose time is over."""
         for flush in self._idle():
             if self.fatal is not None:
                 self._fail(flush, self.fatal)
@@ -226,7 +239,7 @@ class Flushes:
     # ---- order --------------------------------------------------------------------------------------
 
     def _in_turn(self) -> list[Flush]:
-        """The flushes in the order in which senders take them up: what is parked last, and never by most of them."""
+        """The flushes in the order in which senders take them: parked ones last, and never on most of the senders."""
         parked = [flush for flush in self._all if flush.parked]
         if not parked:
             return self._all
@@ -239,9 +252,9 @@ class Flushes:
         return (other for other in self._all if other.order < flush.order and other.shares(flush))
 
     def _may_commit(self, flush: Flush) -> bool:
-        """Whether the chain would get this commit behind those before it.
+        """True if the chain would get this commit after those before it.
 
-        Nothing new is sent behind a commit in doubt: the chain remembers only the last five batches of a partition.
+        Nothing new is sent after a commit in doubt: the chain remembers only the last five batches of a partition.
         """
         if flush.patient and any(self._earlier(flush)):
             return False
@@ -255,7 +268,7 @@ class Flushes:
         )
 
     def _numbers(self, flush: Flush) -> dict[TopicPartition, int]:
-        """The first sequences: behind what is written, and what is under way before it."""
+        """The first sequences: after the records that are written, and those under way before it."""
         before = list(self._earlier(flush))
         return {
             key: sequence_after(
@@ -265,7 +278,7 @@ class Flushes:
         }
 
     def _out_of_order(self, flush: Flush, error: SparklogError) -> None:
-        """Something before it has not landed."""
+        """Handle a refusal because something before it has not landed."""
         if not flush.alone:
             flush.patient = True
             return
@@ -306,23 +319,23 @@ class Flushes:
         flush.tries += 1
 
     def _make_way(self) -> None:
-        """Park what is behind parked records, so that the other partitions go on."""
+        """Park what comes after parked records, so that the other partitions continue."""
         for flush in self._idle():
             if flush.may_land and self._may_stay_so(flush):
                 self.identity.need(Renewal.EPOCH)
             self._set_aside(flush)
 
     def _may_stay_so(self, flush: Flush) -> bool:
-        """Whether a commit in doubt can't be settled for now: the chain refused it, or would refuse it for a gap."""
+        """True if a commit in doubt can't be settled for now: the chain refused it, or would refuse it for a gap."""
         return isinstance(flush.error, _OF_STORES) or any(
             other.is_open and other.parked for other in self._earlier(flush)
         )
 
     def _set_aside(self, flush: Flush) -> None:
-        """Park the records that are behind parked ones of the same partition, and join them if nobody is at work there.
+        """Park the records that follow parked ones of the same partition, and join them if no sender works there.
 
-        Once it is committed, a joined flush has the time of its newest records. That gives the oldest at most a quarter
-        of `delivery_timeout_ms` more.
+        Once it is committed, a joined flush has the deadline of its newest records. That gives the oldest records at
+        most a quarter of `delivery_timeout_ms` more.
         """
         if not flush.is_open or flush.parked or flush.parts is None:
             return
@@ -331,7 +344,7 @@ class Flushes:
         if not behind:
             return
         all_known = all(other.parts is not None for other in earlier)
-        last = {key: other for other in earlier for key in other.parts or {}}  # of each partition
+        last = {key: other for other in earlier for key in other.parts or {}}  # by partition
         free = {key: records for key, records in flush.parts.items() if key not in behind}
         pieces = [flush.part(free)] if free else []
         for key in sorted(behind):
@@ -347,7 +360,7 @@ class Flushes:
         self._replace(flush, pieces)
 
     def _fail(self, flush: Flush, error: SparklogError) -> None:
-        """The flush is settled. If it may have landed, the next sequences are unknown: the epoch is over."""
+        """Settle the flush with an error. If it may have landed, the next sequences are unknown: the epoch is over."""
         landed = error.landed
         if flush.is_written:
             self._count_written(flush)
@@ -356,12 +369,13 @@ class Flushes:
             self.identity.need(Renewal.EPOCH)
             landed = Landed.UNKNOWN
         self._all.remove(flush)
-        self._failed.append(Failed(flush, type(error)(error.message, landed=landed)))
+        self._failed.append(FailedFlush(flush, type(error)(error.message, landed=landed)))
 
     def _may_renew(self, now_ms: int) -> bool:
-        """Once no commit is under way: the next epoch would refuse it, and nobody could look it up.
+        """True if it is time to renew and no commit is under way: the next epoch would refuse it, and it could not be
+        looked up.
 
-        The next epoch settles those in doubt, a new id does not.
+        The next epoch settles commits in doubt; a new id does not.
         """
         is_next = self.identity.needed is Renewal.EPOCH
         return self.identity.is_due(now_ms) and all(
@@ -369,7 +383,7 @@ class Flushes:
         )
 
     def _batches_in_doubt(self) -> tuple[BatchInDoubt, ...]:
-        """The first one of each partition: the later ones can't have landed without it."""
+        """The first batch in doubt of each partition: the later ones can't have landed without it."""
         firsts: dict[TopicPartition, int] = {}
         for flush in self._in_doubt():
             firsts = (flush.numbers or {}) | firsts
@@ -378,7 +392,7 @@ class Flushes:
     # ---- inside -------------------------------------------------------------------------------------
 
     def _idle(self) -> list[Flush]:
-        """The flushes that nobody is at work on."""
+        """The flushes that no sender works on."""
         return [flush for flush in self._all if flush.is_idle]
 
     def _in_doubt(self) -> list[Flush]:
@@ -400,7 +414,7 @@ class Flushes:
         return max(1, self._deadline_ms(flush) - now_ms)
 
     def _time_out(self, flush: Flush, now_ms: int) -> None:
-        """Its time is over; if it is joined and open, that of some of its records."""
+        """Fail the flush, because its time is over; if it is joined and open, only those records that are late."""
         late = [piece for piece in flush.pieces if self._deadline_ms(piece) <= now_ms]
         left = flush.pieces[len(late) :]
         if not (flush.is_open and left):

@@ -1,4 +1,4 @@
-"""The id and epoch under which a producer writes, and the ones that it needs next. No I/O, no clock."""
+"""The id and epoch under which a producer writes, and the renewal that it needs. No I/O, no clock."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ RENEW_PAUSE_MS: Final = 100  # between attempts
 
 
 class Renewal(Enum):
-    """What a producer needs before it can go on."""
+    """The renewal that a producer needs before it can continue."""
 
     NONE = auto()
     EPOCH = auto()  # its next epoch
-    ID = auto()  # a new id: the chain does not know it any more
+    ID = auto()  # a new id: the chain no longer knows the old one
 
 
 @dataclass(slots=True)
 class Identity:
-    """`needed` is what the producer is to ask for. `asked` is what it may have got already, without knowing it."""
+    """The identity of a producer. `needed` is the renewal to ask for. `asked` may already be granted without its
+    knowledge.
+    """
 
     producer_id: int
     producer_epoch: int
@@ -37,29 +39,29 @@ class Identity:
         return self.producer_id, self.producer_epoch
 
     def need(self, renewal: Renewal) -> None:
-        """From now on this is needed."""
+        """Record that this renewal is needed."""
         if self.needed is Renewal.NONE or renewal is Renewal.ID:
             self.needed = renewal
 
     def is_due(self, now_ms: int) -> bool:
-        """Whether it is time to ask."""
+        """True if it is time to ask."""
         return self.needed is not Renewal.NONE and not self.is_under_way and now_ms >= self.not_before_ms
 
     def ask(self, in_doubt: tuple[BatchInDoubt, ...]) -> AllocateProducer:
-        """The command that asks for what is needed. The next epoch begins only if no batch in doubt has landed."""
+        """The command that asks for the needed renewal. The next epoch begins only if no batch in doubt has landed."""
         self.asked, self.is_under_way = self.needed, True
         if self.needed is Renewal.ID:
             return AllocateProducer()
         return AllocateProducer(self.producer_id, self.producer_epoch, in_doubt)
 
     def begin(self, producer_id: int, producer_epoch: int) -> None:
-        """The chain has given a new epoch, or a new id."""
+        """Take the new epoch, or the new id, from the chain."""
         self.producer_id, self.producer_epoch = producer_id, producer_epoch
         self.needed = self.asked = Renewal.NONE
         self.is_under_way = False
 
     def refused(self, error: SparklogError, now_ms: int) -> None:
-        """Nothing was given, or nobody knows whether it was: that is asked for again, if it is still needed."""
+        """Note that nothing was granted, or that this is unknown: ask again later if the renewal is still needed."""
         self.is_under_way, self.not_before_ms = False, now_ms + RENEW_PAUSE_MS
         if isinstance(error, UnknownProducerId):
             self.needed = Renewal.ID

@@ -24,7 +24,7 @@ def murmur2_of_keys(offsets: OffsetArray, data: npt.NDArray[np.uint8]) -> npt.ND
     """The hashes of n keys as Java sees them: signed, int32[n].
 
     Key i is `data[offsets[i]:offsets[i + 1]]`: the offsets (n + 1 of them, not falling) and the value buffer of an
-    Arrow binary array. The first offset need not be 0, and the data may go on after the last: slices work as they
+    Arrow binary array. The first offset need not be 0, and the data may continue after the last: slices work as they
     are. A null key counts as empty; the caller knows the validity bits and routes those rows by other rules.
     """
     return _hash(np.asarray(offsets, dtype=np.int64), data).view(np.int32)

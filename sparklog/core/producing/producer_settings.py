@@ -1,4 +1,4 @@
-"""The settings of a producer. Names and meanings are those of Kafka's producer, `batch_size` excepted."""
+"""The settings of a producer. Names and meanings are those of Kafka's producer, except `batch_size`."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from sparklog.core.replication.replica_append import Acks
 LINGER_MS: Final = 50
 BATCH_BYTES: Final = 4 << 20
 BUFFER_BYTES: Final = 64 << 20
-LARGEST_BUFFER_BYTES: Final = 1 << 30  # all of it may go into one Arrow column, which has less than 2 GiB
+LARGEST_BUFFER_BYTES: Final = 1 << 30  # it may all go into one Arrow column, which must be smaller than 2 GiB
 MAX_BLOCK_MS: Final = 60_000
 DELIVERY_TIMEOUT_MS: Final = 120_000
-LONGEST_MS: Final = (1 << 31) - 1  # as Kafka's delivery.timeout.ms; a lock can't wait for any number of milliseconds
+LONGEST_MS: Final = (1 << 31) - 1  # as Kafka's delivery.timeout.ms; the waiting time of a lock is limited
 MAX_IN_FLIGHT: Final = KEPT_BATCHES
 RECORD_BYTES: Final = 100  # what a record takes of the buffer beyond its key, value and headers
 
 
 class ProducerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How a producer gathers and sends. Sizes count key, value and headers, and RECORD_BYTES for each record.
+    """Settings for gathering and sending. Sizes count key, value and headers, and RECORD_BYTES for each record.
 
     `linger_ms`: how long the first record waits for others. `batch_size`: once this many bytes wait, they are sent
     without lingering; unlike Kafka's it counts the records of all partitions, because they go into one commit.
     `buffer_memory`: the bytes that may wait or be under way; `send` blocks for up to `max_block_ms` for room.
-    `delivery_timeout_ms`: for how long after `send` a record may be sent again. `max_in_flight`: how many flushes may
-    be under way, at most five, because the chain remembers the last five batches of a producer in each partition.
-    Times are at most LONGEST_MS.
+    `delivery_timeout_ms`: how long after `send` a record may still be sent again. `max_in_flight`: the number of
+    flushes that may be under way, at most five, because the chain remembers the last five batches of a producer in each
+    partition. Times are at most LONGEST_MS.
     """
 
     acks: Acks = Acks.ALL
@@ -42,7 +42,7 @@ class ProducerSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_in_flight: int = MAX_IN_FLIGHT
 
     def __post_init__(self) -> None:
-        """Raises InvalidInput."""
+        """Check all settings. Raises InvalidInput."""
         for name, least in (
             ("linger_ms", 0),
             ("batch_size", 1),
@@ -58,8 +58,8 @@ class ProducerSettings(msgspec.Struct, frozen=True, kw_only=True):
                 raise InvalidInput(f"{name}: wanted at most {LONGEST_MS} ms, found {value}")
         if self.max_in_flight > KEPT_BATCHES:
             raise InvalidInput(
-                f"max_in_flight: wanted at most {KEPT_BATCHES}, found {self.max_in_flight}: the chain remembers so "
-                "many batches of a producer in each partition, to find out which were sent twice"
+                f"max_in_flight: wanted at most {KEPT_BATCHES}, found {self.max_in_flight}: the chain remembers "
+                "this many batches of a producer in each partition, to detect those sent twice"
             )
         if self.delivery_timeout_ms <= self.linger_ms:
             raise InvalidInput(

@@ -1,4 +1,4 @@
-"""What is read: positions of readers, and the plan of a batch, of a micro-batch and of a poll. Without I/O or clock.
+"""Reading: positions of readers, and the plan of a batch, of a micro-batch and of a poll. Without I/O or clock.
 
 Read positions.py first (what a reader remembers, and how far it holds after elections), then plan.py.
 """

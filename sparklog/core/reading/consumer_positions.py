@@ -1,9 +1,9 @@
-"""Where a consumer goes on in each of its partitions: rebalances, resets, seeks, pauses and turns, without I/O.
+"""Positions of a consumer in each of its partitions: rebalances, resets, seeks, pauses and turns, without I/O.
 
-    change = positions.change(share, generation)     what a new share would take and bring
+    change = positions.change(share, generation)     the difference that a new share would make
     positions.take(change)
-    positions.begin(state, committed)                where it begins in partitions that are new to it
-    for unread in positions.unread(state):           what can be read now, first where it read longest ago
+    positions.begin(state, committed)                choose the start in partitions that are new to it
+    for unread in positions.unread(state):           what can be read now, least recently read partitions first
         positions.has_read(unread.key, offset, …)    its caller has been given everything below
     positions.to_commit()
 
@@ -28,15 +28,15 @@ from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, Place, TopicId
 
 
 class AutoOffsetReset(StrEnum):
-    """Where a consumer begins without a committed offset, and goes on if its position is not in the log (Kafka's)."""
+    """The start of a consumer that has no committed offset, or whose position is not in the log (Kafka's policy)."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
-    NONE = "none"  # nowhere: it is an error
+    NONE = "none"  # raise an error
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class ShareChange:
     """A new share of the partitions, with the names of their topics, and how it differs from the present one."""
 
     share: Mapping[TopicPartition, str]
@@ -53,7 +53,7 @@ class Unread(msgspec.Struct, frozen=True):
     offsets: OffsetRange
 
     def after(self, offset: Offset) -> Unread:
-        """What is left of it from this offset on, perhaps nothing."""
+        """The part of it from this offset on, perhaps empty."""
         return Unread(self.key, self.topic, OffsetRange(offset, max(offset, self.offsets.end)))
 
 
@@ -61,7 +61,7 @@ class Unread(msgspec.Struct, frozen=True):
 class _HeldPartition:
     """A partition that the consumer holds. `offset` is None until `begin` has decided where to start.
 
-    What lies between `base` and `offset` was handed out, and is not committed.
+    Records between `base` and `offset` were handed out, and are not committed.
     """
 
     topic: str
@@ -73,10 +73,10 @@ class _HeldPartition:
 
 
 class ConsumerPositions:
-    """The partitions of one consumer. `warnings` collects what should be logged; the shell empties it.
+    """The partitions of one consumer. `warnings` collects what should be logged; the caller empties it.
 
-    `known` is how many partitions each topic had when the consumer subscribed: those that come later were empty then,
-    so LATEST begins at their start.
+    `known` is the number of partitions of each topic when the consumer subscribed: partitions added later were empty
+    then, so LATEST begins at their start.
     """
 
     def __init__(
@@ -88,17 +88,17 @@ class ConsumerPositions:
         self._reset = reset
         self._known = known
         self._fail_on_data_loss = fail_on_data_loss
-        self._held: dict[TopicPartition, _HeldPartition] = {}  # the one that was read longest ago first
+        self._held: dict[TopicPartition, _HeldPartition] = {}  # least recently read first
         self._keys: dict[Place, TopicPartition] = {}
 
     # ---- its share ------------------------------------------------------------------------------
 
-    def change(self, share: Mapping[TopicPartition, str], generation: GroupGeneration | None) -> Change | None:
-        """What would change with this share; None if it is the present one.
+    def change(self, share: Mapping[TopicPartition, str], generation: GroupGeneration | None) -> ShareChange | None:
+        """The difference that this share would make; None if it is the present one.
 
-        A partition that stays keeps its position if no generation of the group lies between: nobody else can have read
-        it. Otherwise others may have, so it is given up, and begins again from what is committed. Without a group
-        (`generation` None), every partition that stays keeps its position.
+        A partition that stays keeps its position if no generation of the group lies between: no other member can have
+        read it. Otherwise another member may have, so it is given up, and begins again at the committed offset. Without
+        a group (`generation` None), every partition that stays keeps its position.
         """
         if generation == self.generation and share.keys() == self._held.keys():
             return None
@@ -106,10 +106,10 @@ class ConsumerPositions:
         kept = share.keys() & self._held.keys() if is_next else frozenset()
         revoked = tuple(key for key in sorted(self._held) if key not in kept)
         assigned = tuple(key for key in sorted(share) if key not in kept)
-        return Change(dict(share), generation, revoked, assigned)
+        return ShareChange(dict(share), generation, revoked, assigned)
 
-    def take(self, change: Change) -> None:
-        """Give up and take over partitions."""
+    def take(self, change: ShareChange) -> None:
+        """Take over a new share: give up the revoked partitions, and add the assigned ones."""
         for key in change.revoked:
             del self._keys[self._held.pop(key).topic, key.partition]
         for key in change.assigned:
@@ -123,19 +123,19 @@ class ConsumerPositions:
         return {key: self._held[key].topic for key in sorted(self._held)}
 
     def key(self, place: Place) -> TopicPartition | None:
-        """The partition of its share that callers name like this; None if it is not its own."""
+        """The partition of its share with this topic name and index; None if it is not in the share."""
         return self._keys.get((place[0], place[1]))
 
-    # ---- where it goes on -----------------------------------------------------------------------
+    # ---- positions ------------------------------------------------------------------------------
 
     def begin(
         self, state: ClusterState, committed: Mapping[TopicPartition, CommittedOffset]
     ) -> dict[TopicPartition, Position]:
-        """Decide where to begin in the partitions that are new: as committed, else as the reset policy says.
+        """Choose where to begin in the partitions that are new: at the committed offset, else by the reset policy.
 
-        Returns the positions that depend on when the consumer came (LATEST). A group should commit them at once: a
-        member that took over before the first commit would begin at a later end, and what lies between would be read by
-        nobody. Raises OffsetOutOfRange if nothing is committed and the policy is NONE.
+        Returns the positions that depend on when the consumer started (LATEST). A group should commit them at once: a
+        member that took over before the first commit would begin at a later end, and the records in between would never
+        be read. Raises OffsetOutOfRange if nothing is committed and the policy is NONE.
         """
         at_end: dict[TopicPartition, Position] = {}
         for key, held in self._held.items():
@@ -148,8 +148,8 @@ class ConsumerPositions:
                 held.base = row.offset, row.leader_epoch
                 continue
             is_new = key.partition >= self._known.get(key.topic_id, 0)
-            found = "found no committed offset"
-            held.offset = self._reset_to(partition, self._name(key), found, from_start=is_new)
+            reason = "found no committed offset"
+            held.offset = self._reset_to(partition, self._name(key), reason, from_start=is_new)
             held.leader_epoch = partition.replication.leader_epoch
             held.base = held.offset, held.leader_epoch
             if self._reset is AutoOffsetReset.LATEST:
@@ -157,27 +157,27 @@ class ConsumerPositions:
         return at_end
 
     def decide_again(self, keys: Collection[TopicPartition]) -> None:
-        """Leave open where to begin in these: the group did not take the beginning."""
+        """Let `begin` choose again in these partitions: the group did not accept the chosen start."""
         for key in keys:
             self._held[key].offset = None
 
     @property
     def is_undecided(self) -> bool:
-        """Whether there is a partition in which `begin` has to decide."""
+        """True if there is a partition in which `begin` has to choose."""
         return any(held.offset is None for held in self._held.values())
 
     def position(self, key: TopicPartition) -> Position | None:
-        """Where the consumer goes on in a partition of its share; None until `begin`."""
+        """The consumer's position in a partition of its share; None until `begin`."""
         held = self._held[key]
         return None if held.offset is None else self._position(key, held.offset, held.leader_epoch)
 
     def has_read(self, key: TopicPartition, offset: Offset, leader_epoch: LeaderEpoch) -> None:
-        """The caller was given everything below `offset`, as the log was under this leader epoch."""
+        """Note that the caller was given everything below `offset`, as the log was under this leader epoch."""
         held = self._held[key]
         held.offset, held.leader_epoch = offset, leader_epoch
 
     def seek(self, state: ClusterState, targets: Mapping[TopicPartition, Callable[[Partition], int]]) -> None:
-        """Go on at these offsets, which follow from the partitions as they are: at all of them, or at none.
+        """Continue at these offsets, which are computed from the current partitions: at all of them, or at none.
 
         Raises OffsetOutOfRange unless they are from the log start to the high watermark, UnknownTopicOrPartition.
         """
@@ -187,7 +187,7 @@ class ConsumerPositions:
             offset = target(partition)
             if not partition.log_start <= offset <= partition.high_watermark:
                 raise OffsetOutOfRange(
-                    f"{self._name(key)}: wanted to go on at offset {offset}, the log has [{partition.log_start}, "
+                    f"{self._name(key)}: wanted to continue at offset {offset}, the log has [{partition.log_start}, "
                     f"{partition.high_watermark}); seek_to_beginning and seek_to_end go to its ends"
                 )
             wanted.append((key, partition, Offset(offset)))
@@ -197,7 +197,7 @@ class ConsumerPositions:
             held.base = offset, held.leader_epoch
 
     def is_ahead(self, key: TopicPartition) -> bool:
-        """Whether records of this partition were handed out that are not committed."""
+        """True if records of this partition were handed out that are not committed."""
         held = self._held[key]
         return held.base is not None and held.offset is not None and held.offset > held.base[0]
 
@@ -208,11 +208,11 @@ class ConsumerPositions:
                 held.offset, held.leader_epoch = held.base
 
     def unread(self, state: ClusterState) -> Iterator[Unread]:
-        """What can be read now, first where the consumer read longest ago.
+        """The offsets that can be read now, least recently read partitions first.
 
-        Partitions that are gone are left out, and those in which it is not decided where to begin. A position that is
-        not in the log is reset on the way. Raises OffsetOutOfRange if the policy is NONE, DataLoss if what the consumer
-        has read was given up since and `fail_on_data_loss` is true, and as `right_up_to`.
+        Deleted partitions are left out, and those in which `begin` has not chosen yet. A position that is not in the
+        log is reset on the way. Raises OffsetOutOfRange if the policy is NONE, DataLoss if records that the consumer
+        has read were given up since and `fail_on_data_loss` is true, and the errors of `right_up_to`.
         """
         for key, held in list(self._held.items()):
             if held.paused or held.offset is None:
@@ -237,7 +237,7 @@ class ConsumerPositions:
     # ---- pauses ---------------------------------------------------------------------------------
 
     def pause(self, key: TopicPartition, *, paused: bool = True) -> None:
-        """Read nothing of this partition, or read it again."""
+        """Stop reading this partition, or read it again."""
         self._held[key].paused = paused
 
     @property
@@ -249,15 +249,15 @@ class ConsumerPositions:
 
     def to_commit(self) -> dict[TopicPartition, Position]:
         """The positions that differ from what is committed."""
-        found = {}
+        positions = {}
         for key, held in self._held.items():
             position = self.position(key)
             if position is not None and position.offset != held.committed:
-                found[key] = position
-        return found
+                positions[key] = position
+        return positions
 
     def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """These offsets are committed by now. Partitions that were given up meanwhile are left out."""
+        """Note that these offsets are committed by now. Partitions that were given up meanwhile are left out."""
         for key, offset in offsets.items():
             if key in self._held:
                 held = self._held[key]
@@ -268,29 +268,29 @@ class ConsumerPositions:
     def _checked(
         self, state: ClusterState, key: TopicPartition, held: _HeldPartition, at: Offset, partition: Partition
     ) -> Offset:
-        """The position, after it was compared with the log. Raises as `unread`."""
+        """The position, after comparing it with the log. Raises as `unread` does."""
         right = right_up_to(state, self._position(key, at, held.leader_epoch))
         if right < at:
-            found = (
+            loss = (
                 f"{self._name(key)}: this consumer has read up to offset {at}, and an unclean election gave up records "
                 f"from {right} on"
             )
             if self._fail_on_data_loss:
                 raise DataLoss(
-                    f"{found}; fail_on_data_loss=False, or a seek to {right}, continues with the records that are left"
+                    f"{loss}; fail_on_data_loss=False, or a seek to {right}, continues with the records that are left"
                 )
-            self.warnings.append(f"{found}: it goes on at {right}")
+            self.warnings.append(f"{loss}: it continues at {right}")
             self._go(held, partition, right)
             at = right
         if not partition.log_start <= at <= partition.next_offset:
-            found = f"the position is {at}, the log has [{partition.log_start}, {partition.high_watermark})"
-            to = self._reset_to(partition, self._name(key), found)
-            self.warnings.append(f"{self._name(key)}: {found}: it goes on at {to} (auto_offset_reset={self._reset})")
+            reason = f"the position is {at}, the log has [{partition.log_start}, {partition.high_watermark})"
+            to = self._reset_to(partition, self._name(key), reason)
+            self.warnings.append(f"{self._name(key)}: {reason}: it continues at {to} (auto_offset_reset={self._reset})")
             self._go(held, partition, to)
             at = to
         return at
 
-    def _reset_to(self, partition: Partition, name: str, found: str, *, from_start: bool = False) -> Offset:
+    def _reset_to(self, partition: Partition, name: str, reason: str, *, from_start: bool = False) -> Offset:
         match self._reset:
             case AutoOffsetReset.EARLIEST:
                 return partition.log_start
@@ -298,7 +298,7 @@ class ConsumerPositions:
                 return partition.log_start if from_start else partition.high_watermark
             case AutoOffsetReset.NONE:
                 raise OffsetOutOfRange(
-                    f"{name}: {found}, and auto_offset_reset=none: seek, or set it to earliest or latest"
+                    f"{name}: {reason}, and auto_offset_reset=none: seek, or set it to earliest or latest"
                 )
 
     def _position(self, key: TopicPartition, offset: Offset, leader_epoch: LeaderEpoch) -> Position:

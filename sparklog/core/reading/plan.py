@@ -1,4 +1,4 @@
-"""From an offset range of a partition to the slices that hold it, and from many ranges to tasks."""
+"""Plans reads: from an offset range of a partition to the slices that hold it, and from many ranges to tasks."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from sparklog.core.types import (
 
 
 class SliceToRead(msgspec.Struct, frozen=True, array_like=True):
-    """A slice, the object it lies in, and the stores that hold it, the first one to be tried first."""
+    """A slice, the object it lies in, and the stores that hold it, in the order in which to try them."""
 
     slice: Slice
     object: NamedObject
@@ -44,7 +44,7 @@ class RangeToRead(msgspec.Struct, frozen=True, array_like=True):
     """Offsets [start, end) of one partition, and the slices that cover them, ascending.
 
     It was planned with the state of cluster `chain_id` at chain position `position`, in which the partition was at
-    `leader_epoch`. `lost`: what of the range an unclean election gave up.
+    `leader_epoch`. `lost`: the parts of the range that an unclean election gave up.
     """
 
     topic: str
@@ -66,9 +66,9 @@ class RangeToRead(msgspec.Struct, frozen=True, array_like=True):
 class WeighedRange(msgspec.Struct, frozen=True, array_like=True):
     """Offsets [start, end) of a partition, their stored bytes and their records, for sizing tasks.
 
-    `marks`: how many records of the range lie before these offsets, ascending from (start, 0) to (end, all of them).
-    The records between two marks count as evenly spread, which they may not be inside a compacted slice. None if every
-    offset has a record.
+    `marks`: the number of records of the range that lie before these offsets, from (start, 0) to (end, all records).
+    The records between two marks count as evenly spread, although inside a compacted slice they may not be. None if
+    every offset has a record.
     """
 
     topic_id: TopicId
@@ -80,11 +80,11 @@ class WeighedRange(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def records(self) -> int:
-        """How many records the range holds."""
+        """The number of records in the range."""
         return records_between(self.start, self.end) if self.marks is None else self.marks[-1][1]
 
     def behind(self, records: int) -> Offset:
-        """The offset behind the first `records` records."""
+        """The offset after the first `records` records."""
         if self.marks is None:
             return offset_behind(self.start, records)
         if records == self.records:
@@ -103,7 +103,9 @@ def topic_of(state: ClusterState, name: str, *, advice: str = "") -> Topic:
 
 
 def unknown_topic(name: str, topics: Iterable[str], *, advice: str = "") -> UnknownTopicOrPartition:
-    """An error that lists the topics and suggests the one most like `name`; `advice` ends it if none is like it."""
+    """An error that lists the topics and suggests the one most like `name`. If none is like it, the error ends with
+    `advice`.
+    """
     known = sorted(topics)
     shown = ", ".join(known[:10]) + (f" and {len(known) - 10} more" if len(known) > 10 else "")
     hint = did_you_mean(name, known) or advice
@@ -126,7 +128,7 @@ def chosen_partitions(state: ClusterState, topic: Topic, chosen: Collection[int]
 
 
 def check_range(topic: str, partition: Partition, start: int, end: int) -> OffsetRange:
-    """[start, end) if it lies between log start and high watermark, else OffsetOutOfRange (S-10)."""
+    """Return [start, end) if it lies between log start and high watermark, else raise OffsetOutOfRange (S-10)."""
     if start > end:
         raise OffsetOutOfRange(f"{topic}-{partition.partition}: the start {start} is greater than the end {end}")
     if start < partition.log_start or end > partition.high_watermark:
@@ -142,7 +144,7 @@ def plan_range(
 ) -> RangeToRead:
     """The slices that cover `offsets`, which must lie between log start and high watermark.
 
-    With `most_slices`, the range may end earlier: where the slice after that many begins.
+    With `most_slices`, the range may end earlier: at the start of the slice after that many.
     """
     key = TopicPartition(topic.topic_id, PartitionIndex(partition))
     planned = state.partitions[key]
@@ -165,7 +167,7 @@ def plan_range(
 
 
 def replanned(state: ClusterState, plan: RangeToRead, at: Offset) -> RangeToRead:
-    """A new plan for [at, plan.end) by a newer state. Raises as `right_up_to`."""
+    """A new plan for [at, plan.end) from a newer state. Raises as `right_up_to` does."""
     right_up_to(state, plan.position_at(at))  # the same topic of the same cluster, and no older state of it
     partition = existing_partition(state, TopicPartition(plan.topic_id, plan.partition))
     start = min(max(at, partition.log_start), plan.end)
@@ -174,7 +176,7 @@ def replanned(state: ClusterState, plan: RangeToRead, at: Offset) -> RangeToRead
 
 
 def slices_to_read(state: ClusterState, partition: Partition, slices: Iterable[Slice]) -> tuple[SliceToRead, ...]:
-    """Slices of a partition with their objects, and where these can be read."""
+    """Slices of a partition with their objects, and the stores that can provide these."""
     holding = Holding(state, partition)
     readable = []
     for slice_ in slices:
@@ -223,9 +225,9 @@ def _stored_bytes(slices: SliceColumns, offsets: OffsetRange) -> int:
 
 
 def offset_behind_bytes(state: ClusterState, key: TopicPartition, offsets: OffsetRange, size_bytes: int) -> Offset:
-    """Where about the first `size_bytes` stored bytes of a range end; the range has at least one offset more.
+    """The offset after about the first `size_bytes` stored bytes of a range, and at least one offset after its start.
 
-    The bytes of a slice count as evenly spread over its offsets.
+    The bytes of a slice count as evenly spread over its offsets. The range has at least one offset.
     """
     left = size_bytes
     for slice_ in state.slices.walk(key, offsets):
@@ -245,8 +247,8 @@ def pack(
     """Tasks of about `max_bytes` each: large ranges are cut, small ones share a task. Order is kept.
 
     Ranges come ordered by (topic, partition, start). A task holds at most `max_records` records (about that many of
-    compacted slices). If there are
-    fewer tasks than `min_tasks`, ranges are cut further in proportion to their records, as Spark's Kafka source does.
+    compacted slices). If there are fewer tasks than `min_tasks`, ranges are cut further in proportion to their records,
+    as Spark's Kafka source does.
     """
     ranges = [range_ for range_ in ranges if range_.start < range_.end]
     cut = [part for range_ in ranges for part in _cut(range_, _pieces(range_, max_bytes, max_records))]
@@ -261,7 +263,7 @@ def pack(
 
 
 def _shares(ranges: Sequence[WeighedRange], tasks: int) -> list[int]:
-    """How many tasks each range gets: small ranges get one each, the others share the rest by their records."""
+    """The number of tasks of each range: small ranges get one each, the others share the rest by their records."""
     records = [range_.records for range_ in ranges]
     total = sum(records)
     small = [_share(count, total, tasks) == 1 for count in records]
@@ -285,7 +287,7 @@ def _cut(range_: WeighedRange, pieces: int) -> Iterable[WeighedRange]:
     pieces = min(pieces, records)
     edges = [records * index // pieces for index in range(pieces + 1)]
     for low, high in pairwise(edges):
-        # The shares add up to the whole.
+        # These differences add up to the whole size.
         share = range_.size_bytes * high // records - range_.size_bytes * low // records
         start, end = range_.start if low == 0 else range_.behind(low), range_.behind(high)
         marks = None if range_.marks is None else ((int(start), 0), (int(end), high - low))

@@ -1,4 +1,4 @@
-"""Positions that readers keep, and up to where they are still right after elections (KIP-320, REPLICATION E5)."""
+"""Positions that readers keep, and the offset up to which they still hold after elections (KIP-320, REPLICATION E5)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sparklog.core.types import LeaderEpoch, Offset, PartitionIndex, TopicId, To
 
 
 class Position(msgspec.Struct, frozen=True, array_like=True):
-    """A reader has everything below `offset`, as the log was under `leader_epoch`.
+    """The position of a reader that has everything below `offset`, as the log was under `leader_epoch`.
 
     `leader_epoch` is the partition's epoch in the state that the reader planned with. (A Kafka client keeps the epoch
     of its last record, which is checked in the same way.) A topic that is deleted and created again has another id.
@@ -29,8 +29,8 @@ def right_up_to(state: ClusterState, position: Position) -> Offset:
     """The largest offset, at most that of the position, below which the log still has what the reader has read.
 
     It is below the position's offset if an unclean election gave up records there after the position was taken. If the
-    history no longer has the position's epoch, records that were given up a little earlier count, too. Whether the
-    offset is still above the log start is another question. Raises InconsistentClusterId (the position is of another
+    history no longer has the position's epoch, records that were given up a little earlier count, too. It does not
+    check that the offset is still above the log start. Raises InconsistentClusterId (the position belongs to another
     cluster), UnknownTopicOrPartition (the topic was deleted, or created again), UnknownLeaderEpoch (the epoch is newer
     than this state).
     """
@@ -56,7 +56,7 @@ def right_up_to(state: ClusterState, position: Position) -> Offset:
 def _why(state: ClusterState, chain_id: str) -> str:
     if chain_id in state.ancestors:
         return (
-            "it was restored from a copy of its metadata. Records that a reader saw and no writer was told of may be "
-            "gone, and their offsets taken: begin again, from an offset that you know to be right"
+            "it was restored from a copy of its metadata. Records that a reader saw but that were never confirmed to "
+            "their writer may be gone, and their offsets taken: begin again, from an offset that you know to be right"
         )
     return "it was deleted and created again"

@@ -3,8 +3,8 @@
     {"version": 1, "cluster": "9f…", "offsets": {"orders": {"0": 23, "1": 7}},
      "topic_ids": {"orders": 3}, "leader_epochs": {"orders": {"1": 2}}}
 
-`offsets` is what Spark's Kafka source writes. The rest makes noticeable that a cluster or a topic is another one of the
-same name, or that an election gave up records. `leader_epochs` leaves out partitions at epoch 0.
+`offsets` is what Spark's Kafka source writes. The rest shows if a cluster or a topic was replaced by another one of the
+same name, or if an election gave up records. `leader_epochs` leaves out partitions at epoch 0.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How much a micro-batch may take. Source: `rateLimit` and `delayBatch` of Spark's KafkaMicroBatchStream."""
+"""Limits of a micro-batch. Source: `rateLimit` and `delayBatch` of Spark's KafkaMicroBatchStream."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ class TriggerLimits(msgspec.Struct, frozen=True):
 
     @property
     def is_limited(self) -> bool:
-        """Whether any limit is set."""
+        """True if any limit is set."""
         return any(limit is not None for limit in (self.max_offsets, self.min_offsets, self.max_bytes))
 
     def without_minimum(self) -> TriggerLimits:
-        """The same, but a micro-batch never waits."""
+        """The same limits, but a micro-batch never waits."""
         return msgspec.structs.replace(self, min_offsets=None)
 
     def holds_back(self, new_offsets: int, now_ms: int, last_ms: int | None) -> bool:
-        """True if a micro-batch is to wait for more than `new_offsets`. The first one of a run never waits.
+        """True if a micro-batch must wait for more than `new_offsets`. The first one of a run never waits.
 
-        `last_ms` is when this was last asked and false, whether or not there was anything to read (as in Spark's
-        connector); None if it was not asked yet in this run. Both times are of one monotonic clock.
+        `last_ms` is when this was last called and returned false, whether or not there was anything to read (as in
+        Spark's connector); None if that has not happened yet in this run. Both times are from one monotonic clock.
         """
         if self.min_offsets is None or last_ms is None or now_ms - last_ms >= self.max_delay_ms:
             return False
@@ -43,7 +43,8 @@ class TriggerLimits(msgspec.Struct, frozen=True):
 
 
 def shares(limit: int, backlogs: Mapping[_K, int]) -> dict[_K, int]:
-    """`limit` shared in proportion to the backlogs, rounded down; nobody with a backlog gets less than 1.
+    """Share `limit` in proportion to the backlogs, rounded down, but with at least 1 for each backlog that is not
+    empty.
 
     So with many small backlogs the shares together may be greater than the limit.
     """

@@ -1,4 +1,4 @@
-"""Elections: which replica may lead, and when."""
+"""Elections: the choice of a leader among the replicas that may lead."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sparklog.core.errors import (
     PreferredLeaderNotAvailable,
 )
 from sparklog.core.replication.new_leader import led_by
-from sparklog.core.replication.partition import Change, Replication, settled
+from sparklog.core.replication.partition import Replication, ReplicationChange, settled
 from sparklog.core.replication.reassignment import with_move_completed
 from sparklog.core.types import StoreId
 
@@ -28,18 +28,18 @@ def with_leader(
     ineligible: Collection[StoreId] = (),
     unclean: bool = False,
     rewritten: bool = False,
-) -> Change:
+) -> ReplicationChange:
     """`changed`, settled, under a leader that can be reached if there is such a replica (rule E1).
 
     A leader that is in sync and reachable stays. A leader that left the ISR does not stay: without a successor the
-    partition is offline. A leader that is in sync but silent stays until another replica may lead.
-    A move that waited for the change ends with it. There is at most one election in a change.
+    partition is offline. A leader that is in sync but silent stays until another replica may lead. A move that waited
+    for the change ends with it. A change has at most one election.
     """
     leader = changed.leader if changed.leader in changed.isr else None
     changed = msgspec.structs.replace(changed, leader=leader)
     still = settled(before, changed, min_isr, ineligible=ineligible, rewritten=rewritten)
     if leader is not None and leader in reachable:
-        return _with_move_ended(before, Change(still), reachable, min_isr)
+        return _with_move_ended(before, ReplicationChange(still), reachable, min_isr)
     candidate = _clean_candidate(still, reachable)
     isr = (*still.isr, candidate) if candidate is not None else ()
     if candidate is None and unclean:
@@ -47,14 +47,16 @@ def with_leader(
         if candidate is not None:
             isr, ineligible = (candidate,), still.replicas
     if candidate is None:
-        return _with_move_ended(before, Change(still), reachable, min_isr)
+        return _with_move_ended(before, ReplicationChange(still), reachable, min_isr)
     elected = led_by(msgspec.structs.replace(changed, isr=isr), candidate)
     rewritten = rewritten or elected.forgotten is not None
     after = settled(before, elected.after, min_isr, ineligible=ineligible, rewritten=rewritten)
-    return _with_move_ended(before, Change(after, elected.forgotten), reachable, min_isr)
+    return _with_move_ended(before, ReplicationChange(after, elected.forgotten), reachable, min_isr)
 
 
-def elect(value: Replication, reachable: Collection[StoreId], min_isr: int, *, unclean: bool = False) -> Change:
+def elect(
+    value: Replication, reachable: Collection[StoreId], min_isr: int, *, unclean: bool = False
+) -> ReplicationChange:
     """Elect a leader by rule E1 for a partition that has none, or whose leader can't be reached.
 
     Raises ElectionNotNeeded, EligibleLeadersNotAvailable.
@@ -72,8 +74,8 @@ def elect(value: Replication, reachable: Collection[StoreId], min_isr: int, *, u
 
 def elect_store(
     value: Replication, store: StoreId, reachable: Collection[StoreId], min_isr: int, *, unclean: bool = False
-) -> Change:
-    """Make this store the leader: an operator asked for it, perhaps to bring the preferred leader back.
+) -> ReplicationChange:
+    """Make this store the leader at an operator's request, perhaps to bring the preferred leader back.
 
     While the present leader can be reached, its successor must have all of its records (rule E7). Raises
     IneligibleReplica, ElectionNotNeeded, PreferredLeaderNotAvailable, EligibleLeadersNotAvailable.
@@ -83,12 +85,12 @@ def elect_store(
             f"store {store} has no replica of the partition, its replicas are on {list(value.replicas)}"
         )
     if store == value.leader:
-        raise ElectionNotNeeded(f"store {store} leads the partition already")
+        raise ElectionNotNeeded(f"store {store} already leads the partition")
     if store not in reachable:
         raise PreferredLeaderNotAvailable(f"store {store} can't be reached")
     if value.leader is not None and value.leader in reachable:
         _check_equal(value, store)
-        return Change(settled(value, led_by(value, store).after, min_isr))
+        return ReplicationChange(settled(value, led_by(value, store).after, min_isr))
     if _clean_candidate(value, (store,)) is None and not unclean:
         raise EligibleLeadersNotAvailable(
             f"store {store} ends at offset {value.log_end(store)}, below the high watermark {value.high_watermark}: "
@@ -100,7 +102,7 @@ def elect_store(
 def take_over(value: Replication, holders: Collection[StoreId], min_isr: int) -> Replication:
     """Elect one of the holders of a write that did not reach the present leader, in the entry of that write (rule E8).
 
-    Nobody watches the stores of an embedded cluster. So the old leader may be alive, and nothing may be forgotten.
+    No process watches the stores of an embedded cluster. So the old leader may be alive, and nothing may be forgotten.
     Raises NotEnoughReplicas.
     """
     for store in value.isr:
@@ -108,31 +110,33 @@ def take_over(value: Replication, holders: Collection[StoreId], min_isr: int) ->
             return settled(value, led_by(value, store).after, min_isr)
     raise NotEnoughReplicas(
         f"the write is not on the leader's store {value.leader}, and none of {sorted(holders)} is in sync up to "
-        f"offset {value.next_offset}: only a person may elect a leader that lacks records (sparklog replica elect)"
+        f"offset {value.next_offset}: only an operator may elect a leader that lacks records (sparklog replica elect)"
     )
 
 
 def _check_equal(value: Replication, store: StoreId) -> None:
-    """Rule E7: the candidate is in sync and has every record that the living leader has."""
+    """Check rule E7: the candidate is in sync and has every record that the living leader has."""
     if store not in value.isr or value.log_end(store) != value.next_offset:
         raise PreferredLeaderNotAvailable(
-            f"store {value.leader} leads and lives; store {store} ends at offset {value.log_end(store)} of "
+            f"store {value.leader} leads and can be reached; store {store} ends at offset {value.log_end(store)} of "
             f"{value.next_offset}, in sync are {list(value.isr)}: try again once it has caught up"
         )
 
 
-def _with_move_ended(before: Replication, change: Change, reachable: Collection[StoreId], min_isr: int) -> Change:
+def _with_move_ended(
+    before: Replication, change: ReplicationChange, reachable: Collection[StoreId], min_isr: int
+) -> ReplicationChange:
     """The change, and the end of a move that waited for it.
 
-    That takes no second election: a replica that the move removes has been elected only if no replica that stays and is
-    in sync can be reached, so nobody can succeed it.
+    This needs no second election. A replica that the move removes has been elected only if no replica that stays and is
+    in sync can be reached, so no replica can succeed it.
     """
     after = change.after
     if not (after.adding or after.removing):
         return change
     silent = [store for store in after.replicas if store not in reachable]
     done = with_move_completed(before, after, min_isr, silent=silent)
-    return change if done.adding or done.removing else Change(done, change.forgotten)
+    return change if done.adding or done.removing else ReplicationChange(done, change.forgotten)
 
 
 def _clean_candidate(value: Replication, reachable: Collection[StoreId]) -> StoreId | None:

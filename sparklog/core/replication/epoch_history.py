@@ -1,4 +1,4 @@
-"""Leader epoch history of a partition: which epoch begins at which offset (KIP-101, KIP-279, KIP-320)."""
+"""Leader epoch history of a partition: the start offset of each epoch (KIP-101, KIP-279, KIP-320)."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ EpochHistory = tuple[tuple[LeaderEpoch, Offset], ...]  # (epoch, start offset), 
 
 
 class EpochEnd(NamedTuple):
-    """Where the records of a leader epoch end."""
+    """The end of the records of a leader epoch."""
 
     leader_epoch: LeaderEpoch
     end: Offset
 
 
 def trimmed_from_start(history: EpochHistory, log_start: Offset) -> EpochHistory:
-    """The history after the log start moved: of the entries at or below it, the last one stays, and starts there."""
+    """The history after the log start moved. The last entry at or below it stays, and now starts there."""
     dropped = [entry for entry in history if entry[1] <= log_start]
     kept = tuple(entry for entry in history if entry[1] > log_start)
     return ((dropped[-1][0], log_start), *kept) if dropped else kept
@@ -29,12 +29,12 @@ def truncated(history: EpochHistory, end: Offset) -> EpochHistory:
 
 
 def opened(history: EpochHistory, epoch: LeaderEpoch, start: Offset) -> EpochHistory:
-    """The history once `epoch` begins at `start` (rule E3). An earlier epoch that wrote nothing is left out."""
+    """The history after `epoch` begins at `start` (rule E3). An earlier epoch that wrote nothing is left out."""
     return (*truncated(history, start), (epoch, start))
 
 
 def end_of_epoch(history: EpochHistory, log_end: Offset, epoch: LeaderEpoch) -> EpochEnd | None:
-    """The greatest epoch up to `epoch` that wrote, and where it ends: Kafka's `OffsetsForLeaderEpoch` (rule E5).
+    """The greatest epoch up to `epoch` that wrote, and its end: Kafka's `OffsetsForLeaderEpoch` (rule E5).
 
     None for an epoch that is still to come. For an epoch older than the history: that epoch, and the start of the
     history.

@@ -1,4 +1,4 @@
-"""Reports of agents: LEOs rise, replicas join the ISR, and those that lag leave it."""
+"""Reports of agents: LEOs rise, replicas join the ISR, and lagging replicas leave it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import msgspec
 
 from sparklog.core.errors import OffsetOutOfRange, StaleBrokerEpoch
 from sparklog.core.replication.election import with_leader
-from sparklog.core.replication.partition import Change, Replication, check_view, settled, with_log_ends
+from sparklog.core.replication.partition import Replication, ReplicationChange, check_view, settled, with_log_ends
 from sparklog.core.replication.reassignment import with_move_completed
 from sparklog.core.types import LeaderEpoch, Offset, StoreId
 
 
-class Report(msgspec.Struct, frozen=True):
+class LogEndReport(msgspec.Struct, frozen=True):
     """An agent's report: its store holds the log up to `log_end`, as the log was at this epoch and version.
 
     `log_end` is the end of a slice, or the end of the gap that follows the slice.
@@ -28,12 +28,12 @@ class Report(msgspec.Struct, frozen=True):
 
 def report(
     value: Replication,
-    reported: Report,
+    reported: LogEndReport,
     registrations: Mapping[StoreId, int],
     min_isr: int,
     *,
     silent: Collection[StoreId] = (),
-) -> Change:
+) -> ReplicationChange:
     """Raise the LEO of a replica (rules F1, F2), and let it join the ISR if it may (I1).
 
     If the partition has no leader, the report may lead to an election (E1). `registrations` are the numbers of the
@@ -58,11 +58,11 @@ def report(
         return with_leader(value, risen, reachable, min_isr)
     if may_join(risen, store):
         risen = msgspec.structs.replace(risen, isr=(*risen.isr, store))
-    return Change(with_move_completed(value, risen, min_isr, silent=silent))
+    return ReplicationChange(with_move_completed(value, risen, min_isr, silent=silent))
 
 
 def may_join(value: Replication, store: StoreId) -> bool:
-    """Whether a live replica may join the ISR: it has everything below HW and below this leader's epoch (rule I1).
+    """True if a live replica may join the ISR: it has everything below HW and below this leader's epoch (rule I1).
 
     A replica that a move removes may join, too, until it is gone. Otherwise, if the old replicas were away for a moment
     during a long move, writes with `acks=all` would fail until the new replicas have caught up.
@@ -76,9 +76,9 @@ def may_join(value: Replication, store: StoreId) -> bool:
 def drop_lagging(
     value: Replication, lagging: Collection[StoreId], leader_epoch: LeaderEpoch, version: int, min_isr: int
 ) -> Replication:
-    """Remove the replicas from the ISR that were not caught up for `replica.lag.time.max.ms` (rule I2).
+    """Remove from the ISR the replicas that were not caught up for `replica.lag.time.max.ms` (rule I2).
 
-    The leader never leaves this way. A replica that has all of the leader's records stays, too, however long it was
+    The leader never leaves this way. A replica that has all of the leader's records stays too, however long it was
     silent. Raises FencedLeaderEpoch, UnknownLeaderEpoch, InvalidUpdateVersion.
     """
     check_view(value, leader_epoch, version)

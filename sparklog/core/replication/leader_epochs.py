@@ -1,4 +1,4 @@
-"""Where the leader epochs of a partition end: Kafka's OffsetsForLeaderEpoch (rule E5)."""
+"""Ends of the leader epochs of a partition: Kafka's OffsetsForLeaderEpoch (rule E5)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sparklog.core.types import LeaderEpoch
 
 
 def end_of_leader_epoch(state: ClusterState, topic: Topic, partition: int, leader_epoch: int) -> EpochEnd | None:
-    """The greatest leader epoch of a partition, at most `leader_epoch`, that has written, and where it ends (L-05).
+    """The greatest leader epoch of a partition, at most `leader_epoch`, that has written, and its end (L-05).
 
     The newest epoch ends at the log end, which may lie above the high watermark. An older one ends where the next
     greater one begins. None for an epoch that is still to come. Raises InvalidInput (a negative epoch),

@@ -1,7 +1,7 @@
 """Acknowledged records that an unclean election gave up, and how their authors learn of it (rule E4).
 
 A producer is refused until it begins its next epoch. An application gets the error once, in place of its next write; a
-record in the chain says that it got it. A command that is submitted again gets an error that says what is left of it.
+record in the chain says that it got it. A command that is submitted again gets an error that says which part is left.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def version_lost(application: Application, lost: LostVersion) -> WriteLost:
 def check_left(state: ClusterState, result: CommandResult) -> None:
     """Raise WriteLost if an election has given up a part of what this command wrote.
 
-    What retention removed, or the deletion of a topic, is no loss.
+    Records removed by retention or by deleting the topic are no loss.
     """
     lost, is_whole = given_up(state, result.ranges)
     if lost:

@@ -1,16 +1,16 @@
-"""What changes when a replica becomes the leader: a new epoch, and the log forgets what that replica lacks."""
+"""A replica becomes the leader: a new epoch begins, and the log forgets the slices that the replica lacks."""
 
 from __future__ import annotations
 
 import msgspec
 
 from sparklog.core.replication.epoch_history import opened, truncated
-from sparklog.core.replication.partition import Change, Replication
+from sparklog.core.replication.partition import Replication, ReplicationChange
 from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, StoreId
 
 
-def led_by(value: Replication, leader: StoreId) -> Change:
-    """`leader` opens the next epoch at the next offset (rule E3), and the slices above its LEO are forgotten (E4).
+def led_by(value: Replication, leader: StoreId) -> ReplicationChange:
+    """`leader` opens the next epoch at the next offset (rule E3), and the slices above its LEO are forgotten (rule E4).
 
     Their offsets are never used again. So every replica that has as much as the leader gets the same LEO: the next
     offset. The result is not settled yet: its ELR, HW and version are still the old ones.
@@ -25,7 +25,7 @@ def led_by(value: Replication, leader: StoreId) -> Change:
         epochs=opened(truncated(value.epochs, end), epoch, next_offset),
         lost=_with_lost(value.lost, end, value.high_watermark),
     )
-    return Change(after, OffsetRange(end, next_offset) if end < next_offset else None)
+    return ReplicationChange(after, OffsetRange(end, next_offset) if end < next_offset else None)
 
 
 def _with_lost(lost: tuple[OffsetRange, ...], end: Offset, high_watermark: Offset) -> tuple[OffsetRange, ...]:

@@ -1,4 +1,4 @@
-"""The replicas of one partition as a value, and `settled`, with which every change of it ends: ELR, HW and version."""
+"""The replicas of one partition as a value, and `settled`, the end of every change to it: ELR, HW and version."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, StoreId
 
 
 class Replication(msgspec.Struct, frozen=True, array_like=True):
-    """The replicas of a partition: their stores, their leader and its epoch, and how much of the log each one has.
+    """The replicas of a partition: their stores, their leader and its epoch, and how much of the log each replica has.
 
     `replicas` are in order of preference for the lead. `log_ends[i]` is the LEO of `replicas[i]`: the end of the
     contiguous part of the log that this store holds; a gap in the offsets counts as held. `leader` is None while no
@@ -62,14 +62,14 @@ class Replication(msgspec.Struct, frozen=True, array_like=True):
         return [store for store, end in zip(self.replicas, self.log_ends, strict=True) if end >= self.high_watermark]
 
     def enough(self, min_isr: int) -> int:
-        """How large the ISR must be for HW to move and for writes with `acks=all`: at most the replication factor.
+        """The size that the ISR needs for HW to move and for writes with `acks=all`: at most the replication factor.
 
         Replicas that a move adds do not count until it is done, so a move neither stops writes nor weakens them.
         """
         return min(min_isr, len(self.replicas) - len(self.adding))
 
 
-class Change(msgspec.Struct, frozen=True):
+class ReplicationChange(msgspec.Struct, frozen=True):
     """The value after a transition that may elect, and the offsets whose slices it forgets, if any (rule E4)."""
 
     after: Replication
@@ -117,18 +117,18 @@ def settled(
 
 
 def still_arriving(value: Replication) -> tuple[tuple[StoreId, Offset], ...]:
-    """The arrived replicas that still lack something from before they came."""
+    """The arrived replicas that still lack something from before their arrival."""
     return tuple((store, end) for store, end in value.arrived if store in value.replicas and value.log_end(store) < end)
 
 
 def with_log_ends(value: Replication, log_ends: dict[StoreId, Offset]) -> Replication:
-    """The value with other LEOs for some of its replicas."""
+    """The value with new LEOs for some of its replicas."""
     ends = tuple(log_ends.get(store, end) for store, end in zip(value.replicas, value.log_ends, strict=True))
     return msgspec.structs.replace(value, log_ends=ends)
 
 
 def check_epoch(value: Replication, epoch: LeaderEpoch) -> None:
-    """Refuse a request that was begun under another leader epoch (rule F1)."""
+    """Refuse a request that began under a different leader epoch (rule F1)."""
     if epoch < value.leader_epoch:
         raise FencedLeaderEpoch(f"it was begun under epoch {epoch}, the partition is at epoch {value.leader_epoch}")
     if epoch > value.leader_epoch:
@@ -136,7 +136,7 @@ def check_epoch(value: Replication, epoch: LeaderEpoch) -> None:
 
 
 def check_view(value: Replication, epoch: LeaderEpoch, version: int) -> None:
-    """Refuse a request that was planned on another leader epoch or version of the partition (rule F1)."""
+    """Refuse a request that was planned on a different leader epoch or version of the partition (rule F1)."""
     check_epoch(value, epoch)
     if version != value.version:
         raise InvalidUpdateVersion(f"it was planned on version {version}, the partition is at version {value.version}")

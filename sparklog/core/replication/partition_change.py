@@ -1,7 +1,7 @@
 """The change of a partition's replicas in a record: the fields that differ, with their new values.
 
-A record carries the outcome of a transition and not its reason, so that applying it repeats no rule. For an append or a
-rewrite, the usual outcome follows from the offsets: every replica has it. The record then has only what differs.
+A record carries the outcome of a transition and not its reason, so that applying it repeats no rule. The usual outcome
+of an append or a rewrite follows from the offsets: every replica has it. The record then has only the differences.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, PartitionIndex
 class PartitionChange(msgspec.Struct, frozen=True):
     """New values for fields of `Replication`. Unset fields stay as they are.
 
-    The slices from `forgotten_from` on are forgotten, and everything that was remembered of them (rule E4).
+    The slices from `forgotten_from` on are forgotten, along with everything that was remembered of them (rule E4).
     """
 
     topic_id: TopicId

@@ -1,4 +1,4 @@
-"""Moves: a partition gets other replicas while it is written and read (KIP-455)."""
+"""Moves: a partition gets new replicas while it is written and read (KIP-455)."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ def move(
     if len(changed.isr) < min(len(value.isr), changed.enough(min_isr)):
         raise NotEnoughReplicas(
             f"in sync are {list(value.isr)}, of which only {list(changed.isr)} would stay; "
-            f"the topic wants {changed.enough(min_isr)} in sync (min.insync.replicas)"
+            f"the topic needs {changed.enough(min_isr)} in sync (min.insync.replicas)"
         )
     if max(changed.log_ends) < value.high_watermark <= max(value.log_ends):
         raise InvalidReplicaAssignment(
             f"only {value.whole} may lead without a loss, and none of them would stay: "
-            "the partition would need an unclean election"
+            "the partition would then need an unclean election"
         )
     if value.leader is not None and value.leader not in replicas:
         changed = led_by(changed, _successor(changed, changed.isr, silent)).after
@@ -95,7 +95,7 @@ def _successor(value: Replication, among: Collection[StoreId], silent: Collectio
     for store in _successors(value, among, silent):
         return store
     raise PreferredLeaderNotAvailable(
-        f"the leader goes, and no store of {list(among)} that can be reached has its records up to offset "
+        f"the move removes the leader, and no store of {list(among)} that can be reached has its records up to offset "
         f"{value.next_offset} yet"
     )
 

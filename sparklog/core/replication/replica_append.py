@@ -1,4 +1,4 @@
-"""Appends: which replicas have the new records, and who leaves the ISR because it lacks them (REPLICATION 2)."""
+"""Appends: the replicas that have the new records, and those that leave the ISR for lack of them (REPLICATION 2)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sparklog.core.types import LeaderEpoch, Offset, StoreId
 
 
 class Acks(IntEnum):
-    """What a writer waits for, as on Kafka's wire."""
+    """The replicas that a writer waits for, as on Kafka's wire."""
 
     ALL = -1
     NONE = 0
@@ -29,7 +29,7 @@ class Acks(IntEnum):
 
     @classmethod
     def of(cls, value: object) -> Acks:
-        """`all`, -1, 0 or 1, as a number or as text. Raises InvalidRequiredAcks for anything else (P-03)."""
+        """Parse `all`, -1, 0 or 1, as a number or as text. Raises InvalidRequiredAcks for anything else (P-03)."""
         known = {"all": cls.ALL, "-1": cls.ALL, "0": cls.NONE, "1": cls.LEADER}
         if isinstance(value, bool) or str(value) not in known:
             raise InvalidRequiredAcks(f"acks: wanted all (or -1), 1 or 0, found {value!r}")
@@ -37,16 +37,16 @@ class Acks(IntEnum):
 
 
 class HeldSlice(msgspec.Struct, frozen=True):
-    """One slice of an append: how many records, and which live stores hold its object."""
+    """One slice of an append: the number of its records, and the live stores that hold its object."""
 
     records: int
     holders: frozenset[StoreId]
 
 
 def is_level(value: Replication) -> bool:
-    """Whether all replicas are in sync and have the whole log, under a leader, with no move under way.
+    """True if all replicas are in sync and have the whole log, under a leader, with no move under way.
 
-    This is the usual case. If all replicas hold an append, it then leads to `at_end`, whatever its acks. (During a
+    This is the usual case. If all replicas hold an append, the outcome is then `at_end`, whatever its acks. (During a
     move, an append may also end the move.)
     """
     return (
@@ -58,7 +58,7 @@ def is_level(value: Replication) -> bool:
 
 
 def at_end(value: Replication, end: Offset) -> Replication:
-    """The value once the log goes up to `end` and every member of the ISR has all of it."""
+    """The value when the log ends at `end` and every member of the ISR has all of it."""
     if value.isr == value.replicas:
         log_ends = (end,) * len(value.replicas)
     else:
@@ -99,12 +99,12 @@ def append(
             isr = tuple(store for store in isr if store in at_end)
         _check_enough(value, isr, min_isr)
     changed = msgspec.structs.replace(value, next_offset=end, isr=isr, log_ends=log_ends)
-    # All slices belong to one epoch, so there can be no election here: a move that needs one ends with a report.
+    # All slices belong to one epoch, so no election can happen here: a move that needs one ends with a report.
     return with_move_completed(value, changed, min_isr, silent=value.replicas)
 
 
 def committed(value: Replication, end: Offset, min_isr: int, *, named: bool) -> bool:
-    """Whether records up to `end`, written with `acks=all` and `pull`, are on every in-sync replica. If not, wait.
+    """True if records up to `end`, written with `acks=all` and `pull`, are on every in-sync replica. If not, wait.
 
     `named` says that the slices are still in the log. If an election forgot them, HW passes their offsets all the same,
     so HW alone proves nothing. Raises NotLeaderOrFollower (they are forgotten), NotEnoughReplicasAfterAppend.

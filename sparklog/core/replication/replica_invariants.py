@@ -13,13 +13,13 @@
 Steps:
 
  9. HW, next offset, log start, version and leader epoch never go back. HW moves only if the ISR is as large as min ISR.
-10. A new leader opens exactly the next epoch, at the next offset that the partition had before.
-11. The version rises by one if the replicas, the ISR, `adding` or `removing` changed or a LEO fell; never by more.
-12. The history has no epoch that it did not have before, except the one that a new leader opened.
+10. A new leader opens exactly the next epoch, at the next offset that the partition had before. 11. The version rises
+by one if the replicas, the ISR, `adding` or `removing` changed or a LEO fell; never by more. 12. The history has no
+epoch that it did not have before, except the one that a new leader opened.
 
 Rewrites:
 
-13. After a rewrite, min ISR replicas have everything committed, or as many as before.
+13. After a rewrite, at least min ISR replicas have everything committed, or no fewer than before.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def check_step(before: Replication, after: Replication, min_isr: int) -> None:
 def check_rewrite(before: Replication, after: Replication, min_isr: int) -> None:
     """Raise AssertionError unless the step of a rewrite leaves enough whole replicas."""
     wanted = min(len(before.whole), before.enough(min_isr))
-    found = [f"13: whole are {after.whole} after {before.whole}"] if len(after.whole) < wanted else []
-    _raise_if_any(iter(found), f"{before}\n{after}")
+    messages = [f"13: whole are {after.whole} after {before.whole}"] if len(after.whole) < wanted else []
+    _raise_if_any(iter(messages), f"{before}\n{after}")
 
 
 def broken(value: Replication, min_isr: int) -> Iterator[str]:

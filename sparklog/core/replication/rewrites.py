@@ -1,4 +1,4 @@
-"""What rewrites and retention do to LEOs (DESIGN 4): no replica is said to hold an object that it never got."""
+"""LEOs after rewrites and retention (DESIGN 4): no replica counts as holding an object that it never got."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sparklog.core.types import Offset, OffsetRange, StoreId
 
 
 def rewritten_everywhere(value: Replication) -> Replication:
-    """After a rewrite that every replica has which had what it was made from."""
+    """The value after a rewrite that is on every replica that had the rewritten slices."""
     return msgspec.structs.replace(value, version=value.version + 1)
 
 
@@ -23,7 +23,7 @@ def check_swap(value: Replication, holders: Collection[StoreId], min_isr: int) -
 
     If min ISR of the in-sync stores hold it, it is accepted, and in-sync stores without it leave the ISR. The partition
     may then survive fewer losses than before, but never fewer than min ISR - 1, which is what the topic asks for. An
-    append with `acks=all` settles for the same. Replicas outside the ISR don't count: the ELR is empty then (KIP-966).
+    append with `acks=all` requires no more. Replicas outside the ISR don't count: the ELR is empty then (KIP-966).
 
     If fewer hold it, every replica that has all committed records must hold it, be it in the ISR, in the ELR or in
     neither. Each of them may be the next leader (rule E1), and after one more loss it may be the only one that still
@@ -34,7 +34,7 @@ def check_swap(value: Replication, holders: Collection[StoreId], min_isr: int) -
     if value.leader is None:
         raise NoReplicaOnline(f"the partition has no leader, its replicas are {list(value.replicas)}")
     if value.leader not in holders:
-        raise NotLeaderOrFollower(f"a rewrite must be on the leader's store {value.leader}, it is not")
+        raise NotLeaderOrFollower(f"a rewrite must be on the leader's store {value.leader}, and it is not")
     in_sync = [store for store in value.isr if store in holders]
     lacking = [store for store in value.whole if store not in holders]
     if lacking and len(in_sync) < value.enough(min_isr):
@@ -45,9 +45,10 @@ def check_swap(value: Replication, holders: Collection[StoreId], min_isr: int) -
 
 
 def swap(value: Replication, rewritten: OffsetRange, holders: Collection[StoreId], min_isr: int) -> Replication:
-    """The slices of this range are other ones now, which these live stores hold. A gap behind them is part of it.
+    """The value after the slices of this range were replaced. These live stores hold the new slices.
 
-    A replica without them ends where they begin, and is in neither ISR nor ELR. Raises what `check_swap` raises.
+    The range includes a gap that follows. A replica without the new slices ends where they begin, and is in neither ISR
+    nor ELR. Raises the errors of `check_swap`.
     """
     check_swap(value, holders, min_isr)
     return _swapped(value, rewritten, holders, min_isr)
@@ -63,19 +64,21 @@ def _swapped(value: Replication, rewritten: OffsetRange, holders: Collection[Sto
 
 
 def given_up(value: Replication, at: OffsetRange, min_isr: int) -> Replication:
-    """All records of some slices are lost (see `without`), so no slice is left there, and `at` is the gap behind them.
+    """The value after all records of some slices are lost (see `without`): no slice is left, and `at` is the gap after
+    them.
 
-    There is nothing that a store would have to hold. So it needs no leader, and a partition can get one again whose log
-    no replica has whole.
+    No store has to hold anything there, so this needs no leader. A partition whose whole log no replica has can get a
+    leader again this way.
     """
     return _swapped(value, at, value.replicas, min_isr)
 
 
 def check_given_up(value: Replication, lost: Sequence[OffsetRange], live: Collection[StoreId]) -> None:
-    """Refuse to give up records that a store may have which is fenced, and so not among those that are `live`.
+    """Refuse to give up records that a fenced store may have: one that is not among the `live` stores.
 
-    That is a replica whose log goes beyond their start. While no replica may lead, it is any replica: its log may end
-    before an object that it lost, and the bytes behind that end may be the last ones. Raises NotEnoughReplicas.
+    That is a replica whose log goes beyond the start of the records. While no replica may lead, it is any replica: its
+    log may end before an object that it lost, and the bytes after that end may be the last ones. Raises
+    NotEnoughReplicas.
     """
     away = [
         store
@@ -90,10 +93,10 @@ def check_given_up(value: Replication, lost: Sequence[OffsetRange], live: Collec
 
 
 def without(value: Replication, first: OffsetRange, lost: Sequence[OffsetRange]) -> Replication:
-    """No store can provide the records of `lost` any more, and an operator accepted that: a read there is DATA_LOSS.
+    """The value after an operator accepted that no store can provide the `lost` records: a read there is DATA_LOSS.
 
-    `first`: the part of that which a rewrite begins with, maybe nothing. A replica that ends inside it ends behind it
-    from now on, because nobody lacks records that nobody has.
+    `first`: the lost part at the start of a rewrite, maybe empty. A replica that ends inside it ends after it from now
+    on, because no replica lacks records that no store has.
     """
     ranges: list[OffsetRange] = []
     for range_ in sorted((*value.lost, *lost)):
@@ -106,9 +109,10 @@ def without(value: Replication, first: OffsetRange, lost: Sequence[OffsetRange])
 
 
 def move_log_start(value: Replication, to: Offset, empty_end: Offset | None = None) -> Replication:
-    """Retention forgot what lies below `to`, which is at most HW: nobody lacks it any more (rule E6).
+    """The value after retention forgot everything below `to`, which is at most HW: no replica lacks it any more (rule
+    E6).
 
-    `empty_end`: the LEO of a replica that holds nothing from then on, if a gap begins at `to`.
+    `empty_end`: the LEO of a replica that then holds nothing, if a gap begins at `to`.
     """
     least = to if empty_end is None else empty_end
     after = msgspec.structs.replace(
@@ -116,13 +120,13 @@ def move_log_start(value: Replication, to: Offset, empty_end: Offset | None = No
         log_start=to,
         log_ends=tuple(max(end, least) for end in value.log_ends),
         epochs=trimmed_from_start(value.epochs, to),
-        lost=tuple(OffsetRange(max(each.start, to), each.end) for each in value.lost if each.end > to),
+        lost=tuple(OffsetRange(max(range_.start, to), range_.end) for range_ in value.lost if range_.end > to),
     )
     return msgspec.structs.replace(after, arrived=still_arriving(after))
 
 
 def _log_end(end: Offset, rewritten: OffsetRange, *, held: bool) -> Offset:
-    """LEO after the swap: a replica that was inside the range goes to its end with it, or back to its start."""
+    """LEO after the swap. A replica inside the range moves to its end if it holds the new slices, else to its start."""
     if not held:
         return min(end, rewritten.start)
     return end if end < rewritten.start else max(end, rewritten.end)

@@ -1,4 +1,4 @@
-"""Which stores hold a slice: the single answer for readers, rewrites, deletion and the metadata tables."""
+"""Stores that hold a slice: the single answer for readers, rewrites, deletion and the metadata tables."""
 
 from __future__ import annotations
 

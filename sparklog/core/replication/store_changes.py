@@ -1,4 +1,4 @@
-"""What happens to a partition when one of its stores is fenced, loses data, comes back or falls silent."""
+"""Changes of a partition when one of its stores is fenced, loses data, comes back or falls silent."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ from collections.abc import Collection
 import msgspec
 
 from sparklog.core.replication.election import with_leader
-from sparklog.core.replication.partition import Change, Replication, with_log_ends
+from sparklog.core.replication.partition import Replication, ReplicationChange, with_log_ends
 from sparklog.core.replication.reassignment import with_move_completed
 from sparklog.core.types import Offset, StoreId
 
 
 def fence(
     value: Replication, store: StoreId, reachable: Collection[StoreId], min_isr: int, *, unclean: bool = False
-) -> Change:
+) -> ReplicationChange:
     """Fence the store: it leaves the ISR, and if it led, another replica is elected.
 
-    It keeps its data. So where too few replicas are in sync, it stays eligible to lead once it is back (rule E2).
+    It keeps its data. So if too few replicas are in sync, it stays eligible to lead once it is back (rule E2).
     """
     isr = tuple(member for member in value.isr if member != store)
     others = [other for other in reachable if other != store]
@@ -32,8 +32,9 @@ def lose(
     min_isr: int,
     *,
     unclean: bool = False,
-) -> Change:
-    """The store was wiped, or lacks objects that the chain says it holds: its log ends at `held_end` (rules F2, S1).
+) -> ReplicationChange:
+    """Record that the store was wiped, or lacks objects that the chain says it holds: its log ends at `held_end` (F2,
+    S1).
 
     In one entry it leaves the ISR and the ELR, its LEO falls, and it gets a new registration. A `held_end` above its
     LEO does not raise it.
@@ -46,8 +47,8 @@ def lose(
 
 def reachable_changed(
     value: Replication, reachable: Collection[StoreId], min_isr: int, *, unclean: bool = False
-) -> Change:
-    """A store is back, or an agent came up or fell silent: replace a leader that can't be reached, if possible.
+) -> ReplicationChange:
+    """Replace a leader that can't be reached, if possible: a store is back, or an agent came up or fell silent.
 
     A silent store stays in the ISR until it lags, and leads until another replica may lead (rules E1, I2).
     """
@@ -55,8 +56,9 @@ def reachable_changed(
 
 
 def min_isr_changed(value: Replication, min_isr: int, *, silent: Collection[StoreId] = ()) -> Replication:
-    """`min.insync.replicas` of the topic was altered: HW may move, and the ELR is cleared if enough are in sync.
+    """Settle the replicas after a change of the topic's `min.insync.replicas`.
 
-    If that ends a move, no `silent` store becomes the leader.
+    HW may move, and the ELR is cleared if enough are in sync. If that ends a move, no `silent` store becomes the
+    leader.
     """
     return with_move_completed(value, value, min_isr, silent=silent)

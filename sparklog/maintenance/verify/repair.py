@@ -29,7 +29,7 @@ from sparklog.core.commands import HeldEnd, ReportLoss, ReportReplicas
 from sparklog.core.decide.stores import registered_store
 from sparklog.core.errors import NotEnoughReplicas, SparklogError, StoreUnavailable
 from sparklog.core.placement.held_slices import held_slices, holders_of, partitions_of, slices_by_object
-from sparklog.core.placement.replica_fetch import ObjectToFetch, replica_reports, standing
+from sparklog.core.placement.replica_fetch import ObjectToFetch, replica_reports, unfinished_replicas
 from sparklog.core.state import ClusterState
 from sparklog.core.types import ObjectNumber, Offset, Slice, StoreId, TopicPartition
 from sparklog.log.check.object_check import ObjectCheck, Part, Problem
@@ -205,7 +205,7 @@ class Repair:
             return
         with self._frame.connection.follower.current() as state:
             registration = check_registered(self._frame, state, store)
-            reports = replica_reports(state, store, standing(state, store), numbers)
+            reports = replica_reports(state, store, unfinished_replicas(state, store), numbers)
         if reports:
             self._frame.commit(ReportReplicas(store, registration, reports))
 

@@ -22,7 +22,7 @@ from sparklog.coordinator.watching.metrics import families
 from sparklog.coordinator.watching.observation import observe
 from sparklog.core.commands import CreateTopic
 from sparklog.core.errors import InvalidInput
-from sparklog.core.groups.membership import Group
+from sparklog.core.groups.membership import ConsumerGroup
 from sparklog.core.records import JobRan
 from sparklog.wire.messages import SUBMIT
 from tests.chain.chain_kit import Member, append, new_chain
@@ -90,7 +90,7 @@ def test_lines_say_what_metrics_say(chain: Member) -> None:
     async def work(service: Service, app: Starlette) -> tuple[list[str], list[str]]:
         service.follower.state.jobs["roll"] = JobRan("roll", 1_000, 3_000, 2, "{}")
         for number, name in enumerate(("a", "b")):
-            service.follower.state.groups[name] = Group(name, number)
+            service.follower.state.groups[name] = ConsumerGroup(name, number)
         service.look_at_stores()
         wait_for_looks()
         texts, totals = metric_lines(families(observe(service, 5_000)), "acme", service.metadata, 5_000, {})

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from sparklog.core.commands import MoveLogStart
 from sparklog.core.errors import InvalidInput
-from sparklog.core.placement.replica_fetch import replica_reports, standing
+from sparklog.core.placement.replica_fetch import replica_reports, unfinished_replicas
 from sparklog.core.types import Holder, Offset, PartitionIndex, StoreId
 from tests.core.replicated_log import TOPIC, ReplicatedLog
 
@@ -33,7 +33,7 @@ def retain(log: ReplicatedLog, to: int) -> None:
 
 def joins_without_a_copy(log: ReplicatedLog, store: str) -> bool:
     """What the store's agent reports with nothing copied brings the replica into the ISR."""
-    at = standing(log.state, StoreId(store))
+    at = unfinished_replicas(log.state, StoreId(store))
     for each in replica_reports(log.state, StoreId(store), at, ()):
         log.report(store, each.log_end, each.partition)
     return store in log.value().isr

@@ -39,7 +39,7 @@ from sparklog.core.errors import (
     UnknownTopicOrPartition,
 )
 from sparklog.core.groups import membership
-from sparklog.core.groups.membership import Group, Member, OffsetToCommit
+from sparklog.core.groups.membership import ConsumerGroup, Member, OffsetToCommit
 from sparklog.core.types import EntryNumber, LeaderEpoch, Offset, OffsetRange, PartitionIndex, TopicId
 from tests.core.decided_log import TOPIC, A, DecidedLog, place
 from tests.core.state_contents import contents
@@ -74,7 +74,7 @@ class GroupLog(DecidedLog):
                 each for each in offsets]  # fmt: skip
         self.submit(CommitOffsets(chain_id, group, tuple(rows), *(by or ())))
 
-    def group(self, name: str = "billing") -> Group:
+    def group(self, name: str = "billing") -> ConsumerGroup:
         return existing_group(self.state, name)
 
     def member(self, member_id: str) -> Member:

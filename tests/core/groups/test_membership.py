@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sparklog.core.commands import LeaveGroup
 from sparklog.core.coordination import NO_COORDINATOR, Coordinator
-from sparklog.core.groups.membership import Group, Member, TopicSize, range_assignment
+from sparklog.core.groups.membership import ConsumerGroup, Member, TopicSize, range_assignment
 from sparklog.core.groups.sessions import MemberWatch, PeerWatch, renewal_interval_ms
 from sparklog.core.types import EntryNumber, TopicId, TopicPartition
 
@@ -47,9 +47,9 @@ def test_every_wanted_partition_is_one_members_and_shares_are_even(
         assert not counts or counts[0] - counts[-1] <= 1
 
 
-def group(**renewed: int) -> Group:
+def group(**renewed: int) -> ConsumerGroup:
     members = (Member(name, ("t",), 10_000, EntryNumber(n)) for name, n in sorted(renewed.items()))
-    return Group("g", 0, 1, tuple(members))
+    return ConsumerGroup("g", 0, 1, tuple(members))
 
 
 def test_a_member_is_silent_after_a_session_without_renewal() -> None:

@@ -17,7 +17,7 @@ from sparklog.core.idempotence.producers import (
     span_of,
     with_batches,
 )
-from sparklog.core.state import Producer, SequencedBatch
+from sparklog.core.state import ProducerState, SequencedBatch
 from sparklog.core.types import Offset, PartitionIndex, ProducerId
 from tests.core.decided_log import TOPIC, DecidedLog, place, span
 from tests.core.state_contents import contents
@@ -25,9 +25,9 @@ from tests.core.state_contents import contents
 LAST = SEQUENCES - 1  # 2^31 - 1
 
 
-def wrote(*batches: tuple[int, int], epoch: int = 3) -> Producer:
+def wrote(*batches: tuple[int, int], epoch: int = 3) -> ProducerState:
     """Producer 1, which wrote these sequences, in this order, to partition 0."""
-    producer, at = Producer(ProducerId(1), epoch, 0), 0
+    producer, at = ProducerState(ProducerId(1), epoch, 0), 0
     for first, last in batches:
         end = at + (last - first) % SEQUENCES + 1
         producer = with_batches(producer, {place(): SequencedBatch(first, last, Offset(at), Offset(end))}, 0)
@@ -35,7 +35,7 @@ def wrote(*batches: tuple[int, int], epoch: int = 3) -> Producer:
     return producer
 
 
-def found(producer: Producer | None, first: int, last: int, epoch: int = 3) -> SequencedBatch | None:
+def found(producer: ProducerState | None, first: int, last: int, epoch: int = 3) -> SequencedBatch | None:
     return repeated_batch(producer, place(), span(1, epoch, first, last), "orders-0")
 
 

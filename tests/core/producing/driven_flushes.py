@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from sparklog.core.errors import OutcomeUnknown, SparklogError
-from sparklog.core.producing.flush import Commit, Flush, Upload
+from sparklog.core.producing.flush import Flush, FlushCommit, FlushUpload
 from sparklog.core.producing.flushes import Flushes
 from sparklog.core.producing.producer_settings import ProducerSettings
 from tests.core.decided_log import place
@@ -38,23 +38,23 @@ def take(of: Flushes, *partitions: int, records: int = 1, now_ms: int = 0) -> Fl
 
 def upload(of: Flushes, now_ms: int = 0) -> Flush:
     work = of.next(now_ms)
-    assert isinstance(work, Upload), work
+    assert isinstance(work, FlushUpload), work
     of.uploaded(work.flush)
     return work.flush
 
 
-def commit(of: Flushes, now_ms: int = 0) -> Commit:
+def commit(of: Flushes, now_ms: int = 0) -> FlushCommit:
     work = of.next(now_ms)
-    assert isinstance(work, Commit), work
+    assert isinstance(work, FlushCommit), work
     return work
 
 
-def upload_and_commit(of: Flushes, now_ms: int = 0) -> Commit:
+def upload_and_commit(of: Flushes, now_ms: int = 0) -> FlushCommit:
     upload(of, now_ms)
     return commit(of, now_ms)
 
 
-def committing(of: Flushes, *partitions: int, records: int = 1) -> Commit:
+def committing(of: Flushes, *partitions: int, records: int = 1) -> FlushCommit:
     """The commit of a new flush."""
     take(of, *partitions, records=records)
     return upload_and_commit(of)
@@ -70,6 +70,6 @@ def unknown() -> OutcomeUnknown:
 
 def upload_of(of: Flushes, partitions: set[int], now_ms: int = 0) -> Flush:
     work = of.next(now_ms)
-    assert isinstance(work, Upload)
+    assert isinstance(work, FlushUpload)
     assert {key.partition for key in work.flush.parts or {}} == partitions
     return work.flush

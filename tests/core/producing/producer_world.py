@@ -24,7 +24,7 @@ from sparklog.core.errors import (
     StoreUnavailable,
 )
 from sparklog.core.idempotence.producers import span_of
-from sparklog.core.producing.flush import Commit, Failed, Flush, Renew, Upload, Work
+from sparklog.core.producing.flush import FailedFlush, Flush, FlushCommit, FlushUpload, Renew, Work
 from sparklog.core.producing.flushes import Flushes
 from sparklog.core.producing.producer_settings import ProducerSettings
 from sparklog.core.records import CommandResult
@@ -103,7 +103,7 @@ class ProducerWorld:
         work = self.flushes.next(self.now_ms)
         if work is not None:
             self.under_way.append(work)
-            at_once = sum(isinstance(each, Commit) for each in self.under_way)
+            at_once = sum(isinstance(each, FlushCommit) for each in self.under_way)
             self.most_at_once = max(self.most_at_once, at_once)
         if self.under_way and dice.random() < 0.6:
             self.reply(self.under_way.pop(dice.randrange(len(self.under_way))))
@@ -187,7 +187,7 @@ class ProducerWorld:
         for failed in self.flushes.failures(self.now_ms):
             self.tell(failed)
 
-    def tell(self, failed: Failed) -> None:
+    def tell(self, failed: FailedFlush) -> None:
         for piece in failed.flush.pieces:
             for key, label in labels(piece).of.items():
                 assert (key, label) not in self.told, "a record has one outcome"
@@ -197,9 +197,9 @@ class ProducerWorld:
 
     def reply(self, work: Work) -> None:
         match work:
-            case Upload(flush, _):
+            case FlushUpload(flush, _):
                 self.reply_to_upload(flush)
-            case Commit():
+            case FlushCommit():
                 self.reply_to_commit(work)
             case Renew():
                 self.reply_to_renewal(work)
@@ -214,7 +214,7 @@ class ProducerWorld:
             self.flush_of[flush.upload.command_id] = flush
             self.flushes.uploaded(flush)
 
-    def reply_to_commit(self, work: Commit) -> None:
+    def reply_to_commit(self, work: FlushCommit) -> None:
         """The command arrives or not, at once or later; and its reply, too."""
         flush = work.flush
         submission = Submission(flush.upload.command_id, flush.upload.n0, self.append_of(work), in_doubt=flush.in_doubt)
@@ -273,7 +273,7 @@ class ProducerWorld:
 
     # ---- the chain ------------------------------------------------------------------------------
 
-    def append_of(self, work: Commit) -> Append:
+    def append_of(self, work: FlushCommit) -> Append:
         """One object with a slice for each partition."""
         parts = work.flush.parts or {}
         named = self.chain.uploaded(sum(parts.values()) * RECORD_BYTES)

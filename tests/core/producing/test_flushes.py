@@ -19,7 +19,7 @@ from sparklog.core.errors import (
     UnknownProducerId,
     WriteLost,
 )
-from sparklog.core.producing.flush import Commit, Renew, Upload
+from sparklog.core.producing.flush import FlushCommit, FlushUpload, Renew
 from sparklog.core.producing.flushes import FIRST_PAUSE_MS, LONGEST_PAUSE_MS
 from sparklog.core.replication.replica_append import Acks
 from tests.core.decided_log import place
@@ -45,7 +45,7 @@ def test_commits_begin_in_order_though_uploads_end_in_any() -> None:
     of = flushes()
     first, second = take(of, records=3), take(of, records=2)
     for _ in (first, second):
-        assert isinstance(of.next(0), Upload)
+        assert isinstance(of.next(0), FlushUpload)
     of.uploaded(second)
     assert of.next(0) is None
     of.uploaded(first)
@@ -62,8 +62,8 @@ def test_other_partitions_wait_for_nobody() -> None:
     take(of, 0)
     take(of, 1)
     works = [of.next(0), of.next(0)]
-    assert all(isinstance(work, Upload) for work in works)
-    assert isinstance(works[1], Upload)
+    assert all(isinstance(work, FlushUpload) for work in works)
+    assert isinstance(works[1], FlushUpload)
     of.uploaded(works[1].flush)
     assert commit(of).flush is works[1].flush
 
@@ -250,7 +250,7 @@ def test_an_upload_that_fails_is_done_again_after_growing_pauses() -> None:
     now = 0
     for pause in (100, 200, 400, 800, LONGEST_PAUSE_MS, LONGEST_PAUSE_MS):
         work = of.next(now)
-        assert isinstance(work, Upload)
+        assert isinstance(work, FlushUpload)
         of.refused(work.flush, StoreUnavailable("no"), now)
         assert of.next(now + pause - 1) is None
         assert of.due_ms(now) == now + pause
@@ -263,12 +263,12 @@ def test_what_some_partitions_refuse_is_halved_until_only_they_fail() -> None:
     take(of, 0, 1, 2, 3)
     written: set[int] = set()
     while (work := of.next(0)) is not None:
-        if isinstance(work, Upload):
+        if isinstance(work, FlushUpload):
             of.uploaded(work.flush)
-        elif isinstance(work, Commit) and place(2) in work.first_sequences:
+        elif isinstance(work, FlushCommit) and place(2) in work.first_sequences:
             of.refused(work.flush, InvalidRecord("not this one"), 0)
         else:
-            assert isinstance(work, Commit)
+            assert isinstance(work, FlushCommit)
             of.written(work.flush)
             written |= {key.partition for key in work.first_sequences}
     assert written == {0, 1, 3}
@@ -279,7 +279,7 @@ def test_a_full_store_fails_all_at_once() -> None:
     of = flushes()
     take(of, 0, 1, 2, 3)
     work = of.next(0)
-    assert isinstance(work, Upload)
+    assert isinstance(work, FlushUpload)
     of.refused(work.flush, StoreFull("no space"), 0)
     assert len(failed(of)) == 1
 
@@ -290,7 +290,7 @@ def test_what_was_uploaded_stays_so_if_only_the_commit_got_stuck() -> None:
     of.refused(sent.flush, RequestTimedOut("too many writers"), 0)
     assert commit(of, FIRST_PAUSE_MS).flush is sent.flush
     of.refused(sent.flush, StaleBrokerEpoch("the store is registered again"), FIRST_PAUSE_MS)
-    assert isinstance(of.next(TIMEOUT_MS - 1), Upload)
+    assert isinstance(of.next(TIMEOUT_MS - 1), FlushUpload)
 
 
 # ---- time -------------------------------------------------------------------------------------------
@@ -300,7 +300,7 @@ def test_what_nobody_could_send_in_time_fails_and_says_why() -> None:
     of = flushes()
     flush = take(of, records=3, now_ms=10)
     work = of.next(10)
-    assert isinstance(work, Upload)
+    assert isinstance(work, FlushUpload)
     assert not failed(of, TIMEOUT_MS + 10), "somebody is at work on it"
     of.refused(flush, StoreUnavailable("no"), TIMEOUT_MS + 9)
     assert of.due_ms(TIMEOUT_MS + 9) == TIMEOUT_MS + 10
@@ -316,7 +316,7 @@ def test_an_attempt_ends_with_the_time_for_delivery() -> None:
     of = flushes()
     take(of)
     work = of.next(TIMEOUT_MS - 5)
-    assert isinstance(work, Upload)
+    assert isinstance(work, FlushUpload)
     assert work.timeout_ms == 5
 
 

@@ -11,7 +11,7 @@ from sparklog.core.errors import (
     StaleBrokerEpoch,
     UnknownProducerId,
 )
-from sparklog.core.producing.flush import ATTEMPT_MS, Commit, Flush, Renew, Upload
+from sparklog.core.producing.flush import ATTEMPT_MS, Flush, FlushCommit, FlushUpload, Renew
 from sparklog.core.producing.flushes import FIRST_PAUSE_MS, LOOK_MS, MOST_JOINED, SHORT_ATTEMPT_MS, Flushes
 from sparklog.core.types import PartitionIndex
 from tests.core.decided_log import TOPIC, place
@@ -42,19 +42,19 @@ def test_a_partition_without_a_leader_is_parked_and_the_others_go_on() -> None:
     take(of, 0, 1)
     take(of, 0, 1)
     work = of.next(0)
-    assert isinstance(work, Upload)
+    assert isinstance(work, FlushUpload)
     of.uploaded(work.flush)
     whole = commit(of)
     assert whole.timeout_ms == ATTEMPT_MS
     of.refused(whole.flush, NoReplicaOnline("1 is offline"), 0)
     half = of.next(0)
-    assert isinstance(half, Upload)
+    assert isinstance(half, FlushUpload)
     of.uploaded(half.flush)
     first = commit(of)
     assert first.timeout_ms == SHORT_ATTEMPT_MS
     of.written(first.flush)
     bad = of.next(0)
-    assert isinstance(bad, Upload)
+    assert isinstance(bad, FlushUpload)
     assert bad.flush.parts == {place(1): 1}
     of.refused(bad.flush, NoReplicaOnline("1 is offline"), 0)
     later = take(of, 0, 1)
@@ -126,7 +126,7 @@ def test_a_commit_in_doubt_whose_partition_loses_its_leader_is_shut_out_by_the_n
     assert of.next(TIMEOUT_MS - 1) is None, "nothing is committed before the next epoch"
     of.renewed(7, 1)
     look = of.next(FIRST_PAUSE_MS)
-    assert look == Upload(sent, LOOK_MS)
+    assert look == FlushUpload(sent, LOOK_MS)
     of.refused(sent, NoReplicaOnline("1 is offline"), FIRST_PAUSE_MS)
     free = upload_of(of, {0}, FIRST_PAUSE_MS)
     of.refused(upload_of(of, {1}, FIRST_PAUSE_MS), NoReplicaOnline("1 is offline"), FIRST_PAUSE_MS)
@@ -184,7 +184,7 @@ def test_what_is_parked_together_is_one_commit_unless_somebody_is_at_work_on_it(
     first = parked(of)
     assert take(of, 1).parts is not None
     trial = of.next(FIRST_PAUSE_MS)
-    assert isinstance(trial, Upload)
+    assert isinstance(trial, FlushUpload)
     assert [piece.order for piece in trial.flush.pieces] == [1, 2]
     assert trial.flush is not first
     take(of, 1)
@@ -231,11 +231,11 @@ def test_so_many_flushes_are_joined_and_the_next_ones_apart() -> None:
         take(of, 1)
     found = []
     while work := of.next(FIRST_PAUSE_MS):
-        if isinstance(work, Commit):
+        if isinstance(work, FlushCommit):
             found.append([piece.order for piece in work.flush.pieces])
             of.written(work.flush)
         else:
-            assert isinstance(work, Upload)
+            assert isinstance(work, FlushUpload)
             of.uploaded(work.flush)
     assert [len(orders) for orders in found] == [MOST_JOINED, MOST_JOINED, 1]
     assert [order for orders in found for order in orders] == list(range(1, 2 * MOST_JOINED + 2))
@@ -263,10 +263,10 @@ def test_what_is_joined_is_halved_until_only_what_is_refused_fails() -> None:
         take(of, 1)
     written: list[int] = []
     while (work := of.next(FIRST_PAUSE_MS)) is not None:
-        if isinstance(work, Upload):
+        if isinstance(work, FlushUpload):
             of.uploaded(work.flush)
             continue
-        assert isinstance(work, Commit)
+        assert isinstance(work, FlushCommit)
         orders = [piece.order for piece in work.flush.pieces]
         if 3 in orders:
             of.refused(work.flush, InvalidRecord("not this one"), FIRST_PAUSE_MS)
@@ -282,9 +282,9 @@ def test_many_partitions_without_a_leader_leave_senders_for_the_others() -> None
     for partition in range(1, 9):
         parked(of, partition)
     tried = [of.next(FIRST_PAUSE_MS) for _ in range(3)]
-    assert [isinstance(work, Upload) and work.timeout_ms for work in tried] == [LOOK_MS, LOOK_MS, False]
+    assert [isinstance(work, FlushUpload) and work.timeout_ms for work in tried] == [LOOK_MS, LOOK_MS, False]
     take(of, 0)
     of.uploaded(upload_of(of, {0}, FIRST_PAUSE_MS))
-    assert isinstance(tried[0], Upload)
+    assert isinstance(tried[0], FlushUpload)
     of.refused(tried[0].flush, NoReplicaOnline("no leader"), FIRST_PAUSE_MS)
     assert commit(of, FIRST_PAUSE_MS).first_sequences == {place(0): 0}, "what can be written goes first"

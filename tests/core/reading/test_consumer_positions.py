@@ -7,7 +7,7 @@ import pytest
 from sparklog.core.commands import AddPartitions, CreateTopic, DeleteTopic, MoveLogStart
 from sparklog.core.errors import DataLoss, OffsetOutOfRange, UnknownTopicOrPartition
 from sparklog.core.groups.membership import CommittedOffset, GroupGeneration
-from sparklog.core.reading.consumer_positions import AutoOffsetReset, Change, ConsumerPositions
+from sparklog.core.reading.consumer_positions import AutoOffsetReset, ConsumerPositions, ShareChange
 from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, PartitionIndex, TopicPartition
 from tests.core import replicated_log
 from tests.core.decided_log import TOPIC, A, DecidedLog, place
@@ -28,7 +28,9 @@ def committed(offset: int) -> CommittedOffset:
     return CommittedOffset(Offset(offset), LeaderEpoch(0), "", 1)
 
 
-def take(positions: ConsumerPositions, keys: dict[TopicPartition, str], now: GroupGeneration | None = None) -> Change:
+def take(
+    positions: ConsumerPositions, keys: dict[TopicPartition, str], now: GroupGeneration | None = None
+) -> ShareChange:
     change = positions.change(keys, now)
     assert change is not None
     positions.take(change)

@@ -19,8 +19,8 @@ from typing import TypeVar
 
 from sparklog.core.errors import SparklogError
 from sparklog.core.replication.election import elect, elect_store, take_over
-from sparklog.core.replication.isr import Report, drop_lagging, report
-from sparklog.core.replication.partition import Change, Replication, created
+from sparklog.core.replication.isr import LogEndReport, drop_lagging, report
+from sparklog.core.replication.partition import Replication, ReplicationChange, created
 from sparklog.core.replication.reassignment import move
 from sparklog.core.replication.replica_append import Acks, HeldSlice, append, committed
 from sparklog.core.replication.replica_invariants import check, check_rewrite, check_step
@@ -140,7 +140,7 @@ class World:
 
     # ---- agents ---------------------------------------------------------------------------------
 
-    def fetch(self, store: StoreId, slices: int) -> Report | None:
+    def fetch(self, store: StoreId, slices: int) -> LogEndReport | None:
         """Copy the next slices beyond the LEO from whoever holds them; the report of what is there now."""
         if store not in self.value.replicas or store in self.fenced | self.silent:
             return None
@@ -151,9 +151,9 @@ class World:
                 break
             self.held[store].add(each.object)
         reached = Offset(self.contiguous_end(store, end))
-        return Report(store, self.registrations[store], self.value.leader_epoch, self.value.version, reached)
+        return LogEndReport(store, self.registrations[store], self.value.leader_epoch, self.value.version, reached)
 
-    def deliver(self, reported: Report) -> None:
+    def deliver(self, reported: LogEndReport) -> None:
         moving = self.value.adding or self.value.removing
         self.elections(
             "report",
@@ -300,7 +300,11 @@ class World:
         return after is not None
 
     def elections(
-        self, name: str, decide: Callable[[], Change], unclean: bool = False, reported: Report | None = None
+        self,
+        name: str,
+        decide: Callable[[], ReplicationChange],
+        unclean: bool = False,
+        reported: LogEndReport | None = None,
     ) -> None:
         """A transition that may elect: what its leader lacks goes out of the log."""
         change, before = self.attempt(name, decide), self.value

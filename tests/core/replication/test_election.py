@@ -15,7 +15,7 @@ from sparklog.core.errors import (
     PreferredLeaderNotAvailable,
 )
 from sparklog.core.replication.election import elect, elect_store, led_by, take_over
-from sparklog.core.replication.partition import Change, Replication
+from sparklog.core.replication.partition import Replication, ReplicationChange
 from sparklog.core.replication.replica_append import Acks, append
 from sparklog.core.replication.replica_invariants import broken, check, check_step
 from sparklog.core.replication.store_changes import fence, lose, reachable_changed
@@ -25,7 +25,7 @@ from tests.core.replication.example_partition import ends, held, offsets, partit
 A, B, C, D = stores(*"abcd")
 
 
-def elected(value: Replication, reachable: str, min_isr: int = 2, *, unclean: bool = False) -> Change:
+def elected(value: Replication, reachable: str, min_isr: int = 2, *, unclean: bool = False) -> ReplicationChange:
     change = elect(value, stores(*reachable), min_isr, unclean=unclean)
     check_step(value, change.after, min_isr)
     return change
@@ -156,7 +156,7 @@ def test_h3_the_visible_end_stays_even_where_an_unclean_election_loses_records()
 # ---- an operator's wish ---------------------------------------------------------------------------
 
 
-def chosen(value: Replication, store: StoreId, reachable: str, *, unclean: bool = False) -> Change:
+def chosen(value: Replication, store: StoreId, reachable: str, *, unclean: bool = False) -> ReplicationChange:
     change = elect_store(value, store, stores(*reachable), 2, unclean=unclean)
     check_step(value, change.after, 2)
     return change

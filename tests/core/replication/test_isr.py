@@ -15,14 +15,14 @@ from sparklog.core.errors import (
     StaleBrokerEpoch,
     UnknownLeaderEpoch,
 )
-from sparklog.core.replication.isr import Report, drop_lagging, may_join, report
+from sparklog.core.replication.isr import LogEndReport, drop_lagging, may_join, report
 from sparklog.core.replication.partition import Replication
 from sparklog.core.replication.replica_append import Acks, append
 from sparklog.core.replication.replica_invariants import check_step
 from sparklog.core.types import LeaderEpoch, Offset, StoreId
 from tests.core.replication.example_partition import REGISTRATIONS, ends, held, partition, roles, stores
 
-OF_C = Report(StoreId("c"), REGISTRATIONS[StoreId("c")], LeaderEpoch(0), 7, Offset(6))
+OF_C = LogEndReport(StoreId("c"), REGISTRATIONS[StoreId("c")], LeaderEpoch(0), 7, Offset(6))
 
 
 def reported(value: Replication, min_isr: int = 2, silent: str = "", **changes: Any) -> Replication:

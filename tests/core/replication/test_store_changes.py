@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sparklog.core.errors import NotLeaderOrFollower
-from sparklog.core.replication.partition import Change, Replication
+from sparklog.core.replication.partition import Replication, ReplicationChange
 from sparklog.core.replication.replica_invariants import check, check_step
 from sparklog.core.replication.store_changes import fence, lose, min_isr_changed, reachable_changed
 from sparklog.core.types import Offset, StoreId
@@ -67,7 +67,9 @@ def test_unclean_a_partition_goes_on_with_what_is_left() -> None:
 # ---- loss -----------------------------------------------------------------------------------------
 
 
-def lost(value: Replication, store: StoreId, held_end: int, min_isr: int = 2, *, unclean: bool = False) -> Change:
+def lost(
+    value: Replication, store: StoreId, held_end: int, min_isr: int = 2, *, unclean: bool = False
+) -> ReplicationChange:
     change = lose(value, store, Offset(held_end), stores(*"abc"), min_isr, unclean=unclean)
     check(change.after, min_isr)
     check_step(value, change.after, min_isr)
