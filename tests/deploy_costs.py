@@ -20,7 +20,7 @@ from sparklog.coordinator.watching.emf import EXPORTED
 from sparklog.core.cost.cost_report import DAYS_OF_MONTH, CostReport, cost_report
 from sparklog.core.cost.prices import GIB
 from sparklog.core.cost.request_costs import stored
-from sparklog.core.cost.usage import EntryWork, Usage, Written
+from sparklog.core.cost.usage import EntryWork, Usage, WrittenObjects
 from sparklog.core.types import StoreId
 from tests.cost_table import list_prices
 from tests.marked_part import replaced
@@ -133,9 +133,9 @@ def storage_of(size: Size) -> CostReport:
     segments = max(1, bytes_a_day // (1 << 30))  # segment.bytes
     elsewhere = (size.regions - 1) * bytes_a_day
 
-    def put(count: int) -> Written:
+    def put(count: int) -> WrittenObjects:
         requests = stored(bytes_a_day // count).times(count * size.stores)
-        return Written(count, count, bytes_a_day, size.stores * bytes_a_day, elsewhere, requests)
+        return WrittenObjects(count, count, bytes_a_day, size.stores * bytes_a_day, elsewhere, requests)
 
     jobs = runs_per_day()
     job_runs = round(sum(jobs.values()))

@@ -54,7 +54,7 @@ def test_a_coordinator_that_another_one_followed_commits_nothing_more(chain: Mem
     with pytest.raises(NotController) as raised:
         old.process.append()
     assert str(raised.value) == (
-        "NOT_CONTROLLER: a command needs the coordinator in force, c1 of epoch 1 coordinates no more; "
+        "NOT_CONTROLLER: a command needs the coordinator in force, c1 of epoch 1 no longer coordinates; "
         "c2 at http://c2 has epoch 2"
     )
     assert chain.follower.catch_up().n == end

@@ -32,7 +32,11 @@ TOPIC = [
     ("create t --assignment ,", 2, "--assignment: wanted stores of each partition, as a:b,b:a, found ','"),
     ("create t --assignment nope", 2, "INVALID_REPLICA_ASSIGNMENT: partition 0 needs 1 different stores"),
     ("create t --assignment local:local", 2, "found ['local', 'local']"),
-    ("create t --assignment local -p 1", 2, "a manual assignment gives partitions and replication factor itself"),
+    (
+        "create t --assignment local -p 1",
+        2,
+        "a manual assignment already gives the partitions and the replication factor",
+    ),
     ("add-partitions orders --total 2 --assignment local,local", 2, "assignment of 1 new partition, found one of 2"),
     ("add-partitions orders --total -3", 2, "has 1 partition; they can only grow, found -3"),
     (f"add-partitions orders --total {HUGE}", 2, "1 to 100000 partitions"),

@@ -340,8 +340,8 @@ def test_what_retention_took_is_passed_with_a_warning_or_is_an_error(
         assert values(readers["earliest"].poll(max_records=9)) == ["0-3"]
         assert readers["latest"].poll() == {}
     assert [record.getMessage() for record in caplog.records] == [
-        "orders-0: the position is 1, the log has [3, 4): it goes on at 3 (auto_offset_reset=earliest)",
-        "orders-0: the position is 1, the log has [3, 4): it goes on at 4 (auto_offset_reset=latest)",
+        "orders-0: the position is 1, the log has [3, 4): it continues at 3 (auto_offset_reset=earliest)",
+        "orders-0: the position is 1, the log has [3, 4): it continues at 4 (auto_offset_reset=latest)",
     ]
     with pytest.raises(OffsetOutOfRange, match="auto_offset_reset=none"):
         readers["none"].poll()
@@ -533,7 +533,7 @@ def test_what_contradicts_itself_or_is_not_there_is_refused(cluster: Cluster) ->
     with consumer(cluster) as reader:
         reader.poll(max_records=1)
         inside: list[tuple[Callable[[], object], type[Exception], str]] = [
-            (lambda: reader.seek(P0, 5), OffsetOutOfRange, r"wanted to go on at offset 5, the log has \[0, 4\)"),
+            (lambda: reader.seek(P0, 5), OffsetOutOfRange, r"wanted to continue at offset 5, the log has \[0, 4\)"),
             (lambda: reader.seek(P0, -1), OffsetOutOfRange, "offset -1"),
             (lambda: reader.seek(("orders", 2), 0), InvalidInput, r"found \('orders', 2\); it has orders-0, orders-1"),
             (lambda: reader.pause(("more", 0)), InvalidInput, "it has orders-0, orders-1"),

@@ -148,7 +148,7 @@ def test_a_store_whose_announcement_is_outdated_is_not_registered(
         return told
 
     monkeypatch.setattr(stores_module, "announce", late)
-    with pytest.raises(NotEnoughReplicas, match="was announced to c, and that was fenced"):
+    with pytest.raises(NotEnoughReplicas, match="was announced to c, and one of these was fenced"):
         once_copied.add("a")
 
 

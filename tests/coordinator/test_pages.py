@@ -193,7 +193,7 @@ def test_what_is_wrong_comes_first_in_words(chain: Member) -> None:
     page, topic = served(chain, work)
     assert "3 things are wrong" in page.text
     assert (
-        "topic orders: partitions 0, 1 have no leader: sparklog replica list --offline shows who could lead"
+        "topic orders: partitions 0, 1 have no leader: sparklog replica list --offline shows which stores could lead"
         in page.text
     )
     assert "job roll: 3 failed, see sparklog job status" in page.text

@@ -195,7 +195,7 @@ def test_a_producer_goes_on_after_its_last_batch_that_is_left(log: ReplicatedLog
     log.write_to_leader("a", 1, producer=span(producer, 0, 1, 1))
     log.fence("a")
     assert [each.last_sequence for each in log.state.producers[producer].batches[place()]] == [0]
-    with pytest.raises(OutOfOrderSequence, match="must go on at sequence 1"):
+    with pytest.raises(OutOfOrderSequence, match="must continue at sequence 1"):
         log.write("bc", 1, producer=span(producer, 0, 2, 2))
     assert log.write("bc", 1, producer=span(producer, 0, 1, 1)).ranges[0].start == 6
 
@@ -207,7 +207,7 @@ def test_a_producer_that_lost_more_than_is_remembered_of_it_goes_on_where_the_lo
     for at in range(3, 10):
         log.write_to_leader("a", 1, producer=span(producer, 0, at, at))
     log.fence("a")
-    with pytest.raises(OutOfOrderSequence, match="must go on at sequence 3"):
+    with pytest.raises(OutOfOrderSequence, match="must continue at sequence 3"):
         log.write("bc", 1, producer=span(producer, 0, 0, 0))
     log.write("bc", 1, producer=span(producer, 0, 3, 3))
 
@@ -236,7 +236,7 @@ def test_a_batch_that_an_election_cut_is_not_written_twice(log: ReplicatedLog) -
             log.decide_again(log.begin(log.write_of("bc", 4, producer=span(producer, 0, 1, 4)), in_doubt=in_doubt))
         assert caught.value.landed is Landed.YES
     assert log.write("bc", 2, producer=span(producer, 0, 3, 4)).ranges[0].start == 9
-    with pytest.raises(OutOfOrderSequence, match="must go on at sequence 5 in orders-0, found 1 to 4"):
+    with pytest.raises(OutOfOrderSequence, match="must continue at sequence 5 in orders-0, found 1 to 4"):
         log.write("bc", 4, producer=span(producer, 0, 1, 4))
 
 
@@ -246,7 +246,7 @@ def test_a_batch_that_was_longer_only_by_a_mistake_is_out_of_order(log: Replicat
     log.write("abc", 2, producer=span(producer, 0, 0, 1))
 
     def is_refused() -> None:
-        with pytest.raises(OutOfOrderSequence, match="must go on at sequence 2"):
+        with pytest.raises(OutOfOrderSequence, match="must continue at sequence 2"):
             log.write("abc", 3, producer=span(producer, 0, 0, 2))
 
     is_refused()

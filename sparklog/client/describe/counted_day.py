@@ -15,7 +15,7 @@ from sparklog.chain.snapshot.snapshot_writer import SNAPSHOT_EVERY
 from sparklog.client.connection import Connection
 from sparklog.core.config.cluster_config import effective_cluster
 from sparklog.core.cost.request_costs import stored
-from sparklog.core.cost.usage import EntryWork, Usage, Written, written
+from sparklog.core.cost.usage import EntryWork, Usage, WrittenObjects, written
 from sparklog.core.errors import ChainDamaged, KeyNotFound
 from sparklog.core.records import Appended, AppendedByReference, JobRan, SlicesSwapped
 from sparklog.core.state import ClusterState
@@ -108,11 +108,11 @@ def _work(store: ObjectStore, found: StoredEntry, zones: dict[StoreId, str]) -> 
     return work
 
 
-def _by_reference(store: ObjectStore, key: str, slices: int, zones: dict[StoreId, str]) -> Written:
+def _by_reference(store: ObjectStore, key: str, slices: int, zones: dict[StoreId, str]) -> WrittenObjects:
     try:
         objects, _ = decode_body(store.get(key))
     except KeyNotFound:  # vacuum was here
-        return Written()
+        return WrittenObjects()
     return written(objects, slices, zones)
 
 

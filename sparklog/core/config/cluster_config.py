@@ -1,7 +1,7 @@
 """The config keys of a whole cluster: those of Kafka's broker keys that make sense here, and sparklog's own.
 
-Some are defaults for topics, under the names that Kafka's brokers use (`log.retention.ms` for `retention.ms`).
-They are stored like a topic's config: only the keys that were set, as canonical text.
+Some are defaults for topics, under the names that Kafka's brokers use (`log.retention.ms` for `retention.ms`). They are
+stored like a topic's config: only the keys that were set, as canonical text.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ _DAY_MS: Final = 86_400_000
 _GIB: Final = 1 << 30
 _INT, _LONG = ValueType.INT, ValueType.LONG
 _IN_THE_CHAIN: Final = (
-    "Without effect: every entry of the chain says it, and `log.flush.offset.checkpoint.interval.ms` is for all "
+    "Without effect: every entry of the chain has it, and `log.flush.offset.checkpoint.interval.ms` applies to all "
     "checkpoints."
 )
 
-# Cluster key -> the topic key that it is the default of.
+# Cluster key -> the topic key for which it is the default.
 TOPIC_DEFAULT_KEYS: Final[Mapping[str, str]] = {
     "compression.type": "compression.type",
     "log.retention.bytes": "retention.bytes",
@@ -35,9 +35,9 @@ TOPIC_DEFAULT_KEYS: Final[Mapping[str, str]] = {
     "min.insync.replicas": "min.insync.replicas",
 }
 
-# Keys of Kafka's brokers for what sparklog deliberately does not do, and what to do instead.
+# Keys of Kafka's brokers that sparklog deliberately does not have, and what to do instead.
 REFUSED_KEYS: Final[Mapping[str, str]] = {
-    "auto.create.topics.enable": "topics are created only on purpose: `sparklog topic create`",
+    "auto.create.topics.enable": "topics are only created explicitly: `sparklog topic create`",
     "broker.id": "a cluster has stores: `sparklog cluster init --store ID=URL`",
     "log.dir": "a cluster has stores: `sparklog cluster init --store ID=URL`",
     "log.dirs": "a cluster has stores: `sparklog cluster init --store ID=URL`",
@@ -54,8 +54,8 @@ _OWN: Final = (
         "broker.session.timeout.ms",
         _INT,
         9_000,
-        "A coordinator that writes no entry for so long is replaced by one that stands by. It writes at least three "
-        "entries in this time.",
+        "A coordinator that writes no entry for this long is replaced by a standby. It writes at least three entries "
+        "in this time.",
         minimum=300,
     ),
     ConfigKey(
@@ -70,8 +70,8 @@ _OWN: Final = (
         "floor.delay.ms",
         _LONG,
         7 * _DAY_MS,
-        "How far FLOOR stays behind: an upload that began longer ago than this can no longer be committed "
-        "(`WRITE_EXPIRED`), and vacuum deletes what it left behind (sparklog's own key).",
+        "Delay of FLOOR: an upload that began longer ago than this can no longer be committed (`WRITE_EXPIRED`), and "
+        "vacuum deletes what it left behind (sparklog's own key).",
         minimum=0,
     ),
     ConfigKey(
@@ -92,7 +92,7 @@ _OWN: Final = (
         "log.flush.offset.checkpoint.interval.ms",
         _INT,
         60_000,
-        "How often the coordinator that leads writes checkpoints to the stores, if anything has changed: recovery "
+        "Interval at which the leading coordinator writes checkpoints to the stores, if anything has changed: recovery "
         "points, high watermarks, log starts and leader epochs. 0: never.",
         minimum=0,
     ),
@@ -100,7 +100,7 @@ _OWN: Final = (
         "log.flush.scheduler.interval.ms",
         _LONG,
         LONG_MAX,
-        "How often logs are looked at for what must be forced to disk. Without effect: an object is durable before "
+        "Interval at which logs are checked for data to force to disk. Without effect: an object is durable before "
         "the chain names it.",
         minimum=1,
         effect=False,
@@ -109,7 +109,7 @@ _OWN: Final = (
         "log.flush.start.offset.checkpoint.interval.ms",
         _INT,
         60_000,
-        f"How often log start offsets are written down. {_IN_THE_CHAIN}",
+        f"Interval at which log start offsets are written down. {_IN_THE_CHAIN}",
         minimum=0,
         effect=False,
     ),
@@ -117,14 +117,14 @@ _OWN: Final = (
         "log.retention.check.interval.ms",
         _LONG,
         300_000,
-        "How often the coordinator that leads runs roll, compaction and retention.",
+        "Interval at which the leading coordinator runs roll, compaction and retention.",
         minimum=1,
     ),
     ConfigKey(
         "metadata.copies",
         _INT,
         None,
-        "How many further stores hold an entry of the metadata chain before its write is acknowledged, so that "
+        "Number of further stores that hold an entry of the metadata chain before its write is acknowledged, so that "
         "`sparklog cluster restore` can bring the cluster back if its metadata is lost (sparklog's own key). Default: "
         "`min.insync.replicas` of the cluster minus 1, so 0 unless that was raised. A cluster with fewer other "
         "stores has a copy on each of them.",
@@ -134,8 +134,8 @@ _OWN: Final = (
         "metrics.groups.max",
         _INT,
         100,
-        "How many consumer groups `/metrics` names at most, which bounds the number of series: those with the oldest "
-        "unread record come first (sparklog's own key). `sparklog group list` has them all.",
+        "Maximum number of consumer groups that `/metrics` names, which bounds the number of series: those with the "
+        "oldest unread record come first (sparklog's own key). `sparklog group list` has them all.",
         minimum=0,
         maximum=10_000,
     ),
@@ -143,8 +143,8 @@ _OWN: Final = (
         "metrics.topics.max",
         _INT,
         100,
-        "How many topics `/metrics` names at most: those to which most bytes were appended come first (sparklog's own "
-        "key).",
+        "Maximum number of topics that `/metrics` names: those to which most bytes were appended come first "
+        "(sparklog's own key).",
         minimum=0,
         maximum=10_000,
     ),
@@ -159,7 +159,7 @@ _OWN: Final = (
         "num.replica.fetchers",
         _INT,
         1,
-        "How many threads the agent of a store copies with from each store that it fetches from.",
+        "Number of threads with which the agent of a store copies from each store that it fetches from.",
         minimum=1,
         maximum=64,
     ),
@@ -167,7 +167,7 @@ _OWN: Final = (
         "offset.metadata.max.bytes",
         _INT,
         4_096,
-        "The most bytes of text that may come with a committed offset.",
+        "Maximum bytes of the metadata text of a committed offset.",
         minimum=0,
         maximum=65_536,
     ),
@@ -175,38 +175,39 @@ _OWN: Final = (
         "offsets.retention.minutes",
         _INT,
         10_080,
-        "How long the offsets of a consumer group are kept after its last member has left. The same "
+        "Time for which the offsets of a consumer group are kept after its last member has left. The same "
         "time counts from the commit for groups that never had members, and for topics that no member reads any more. "
-        "Jobs of maintenance forget them.",
+        "Maintenance jobs forget expired offsets.",
         minimum=1,
     ),
     ConfigKey(
         "page.writes",
         ValueType.BOOL,
         False,
-        "Whether the pages of a coordinator also change topics and groups, for those with the right to do so "
+        "If true, users with the right to do so can also change topics and groups on the pages of a coordinator "
         "(sparklog's own key).",
     ),
     ConfigKey(
         "producer.id.expiration.ms",
         _INT,
         _DAY_MS,
-        "How long the sequence numbers of a producer that writes nothing are kept. After that, a repeat of its last "
-        "batch is no longer recognized. `txnAppId` versions never expire.",
+        "Time for which the sequence numbers of a producer that writes nothing are kept. After that, a repeat of its "
+        "last batch is no longer recognized. `txnAppId` versions never expire.",
         minimum=1,
     ),
     ConfigKey(
         "queued.max.requests",
         _INT,
         500,
-        "How many commands may wait in the coordinator at once. Further ones are refused and sent again later.",
+        "Maximum number of commands that wait in the coordinator at once. Further ones are refused and sent again "
+        "later.",
         minimum=1,
     ),
     ConfigKey(
         "replica.fetch.backoff.ms",
         _INT,
         1_000,
-        "How long the agent of a store waits after an error before it fetches again. The wait doubles with each "
+        "Time that the agent of a store waits after an error before it fetches again. The wait doubles with each "
         "further error, up to `replica.lag.time.max.ms`.",
         minimum=1,
     ),
@@ -214,15 +215,15 @@ _OWN: Final = (
         "replica.fetch.wait.max.ms",
         _INT,
         500,
-        "How often the agent of a store looks at the chain for new records while there is nothing to fetch. While a "
-        "coordinator is in force, the coordinator tells it.",
+        "Interval at which the agent of a store checks the chain for new records while there is nothing to fetch. "
+        "While a coordinator is in force, the coordinator notifies the agent instead.",
         minimum=1,
     ),
     ConfigKey(
         "replica.high.watermark.checkpoint.interval.ms",
         _LONG,
         5_000,
-        f"How often high watermarks are written down. {_IN_THE_CHAIN}",
+        f"Interval at which high watermarks are written down. {_IN_THE_CHAIN}",
         minimum=1,
         effect=False,
     ),
@@ -230,16 +231,16 @@ _OWN: Final = (
         "replica.lag.time.max.ms",
         _LONG,
         30_000,
-        "How long a replica may lag behind the leader before it leaves the ISR (the agent of the leader's store looks "
-        "twice in that time), and how long a store may hold up a write before the write goes on without it.",
+        "Time that a replica may lag behind the leader before it leaves the ISR (the agent of the leader's store "
+        "checks twice in that time), and time that a store may hold up a write before the write continues without it.",
         minimum=1,
     ),
     ConfigKey(
         "store.free.low.bytes",
         _LONG,
         5 * _GIB,
-        "A store with less free space is worth a remark of `sparklog cluster health` (sparklog's own key). Object "
-        "stores do not say how much is free.",
+        "A store with less free space gets a remark from `sparklog cluster health` (sparklog's own key). Object "
+        "stores do not report their free space.",
         minimum=0,
     ),
     ConfigKey(
@@ -253,15 +254,15 @@ _OWN: Final = (
         "vacuum.interval.ms",
         _LONG,
         _DAY_MS,
-        "How often the coordinator that leads runs vacuum, which lists the stores (sparklog's own key).",
+        "Interval at which the leading coordinator runs vacuum, which lists the stores (sparklog's own key).",
         minimum=1,
     ),
     ConfigKey(
         "writes.retention.ms",
         _LONG,
         7 * _DAY_MS,
-        'How long `metadata = "writes"` lists a write, up to a million rows (sparklog\'s own key). Without effect '
-        "in this version: a write is listed until FLOOR passes it (`floor.delay.ms`).",
+        'Time for which `metadata = "writes"` lists a write, up to a million rows (sparklog\'s own key). Without '
+        "effect in this version: a write is listed until FLOOR passes it (`floor.delay.ms`).",
         minimum=0,
         effect=False,
     ),
@@ -278,7 +279,7 @@ CLUSTER_KEYS: Final[Mapping[str, ConfigKey]] = {
 class ClusterConfig(msgspec.Struct, frozen=True):
     """The effective values of a cluster's config, for those keys that the code reads.
 
-    `topic_defaults` holds the topic keys that were set, as canonical text: an argument of `topic.effective`.
+    `topic_defaults` holds the topic keys that were set, as canonical text: an argument of `topic_config.effective`.
     """
 
     broker_session_timeout_ms: int
@@ -308,7 +309,7 @@ class ClusterConfig(msgspec.Struct, frozen=True):
 
 
 def cluster_key(name: str) -> ConfigKey:
-    """The key of this name. Raises `InvalidConfig` that offers the nearest key or says what to do instead."""
+    """The key of this name. Raises `InvalidConfig`, which offers the nearest key or says what to do instead."""
     key = CLUSTER_KEYS.get(name)
     if key is None:
         raise InvalidConfig(f"wanted a config key of a cluster, found {name!r}{_hint(name)}")

@@ -23,7 +23,7 @@ _BYTES_FACTOR: Final = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40}
 
 
 class ValueType(StrEnum):
-    """How a value is written. A time or size is a number, and the key's name ends with its unit."""
+    """The type of a value and its notation. A time or size is a number, and the key's name ends with its unit."""
 
     INT = "int"  # 32 bit, signed
     LONG = "long"  # 64 bit, signed
@@ -31,7 +31,7 @@ class ValueType(StrEnum):
     BOOL = "boolean"
     STRING = "string"
     LIST = "list"  # comma-separated; no duplicates
-    BYTES = "bytes"  # bytes, or with one of Spark's units: 512k, 128m, 1g (powers of 1,024)
+    BYTES = "bytes"  # a number of bytes, or one with a unit of Spark's: 512k, 128m, 1g (powers of 1,024)
 
 
 class ConfigKey(msgspec.Struct, frozen=True):
@@ -39,7 +39,7 @@ class ConfigKey(msgspec.Struct, frozen=True):
 
     `minimum` and `maximum` are inclusive. `choices` are the legal values of a string, or of each element of a list;
     they match in any case and are stored as declared. A key with `effect=False` is accepted, checked and stored, but
-    changes nothing: its doc says why.
+    changes nothing: its doc gives the reason.
     """
 
     name: str
@@ -117,7 +117,7 @@ def text_of(value: ConfigValue) -> str:
 def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
     """The known name that was most likely meant by `name`, ignoring case; None if none is close.
 
-    `likeness`, from 0 to 1, is how similar they have to be (`difflib`).
+    `likeness`, from 0 to 1, is the similarity required (`difflib`).
     """
     by_folded = {candidate.lower(): candidate for candidate in known}
     matches = difflib.get_close_matches(name.lower(), by_folded, n=1, cutoff=likeness)

@@ -1,4 +1,4 @@
-"""How to reach the stores of a cluster: settings by store, with the secrets kept apart."""
+"""Settings for reaching the stores of a cluster, by store, with the secrets kept apart."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-METADATA_STORE: Final = "metadata"  # means the place of the chain, and stores at the same address
+METADATA_STORE: Final = "metadata"  # stands for the place of the chain, and for stores at the same address
 
 # All keys of the settings `storage.<store>.<key>` that are secrets.
 SECRET_STORAGE_KEYS: Final = frozenset(
@@ -22,8 +22,8 @@ class StorageSettings(msgspec.Struct, frozen=True):
     """Settings of stores and of the cluster. The `repr` hides the secrets.
 
     `plain` and `secret` map "store.key" to a value. The names are in lower case, because Spark passes them on that way.
-    `token` is for coordinators, and a secret. `ca` is the file with the certificates to trust in their place of the
-    system's. Both stay in the process that talks to coordinators: tasks don't.
+    `token` is for coordinators, and a secret. `ca` is the file with the certificates to trust when connecting to
+    coordinators, in place of the system's. Both stay in the process that connects to coordinators, which tasks don't.
     """
 
     plain: Mapping[str, str] = {}
@@ -38,7 +38,7 @@ class StorageSettings(msgspec.Struct, frozen=True):
         return StorageSettings(plain={name: value for name, value in self.plain.items() if name not in halves})
 
     def over(self, other: StorageSettings) -> StorageSettings:
-        """These settings; where they say nothing, those of `other`."""
+        """These settings, completed with those of `other` where a setting is missing."""
         return StorageSettings(
             {**other.plain, **self.plain},
             {**other.secret, **self.secret},
@@ -68,6 +68,6 @@ def storage_settings(given: Mapping[str, str], token: str | None = None, ca: str
 
 
 def _is_key(name: str, prefix: str) -> bool:
-    """Whether `name` is a setting of this store, and not of another store whose id continues after a dot."""
+    """True if `name` is a setting of this store, and not of another store whose id continues after a dot."""
     key = name.removeprefix(prefix)
     return name.startswith(prefix) and ("." not in key or key.startswith(_HADOOP_KEYS))

@@ -1,4 +1,4 @@
-"""How far the timestamps of records may lie from the writer's clock: `message.timestamp.before.max.ms` and `after`."""
+"""Bounds of record timestamps around the writer's clock: `message.timestamp.before.max.ms` and `.after.max.ms`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TIMESTAMPS_END: Final = 1 << 63  # microseconds; timestamps lie in [-2^63, 2^63
 
 
 class TimestampBounds(NamedTuple):
-    """The oldest and the newest timestamp that a topic takes, both inclusive; None means no bound."""
+    """The oldest and the newest timestamp that a topic accepts, both inclusive; None means no bound."""
 
     oldest_us: int | None
     newest_us: int | None
@@ -44,6 +44,6 @@ def timestamp_bounds(config: TopicConfig, now_ms: int) -> TimestampBounds:
 
 
 def _bound_us(at_ms: int) -> int | None:
-    """A bound in microseconds; None if no 64-bit timestamp can exceed it, so that it is no bound."""
+    """A bound in microseconds; None if no 64-bit timestamp can exceed it, so that it has no effect."""
     at_us = at_ms * 1000
     return at_us if -_TIMESTAMPS_END <= at_us < _TIMESTAMPS_END else None

@@ -22,8 +22,8 @@ class TopicConfig(msgspec.Struct, frozen=True):
     """The effective values of a topic's config, for those keys that the code reads.
 
     `flush_messages`, `flush_ms`, `retention_ms`, `retention_bytes`, `max_compaction_lag_ms` and the two timestamp
-    limits are None for "no limit".
-    `compression_type` is None for `producer` (the writer chooses), otherwise "zstd", "lz4" or "none".
+    limits are None for "no limit". `compression_type` is None for `producer` (the writer chooses), otherwise "zstd",
+    "lz4" or "none".
     """
 
     delete: bool
@@ -52,7 +52,7 @@ class TopicConfig(msgspec.Struct, frozen=True):
 def parse_topic_config(raw: Mapping[str, object]) -> dict[str, str]:
     """A topic's config in canonical form: the keys that were set, each with its canonical text.
 
-    Raises `InvalidConfig` that says which key, what is legal and what was found.
+    Raises `InvalidConfig`, which names the key, the legal values and the value found.
     """
     return merge_topic_config({}, raw)
 
@@ -71,7 +71,9 @@ def merge_topic_config(current: Mapping[str, str], changes: Mapping[str, object]
 
 
 def topic_values(config: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, tuple[ConfigValue, str]]:
-    """Every key with its effective value and the origin of that: "topic", "cluster" or "default" (for people)."""
+    """Every key with its effective value and the origin of that value: "topic", "cluster" or "default"
+    (human-readable).
+    """
     values: dict[str, tuple[ConfigValue, str]] = {}
     for name, key in TOPIC_KEYS.items():
         if name in config:
@@ -86,8 +88,8 @@ def topic_values(config: Mapping[str, str], defaults: Mapping[str, str]) -> dict
 def effective(config: Mapping[str, str], defaults: Mapping[str, str] | None = None) -> TopicConfig:
     """The effective values: the topic's own canonical `config`, then the cluster's `defaults`, then Kafka's.
 
-    `defaults` come from `cluster.topic_defaults`. Both are in canonical form. Results are cached, so this is cheap
-    enough for every append.
+    `defaults` come from `cluster_config.topic_defaults`. Both are in canonical form. Results are cached, so this is
+    cheap enough for every append.
     """
     if not defaults:
         return _effective(tuple(config.items())) if config else DEFAULTS

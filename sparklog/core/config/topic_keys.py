@@ -15,8 +15,8 @@ from sparklog.core.errors import InvalidConfig
 _DAY_MS: Final = 86_400_000
 _STORES_ONLY: Final = "Without effect: all data is in the stores of the cluster, there is no local tier."
 _ONLY_PRODUCERS: Final = (
-    "Other writers hold nothing back, so it has no effect on them: a Spark task's write ends with its upload. Whatever "
-    "is acknowledged is durable."
+    "Other writers hold nothing back, so it has no effect on them: a Spark task's write ends with its upload. All "
+    "acknowledged records are durable."
 )
 
 _INT, _LONG, _BOOL, _DOUBLE = ValueType.INT, ValueType.LONG, ValueType.BOOL, ValueType.DOUBLE
@@ -27,7 +27,7 @@ _DECLARED: Final = (
         "cleanup.policy",
         _LIST,
         ("delete",),
-        "What happens to old segments: `delete` removes them by time and size; `compact` keeps the last record of each "
+        "Policy for old segments: `delete` removes them by time and size; `compact` keeps the last record of each "
         "key, and every record needs a key. With both, the log is compacted and still loses its old segments.",
         choices=("delete", "compact"),
     ),
@@ -53,7 +53,7 @@ _DECLARED: Final = (
         "compression.type",
         _STRING,
         "producer",
-        "How record batches are stored. `producer` leaves it to the writer (zstd by default); the other values bind "
+        "Compression of record batches. `producer` leaves it to the writer (zstd by default); the other values bind "
         "every writer. `uncompressed` is Kafka's name for `none`. Arrow IPC supports neither gzip nor snappy.",
         choices=("producer", "zstd", "lz4", "none", "uncompressed"),
     ),
@@ -70,23 +70,24 @@ _DECLARED: Final = (
         "delete.retention.ms",
         _LONG,
         _DAY_MS,
-        "How long compaction keeps a tombstone (a record without a value) after the first run that passed it. The next "
-        "run after that drops it.",
+        "Time for which compaction keeps a tombstone (a record without a value) after the first run that passed it. "
+        "The next run after that time drops it.",
         minimum=0,
     ),
     ConfigKey(
         "file.delete.delay.ms",
         _LONG,
         60_000,
-        "How long objects stay in the store after retention has dropped them, so that reads planned before can finish.",
+        "Time for which objects stay in the store after retention has dropped them, so that reads planned before can "
+        "finish.",
         minimum=0,
     ),
     ConfigKey(
         "flush.messages",
         _LONG,
         LONG_MAX,
-        "Once this many records of a topic wait in a Python producer or in `sparklog produce` (so at most as many of "
-        f"each partition), they are sent, however long it lingers. {_ONLY_PRODUCERS}",
+        "Once this many records of a topic wait in a Python producer or in `sparklog produce` (so at most this many of "
+        f"each partition), they are sent, even if its linger time is not over. {_ONLY_PRODUCERS}",
         minimum=1,
     ),
     ConfigKey(
@@ -94,7 +95,7 @@ _DECLARED: Final = (
         _LONG,
         LONG_MAX,
         "Once a record of a topic has waited this long in a Python producer or in `sparklog produce`, it is sent, "
-        f"however long it lingers. {_ONLY_PRODUCERS}",
+        f"even if its linger time is not over. {_ONLY_PRODUCERS}",
         minimum=0,
     ),
     ConfigKey(
@@ -125,7 +126,7 @@ _DECLARED: Final = (
         "max.compaction.lag.ms",
         _LONG,
         LONG_MAX,
-        "The age of a record from which on its partition is compacted whatever `min.cleanable.dirty.ratio` says. A "
+        "Age of a record from which its partition is compacted regardless of `min.cleanable.dirty.ratio`. A "
         "compacted topic's segments are closed at that age, too.",
         minimum=1,
     ),
@@ -140,7 +141,7 @@ _DECLARED: Final = (
         "message.timestamp.after.max.ms",
         _LONG,
         3_600_000,
-        "How far a record's timestamp may be ahead of the writer's clock; ignored with `LogAppendTime`. "
+        "Maximum time by which a record's timestamp may be ahead of the writer's clock; ignored with `LogAppendTime`. "
         "9223372036854775807: no limit.",
         minimum=0,
     ),
@@ -148,7 +149,7 @@ _DECLARED: Final = (
         "message.timestamp.before.max.ms",
         _LONG,
         LONG_MAX,
-        "How far a record's timestamp may be behind the writer's clock; ignored with `LogAppendTime`. "
+        "Maximum time by which a record's timestamp may be behind the writer's clock; ignored with `LogAppendTime`. "
         "9223372036854775807: no limit.",
         minimum=0,
     ),
@@ -156,7 +157,7 @@ _DECLARED: Final = (
         "message.timestamp.type",
         _STRING,
         "CreateTime",
-        "Whether a record's timestamp is the one from its producer, or the time of the commit that appended it.",
+        "Source of a record's timestamp: its producer, or the time of the commit that appended it.",
         choices=("CreateTime", "LogAppendTime"),
     ),
     ConfigKey(
@@ -172,15 +173,16 @@ _DECLARED: Final = (
         "min.compaction.lag.ms",
         _LONG,
         0,
-        "How long a record stays uncompacted at least, by the largest timestamp of its segment.",
+        "Minimum time a record stays uncompacted, by the largest timestamp of its segment.",
         minimum=0,
     ),
     ConfigKey(
         "min.insync.replicas",
         _INT,
         1,
-        "How many replicas must be in sync for a write with `acks=all`. With fewer, the write fails with "
-        "`NOT_ENOUGH_REPLICAS` and nothing is written. More than the topic has counts as all of them, with a warning.",
+        "Number of replicas that must be in sync for a write with `acks=all`. With fewer, the write fails with "
+        "`NOT_ENOUGH_REPLICAS` and nothing is written. A number greater than the topic's replicas counts as all of "
+        "them, with a warning.",
         minimum=1,
     ),
     ConfigKey("preallocate", _BOOL, False, "Without effect: objects are written once, whole.", effect=False),
@@ -207,7 +209,7 @@ _DECLARED: Final = (
         "rewrite.delete.delay.ms",
         _LONG,
         3_600_000,
-        "How long objects stay in the store after roll or compaction has replaced them (sparklog's own key).",
+        "Time for which objects stay in the store after roll or compaction has replaced them (sparklog's own key).",
         minimum=0,
     ),
     ConfigKey(
@@ -244,15 +246,15 @@ _DECLARED: Final = (
         "unclean.leader.election.enable",
         _BOOL,
         False,
-        "Whether a replica that may lack acknowledged records may lead when no other can. What it lacks is lost, and "
-        "reads as `DATA_LOSS`. If false, the partition has no leader until a replica with all of them is back, or "
-        "somebody runs `sparklog replica elect TOPIC --unclean`.",
+        "If true, a replica that may lack acknowledged records may lead when no other can. The records it lacks are "
+        "lost, and read as `DATA_LOSS`. If false, the partition has no leader until a replica with all of them is "
+        "back, or an operator runs `sparklog replica elect TOPIC --unclean`.",
     ),
 )
 
 TOPIC_KEYS: Final[Mapping[str, ConfigKey]] = {key.name: key for key in _DECLARED}
 
-# Kafka names some cluster-wide defaults differently, and people try those names on a topic.
+# Kafka names some cluster-wide defaults differently, and users try those names on a topic.
 _BROKER_NAMES: Final = {
     "message.max.bytes": "max.message.bytes",
     "log.roll.ms": "segment.ms",
@@ -261,7 +263,7 @@ _BROKER_NAMES: Final = {
 
 
 def topic_key(name: str) -> ConfigKey:
-    """The key of this name. Raises `InvalidConfig` that offers the nearest key."""
+    """The key of this name. Raises `InvalidConfig`, which offers the nearest key."""
     key = TOPIC_KEYS.get(name)
     if key is None:
         meant = _BROKER_NAMES.get(name) or next((key for key in TOPIC_KEYS if name == f"log.{key}"), None)

@@ -17,7 +17,7 @@ DAY_MS: Final = 86_400_000
 
 
 def advice(usage: Usage, prices: Prices) -> Iterator[str]:
-    """One sentence for each thing to change; nothing if all is well."""
+    """Yield one sentence for each thing to change; nothing if there is nothing to change."""
     if usage.period_ms < DAY_MS:
         yield f"only {duration(usage.period_ms // 1000 * 1000)} were counted, so a whole day costs more than this"
     yield from _batches(usage, prices)
@@ -66,7 +66,7 @@ def _agents(usage: Usage, prices: Prices) -> Iterator[str]:
     looks += NEXT_ENTRY.times(usage.agents * usage.work.entries)
     yield (
         f"{counted(usage.agents, 'agent')} look at the chain every {usage.fetch_wait_ms} ms, for up to "
-        f"{prices.of_requests(looks):.2f} USD a day: run a coordinator, which tells them, or raise "
+        f"{prices.of_requests(looks):.2f} USD a day: run a coordinator, which notifies them, or raise "
         "replica.fetch.wait.max.ms"
     )
 

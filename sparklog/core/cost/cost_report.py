@@ -1,4 +1,4 @@
-"""The cost of a day: from what a cluster did and a list of prices to a report with advice. Pure."""
+"""The cost of a day: turns the work of a cluster and a list of prices into a report with advice. Pure."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Line(msgspec.Struct, frozen=True):
 
 
 class CostReport(msgspec.Struct, frozen=True):
-    """The cost of the last day. `usd_per_month` is 30 times that of a day."""
+    """The cost of the last day. `usd_per_month` is 30 times the cost of a day."""
 
     provider: str
     prices: Prices
@@ -120,7 +120,7 @@ def work_lines(usage: Usage, reads_per_day: int = 0) -> dict[str, Requests]:
 
 
 def agents_looking(usage: Usage) -> Requests:
-    """The requests of agents that follow the chain. A coordinator tells them, so then there are none."""
+    """The requests of agents that follow the chain. None if a coordinator is in force, because it notifies them."""
     if usage.coordinator_in_force:
         return NONE
     looks = PLAN.times(usage.agents * usage.period_ms / usage.fetch_wait_ms)

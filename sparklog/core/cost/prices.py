@@ -13,7 +13,7 @@ from sparklog.core.errors import InvalidOption
 
 GIB = 1 << 30
 
-Usd = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]  # so neither nan nor inf
+Usd = Annotated[float, msgspec.Meta(ge=0, le=1_000_000)]  # excludes nan and inf
 
 
 class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

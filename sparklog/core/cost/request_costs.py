@@ -14,7 +14,7 @@ PART_BYTES: Final = 8 * 1024 * 1024  # a larger object is sent, and read, in par
 
 
 class Requests(msgspec.Struct, frozen=True):
-    """How many requests of each kind. Providers bill PUT, POST and LIST as writes, GET as a read."""
+    """Numbers of requests of each kind. Providers bill PUT, POST and LIST as writes, GET as a read."""
 
     puts: int = 0
     posts: int = 0
@@ -23,12 +23,12 @@ class Requests(msgspec.Struct, frozen=True):
 
     @property
     def writes(self) -> int:
-        """Those that are billed as writes."""
+        """The requests that are billed as writes."""
         return self.puts + self.posts + self.lists
 
     @property
     def total(self) -> int:
-        """All of them."""
+        """All requests."""
         return self.writes + self.gets
 
     def __add__(self, other: Requests) -> Requests:
@@ -37,34 +37,36 @@ class Requests(msgspec.Struct, frozen=True):
         )
 
     def times(self, factor: float) -> Requests:
-        """So many times these, each kind rounded."""
+        """These requests times `factor`, each kind rounded."""
         return Requests(*(round(factor * count) for count in (self.puts, self.posts, self.gets, self.lists)))
 
 
 NONE: Final = Requests()
 OPEN: Final = Requests(gets=42, lists=2)  # more if the cluster is large, or the newest snapshot old
 PLAN: Final = Requests(gets=2)  # the next entry, which is not there yet, and the void mark of its block
-NEXT_ENTRY: Final = Requests(gets=1)  # for each process that follows the chain
+NEXT_ENTRY: Final = Requests(gets=1)  # one for each process that follows the chain
 ENTRY: Final = Requests(puts=1, gets=1)  # the entry, and the void mark before the acknowledgement
 COPY_OF_ENTRY: Final = Requests(puts=1, gets=2)  # the copy, the one before it, and the owner of the store
-SNAPSHOT: Final = Requests(puts=5, gets=9)  # the manifest and the chunks that changed; a look for each chunk
+SNAPSHOT: Final = Requests(puts=5, gets=9)  # puts: the manifest and the changed chunks; gets: a check of each chunk
 READ_SLICE: Final = Requests(gets=2)  # the index of its object, and one ranged read
 LOOK_UP_TIME: Final = Requests(gets=2)  # the index, and the timestamps of one batch
 
 
 def stored(size_bytes: int) -> Requests:
-    """An object of this size and its index, put on one store, and a look whether it is still the same store."""
+    """The requests to put an object of this size and its index on one store, and to check that it is still the same
+    store.
+    """
     if size_bytes <= PART_BYTES:
         return Requests(puts=2, gets=1)
     return Requests(puts=1 + -(-size_bytes // PART_BYTES), posts=2, gets=1)
 
 
 def on_stores(size_bytes: int, stores: int) -> Requests:
-    """The same on several stores."""
+    """The same requests on several stores."""
     return stored(size_bytes).times(stores)
 
 
-# What docs/cost.md lists, in its order; the test that measures has an operation for each name.
+# The operations that docs/cost.md lists, in its order. The test that measures them has one for each name.
 OPERATIONS: Final[dict[str, Requests]] = {
     "open a cluster": OPEN,
     "plan a read": PLAN,

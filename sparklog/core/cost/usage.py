@@ -10,7 +10,7 @@ from sparklog.core.cost.request_costs import NONE, Requests, stored
 from sparklog.core.types import NewObject, StoreId
 
 
-class Written(msgspec.Struct, frozen=True):
+class WrittenObjects(msgspec.Struct, frozen=True):
     """Objects that were put. `size_bytes` and `requests` count each store; `between_zones_bytes` go to other zones.
 
     An object is written to each of its holders: by the writer for an append, by the job for a segment.
@@ -18,13 +18,13 @@ class Written(msgspec.Struct, frozen=True):
 
     objects: int = 0
     slices: int = 0
-    object_bytes: int = 0  # of each object once
+    object_bytes: int = 0  # counting each object once
     size_bytes: int = 0
     between_zones_bytes: int = 0
     requests: Requests = NONE
 
-    def __add__(self, other: Written) -> Written:
-        return Written(
+    def __add__(self, other: WrittenObjects) -> WrittenObjects:
+        return WrittenObjects(
             self.objects + other.objects,
             self.slices + other.slices,
             self.object_bytes + other.object_bytes,
@@ -33,9 +33,9 @@ class Written(msgspec.Struct, frozen=True):
             self.requests + other.requests,
         )
 
-    def times(self, factor: float) -> Written:
-        """So many times this."""
-        return Written(
+    def times(self, factor: float) -> WrittenObjects:
+        """These numbers times `factor`."""
+        return WrittenObjects(
             round(factor * self.objects),
             round(factor * self.slices),
             round(factor * self.object_bytes),
@@ -51,8 +51,8 @@ class EntryWork(msgspec.Struct, frozen=True):
     entries: int = 0
     size_bytes: int = 0
     planned: int = 0
-    appended: Written = Written()
-    rewritten: Written = Written()  # by roll and compaction
+    appended: WrittenObjects = WrittenObjects()
+    rewritten: WrittenObjects = WrittenObjects()  # by roll and compaction
     bodies: Requests = NONE  # of large appends, beside the chain
     job_runs: int = 0
 
@@ -68,7 +68,7 @@ class EntryWork(msgspec.Struct, frozen=True):
         )
 
     def times(self, factor: float) -> EntryWork:
-        """So many times this work."""
+        """This work times `factor`."""
         return EntryWork(
             round(factor * self.entries),
             round(factor * self.size_bytes),
@@ -81,10 +81,11 @@ class EntryWork(msgspec.Struct, frozen=True):
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """What a cluster did between two times, at most a day, and what it holds now: the input of the report.
+    """The work of a cluster between two times, at most a day, and what it holds now: the input of the report.
 
-    `sampled`: as many entries were read, evenly spread; the others are taken to be like them. `agents` are those that
-    are up. `snapshot_every` and `fetch_wait_ms`: see chain/snapshot/snapshot_writer.py and `replica.fetch.wait.max.ms`.
+    `sampled`: the number of entries read, evenly spread; the others are assumed to be like them. `agents` is the number
+    of agents that are up. `snapshot_every` and `fetch_wait_ms`: see chain/snapshot/snapshot_writer.py and
+    `replica.fetch.wait.max.ms`.
     """
 
     from_ms: int
@@ -106,16 +107,16 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
         return max(1, self.to_ms - self.from_ms)
 
 
-def written(objects: Iterable[NewObject], slices: int, zones: Mapping[StoreId, str]) -> Written:
-    """These objects, put on each of their holders."""
-    total = Written(slices=slices)
+def written(objects: Iterable[NewObject], slices: int, zones: Mapping[StoreId, str]) -> WrittenObjects:
+    """The totals for these objects, put on each of their holders."""
+    total = WrittenObjects(slices=slices)
     for object_ in objects:
         elsewhere = [
             holder
             for holder in object_.holders[1:]
             if zones.get(holder.store, "") != zones.get(object_.holders[0].store, "")
         ]
-        total += Written(
+        total += WrittenObjects(
             1,
             0,
             object_.total_bytes,

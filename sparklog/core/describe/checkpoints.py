@@ -1,11 +1,11 @@
-"""Checkpoints as text, in the format of Kafka's checkpoint files: for people, and to compare after a restore (F-07).
+"""Checkpoints as text, in the format of Kafka's checkpoint files: for users, and to compare after a restore (F-07).
 
     0                      the version
-    2                      how many lines follow
+    2                      the number of lines that follow
     orders 0 1200          topic, partition, offset; in the file of leader epochs: topic, partition, epoch, start offset
     orders 1 1187
 
-The chain is the truth, a checkpoint is a copy of a part of it as of one entry, on the store that it is about.
+The chain is the truth. A checkpoint is a copy of a part of it as of one entry, on the store that it is about.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ CHECKPOINTS: Final = (*_OFFSETS, LEADER_EPOCHS)
 
 
 def checkpoints_of(state: ClusterState, store: StoreId) -> dict[str, str]:
-    """The text of each file for one store, by topic and partition: a line for each of its replicas.
+    """The text of each file for one store: a line for each of its replicas, by topic and partition.
 
-    In the file of cleaners: for each replica of a partition that was compacted.
+    The file of cleaners has a line only for each replica of a partition that was compacted.
     """
     replicas = list(_replicas(state, store))
     files = {
@@ -65,7 +65,7 @@ def checkpoints_of(state: ClusterState, store: StoreId) -> dict[str, str]:
 
 
 def parse_checkpoint(text: str) -> list[tuple[str, tuple[int, ...]]]:
-    """The lines of a file: topics, each with its numbers. Raises InvalidInput for what is not a whole checkpoint."""
+    """The lines of a file: topics, each with its numbers. Raises InvalidInput unless the text is a whole checkpoint."""
     lines = text.split("\n")
     if len(lines) < 3 or lines[0] != _VERSION or lines[1] != str(len(lines) - 3) or lines[-1]:
         raise InvalidInput(f"wanted a checkpoint of version {_VERSION} with as many lines as it says, found {text!r}")

@@ -1,4 +1,4 @@
-"""What is wrong with a cluster beside its replicas, in sentences for people."""
+"""Problems of a cluster beside those of its replicas, in human-readable sentences."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sparklog.core.describe.readable import amount, counted, duration
 from sparklog.core.state import ClusterState
 from sparklog.core.types import StoreId
 
-STALE_SNAPSHOT_ENTRIES: Final = 10_000  # ten times the entries after which a committer writes the next snapshot
+STALE_SNAPSHOT_ENTRIES: Final = 10_000  # ten times as many as the entries between two snapshots of a committer
 CLOCK_AHEAD_MS: Final = 10_000
 _FULL_DISK: Final = "docs/maintenance.md, A full disk"
 
@@ -25,7 +25,7 @@ def failed_jobs(state: ClusterState) -> list[str]:
 
 
 def stale_snapshot(entries_since: int) -> list[str]:
-    """Whether it is long since the last snapshot of the metadata chain."""
+    """A remark if the last snapshot of the metadata chain is too old."""
     if entries_since <= STALE_SNAPSHOT_ENTRIES:
         return []
     return [f"no snapshot for {counted(entries_since, 'entry')}: sparklog chain snapshot"]
@@ -41,18 +41,19 @@ def clock_remarks(chain_ms: int, now_ms: int) -> list[str]:
 
 
 class Findings(msgspec.Struct):
-    """Sentences about troubles, and those that are only worth a remark."""
+    """Sentences about problems, and remarks about lesser ones."""
 
     wrong: list[str] = []
     remarks: list[str] = []
 
 
 def store_findings(state: ClusterState, store: StoreId, problems: Sequence[str], free_bytes: int | None) -> Findings:
-    """The findings about a store that has these problems and so much free space; None if it does not say.
+    """The findings about a store with these problems and this much free space; None if it does not report its free
+    space.
 
     Nothing about a fenced store is wrong: the cluster does not count on it. Little space is wrong below
-    `store.free.min.bytes`, and worth a remark below `store.free.low.bytes`. The advice depends on what is on it: where
-    other stores have the records, too, none is deleted.
+    `store.free.min.bytes`, and gets a remark below `store.free.low.bytes`. The advice depends on what is on the store:
+    if other stores have the records too, it deletes none.
     """
     config, findings = effective_cluster(state.config), Findings()
     registered = state.stores.get(store)  # the place of the metadata need not be one
@@ -68,17 +69,17 @@ def store_findings(state: ClusterState, store: StoreId, problems: Sequence[str],
 
 
 def _what_makes_room(state: ClusterState, store: StoreId) -> str:
-    """What helps a store that is nearly full, without a loss where other stores have the same records."""
+    """Advice for a store that is nearly full, which loses nothing where other stores have the same records."""
     registered = state.stores.get(store)
     if registered is None or registered.url == ".":  # the metadata is there
         commands = "stop the writers, then sparklog store free, shorten retention, sparklog job retention and vacuum"
         return f"{commands}, or give it more ({_FULL_DISK})"
     replicas = (partition.replication.replicas for partition in state.partitions.values())
-    others = [len(each) > 1 for each in replicas if store in each]
+    others = [len(stores) > 1 for stores in replicas if store in stores]
     if not others:
         return f"it holds no replica: sparklog store remove {store}, or give it more; delete nothing for it"
     if any(others):
         moved = f"give it more, or move replicas away (sparklog replica move --off {store})"
         alone = "" if all(others) else f" but not to {counted(others.count(False), 'partition')} with no other"
-        return f"{moved}; writes go on with the other replicas{alone}; deleting records would delete them there, too"
+        return f"{moved}; writes continue with the other replicas{alone}; deleting records would delete them there, too"
     return f"shorten retention, then sparklog job retention and vacuum, or give it more ({_FULL_DISK})"

@@ -1,4 +1,4 @@
-"""Numbers as people read them in messages and tables: counts with their noun, sizes, durations, points in time."""
+"""Human-readable numbers for messages and tables: counts with their noun, sizes, durations, points in time."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _REPR_LENGTH: Final = 95
 
 
 def counted(number: int, noun: str) -> str:
-    """1 record, 2,000 records. Regular nouns only; in a phrase the last word changes."""
+    """A count with its noun: 1 record, 2,000 records. Regular nouns only; in a phrase the last word changes."""
     return f"{number:,} {noun if number == 1 else plural(noun)}"
 
 
@@ -28,7 +28,7 @@ def numbered(count: int) -> str:
 
 
 def plural(noun: str) -> str:
-    """records, entries, batches."""
+    """The plural of a regular noun: records, entries, batches."""
     if noun.endswith("y") and noun[-2:-1] not in "aeiou":
         return f"{noun[:-1]}ies"
     return f"{noun}es" if noun.endswith(_SIBILANTS) else f"{noun}s"
@@ -51,7 +51,7 @@ def exact_amount(size_bytes: int) -> str:
 
 
 def duration(length_ms: int) -> str:
-    """7 days; 1 minute 30 seconds; 1.5 seconds; 20 ms. Nothing is rounded."""
+    """A duration, not rounded: 7 days; 1 minute 30 seconds; 1.5 seconds; 20 ms."""
     if length_ms < 0:
         return f"-{duration(-length_ms)}"
     parts, rest_ms = [], length_ms
@@ -65,7 +65,7 @@ def duration(length_ms: int) -> str:
 
 
 def point_in_time(at_ms: int) -> str:
-    """2013-01-31T23:59:59.000Z. A time outside the years 1 to 9999 is shown as a number, and says so."""
+    """A time in UTC: 2013-01-31T23:59:59.000Z. A time outside the years 1 to 9999 is shown as a number, and says so."""
     return _iso(at_ms * 1000) or f"{at_ms} ms ({_beyond_calendar(at_ms)})"
 
 
@@ -75,12 +75,12 @@ def point_in_time_us(at_us: int) -> str:
 
 
 def setting_ms(name: str, value_ms: int) -> str:
-    """A setting in milliseconds, as it is written and as it is read: retention.ms=604800000 (7 days)."""
+    """A setting in milliseconds, as it is written and in readable form: retention.ms=604800000 (7 days)."""
     return f"{name}={value_ms}" if value_ms < 1000 else f"{name}={value_ms} ({duration(value_ms)})"
 
 
 def setting_bytes(name: str, value_bytes: int) -> str:
-    """A setting in bytes, as it is written and as it is read: segment.bytes=1073741824 (1.0 GiB)."""
+    """A setting in bytes, as it is written and in readable form: segment.bytes=1073741824 (1.0 GiB)."""
     return f"{name}={value_bytes}" if value_bytes < 1024 else f"{name}={value_bytes} ({amount(value_bytes)})"
 
 

@@ -1,4 +1,4 @@
-"""The records of the chain in a few words each, for people."""
+"""Short human-readable summaries of the records of the chain."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ def summary(record: records.Record, names: Mapping[int, str]) -> str:
             return f"topic id {record.topic_id} deleted"
         case records.LossReported():
             lost, app_id = record.lost, record.application.app_id
-            return f"{app_id} heard that of its version {lost.version} {', '.join(map(str, lost.records))} was lost"
+            return (
+                f"{app_id} was notified that {', '.join(map(str, lost.records))} of its version {lost.version} was lost"
+            )
         case records.Appended(ranges=()) if record.application is not None:
             return f"version {record.application.version} of {record.application.app_id} written, without records"
         case records.Appended(ranges=()):
@@ -94,14 +96,14 @@ def summary(record: records.Record, names: Mapping[int, str]) -> str:
 
 
 def _forgotten(record: records.OffsetsForgotten) -> str:
-    groups, offsets = len(record.groups), sum(len(each.partitions) for each in record.offsets)
+    groups, offsets = len(record.groups), sum(len(forgotten.partitions) for forgotten in record.offsets)
     what = [counted(groups, "group")] if groups else []
     what += [f"{counted(offsets, 'offset')} of groups"] if offsets else []
     return f"{' and '.join(what)} forgotten"
 
 
 def _changed(record: records.PartitionsChanged, place: Callable[[int, int], str]) -> str:
-    """Which partitions changed: the leader, or else who is in sync, of the first; and how many there are."""
+    """The first partition that changed, with its new leader or else its stores in sync, and a count of the others."""
     first, *more = record.changes
     what = ""
     if first.leader is not UNSET:

@@ -1,4 +1,4 @@
-"""Whether two states of one chain say the same. How their tables are cut into blocks does not count."""
+"""Compares two states of one chain. How their tables are cut into blocks does not count."""
 
 from __future__ import annotations
 
@@ -16,9 +16,11 @@ Columns = Mapping[str, Column]
 H = TypeVar("H", bound=Hashable)
 
 
-def differing_parts(one: ClusterState, other: ClusterState) -> list[str]:
+def differing_parts(first: ClusterState, second: ClusterState) -> list[str]:
     """The names of the fields in which two states differ. Costs a pass over both, and a copy of the larger tables."""
-    return [field.name for field in fields(ClusterState) if not _SAME.get(field.name, _equal)(one, other, field.name)]
+    return [
+        field.name for field in fields(ClusterState) if not _SAME.get(field.name, _equal)(first, second, field.name)
+    ]
 
 
 def _equal(one: ClusterState, other: ClusterState, name: str) -> bool:
@@ -89,17 +91,17 @@ def _rows(blocks: Sequence[Block], order: Sequence[str]) -> Columns:
 
 
 def _numbered(values: Sequence[H], numbers: Mapping[H, int]) -> Column:
-    """For each row of a table of values its number; the last one is for -1, which stays."""
+    """The number of each row of a table of values. The last element is for -1, which stays."""
     return np.array([*(numbers[value] for value in values), NONE], dtype=np.int64)
 
 
 def _with(columns: Columns, name: str, numbers: Column) -> Columns:
-    """The columns with numbers that mean the same in both states."""
+    """The columns with numbers that have the same meaning in both states."""
     return {**columns, name: numbers[columns[name]]} if columns else columns
 
 
 def _same(one: Columns, other: Columns) -> bool:
-    """Whether the columns are equal."""
+    """True if the columns are equal."""
     if not _length(one) and not _length(other):
         return True
     return _length(one) == _length(other) and all((column == other[name]).all() for name, column in one.items())

@@ -14,9 +14,9 @@ from sparklog.core.types import TopicPartition
 class TopicTimes(msgspec.Struct, frozen=True):
     """Timestamps of a topic's records: the smallest of each partition's first slice, and the largest of its last one.
 
-    They are those of the oldest and the newest record unless timestamps are out of order over more than a slice. None
-    without records. `next_cut_ms`: when the first slice of a partition is older than `retention.ms`; None if no time
-    limits the topic. Size may cut it earlier.
+    They belong to the oldest and the newest record unless timestamps are out of order over more than a slice. None
+    without records. `next_cut_ms`: when the first slice of a partition becomes older than `retention.ms`; None if no
+    time limits the topic. The size limit may cut it earlier.
     """
 
     oldest_ms: int | None
@@ -26,10 +26,12 @@ class TopicTimes(msgspec.Struct, frozen=True):
 
 def topic_times(state: ClusterState, topic: Topic) -> TopicTimes:
     """The times of a topic of the state."""
-    full = [each for each in state.partitions_of(topic) if each.log_start < each.high_watermark]
-    keys = np.array([partition_key(TopicPartition(topic.topic_id, each.partition)) for each in full], dtype=np.int64)
-    first = slices_at(state.slices, keys, np.array([each.log_start for each in full], dtype=np.int64))
-    last = slices_at(state.slices, keys, np.array([each.high_watermark - 1 for each in full], dtype=np.int64))
+    full = [partition for partition in state.partitions_of(topic) if partition.log_start < partition.high_watermark]
+    keys = np.array(
+        [partition_key(TopicPartition(topic.topic_id, partition.partition)) for partition in full], dtype=np.int64
+    )
+    first = slices_at(state.slices, keys, np.array([partition.log_start for partition in full], dtype=np.int64))
+    last = slices_at(state.slices, keys, np.array([partition.high_watermark - 1 for partition in full], dtype=np.int64))
     of_first, of_last = first["start"] != NO_SLICE, last["start"] != NO_SLICE
     if not of_first.any():
         return TopicTimes(None, None, None)

@@ -1,1 +1,1 @@
-"""Producers and applications that may write a thing only once: sequence numbers, epochs, versions."""
+"""Producers and applications whose writes happen at most once: sequence numbers, epochs, versions."""

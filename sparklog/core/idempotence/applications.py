@@ -1,18 +1,17 @@
-"""Applications (`txnAppId`, streaming queries): which of their runs may write, and which are no longer needed.
+"""Applications (`txnAppId`, streaming queries): the runs that may write, and the applications no longer needed.
 
 A streaming query that is started again is another run of the same application. A run becomes the present one with the
 first version that it adds, and from then on every earlier run is fenced: of two runs at once, the older one can write
-nothing more, not even what was its turn. Runs have no order of their own (Spark draws their ids), so what orders them
-is the chain. The newest 32 runs are remembered. An older one that is still alive is at a version written long ago.
+nothing more, not even its next version. Runs have no order of their own (Spark draws their ids), so the chain orders
+them. The newest 32 runs are remembered. An older one that is still alive is at a version written long ago.
 
-Spark repeats the last micro-batch at most, with the same records. So a version below the last is no repeat: somebody
-has set the checkpoint back. The last version is no repeat either if it is now made of something else: the checkpoint
-was set back by one micro-batch, or a copy of it is in use. If it were taken for a repeat, its records would be missing.
+Spark repeats the last micro-batch at most, with the same records. So a version below the last is no repeat: the
+checkpoint was set back. The last version is no repeat either if it is now made of something else: the checkpoint was
+set back by one micro-batch, or a copy of it is in use. If it were taken for a repeat, its records would be missing.
 
-Only an operator's command forgets an application.
-A forgotten application may write its old versions again, so a job that is rerun after that writes its rows twice.
-An application can be forgotten only once FLOOR has passed its last write: before that, an attempt at the write may
-still be under way.
+Only an operator's command forgets an application. A forgotten application may write its old versions again, so a job
+that is rerun after that writes its rows twice. An application can be forgotten only once FLOOR has passed its last
+write: before that, an attempt at the write may still be under way.
 """
 
 from __future__ import annotations
@@ -27,9 +26,9 @@ from sparklog.core.state import ClusterState
 
 MOST_RUNS: Final = 32
 _SET_BACK: Final = (
-    "its records may be others than those that are written, because the checkpoint of the query was set back, or there "
-    "is a copy of it that another query uses: begin with a new checkpoint, from offsets that you know to be right; a "
-    "job gives new rows the next version"
+    "its records may differ from those that are written, because the checkpoint of the query was set back, or another "
+    "query uses a copy of it: begin with a new checkpoint, from offsets that you know to be right; a job gives new "
+    "rows the next version"
 )
 
 
@@ -54,7 +53,7 @@ def check_run(state: ClusterState, application: Application) -> None:
         raise InvalidProducerEpoch(
             f"version {application.version} of {application.app_id}: run {application.run} is fenced, because run "
             f"{known.runs[0]} has written version {known.version} since: two runs of one query are active, and the "
-            "newer one goes on"
+            "newer one continues"
         )
     if known is None or known.lost is not None:
         return
@@ -72,12 +71,12 @@ def check_run(state: ClusterState, application: Application) -> None:
 
 
 def _is_other(application: Application, written: Application) -> bool:
-    """Whether two writes of one version are made of different things, as far as their authors could tell."""
+    """True if two writes of one version are made of different things, as far as their authors could tell."""
     return bool(application.made_of and written.made_of) and application.made_of != written.made_of
 
 
 def runs_after(state: ClusterState, application: Application) -> tuple[str, ...]:
-    """The runs of an application, the present one first, once it has written."""
+    """The runs of an application after it has written, the present one first."""
     known = state.applications.get(application.app_id)
     runs = () if known is None else known.runs
     if not application.run or runs[:1] == (application.run,):

@@ -40,7 +40,7 @@ def span_of(producer_id: int, producer_epoch: int, first_sequence: int, records:
 
 
 def by_producer(slices: Sequence[NewSlice | Slice]) -> bool:
-    """Whether an append comes from an idempotent producer: then all of its slices do."""
+    """True if an append comes from an idempotent producer: then all of its slices do."""
     return bool(slices) and slices[0].producer is not None
 
 
@@ -60,9 +60,9 @@ def repeated_batch(
 ) -> SequencedBatch | None:
     """The earlier batch that `span` repeats exactly, or None if it is the next one.
 
-    Raises UnknownProducerId (not in the state: expired, or never given), InvalidProducerEpoch (a newer instance
-    is active, or the epoch was never given), WriteLost (an unclean election gave up some of its records; it is raised
-    until the producer begins its next epoch, so that nothing it has under way lands behind the gap),
+    Raises UnknownProducerId (not in the state: expired, or never given), InvalidProducerEpoch (a newer instance is
+    active, or the epoch was never given), WriteLost (an unclean election gave up some of its records; it is raised
+    until the producer begins its next epoch, so that none of its writes under way lands after the gap),
     OutOfOrderSequence (a gap, or a partial repeat).
     """
     if producer is None:
@@ -72,7 +72,7 @@ def repeated_batch(
         )
     if span.producer_epoch != producer.producer_epoch:
         raise InvalidProducerEpoch(
-            f"producer {span.producer_id} is at epoch {producer.producer_epoch}, the write to {where} came with "
+            f"producer {span.producer_id} is at epoch {producer.producer_epoch}, the write to {where} has "
             f"epoch {span.producer_epoch}"
         )
     known = producer.batches.get(topic_partition, ())
@@ -87,14 +87,14 @@ def repeated_batch(
     expected = next_sequence(producer, topic_partition)
     if span.first_sequence != expected:
         raise OutOfOrderSequence(
-            f"producer {span.producer_id} epoch {span.producer_epoch} must go on at sequence {expected} in {where}, "
+            f"producer {span.producer_id} epoch {span.producer_epoch} must continue at sequence {expected} in {where}, "
             f"found {span.first_sequence} to {span.last_sequence}"
         )
     return None
 
 
 def next_sequence(producer: ProducerState, topic_partition: TopicPartition) -> int:
-    """The sequence at which the producer goes on in this partition."""
+    """The sequence at which the producer continues in this partition."""
     known = producer.batches.get(topic_partition, ())
     return sequence_after(known[-1].last_sequence, 1) if known else 0
 
@@ -102,8 +102,8 @@ def next_sequence(producer: ProducerState, topic_partition: TopicPartition) -> i
 def check_not_landed(producer: ProducerState, batch: BatchInDoubt) -> None:
     """Raise OutOfOrderSequence if the batch of the producer's epoch has landed, and was not forgotten since.
 
-    Sequences have no gaps, so it is there, or a part of it, once the next sequence is behind its first: by less than
-    half the way round.
+    Sequences have no gaps. So the batch, or a part of it, is there if the next sequence is after its first, by less
+    than half of the sequence range.
     """
     reached = next_sequence(producer, TopicPartition(batch.topic_id, batch.partition))
     if 0 < (reached - batch.first_sequence) % SEQUENCES < SEQUENCES // 2:
@@ -115,9 +115,9 @@ def check_not_landed(producer: ProducerState, batch: BatchInDoubt) -> None:
 
 
 def check_batch_left(state: ClusterState, topic_partition: TopicPartition, span: ProducerSpan, where: str) -> None:
-    """Raise WriteLost if an election cut the producer's last batch, and `span` repeats it as it was before.
+    """Raise WriteLost if an election cut the producer's last batch, and `span` repeats the batch as it was before.
 
-    A batch of several objects is cut if the new leader held only the first of them: a gap begins where it ends now.
+    A batch of several objects is cut if the new leader held only the first of them: a gap then begins at its new end.
     """
     partition, producer = state.partitions.get(topic_partition), state.producers.get(span.producer_id)
     known = () if producer is None else producer.batches.get(topic_partition, ())

@@ -1,4 +1,4 @@
-"""What each job of maintenance would do, and when one is due, decided from the state.
+"""Plans of the maintenance jobs: the work of each job, and when it is due, decided from the state.
 
-Read retention.py first, the shortest. The jobs themselves are in sparklog/maintenance.
+Read retention_rule.py first, the shortest. The jobs themselves are in sparklog/maintenance.
 """

@@ -1,8 +1,8 @@
-"""How far compaction has come in a partition, and since when its tombstones have been passed (C-02, C-03).
+"""The progress of compaction in a partition, and the time since which its tombstones have been passed (C-02, C-03).
 
 Below the cleaner's position (Kafka: the first dirty offset) each key has at most one record. A tombstone there is the
 only record of its key, so it may be dropped at any time without bringing an older value back. It stays for
-`delete.retention.ms` after the first run that passed it, because a reader who has seen an older value must be able to
+`delete.retention.ms` after the first run that passed it, because a reader that has seen an older value must be able to
 see that it was deleted.
 """
 
@@ -26,10 +26,11 @@ class Pass(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Cleaner(msgspec.Struct, frozen=True, array_like=True):
-    """The cleaner of a partition. `passes` ascend, and end at `position` or below: behind the last is no tombstone.
+    """The cleaner of a partition. `passes` ascend, and end at `position` or below: after the last one there is no
+    tombstone.
 
     `keeps_superseded`: somewhere below the position a record was kept although a later one has its key, because its
-    slice needs one. A tombstone of that key must not go.
+    slice must have a record. A tombstone of that key must stay.
     """
 
     position: Offset
@@ -37,7 +38,7 @@ class Cleaner(msgspec.Struct, frozen=True, array_like=True):
     keeps_superseded: bool = False
 
     def tombstones_due(self, clock_ms: int, delay_ms: int) -> Offset | None:
-        """Tombstones below this offset have been passed `delay_ms` ago; None if there are none of which that is known.
+        """The offset below which tombstones were passed at least `delay_ms` ago; None if no such offset is known.
 
         `clock_ms` must be the machine's clock, never a time that a user passes in: readers were promised the delay.
         """
@@ -69,23 +70,23 @@ def moved(
 
 
 def within_log(cleaner: Cleaner, log_start: Offset, end: Offset) -> Cleaner | None:
-    """The cleaner once the log is [log_start, end) and maybe has a gap behind; None if nothing of it is cleaned."""
+    """The cleaner when the log is [log_start, end), perhaps followed by a gap; None if nothing of it is cleaned."""
     position = min(cleaner.position, end)
     if position <= log_start:
         return None
     passes: list[Pass] = []
     for pass_ in cleaner.passes:
         to = min(pass_.to, end)
-        if to > log_start and not (passes and passes[-1].to == to):  # the first of them passed what is left
+        if to > log_start and not (passes and passes[-1].to == to):  # the first pass that reached this end stays
             passes.append(Pass(to, pass_.at_ms))
     return Cleaner(position, tuple(passes), cleaner.keeps_superseded)
 
 
 def _bounded(passes: tuple[Pass, ...]) -> tuple[Pass, ...]:
-    """At most MOST_PASSES. What a dropped pass had passed counts as passed by the next one, which is later.
+    """Limit the passes to MOST_PASSES. The range of a dropped pass counts as passed by the next one, which is later.
 
-    The oldest one stays, so that its delay ends. Of the others the one goes whose neighbours are closest, so that a
-    tombstone waits little longer than it must.
+    The oldest pass stays, so that its delay ends. Of the others, the one with the closest neighbours is dropped, so
+    that a tombstone waits little longer than it must.
     """
     while len(passes) > MOST_PASSES:
         times = [pass_.at_ms for pass_ in passes]

@@ -1,4 +1,4 @@
-"""Which sealed segments a compaction rewrites (C-02, C-03; KIP-58, KIP-354). Time is an argument."""
+"""Plans compaction: the sealed segments to rewrite (C-02, C-03; KIP-58, KIP-354). Time is an argument."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class StretchToCompact(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Stretches:
-    """The stretches of a partition, ascending, as rows of columns: a large segment is one by itself."""
+    """The stretches of a partition, ascending, as rows of columns. A large segment is a stretch by itself."""
 
     rows: npt.NDArray[np.int64]  # a column for each field of StretchToCompact
 
@@ -47,16 +47,16 @@ class Stretches:
             yield StretchToCompact(Offset(start), Offset(end), *counts)
 
     def sums(self) -> StretchToCompact:
-        """All of them as one, with the gaps between them."""
+        """All stretches as one, with the gaps between them."""
         segments, records, size_bytes = self.rows[:, 2:].sum(axis=0).tolist()
         start, end = int(self.rows[0, 0]), int(self.rows[-1, 1])
         return StretchToCompact(Offset(start), Offset(end), segments, records, size_bytes)
 
 
 class PartitionToCompact(msgspec.Struct, frozen=True):
-    """The cleanable part of a partition, which a run compacts whole: of each key, its last record there stays.
+    """The cleanable part of a partition. A run compacts the whole part: of each key, the last record there stays.
 
-    Tombstones below `tombstones_below` go (None: all stay). `cleaner` is what the run was planned on, and `digest`
+    Tombstones below `tombstones_below` are dropped (None: all stay). The run was planned on `cleaner`, and `digest`
     identifies the segments of all `stretches`, of which there is at least one.
     """
 
@@ -77,13 +77,14 @@ def plan_compaction(
 
     The cleanable part ends at the first slice that is not sealed (the roll comes first), that is not below the high
     watermark, or whose largest timestamp is younger than `min.compaction.lag.ms`. A slice that the log start cuts is
-    left alone, because a swap replaces whole slices; while there is one, no tombstone goes, and while it is younger
-    than the lag, nothing behind it is compacted. Nothing is due if the part ends before the cleaner's position (the lag
-    was raised, or an earlier run had a later `now_ms`): it is clean.
+    left alone, because a swap replaces whole slices. While there is one, no tombstone is dropped, and while it is
+    younger than the lag, nothing after it is compacted. Nothing is due if the part ends before the cleaner's position
+    (the lag was raised, or an earlier run had a later `now_ms`): the part is clean.
 
-    It is due if new segments are more than `min.cleanable.dirty.ratio` of its stored bytes, if the earliest record of
-    new segments is older than `max.compaction.lag.ms`, if tombstones have waited for `delete.retention.ms`, or with
-    `everything`. `now_ms` counts the ages of records; `clock_ms` is the machine's clock, for the delay of tombstones.
+    A compaction is due if new segments are more than `min.cleanable.dirty.ratio` of the part's stored bytes, if the
+    earliest record of new segments is older than `max.compaction.lag.ms`, if tombstones have waited for
+    `delete.retention.ms`, or with `everything`. `now_ms` counts the ages of records; `clock_ms` is the machine's clock,
+    for the delay of tombstones.
     """
     config = state.topic_config(topic)
     if not config.compact:
@@ -123,7 +124,7 @@ def _cleanable(
     stays |= columns["end"] > partition.high_watermark
     cut = bool(len(slices)) and int(columns["start"][0]) < partition.log_start
     first = int(cut)
-    stays[:first] = False  # no roll will ever seal a slice that is cut, so nothing behind it waits for that
+    stays[:first] = False  # no roll will ever seal a slice that is cut, so the slices after it do not wait for that
     if config.min_compaction_lag_ms:
         stays |= columns["max_timestamp_us"] > (now_ms - config.min_compaction_lag_ms) * 1000
     uncleanable = np.flatnonzero(stays)
@@ -134,7 +135,7 @@ def _cleanable(
 def _reason(
     rows: SliceColumns, position: int, config: TopicConfig, now_ms: int, due_below: Offset | None, *, everything: bool
 ) -> str | None:
-    """Why the cleanable part is due, or None."""
+    """The reason why the cleanable part is due, or None."""
     columns = rows.columns
     dirty = columns["end"] > position
     dirty_bytes, all_bytes = int(columns["length"][dirty].sum()), int(columns["length"].sum())

@@ -1,6 +1,6 @@
-"""Differences between what the chain says and what is stored, as `verify` reports them: a row each.
+"""Differences between the chain and the stored bytes, as `verify` reports them: one row each.
 
-Every kind has a name that does not change, so that dashboards and alerts can hang on it.
+Every kind has a name that does not change, so that dashboards and alerts can depend on it.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Final
 
 import msgspec
 
-METADATA: Final = "metadata"  # in place of a store: the place of the chain itself
+METADATA: Final = "metadata"  # used as the store of differences at the place of the chain itself
 
 
 class DifferenceKind(StrEnum):
-    """What differs. The first group is about data objects, the second about the metadata."""
+    """The kind of a difference. The first group is about data objects, the second about the metadata."""
 
     OBJECT_MISSING = "object-missing"
     OBJECT_SIZE = "object-size"
@@ -46,8 +46,8 @@ class Difference(msgspec.Struct, frozen=True):
     """One difference. `store` is the id of a store, or METADATA; `object` is a key there.
 
     Records with offsets [start, end) of the partition are affected; both are None if no record is. `repairable`: True
-    if what is right can be had from elsewhere, False if it can't, None if that was not looked for. `advice` is what to
-    do next.
+    if the right bytes are available elsewhere, False if not, None if that was not checked. `advice` is the next step
+    for the operator.
     """
 
     kind: DifferenceKind
@@ -64,7 +64,7 @@ class Difference(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """Where it is, for people."""
+        """The place of the difference, human-readable."""
         partition = "" if self.partition is None else f"-{self.partition}"
         offsets = "" if self.start is None else f" [{self.start}, {self.end})"
         of = "" if self.topic is None else f"{self.topic}{partition}{offsets} on "
@@ -79,7 +79,7 @@ _OF_METADATA: Final[Mapping[DifferenceKind, str]] = {
     DifferenceKind.SNAPSHOT_DAMAGED: "move it away, then run 'sparklog chain snapshot': it is written again",
     DifferenceKind.SNAPSHOT_STATE: "report it: this is a fault of sparklog; move it away, and run "
     "'sparklog chain snapshot'",
-    DifferenceKind.VOID_MARK: "look who deletes under meta/: nothing but sparklog may",
+    DifferenceKind.VOID_MARK: "find out what deletes under meta/: only sparklog may",
     DifferenceKind.INVARIANT: "report it, with the output of 'sparklog chain tail': this is a fault of sparklog",
     DifferenceKind.COPY_DAMAGED: "move it away: with the next snapshot the store has a whole copy again",
     DifferenceKind.COPY_MISSING: "run 'sparklog chain snapshot': with it the store has a whole copy again",
@@ -87,7 +87,7 @@ _OF_METADATA: Final[Mapping[DifferenceKind, str]] = {
 
 
 def advice_for_metadata(kind: DifferenceKind, *, copied: bool) -> str:
-    """What to do about a difference of the metadata. `copied`: another store has a copy of the chain."""
+    """The advice for a difference of the metadata. `copied`: another store has a copy of the chain."""
     text = _OF_METADATA.get(kind)
     if text is not None:
         return text
@@ -95,7 +95,7 @@ def advice_for_metadata(kind: DifferenceKind, *, copied: bool) -> str:
 
 
 def advice_for_object(difference: Difference) -> str:
-    """What to do about a difference of a data object."""
+    """The advice for a difference of a data object."""
     on = f"--store {difference.store}"
     if difference.kind is DifferenceKind.INCARNATION:
         return f"run 'sparklog agent {on} --once': it reports the loss and fills the store again"

@@ -1,4 +1,4 @@
-"""Which uploads the chain names, in a form to compare many listings with (F-09). Pure.
+"""Uploads that the chain names, in a form for comparison with many listings (F-09). Pure.
 
 An object is an orphan forever if the n0 in its name is below FLOOR and no state since FLOOR was raised names it: a
 command that would name it now is refused. Retired objects count as named until their bytes have been deleted.
@@ -19,7 +19,7 @@ FEW_OBJECTS = 65_536  # up to this many, splitting the listing of append objects
 
 
 class NamedUploads:
-    """The first 64 bits of every upload id that a state names, sorted, by where the objects are stored.
+    """The first 64 bits of every upload id that a state names, sorted, grouped by the place of the objects.
 
     Two ids that agree in these bits count as one. At worst an orphan stays; nothing that is named is ever deleted.
     """
@@ -53,4 +53,4 @@ class NamedUploads:
     def append_digits(self) -> list[str]:
         """The prefixes of upload ids by which the listing of append objects is split up."""
         width = 1 if self.objects <= FEW_OBJECTS else 2
-        return [f"{each:0{width}x}" for each in range(16**width)]
+        return [f"{prefix:0{width}x}" for prefix in range(16**width)]

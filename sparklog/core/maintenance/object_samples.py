@@ -1,4 +1,4 @@
-"""Which data objects to look for when there are too many: the newest and the oldest of each partition first."""
+"""Samples of data objects to look for when there are too many: the newest and the oldest of each partition first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sparklog.core.types import NamedObject, ObjectNumber, OffsetRange, Slice, S
 
 
 class ObjectSample(msgspec.Struct, frozen=True):
-    """An object, a slice that lies in it, and the stores that hold this."""
+    """An object, a slice that lies in it, and the stores that hold the slice."""
 
     topic: str
     slice: Slice
@@ -37,7 +37,7 @@ def sampled_objects(state: ClusterState, most: int) -> list[ObjectSample]:
 
 
 def live_slices(state: ClusterState, number: ObjectNumber) -> int:
-    """How many slices still name the object: 0 if it is retired or gone."""
+    """The number of slices that still name the object: 0 if it is retired or gone."""
     if number in state.retired or state.objects.get(number) is None:
         return 0
     return state.objects.slices(number) - state.released.get(number, 0)

@@ -1,4 +1,4 @@
-"""Which objects stores should hold, with the slices in them: what `verify` reads, a window of objects at a time.
+"""Objects that stores should hold, with the slices in them: the input of `verify`, one window of objects at a time.
 
 A state may have ten million slices. At any time about WINDOW_SLICES of them are Python objects.
 """
@@ -40,7 +40,7 @@ class Share(msgspec.Struct, frozen=True):
 
 
 class ObjectsWanted(msgspec.Struct, frozen=True):
-    """Which objects to verify: of these topics (and partitions, if any are given), on these stores."""
+    """The objects to verify: of these topics (and partitions, if any are given), on these stores."""
 
     topics: frozenset[TopicId]
     stores: frozenset[StoreId]
@@ -62,7 +62,7 @@ class ObjectToVerify(msgspec.Struct, frozen=True, array_like=True):
 
 
 def objects_to_verify(state: ClusterState, wanted: ObjectsWanted) -> Iterator[ObjectToVerify]:
-    """The objects by number, each once, if any of the stores should have it. Those that are retired are left out."""
+    """The objects by number, each once, if any of the stores should have it. Retired objects are left out."""
     blocks = state.slices.in_blocks().blocks
     holdings = _Holdings(state)
     low, width = 0, WINDOW_OBJECTS
@@ -76,17 +76,17 @@ def objects_to_verify(state: ClusterState, wanted: ObjectsWanted) -> Iterator[Ob
             for slice_ in SliceColumns({name: column[at] for name, column in block.columns.items()}):
                 by_number.setdefault(slice_.object_number, []).append(slice_)
         for number in sorted(by_number):
-            found = _to_verify(state, holdings, number, by_number[number], wanted)
-            if found is not None:
-                yield found
+            object_ = _to_verify(state, holdings, number, by_number[number], wanted)
+            if object_ is not None:
+                yield object_
         low += width
         width = min(2 * width, WINDOW_OBJECTS)
 
 
 class ObjectSums(msgspec.Struct, frozen=True):
-    """Objects of a topic that a store should hold: how many, the records there, and bytes with their indexes.
+    """Sums over the objects of a topic that a store should hold: objects, records, and bytes including indexes.
 
-    `reads`: how many ranged reads it takes to read the objects, without their indexes.
+    `reads`: the number of ranged reads needed to read the objects, without their indexes.
     """
 
     objects: int
@@ -98,7 +98,7 @@ class ObjectSums(msgspec.Struct, frozen=True):
 def sums_to_verify(
     state: ClusterState, wanted: ObjectsWanted, read_bytes: int
 ) -> Iterator[tuple[StoreId, Topic, ObjectSums]]:
-    """What `objects_to_verify` will yield, by store and topic, without a Python object for each.
+    """Sums of what `objects_to_verify` will yield, by store and topic, without creating a Python object for each.
 
     A ranged read is `read_bytes` long. Pairs without any object are left out.
     """
@@ -124,7 +124,9 @@ def sums_to_verify(
 
 
 def _held(state: ClusterState, store: StoreId, partition: Partition, wanted: ObjectsWanted) -> tuple[Column, int]:
-    """The objects that a replica on the store holds of a partition, and how many records; none if it isn't wanted."""
+    """The objects of a partition that a replica on the store holds, and their records; none if the partition isn't
+    wanted.
+    """
     if store not in partition.replication.replicas or (
         wanted.partitions and partition.partition not in wanted.partitions
     ):
@@ -135,7 +137,7 @@ def _held(state: ClusterState, store: StoreId, partition: Partition, wanted: Obj
 
 
 def slices_still_held(state: ClusterState, object_: ObjectToVerify, store: StoreId) -> tuple[Slice, ...]:
-    """The slices of the object that the store should still hold by this newer state.
+    """The slices of the object that the store should still hold in this newer state.
 
     None are left if retention, a rewrite, an election, a move or a reported loss came in between: then the store may
     lack the object.
@@ -147,7 +149,7 @@ def slices_still_held(state: ClusterState, object_: ObjectToVerify, store: Store
 
 
 def _is_named(state: ClusterState, slice_: Slice) -> bool:
-    """Whether the records of the slice are still in the log, and in the same object."""
+    """True if the records of the slice are still in the log, and in the same object."""
     key = TopicPartition(slice_.topic_id, slice_.partition)
     if key not in state.partitions:
         return False
@@ -172,7 +174,7 @@ def _rows(block: Block, low: int, high: int, wanted: ObjectsWanted) -> Column:
 
 
 class _Holdings:
-    """Which stores hold slices, of partition after partition."""
+    """The stores that hold slices, for one partition after another."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state

@@ -1,4 +1,4 @@
-"""What deleting records by offset would do to the partitions of a topic (R-05, Kafka's DeleteRecords)."""
+"""Plans the deletion of records by offset in the partitions of a topic (R-05, Kafka's DeleteRecords)."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from sparklog.core.types import EntryNumber, ObjectNumber, Offset, OffsetRange, 
 
 
 class RecordDeletion(msgspec.Struct, frozen=True, kw_only=True):
-    """One partition: its log start goes from `before` to `after`, and `records` are gone with that (at most, if `after`
-    cuts a compacted segment).
+    """The deletion in one partition: its log start moves from `before` to `after`, and `records` records are deleted.
 
-    The offsets are equal if the log start is that high already. `objects` are no longer named by any slice then; they
-    have `size_bytes` on each store that holds them, and may be deleted once the clock has passed `delete_after_ms`.
+    `records` is an upper limit if `after` cuts a compacted segment. The offsets are equal if the log start is already
+    that high. `objects` are then no longer named by any slice; they have `size_bytes` on each store that holds them,
+    and may be deleted once the clock has passed `delete_after_ms`.
     """
 
     topic: str
@@ -43,20 +43,20 @@ class RecordDeletion(msgspec.Struct, frozen=True, kw_only=True):
 def plan_record_deletion(
     state: ClusterState, topic: str, offsets: Mapping[int, int | None], now_ms: int
 ) -> list[RecordDeletion]:
-    """What becomes of each partition if its records below the offset go. None stands for the high watermark.
+    """Plan the deletion of the records below the given offset in each partition. None stands for the high watermark.
 
     The partitions are in ascending order; an object counts for the partition with which its last slice goes. The plan
     is decided and applied as the commands would be, on a fork of the state. Raises UnknownTopicOrPartition,
-    OffsetOutOfRange and PolicyViolation, as the first of them would; InvalidInput if no partition is named.
+    OffsetOutOfRange and PolicyViolation, as the first refused command would; InvalidInput if no partition is named.
     """
     if not offsets:
-        raise InvalidInput(f"of which partitions of topic {topic} are records to be deleted? none is named")
+        raise InvalidInput(f"nothing to delete in topic {topic}: name at least one partition")
     fork = state.fork()
     return [_planned(fork, topic, number, offsets[number], now_ms) for number in sorted(offsets)]
 
 
 def _planned(state: ClusterState, topic: str, number: int, offset: int | None, now_ms: int) -> RecordDeletion:
-    """Plan one partition, and apply that to `state`."""
+    """Plan one partition, and apply the plan to `state`."""
     partition = partition_of(state, topic_of(state, topic), number)
     before = partition.log_start
     to = partition.high_watermark if offset is None else offset

@@ -1,4 +1,4 @@
-"""The recovery point of a store (F-03), and which of the objects that it holds lie above it.
+"""The recovery point of a store (F-03), and the objects on the store that lie above it.
 
 Objects are numbered by the chain in order, and an object is named only once it is durable on its holders: the store has
 synced the file and its folder, or has answered the PUT. So a process that dies leaves no half-written object that the
@@ -7,9 +7,9 @@ recovery point says what was flushed; this one says what was read since, and fou
 
     recovery point = P  <=>  each object that the store holds with a number below P was read and is whole
 
-A store that was fenced, lost something, or came back has a new registration. That was no clean end: what was known of
-it counts no more, P = 0. Under the same registration, only objects from P on have to be read: if there are none,
-nothing. What a store gets with a small number, because it got a replica of older records, sets P back to that number.
+A store that was fenced, lost something, or came back has a new registration. That was no clean end: earlier reads no
+longer count, so P = 0. Under the same registration, only objects from P on have to be read, if there are any. A store
+that gets a replica of older records also gets objects with smaller numbers; this sets P back to the smallest of them.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ Numbers = npt.NDArray[np.int64]
 
 
 class ReplicaToCheck(msgspec.Struct, frozen=True):
-    """Objects of a replica that are to be read, ascending. An object of several partitions is listed with the first.
+    """Objects of a replica that must be read, ascending. An object of several partitions is listed with the first.
 
-    `lacking` are those that the replica does not hold: what is left of them there may be damaged, and would be taken
+    `lacking` are those that the replica does not hold: what is left of them there may be damaged, and could be taken
     for a copy. Both are columns, because there may be millions.
     """
 
@@ -52,7 +52,7 @@ class ReplicaToCheck(msgspec.Struct, frozen=True):
 def replicas_to_check(
     state: ClusterState, store: StoreId, topics: Iterable[Topic], *, everything: bool
 ) -> Iterator[ReplicaToCheck]:
-    """What is to be read of each replica on the store: from its recovery point on, or everything; and what it lacks."""
+    """The objects to read of each replica on the store, from its recovery point on or all, and those that it lacks."""
     start = 0 if everything else state.stores[store].recovery_point
     for topic in topics:
         replicas = [
@@ -77,9 +77,10 @@ def _to_check(state: ClusterState, store: StoreId, topic: Topic, partition: Part
 
 
 def _each_object_once(replicas: Sequence[ReplicaToCheck]) -> Iterator[ReplicaToCheck]:
-    """The replicas of a topic, without the objects that an earlier one lists; without those that then list none.
+    """The replicas of a topic, each without the objects that an earlier one lists. Replicas left with nothing are
+    dropped.
 
-    What one replica lacks and another one holds is to be read, because the store should have it.
+    An object that one replica lacks and another one holds must be read, because the store should have it.
     """
     columns = [replica.numbers for replica in replicas] + [replica.lacking for replica in replicas]
     if not columns:
@@ -94,12 +95,12 @@ def _each_object_once(replicas: Sequence[ReplicaToCheck]) -> Iterator[ReplicaToC
 
 
 def recovery_point_after(state: ClusterState, store: StoreId, whole: Collection[int]) -> ObjectNumber:
-    """How far the recovery point of the store can rise if the objects `whole` were read, and are whole.
+    """The object number to which the recovery point can rise if the objects `whole` were read and are whole.
 
-    That is up to the first object that is not among them, held or not: what a replica lacks will still be copied.
+    That is the first object that is not among them, held or not: objects that a replica lacks will still be copied.
     """
     point = state.stores[store].recovery_point
-    read = np.append(np.sort(np.fromiter(whole, dtype=np.int64, count=len(whole))), -1)  # no number is as small
+    read = np.append(np.sort(np.fromiter(whole, dtype=np.int64, count=len(whole))), -1)  # -1: unlike any number
     to = int(state.next_object_number)
     for key, partition in state.partitions.items():
         if store in partition.replication.replicas:
@@ -120,9 +121,9 @@ def recovered_end(state: ClusterState, store: StoreId, partition: Partition) -> 
 
 
 def note_new_replicas(state: ClusterState, changes: Iterable[PartitionChange], at: At) -> None:
-    """Set back the recovery points of stores that get a replica with these changes: its objects will be copied there.
+    """Lower the recovery points of stores that get a replica with these changes: its objects will be copied there.
 
-    To be called before the changes are applied.
+    Call this before the changes are applied.
     """
     for change in changes:
         if change.replicas is msgspec.UNSET:

@@ -1,4 +1,4 @@
-"""Which whole segments retention drops, and when their bytes may be deleted (R-01 to R-04). Time is an argument."""
+"""Plans retention: whole segments to drop, and the time to delete their bytes (R-01 to R-04). Time is an argument."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sparklog.core.types import Offset, OffsetRange, TopicPartition
 
 
 class RetentionCut(msgspec.Struct, frozen=True):
-    """What retention drops from one partition: everything from its log start up to `to`."""
+    """The part of one partition that retention drops: everything from its log start up to `to`."""
 
     topic: str
     partition: Partition
@@ -29,9 +29,9 @@ class RetentionCut(msgspec.Struct, frozen=True):
 def plan_retention(state: ClusterState, topic: Topic, partition: Partition, now_ms: int) -> RetentionCut | None:
     """The cut that is due, or None.
 
-    The unit is a slice (a sealed segment, or one that is not rolled yet); oldest first, never above HW. A slice goes
-    if its largest timestamp is older than `retention.ms`, or if at least `retention.bytes` remain without it.
-    Compact-only topics keep everything.
+    The unit is a slice (a sealed segment, or one that is not rolled yet); oldest first, never above the high watermark.
+    A slice goes if its largest timestamp is older than `retention.ms`, or if at least `retention.bytes` remain without
+    it. Compact-only topics keep everything.
     """
     config = state.topic_config(topic)
     if not config.delete:
@@ -67,7 +67,7 @@ def plan_retention(state: ClusterState, topic: Topic, partition: Partition, now_
 
 
 def _leading(goes: np.typing.NDArray[np.bool_]) -> int:
-    """How many of the first rows are all true."""
+    """The number of rows at the start that are all true."""
     stays = np.flatnonzero(~goes)
     return int(stays[0]) if len(stays) else len(goes)
 

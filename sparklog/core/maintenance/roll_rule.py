@@ -1,4 +1,4 @@
-"""Which slices a roll turns into sealed segments (S-06). Pure: time is an argument."""
+"""Plans rolls: the slices to turn into sealed segments (S-06). Pure: time is an argument."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.tables.slice_table import SliceColumns, digest
 from sparklog.core.types import ObjectKind, Offset, OffsetRange, TimestampSource, TopicPartition
 
-# A segment is made of at most this many slices, however small they are: one task holds the list of them.
+# A segment is made of at most this many slices, however small they are, because one task holds the list of them.
 MOST_SLICES = 10_000
 
 
@@ -22,7 +22,7 @@ class SegmentToRoll(msgspec.Struct, frozen=True):
     """Slices that cover [start, end) of a partition and become one sealed segment; `digest` identifies them.
 
     If they hold more than `segment.bytes` (a single slice that is larger), they become several segments, cut between
-    batches and named by the same swap. `size_bytes` counts stored batch bytes; `reason` is for people.
+    batches and named by the same swap. `size_bytes` counts stored batch bytes; `reason` is human-readable.
     """
 
     topic: str
@@ -42,12 +42,12 @@ def plan_roll(
     """The segments that are due, oldest first.
 
     Consecutive slices of append objects are gathered until the next one would exceed `segment.bytes`, or there are
-    MOST_SLICES; then they are due. The slices left over are due when they reach `segment.bytes`, when the first of them
-    was appended `segment.ms` ago (of a compacted topic, also `max.compaction.lag.ms` ago: KIP-354), when a slice
+    MOST_SLICES; then they are due. The remaining slices are due when they reach `segment.bytes`, when the first of them
+    was appended `segment.ms` ago (in a compacted topic, also `max.compaction.lag.ms` ago: KIP-354), when a slice
     follows that can't be joined to them, or with `everything`. A segment ends at a sealed segment, at a gap, and where
     the leader epoch or the timestamp source changes. A slice that the log start cuts stays as it is (a swap replaces
-    whole slices), and so does one that is not below the high watermark.
-    Whether the replicas can take the segments now is asked by `check_swap`.
+    whole slices), and so does one that is not below the high watermark. `check_swap` checks whether the replicas can
+    take the segments now.
     """
     config = state.topic_config(topic)
     key = TopicPartition(topic.topic_id, partition.partition)
@@ -68,7 +68,7 @@ def plan_roll(
 
 
 def _reason(rows: SliceColumns, config: TopicConfig, now_ms: int, *, everything: bool) -> str | None:
-    """Why these slices are due by themselves, or None."""
+    """The reason why these slices are due by themselves, or None."""
     columns = rows.columns
     if int(columns["length"].sum()) >= config.segment_bytes:
         return setting_bytes("segment.bytes", config.segment_bytes)

@@ -1,8 +1,8 @@
-"""When work that comes again is due: intervals, one run of a task at a time, longer pauses after runs that broke off.
+"""Schedules recurring work: intervals, one run of a task at a time, longer pauses after runs that broke off.
 
     due(now) ─► the caller starts these, and says so: started(name, now) ─► ended(name, now, broke_off=…) ─► due again
 
-All times are milliseconds of one monotonic clock. What runs, and where, is the caller's business.
+All times are milliseconds of one monotonic clock. The caller decides what runs, and where.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from typing import Final
 
 LONGEST_PAUSE_MS: Final = 3_600_000  # between runs that break off, unless the interval itself is longer
-LONGEST_WAIT_MS: Final = 300_000  # of a task that is due, for those before it
+LONGEST_WAIT_MS: Final = 300_000  # longest time that a due task waits for those before it
 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Work that comes again every `interval_ms`, counted from the beginning of a run."""
+    """Work that recurs every `interval_ms`, counted from the beginning of a run."""
 
     name: str
     interval_ms: int
@@ -29,7 +29,10 @@ class Task:
 
 @dataclass(slots=True)
 class Planned:
-    """Where a task is: due at `due_ms`, or running since `started_ms`. `broken_runs`: so many in a row broke off."""
+    """The state of a task: due at `due_ms`, or running since `started_ms`.
+
+    `broken_runs`: the number of runs in a row that broke off.
+    """
 
     task: Task
     due_ms: int
@@ -41,7 +44,7 @@ class Planned:
         return self.started_ms is not None
 
     def pause_ms(self) -> int:
-        """How long after the beginning of the last run the next one is due."""
+        """The time from the beginning of the last run until the next one is due."""
         if not self.broken_runs:
             return self.task.interval_ms
         doubled_ms = self.task.interval_ms << min(self.broken_runs - 1, 30)
@@ -49,13 +52,13 @@ class Planned:
 
 
 class Schedule:
-    """The tasks of one process, in their order: where several are due, one waits until those before it have ended.
+    """The tasks of one process, in their order. If several are due, each waits until those before it have ended.
 
     It waits no longer than its own interval, and no longer than `LONGEST_WAIT_MS`: a task that hangs stops no other.
     """
 
     def __init__(self, tasks: Sequence[Task], now_ms: int, *, delay_ms: int, ages_ms: Mapping[str, int]) -> None:
-        """Nothing is due before `delay_ms` have passed. `ages_ms`: how long ago each task began to run last.
+        """Nothing is due before `delay_ms` have passed. `ages_ms`: the time since the last run of each task began.
 
         A task that never ran, or whose interval has passed, is due after the delay. An age comes from clocks of other
         machines: if it lies in the future, it counts as 0, so a wrong clock costs one interval at most.
@@ -80,7 +83,7 @@ class Schedule:
         ]
 
     def wait_ms(self, now_ms: int) -> int | None:
-        """How long until something else is due, as long as no run ends; None if only the end of a run changes that."""
+        """The time until something else is due, as long as no run ends; None if only the end of a run changes that."""
         left_ms = [
             (_patience_end_ms(planned) if planned.due_ms <= now_ms else planned.due_ms) - now_ms
             for planned in self
@@ -89,20 +92,20 @@ class Schedule:
         return max(0, min(left_ms)) if left_ms else None
 
     def started(self, name: str, now_ms: int) -> None:
-        """A run of this task begins."""
+        """Note that a run of this task begins."""
         planned = self._planned[name]
         if planned.running:
-            raise AssertionError(f"{name} runs already")
+            raise AssertionError(f"{name} is already running")
         planned.started_ms = now_ms
 
     def ended(self, name: str, now_ms: int, *, broke_off: bool) -> None:
-        """The run has ended. A run that broke off (without a report) makes the next pause longer.
+        """Note that the run has ended. A run that broke off (without a report) makes the next pause longer.
 
         A run that took longer than its interval is followed by one run, not by all that were due meanwhile.
         """
         planned = self._planned[name]
         if planned.started_ms is None:
-            raise AssertionError(f"{name} does not run")
+            raise AssertionError(f"{name} is not running")
         planned.broken_runs = planned.broken_runs + 1 if broke_off else 0
         planned.due_ms = max(now_ms, planned.started_ms + planned.pause_ms())
         planned.started_ms = None
@@ -119,5 +122,5 @@ class Schedule:
 
 
 def _patience_end_ms(planned: Planned) -> int:
-    """When a task that is due waits no longer for those before it."""
+    """The time at which a due task stops waiting for those before it."""
     return planned.due_ms + min(planned.task.interval_ms, LONGEST_WAIT_MS)

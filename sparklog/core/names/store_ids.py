@@ -1,4 +1,4 @@
-"""Which ids and zones a store may have: they appear in settings (`storage.<id>.<key>`), options and command lines."""
+"""Legal ids and zones of stores: they appear in settings (`storage.<id>.<key>`), options and command lines."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def check_store_ids(ids: Iterable[str]) -> None:
 
 
 def check_zone(zone: str) -> None:
-    """Raise InvalidInput unless the zone is legal. "" is: no zone."""
+    """Raise InvalidInput unless the zone is legal. "" means no zone."""
     if len(zone) > MAX_LENGTH or _LEGAL_ZONE.fullmatch(zone) is None:
         raise InvalidInput(
             f"a zone is up to {MAX_LENGTH} of a-z A-Z 0-9 . _ / -, like eu-west-1a or dc1/rack7, "

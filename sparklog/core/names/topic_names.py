@@ -1,4 +1,4 @@
-"""Which topic names are legal, and which are internal: Kafka's rules (`org.apache.kafka.common.internals.Topic`)."""
+"""Legal and internal topic names: Kafka's rules (`org.apache.kafka.common.internals.Topic`)."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ def check_topic_name(name: str) -> None:
 
 
 def check_not_internal(name: str) -> None:
-    """Raise `InvalidTopic` if the name is that of an internal topic: nobody creates or writes to one."""
+    """Raise `InvalidTopic` if the name is that of an internal topic: clients can't create it or write to it."""
     if name in INTERNAL_TOPICS:
         raise InvalidTopic(
-            f"'{name}' is the name of an internal topic of Kafka, which nobody creates or writes to: choose another one"
+            f"'{name}' is the name of an internal topic of Kafka, which can't be created or written to: choose another"
         )
 
 

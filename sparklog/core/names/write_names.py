@@ -1,4 +1,4 @@
-"""How long the names of a write may be: its label (`writeId`) and its application's id (`txnAppId`).
+"""Length limits for the names of a write: its label (`writeId`) and its application's id (`txnAppId`).
 
 Both are kept in entries and in the state, so they need a limit: that of Kafka's client and transactional ids.
 """

@@ -115,7 +115,7 @@ def test_a_store_goes_when_it_has_no_replica(replicated: Cli) -> None:
     [
         ("store fence d", 3, "BROKER_ID_NOT_REGISTERED: wanted store 'd', the cluster has a, b, c"),
         ("store remove d", 3, "BROKER_ID_NOT_REGISTERED: wanted store 'd'"),
-        ("store add a=../a", 4, "DUPLICATE_BROKER_REGISTRATION: store a is registered already, and not fenced"),
+        ("store add a=../a", 4, "DUPLICATE_BROKER_REGISTRATION: store a is already registered, and not fenced"),
         (
             "store add d=../a",
             4,
@@ -175,7 +175,7 @@ def test_a_wiped_or_swapped_store_does_not_come_back_as_if_it_had_everything(rep
     written = json.loads((disk(replicated, "a") / INCARNATION).read_text())["incarnation"]
     assert written == added["incarnation"] == state_of(replicated).stores[StoreId("a")].incarnation
     assert mark in (None, written)
-    refused(replicated, "store add a=../a", 4, "store a is registered already, and not fenced")
+    refused(replicated, "store add a=../a", 4, "store a is already registered, and not fenced")
 
 
 def test_a_wiped_store_that_is_not_fenced_is_left_to_its_agent(replicated: Cli) -> None:

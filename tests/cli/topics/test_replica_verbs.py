@@ -167,7 +167,7 @@ def test_nothing_moves_to_a_fenced_store(replicated: Cli) -> None:
 def test_the_preferred_leader_comes_back(replicated: Cli) -> None:
     replicated("store", "fence", "a")
     replicated("store", "add", "a=../a")
-    refused(replicated, "replica elect", 1, "PREFERRED_LEADER_NOT_AVAILABLE: t-0: store b leads and lives")
+    refused(replicated, "replica elect", 1, "PREFERRED_LEADER_NOT_AVAILABLE: t-0: store b leads and can be reached")
     report_all(replicated, "a")
     before = said_by(replicated)
     dry = replicated.json("replica", "elect", "--dry-run")
@@ -225,7 +225,7 @@ def test_an_unclean_election_is_a_persons_decision(replicated: Cli, monkeypatch:
     ("arguments", "code", "text"),
     [
         ("replica elect t --store d", 2, "INELIGIBLE_REPLICA: t-0: store d has no replica of the partition"),
-        ("replica elect t --store a", 4, "ELECTION_NOT_NEEDED: t-0: store a leads the partition already"),
+        ("replica elect t --store a", 4, "ELECTION_NOT_NEEDED: t-0: store a already leads the partition"),
         ("replica elect --store a", 2, "--store: of which topic? give TOPIC, too"),
         ("replica elect --unclean", 2, "--unclean: of which topic? give TOPIC, too"),
         ("replica elect nope", 3, "UNKNOWN_TOPIC_OR_PARTITION"),
@@ -275,7 +275,9 @@ def test_health_names_partitions_that_are_offline_or_lack_replicas(replicated: C
     replicated("store", "fence", "b")
     code, wrong, _, counts = health()
     assert (code, counts) == (5, [1, 0, 0])
-    assert wrong == ["topic t: partition 0 has no leader: sparklog replica list --offline shows who could lead"]
+    assert wrong == [
+        "topic t: partition 0 has no leader: sparklog replica list --offline shows which stores could lead"
+    ]
 
 
 def test_what_is_wrong_with_a_fenced_store_is_a_remark(replicated: Cli) -> None:

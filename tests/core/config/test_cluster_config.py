@@ -95,7 +95,7 @@ def test_a_key_that_nothing_reads_says_that_it_has_no_effect() -> None:
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("auto.create.topics.enable", ", which sparklog does not have: topics are created only on purpose"),
+        ("auto.create.topics.enable", ", which sparklog does not have: topics are only created explicitly"),
         ("retention.ms", ", a key of topics; its default for the cluster is log.retention.ms"),
         ("preallocate", ", a key of topics"),
         ("num.partition", "; did you mean num.partitions?"),

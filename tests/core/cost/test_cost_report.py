@@ -10,7 +10,7 @@ import pytest
 from sparklog.core.cost.cost_report import CostReport, cost_report, work_lines
 from sparklog.core.cost.prices import Prices, prices_of
 from sparklog.core.cost.request_costs import ENTRY, NONE, PART_BYTES, PLAN, READ_SLICE, Requests, stored
-from sparklog.core.cost.usage import EntryWork, Usage, Written, written
+from sparklog.core.cost.usage import EntryWork, Usage, WrittenObjects, written
 from sparklog.core.errors import InvalidOption
 from sparklog.core.types import EntryNumber, Holder, NewObject, ObjectKind, StoreId, TopicId, UploadId
 
@@ -68,18 +68,18 @@ def test_an_object_of_more_than_a_part_is_sent_in_parts() -> None:
 def test_an_object_counts_on_each_of_its_stores_and_its_bytes_between_their_zones() -> None:
     zones = {StoreId("a"): "z1", StoreId("b"): "z1", StoreId("c"): "z2"}
     found = written([an_object(900, "a", "b", "c")], 4, zones)
-    assert found == Written(1, 4, 1_000, 3_000, 1_000, stored(900).times(3))
+    assert found == WrittenObjects(1, 4, 1_000, 3_000, 1_000, stored(900).times(3))
 
 
 def test_appends_of_a_day_cost_what_as_many_single_appends_cost() -> None:
-    work = EntryWork(entries=5_000, planned=5_000, appended=Written(requests=stored(1).times(5_000)))
+    work = EntryWork(entries=5_000, planned=5_000, appended=WrittenObjects(requests=stored(1).times(5_000)))
     assert report_of(busy(work=work)).requests_usd == pytest.approx(
         5_000 * PRICES.of_requests(PLAN + stored(1) + ENTRY), rel=0.01
     )
 
 
 def test_what_a_coordinator_commits_needs_no_planning_and_what_is_rolled_is_read_once() -> None:
-    work = EntryWork(entries=10, planned=0, appended=Written(slices=30))
+    work = EntryWork(entries=10, planned=0, appended=WrittenObjects(slices=30))
     lines = work_lines(busy(work=work))
     assert lines["entries of the chain"] == ENTRY.times(10)
     assert lines["roll and compaction"] == READ_SLICE.times(30)
@@ -102,7 +102,7 @@ def test_agents_look_at_the_chain_unless_a_coordinator_tells_them() -> None:
 
 
 def test_bytes_between_zones_and_out_have_their_prices() -> None:
-    usage = busy(work=EntryWork(appended=Written(between_zones_bytes=10 << 30)))
+    usage = busy(work=EntryWork(appended=WrittenObjects(between_zones_bytes=10 << 30)))
     report = cost_report(usage, "here", PRICES, gib_out_per_day=2)
     assert report.transfer_usd == pytest.approx(10 * 0.02 + 2 * 0.09)
     assert "zone of the leader's store" in report.advice[0]
@@ -120,9 +120,9 @@ def test_small_objects_are_advised_to_grow_and_large_ones_are_not() -> None:
 
 
 def test_slices_without_a_roll_small_segments_copies_and_many_entries_are_advised_on() -> None:
-    slices = EntryWork(appended=Written(slices=2_000))
+    slices = EntryWork(appended=WrittenObjects(slices=2_000))
     assert "roll never ran" in report_of(busy(work=slices, rolled=False)).advice[0]
-    segments = EntryWork(rewritten=Written(objects=2_000, object_bytes=2_000_000))
+    segments = EntryWork(rewritten=WrittenObjects(objects=2_000, object_bytes=2_000_000))
     assert "segments have 1,000 B on average: raise segment.bytes" in report_of(busy(work=segments)).advice[0]
     copied = report_of(busy(work=EntryWork(entries=2_000), copies=1)).advice
     assert copied[0].startswith("metadata.copies is 1, for 0.01 USD a day")

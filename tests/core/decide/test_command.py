@@ -123,7 +123,7 @@ def test_floor_refuses_what_was_begun_or_uploaded_below_it(log: DecidedLog) -> N
     floor = raise_floor(log)
     late = log.begin(uploaded_early)
     for submission, at in ((begun_early, begun_early.n0), (late, uploaded_early.objects[0].n0)):
-        with pytest.raises(WriteExpired, match=rf"at chain position {floor} \(FLOOR\) or later.*was begun at {at}"):
+        with pytest.raises(WriteExpired, match=rf"at chain position {floor} \(FLOOR\) or later.*began at {at}"):
             log.submit_again(submission)
     at_floor = log.append_of(1)
     assert at_floor.objects[0].n0 == floor
@@ -216,7 +216,7 @@ def test_producers_are_numbered_and_their_epochs_rise(log: DecidedLog) -> None:
 def test_only_the_newest_instance_of_a_producer_gets_the_next_epoch(log: DecidedLog) -> None:  # M: I-01
     producer = log.producer()
     assert log.submit(AllocateProducer(producer, 0)).producer_epoch == 1
-    with pytest.raises(InvalidProducerEpoch, match="at epoch 1, its next epoch was asked for by epoch 0"):
+    with pytest.raises(InvalidProducerEpoch, match="at epoch 1, its next epoch was requested by epoch 0"):
         log.decide(AllocateProducer(producer, 0))
     assert log.submit(AllocateProducer(producer, 1)).producer_epoch == 2
 

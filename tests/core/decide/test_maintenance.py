@@ -88,7 +88,7 @@ def compacted_meanwhile(log: DecidedLog) -> Swap:
 
 def test_a_swap_of_slices_that_were_replaced_meanwhile_is_refused(log: DecidedLog) -> None:  # M: C-05
     slow = compacted_meanwhile(log)
-    with pytest.raises(SwapRefused, match=r"orders-0 \[0, 30\) are not those the rewrite read: plan it again"):
+    with pytest.raises(SwapRefused, match=r"orders-0 \[0, 30\) are not those that the rewrite read: plan it again"):
         log.submit(slow)
     assert [each.records for each in log.slices()] == [10, 20]
 
@@ -260,7 +260,7 @@ def test_a_rewrite_with_a_gap_that_it_does_not_name_is_refused(log: DecidedLog) 
         msgspec.structs.replace(swap, lost=(whole,)),
         msgspec.structs.replace(gone, lost=(whole, whole)),
     ):
-        with pytest.raises(InvalidInput, match="without a gap but for what is lost"):
+        with pytest.raises(InvalidInput, match="without a gap, except for lost records"):
             log.decide(wrong)
     log.submit(msgspec.structs.replace(gone, lost=(whole,)))
     assert log.partition().replication.lost == (whole,)

@@ -106,7 +106,7 @@ def test_a_gap_counts_as_held(log: ReplicatedLog) -> None:
         (lambda each: of(each, log_end=Offset(-1)), OffsetOutOfRange, "a log end of -1"),
         (lambda each: of(each, partition=PartitionIndex(9)), UnknownTopicOrPartition, "wanted partition 9"),
         (lambda each: msgspec.structs.replace(each, registration=0), StaleBrokerEpoch, "is registered as 1, its agent"),
-        (lambda each: msgspec.structs.replace(each, replicas=each.replicas * 2), InvalidInput, "one is named twice"),
+        (lambda each: msgspec.structs.replace(each, replicas=each.replicas * 2), InvalidInput, "found one named twice"),
     ],
 )
 def test_a_report_that_does_not_fit_is_refused(
@@ -188,9 +188,9 @@ def test_a_store_that_has_no_replica_can_not_lag(log: ReplicatedLog) -> None:
     [
         (None, False, ElectionNotNeeded, "orders-0: store a leads the partition and can be reached"),
         (None, True, ElectionNotNeeded, "can be reached"),
-        ("a", False, ElectionNotNeeded, "store a leads the partition already"),
+        ("a", False, ElectionNotNeeded, "store a already leads the partition"),
         ("b", False, PreferredLeaderNotAvailable, "store b ends at offset 0 of 4"),
-        ("b", True, PreferredLeaderNotAvailable, "store a leads and lives"),
+        ("b", True, PreferredLeaderNotAvailable, "store a leads and can be reached"),
         (
             "z",
             False,

@@ -53,7 +53,7 @@ def test_a_new_store_gets_the_next_registration(log: ReplicatedLog) -> None:
 @pytest.mark.parametrize(
     ("store", "incarnation", "text"),
     [
-        ("a", "i-a", "store a is registered already, and not fenced"),
+        ("a", "i-a", "store a is already registered, and not fenced"),
         ("a", "other", "registered with INCARNATION i-a, found other: if it was wiped, report its loss"),
         ("d", "i-b", "with INCARNATION i-b is registered as b, not as d"),
     ],

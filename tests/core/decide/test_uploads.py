@@ -134,7 +134,7 @@ def test_a_slice_that_is_none_is_refused(changes: dict[str, Any], text: str) -> 
 
 
 def test_an_object_that_no_slice_names_is_refused() -> None:
-    with pytest.raises(InvalidInput, match="2 objects of a command, but slices of only 1"):
+    with pytest.raises(InvalidInput, match="a command has 2 objects, but its slices name only 1"):
         check_uploads([OBJECT, LOG.uploaded()], [SLICE], ObjectKind.APPEND)
 
 

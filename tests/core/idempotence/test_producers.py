@@ -51,7 +51,7 @@ def test_sequences_are_31_bit_and_wrap_to_zero() -> None:  # M: I-01
 def test_the_first_batch_begins_at_zero_and_each_goes_on_after_the_one_before() -> None:
     assert found(wrote(), 0, 4) is None
     assert found(wrote((0, 4)), 5, 5) is None
-    with pytest.raises(OutOfOrderSequence, match="must go on at sequence 0 in orders-0, found 1 to 1"):
+    with pytest.raises(OutOfOrderSequence, match="must continue at sequence 0 in orders-0, found 1 to 1"):
         found(wrote(), 1, 1)
 
 
@@ -79,7 +79,7 @@ def test_after_the_last_sequence_zero_follows_also_inside_a_batch(first: int, la
     assert again.end - again.start == (last - first) % SEQUENCES + 1
     after = sequence_after(last, 1)
     assert found(producer, after, after + 9) is None
-    with pytest.raises(OutOfOrderSequence, match=f"must go on at sequence {after}"):
+    with pytest.raises(OutOfOrderSequence, match=f"must continue at sequence {after}"):
         found(producer, after + 1, after + 1)
 
 
@@ -90,7 +90,7 @@ def test_an_exact_repeat_of_one_of_the_last_five_batches_is_told_where_it_is() -
             2 * at, 2 * at + 1, Offset(2 * at), Offset(2 * at + 2)
         )
     for forgotten in (0, 1):
-        with pytest.raises(OutOfOrderSequence, match="must go on at sequence 14"):
+        with pytest.raises(OutOfOrderSequence, match="must continue at sequence 14"):
             found(producer, 2 * forgotten, 2 * forgotten + 1)
 
 
@@ -105,13 +105,13 @@ def test_an_exact_repeat_of_one_of_the_last_five_batches_is_told_where_it_is() -
     ],
 )
 def test_what_is_neither_next_nor_an_exact_repeat_is_out_of_order(first: int, last: int, why: str) -> None:  # M: I-01
-    with pytest.raises(OutOfOrderSequence, match=f"must go on at sequence 5 in orders-0, found {first} to {last}"):
+    with pytest.raises(OutOfOrderSequence, match=f"must continue at sequence 5 in orders-0, found {first} to {last}"):
         found(wrote((0, 2), (3, 4)), first, last)
 
 
 @pytest.mark.parametrize("epoch", [2, 4])
 def test_only_the_epoch_that_was_given_last_may_write(epoch: int) -> None:  # M: I-01
-    with pytest.raises(InvalidProducerEpoch, match=f"at epoch 3, the write to orders-0 came with epoch {epoch}"):
+    with pytest.raises(InvalidProducerEpoch, match=f"at epoch 3, the write to orders-0 has epoch {epoch}"):
         found(wrote((0, 0)), 0, 0, epoch)  # not even a repeat
 
 

@@ -52,7 +52,7 @@ def test_no_task_runs_twice_at_a_time() -> None:
     schedule.started("roll", 0)
     assert schedule.due(100 * ROLL.interval_ms) == []
     assert schedule.wait_ms(0) is None
-    with pytest.raises(AssertionError, match="runs already"):
+    with pytest.raises(AssertionError, match="is already running"):
         schedule.started("roll", 1)
 
 

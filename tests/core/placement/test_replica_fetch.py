@@ -15,7 +15,7 @@ from sparklog.core.placement.replica_fetch import (
     lag_bytes,
     plan_fetch,
     replica_reports,
-    standing,
+    unfinished_replicas,
 )
 from sparklog.core.replication.isr import may_join
 from sparklog.core.state import ClusterState
@@ -93,7 +93,7 @@ def test_the_plan_is_that_of_a_slow_twin() -> None:
     planned = 0
     for state, dice in states():
         for store in state.stores:
-            at = standing(state, store)
+            at = unfinished_replicas(state, store)
             failing = {each for each in state.stores if dice.random() < 0.2}
             batches, _ = plan_fetch(state, store, at.behind, UnderWay(failing=failing), EVERYTHING)
             expected = twin_plan(state, store, failing)
@@ -120,7 +120,7 @@ def test_reports_are_those_of_a_slow_twin_and_the_chain_takes_them() -> None:
             store = walk.dice.choice(list(state.stores))
             if state.stores[store].fenced:
                 continue
-            at = standing(state, store)
+            at = unfinished_replicas(state, store)
             checked = {each.object_number for each in state.slices.everything() if walk.dice.random() < 0.6}
             reports = replica_reports(state, store, at, checked)
             expected = {}
@@ -158,7 +158,7 @@ def keys(*partitions: int) -> list[TopicPartition]:
 
 
 def test_what_is_behind_and_by_how_much(log: ReplicatedLog) -> None:
-    at = standing(log.state, C)
+    at = unfinished_replicas(log.state, C)
     assert (at.behind, at.joinable) == (keys(0, 1, 2), [])
     lengths = [each.length for key in keys(0, 1, 2) for each in missing(log.state, C, key)]
     assert lag_bytes(log.state, C, at.behind) == sum(lengths) > 0
@@ -240,7 +240,7 @@ def test_an_object_of_several_partitions_is_fetched_once() -> None:
     (batch,), _ = plan_fetch(log.state, C, keys(0, 1), UnderWay(), EVERYTHING)
     assert len(batch.objects) == 1
     checked = {batch.objects[0].number}
-    reports = replica_reports(log.state, C, standing(log.state, C), checked)
+    reports = replica_reports(log.state, C, unfinished_replicas(log.state, C), checked)
     assert [(each.partition, each.log_end) for each in reports] == [(0, 1), (1, 1)]
 
 
@@ -250,12 +250,12 @@ def test_a_replica_that_leaves_is_filled_until_it_is_gone(log: ReplicatedLog) ->
     log.write("ab")
     log.write_to_leader("a")
     log.move("ad")
-    assert [standing(log.state, StoreId(each)).behind for each in "bcd"] == [keys(0)] * 3
+    assert [unfinished_replicas(log.state, StoreId(each)).behind for each in "bcd"] == [keys(0)] * 3
     log.report("c", 2)
     assert log.replicas() == "a:abc a2 d0 b1 c2 hw1"
     log.report("d", 2)
     assert log.replicas() == "a:ad a2 d2 hw2"
-    assert standing(log.state, C).behind == []
+    assert unfinished_replicas(log.state, C).behind == []
 
 
 def test_a_walk_over_slices_finds_each_once(monkeypatch: pytest.MonkeyPatch, log: ReplicatedLog) -> None:

@@ -182,7 +182,8 @@ def test_health_counts_a_partition_once(log: ReplicatedLog) -> None:
     found = replication_health(log.state)
     assert (found.offline, found.under_min_isr, found.under_replicated) == (3, 0, 0)
     assert (
-        found.wrong[0] == "topic bills: partition 0 has no leader: sparklog replica list --offline shows who could lead"
+        found.wrong[0]
+        == "topic bills: partition 0 has no leader: sparklog replica list --offline shows which stores could lead"
     )
 
 

@@ -142,7 +142,7 @@ def test_partitions_that_came_after_it_subscribed_begin_at_their_start(log: Deci
 
 def test_a_seek_goes_to_all_of_the_offsets_or_to_none(log: DecidedLog) -> None:
     positions = reading(log)
-    with pytest.raises(OffsetOutOfRange, match=r"orders-1: wanted to go on at offset 4, the log has \[0, 3\)"):
+    with pytest.raises(OffsetOutOfRange, match=r"orders-1: wanted to continue at offset 4, the log has \[0, 3\)"):
         positions.seek(log.state, {P0: lambda partition: 4, P1: lambda partition: 4})
     with pytest.raises(OffsetOutOfRange):
         positions.seek(log.state, {P0: lambda partition: 1})

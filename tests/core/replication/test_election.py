@@ -172,7 +172,7 @@ def test_e7_a_preferred_leader_that_has_caught_up_leads_again() -> None:
 @pytest.mark.parametrize("unclean", [False, True])
 def test_e7_while_the_leader_lives_nobody_with_less_follows_it(log_end: int, isr: str, unclean: bool) -> None:
     value = partition({"a": log_end, "b": 9, "c": 7}, isr, hw=7, leader="b")
-    with pytest.raises(PreferredLeaderNotAvailable, match="store b leads and lives"):
+    with pytest.raises(PreferredLeaderNotAvailable, match="store b leads and can be reached"):
         chosen(value, A, "abc", unclean=unclean)
 
 
@@ -213,7 +213,7 @@ def test_e8_a_holder_that_lacks_nothing_takes_over_in_the_entry_of_a_write() -> 
 
 @pytest.mark.parametrize(("isr", "holders"), [("abc", "b"), ("ab", "bc"), ("abc", "d"), ("abc", "a")])
 def test_e8_nobody_takes_over_if_something_would_be_forgotten(isr: str, holders: str) -> None:
-    with pytest.raises(NotEnoughReplicas, match="only a person may elect"):
+    with pytest.raises(NotEnoughReplicas, match="only an operator may elect"):
         take_over(partition({"a": 9, "b": 7, "c": 9}, isr, hw=7), stores(*holders), 1)
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from sparklog.core.errors import InvalidReplicaAssignment, NotEnoughReplicas, PreferredLeaderNotAvailable
 from sparklog.core.replication.election import elect
-from sparklog.core.replication.isr import Report, report
+from sparklog.core.replication.isr import LogEndReport, report
 from sparklog.core.replication.partition import Replication
 from sparklog.core.replication.reassignment import move
 from sparklog.core.replication.replica_append import Acks, append, is_level
@@ -27,7 +27,7 @@ def moved(value: Replication, target: str, min_isr: int = 2, usable: str = "abcd
 
 def caught_up(value: Replication, store: str, log_end: int, min_isr: int = 2) -> Replication:
     of = StoreId(store)
-    said = Report(of, REGISTRATIONS[of], value.leader_epoch, value.version, Offset(log_end))
+    said = LogEndReport(of, REGISTRATIONS[of], value.leader_epoch, value.version, Offset(log_end))
     after = report(value, said, REGISTRATIONS, min_isr).after
     check(after, min_isr)
     check_step(value, after, min_isr)
@@ -87,7 +87,7 @@ def test_an_election_by_hand_ends_a_move_like_any_other() -> None:
 def test_no_silent_store_follows_a_leader_that_goes() -> None:
     """c is in sync and has all, but can't be reached: d follows, or a leads on until c is back."""
     both = partition({"c": 9, "d": 0, "a": 9}, "ca", hw=9, adding="cd", removing="a")
-    said = Report(StoreId("d"), REGISTRATIONS[StoreId("d")], both.leader_epoch, both.version, Offset(9))
+    said = LogEndReport(StoreId("d"), REGISTRATIONS[StoreId("d")], both.leader_epoch, both.version, Offset(9))
     assert roles(report(both, said, REGISTRATIONS, 1, silent=stores("c")).after) == "d:cd"
     alone = partition({"c": 9, "a": 9}, "ca", hw=9, adding="c", removing="a")
     waiting = min_isr_changed(alone, 1, silent=stores("c"))
@@ -173,7 +173,7 @@ def test_a_leader_that_goes_with_a_move_back_leaves_a_successor_or_the_move_back
     value = partition({"d": 9, "e": 0, "a": 9, "b": 9}, "dab", leader="d", hw=9, adding="de", removing="ab")
     assert roles(moved(value, "ab")) == "a:ab"
     behind = partition({"d": 9, "e": 0, "a": 8, "b": 8}, "dab", leader="d", hw=8, adding="de", removing="ab")
-    with pytest.raises(PreferredLeaderNotAvailable, match="the leader goes"):
+    with pytest.raises(PreferredLeaderNotAvailable, match="the move removes the leader"):
         moved(behind, "ab")
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from sparklog.core.replication.isr import Report, report
+from sparklog.core.replication.isr import LogEndReport, report
 from sparklog.core.replication.partition import created
 from sparklog.core.replication.replica_append import Acks, append
 from sparklog.core.replication.store_changes import fence, reachable_changed
@@ -50,7 +50,7 @@ class Play:
         for offset in range(value.log_end(of), value.next_offset):
             if offset in source:
                 self.logs[store][offset] = source[offset]
-        said = Report(of, REGISTRATIONS[of], value.leader_epoch, value.version, value.next_offset)
+        said = LogEndReport(of, REGISTRATIONS[of], value.leader_epoch, value.version, value.next_offset)
         self.value = report(value, said, REGISTRATIONS, self.min_isr).after
 
     def restart(self, store: str) -> None:
@@ -200,7 +200,9 @@ def test_l_06_a_store_that_comes_back_with_forgotten_records_ends_with_the_leade
     play = Play("abc", 2)
     play.write("m0", "abc")
     play.write("m1", "a", Acks.LEADER)
-    late = Report(StoreId("a"), REGISTRATIONS[StoreId("a")], play.value.leader_epoch, play.value.version, Offset(2))
+    late = LogEndReport(
+        StoreId("a"), REGISTRATIONS[StoreId("a")], play.value.leader_epoch, play.value.version, Offset(2)
+    )
     play.fail("a")
     play.write("m2", "bc")
     play.come_back("a")

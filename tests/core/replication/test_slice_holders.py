@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparklog.core.replication.isr import Report, report
+from sparklog.core.replication.isr import LogEndReport, report
 from sparklog.core.replication.partition import Replication
 from sparklog.core.replication.reassignment import move
 from sparklog.core.replication.slice_holders import stores_holding
@@ -44,7 +44,7 @@ def test_what_named_a_store_before_its_replica_arrived_counts_for_nothing() -> N
     """d had a replica before, and was named by slices up to 8; that one was deleted with all it had."""
     moving = move(partition({"a": 8, "b": 8}, "ab", hw=8), stores(*"abd"), stores(*"abd"), 1, Offset(0))
     assert [holding(8, "d", value=moving), holding(9, "d", value=moving)] == ["ab", "d"]
-    caught_up = Report(StoreId("d"), REGISTRATIONS[StoreId("d")], LeaderEpoch(0), moving.version, Offset(8))
+    caught_up = LogEndReport(StoreId("d"), REGISTRATIONS[StoreId("d")], LeaderEpoch(0), moving.version, Offset(8))
     assert holding(8, value=report(moving, caught_up, REGISTRATIONS, 1).after) == "abd"
 
 

@@ -13,7 +13,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparklog.core.replication.isr import Report
+from sparklog.core.replication.isr import LogEndReport
 from sparklog.core.replication.replica_append import Acks
 from sparklog.core.types import StoreId
 from tests.core.replication.replicated_world import Upload, World, new_world
@@ -31,7 +31,7 @@ class Walk:
         self.world = new_world(stores, dice.randint(min(3, stores), stores), dice.randint(1, 3))
         self.world.unclean = dice.random() < 0.3
         self.uploads: list[Upload] = []
-        self.reports: list[Report] = []
+        self.reports: list[LogEndReport] = []
         self.trouble = dice.choice([0.3, 1, 1, 3])  # how often something goes wrong
 
     def some(self, of: tuple[StoreId, ...]) -> list[StoreId]:
