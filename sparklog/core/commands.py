@@ -212,7 +212,7 @@ class ConfirmDeleted(msgspec.Struct, frozen=True, tag="confirm-deleted"):
 class RaiseFloor(msgspec.Struct, frozen=True, tag="raise-floor"):
     """From now on refuse everything that was begun before chain position `floor`.
 
-    Members of groups that were not renewed since entry `silent_before` are removed if no coordinator could evict them.
+    Members of groups that were not renewed since entry `silent_before` are removed, unless a coordinator watches them.
     """
 
     floor: EntryNumber
@@ -298,8 +298,8 @@ class ReportLoss(msgspec.Struct, frozen=True, tag="report-loss"):
     lost nothing. If it has changed, the store was wiped or swapped, and partitions that are not in `held` lost
     everything.
 
-    With `harmless`, it is refused unless other replicas have everything that the store has held according to the chain:
-    a repair can wait, so it must not cost a partition its leader, or records that only this store has.
+    With `harmless`, it is refused unless other replicas have everything that the store holds according to the chain: a
+    repair can wait, so it must not cost a partition its leader, or records that only this store has.
     """
 
     store: StoreId

@@ -31,7 +31,7 @@ class Replicated(msgspec.Struct, frozen=True, tag="replicated"):
 
 
 class KnownTopic(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A topic as a reader knows it, and the number of partitions that it has there."""
+    """A topic as a reader knows it, with the number of partitions that the reader knows."""
 
     topic_id: TopicId
     partitions: int

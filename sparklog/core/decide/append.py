@@ -278,7 +278,8 @@ def _partitions(state: ClusterState, command: Append) -> dict[TopicPartition, Re
 def _replicas_after(
     state: ClusterState, command: Append, replicas_of: Mapping[TopicPartition, Replication]
 ) -> tuple[PartitionChange, ...]:
-    """Return the changes to partitions in which not every replica has the write, in the write's order.
+    """Return what differs from the usual outcome, in which every replica of a partition has the write; in the write's
+    order.
 
     Raises the error of the first partition that refuses the write.
     """

@@ -154,7 +154,7 @@ def _check_rewritten(command: Swap, replaced: SliceColumns, partition: Partition
 
 
 def _check_count(command: Swap, replaced: SliceColumns, config: TopicConfig, place: str) -> None:
-    """Check that there are not fewer records, unless a compacted topic was compacted or records are `lost`."""
+    """Check that the swap keeps the number of records. It may fall in a compacted topic, or if records are `lost`."""
     before, after = int(replaced.columns["records"].sum()), sum(rewritten.new.records for rewritten in command.slices)
     if after > before or (after < before and not (config.compact or command.lost)):
         raise PolicyViolation(
@@ -237,7 +237,7 @@ def decide_confirm_deleted(state: ClusterState, command: ConfirmDeleted) -> tupl
 def decide_raise_floor(state: ClusterState, command: RaiseFloor, at: At) -> tuple[Record, ...]:
     """Raise FLOOR. Forget producers that were silent for `producer.id.expiration.ms`, and expired offsets of groups.
 
-    Members of groups that were not renewed since entry `silent_before` are removed if no coordinator could evict them.
+    Members of groups that were not renewed since entry `silent_before` are removed, unless a coordinator watches them.
     """
     if command.floor > state.n + 1:
         raise InvalidInput(f"FLOOR can rise to the end of the chain, {state.n + 1}, wanted {command.floor}")

@@ -48,7 +48,8 @@ class LagClock:
         self._check_ms = 0
 
     def observe(self, state: ClusterState, asked_ms: int, now_ms: int) -> None:
-        """Take a state that was requested at `asked_ms` and arrived at `now_ms`: it was true when requested.
+        """Take a state that was requested at `asked_ms` and arrived at `now_ms`: it has everything that was true when
+        requested.
 
         A follower is judged as of `asked_ms`, and the leader's log end counts from `now_ms` on. So a process that was
         paused in between counts no follower as lagging by mistake.
@@ -105,7 +106,7 @@ class LagClock:
         ends = behind.leader_ends
         while len(ends) > 1 and ends[1][0] < then_ms:
             del ends[0]
-        # The leader's log end then. If the partition was not behind at that time, no follower's entry is older.
+        # The leader's log end then. If the partition was not behind at that time, each `in_sync_ms` is later.
         _, leader_end = ends[0]
         return tuple(
             store

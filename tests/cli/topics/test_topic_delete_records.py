@@ -126,7 +126,7 @@ def test_what_makes_no_sense_is_refused_and_changes_nothing(orders: Cli, argumen
         ),
         ('{"partitions": [{"topic": "orders", "partition": "0", "offset": 1}]}', "wanted numbers, found partition '0'"),
         ('{"partitions": [{"topic": "orders", "partition": 0, "offset": true}]}', "with offset True"),
-        ('{"partitions": []}', "of which partitions of topic orders"),
+        ('{"partitions": []}', "nothing to delete in topic orders"),
         (
             '{"partitions": [{"topic": "orders", "partition": 0, "offset": 1}, '
             '{"topic": "orders", "partition": 0, "offset": 2}]}',

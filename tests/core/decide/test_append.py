@@ -384,7 +384,7 @@ def test_a_version_is_written_without_records_too(log: DecidedLog) -> None:
     assert log.state.applications["job"].version == 3
     assert log.submit(log.append_of(application=Application("job", 3))).n == first.n
     assert log.bounds() == []
-    with pytest.raises(InvalidInput, match="slices of only 0"):
+    with pytest.raises(InvalidInput, match="slices name only 0"):
         log.submit(Append((log.uploaded(),), (), (), Application("job", 4)))
 
 

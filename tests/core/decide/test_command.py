@@ -83,7 +83,7 @@ def test_a_command_can_not_be_begun_in_the_future(log: DecidedLog) -> None:
     """FLOOR would never pass it; and 2^63 would fit no column."""
     submission = log.begin(log.append_of(3))
     for n0 in (log.state.n + 2, 1 << 63):
-        with pytest.raises(InvalidInput, match=f"begun at a chain position up to {log.state.n + 1}, found {n0}"):
+        with pytest.raises(InvalidInput, match=f"begins at a chain position up to {log.state.n + 1}, found {n0}"):
             log.submit_again(msgspec.structs.replace(submission, n0=EntryNumber(n0)))
     log.submit_again(msgspec.structs.replace(submission, n0=EntryNumber(log.state.n + 1)))
 

@@ -93,7 +93,7 @@ def test_a_chain_has_one_cluster_from_its_first_entry_on(log: DecidedLog) -> Non
         decide(
             first_entry(cluster(A)), Submission(CommandId("1" * 32), EntryNumber(0), cluster(A)), At(EntryNumber(1), 5)
         )
-    with pytest.raises(ClusterAlreadyExists, match="already, cccc"):
+    with pytest.raises(ClusterAlreadyExists, match="already has a cluster, cccc"):
         log.decide(cluster(A))
 
 
@@ -146,8 +146,16 @@ def test_leaders_are_spread_over_the_stores_and_begin_elsewhere_for_each_topic(l
         (CreateTopic("t", 1, 3), InvalidReplicationFactor, "the cluster has 2: a, b"),
         (CreateTopic("t", 1, 0), InvalidReplicationFactor, "at least 1, found 0"),
         (CreateTopic("t", config={"retention.mss": "1"}), InvalidConfig, r"did you mean retention\.ms"),
-        (CreateTopic("t", 1, assignment=((A,),)), InvalidReplicaAssignment, "gives partitions and replication factor"),
-        (CreateTopic("t", None, 1, assignment=((A,),)), InvalidReplicaAssignment, "gives partitions and replication"),
+        (
+            CreateTopic("t", 1, assignment=((A,),)),
+            InvalidReplicaAssignment,
+            "gives the partitions and the replication factor",
+        ),
+        (
+            CreateTopic("t", None, 1, assignment=((A,),)),
+            InvalidReplicaAssignment,
+            "gives the partitions and the replication factor",
+        ),
         (CreateTopic("t", assignment=()), InvalidPartitions, "found 0"),
         (CreateTopic("t", assignment=((),)), InvalidReplicaAssignment, "partition 0 needs 1 different stores"),
         (CreateTopic("t", assignment=((A, A),)), InvalidReplicaAssignment, "partition 0 needs 2 different stores"),

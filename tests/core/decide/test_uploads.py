@@ -55,7 +55,7 @@ def test_the_smallest_and_largest_numbers_of_an_object_fit(changes: dict[str, An
         ({"upload_id": "AB" * 16}, "32 lower-case hex digits"),
         ({"upload_id": "/." * 16}, "32 lower-case hex digits"),
         ({"holders": ()}, "at least one holder"),
-        ({"holders": (Holder(A, 0), Holder(A, 1))}, "each once"),
+        ({"holders": (Holder(A, 0), Holder(A, 1))}, "each named once"),
         ({"n0": -1}, "size, an index"),
         ({"n0": 1 << 63}, "size, an index"),
         ({"size_bytes": 0}, "size, an index"),

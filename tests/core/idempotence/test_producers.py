@@ -158,7 +158,7 @@ def test_the_next_epoch_begins_only_if_what_is_in_doubt_has_not_landed() -> None
         ) as caught:
             log.submit(AllocateProducer(producer, 0, (beside, BatchInDoubt(TOPIC, PartitionIndex(0), landed))))
         assert (caught.value.landed, contents(log.state)) == (Landed.NO, before)
-    with pytest.raises(InvalidInput, match="of one producer and epoch"):
+    with pytest.raises(InvalidInput, match="belong to one producer and epoch"):
         log.submit(AllocateProducer(producer, None, (beside,)))
     renewal = log.begin(AllocateProducer(producer, 0, (BatchInDoubt(TOPIC, PartitionIndex(0), 3), beside)))
     assert log.submit_again(renewal).producer_epoch == 1

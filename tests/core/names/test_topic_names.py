@@ -35,7 +35,9 @@ def test_illegal_names_are_refused_and_the_fault_named(name: str, found: str) ->
 def test_internal_topics_are_those_of_kafka_by_their_whole_names() -> None:
     assert {"__consumer_offsets", "__transaction_state"} < INTERNAL_TOPICS
     for name in INTERNAL_TOPICS:
-        with pytest.raises(InvalidTopic, match=f"'{name}' is the name of an internal topic of Kafka, which nobody"):
+        with pytest.raises(
+            InvalidTopic, match=f"'{name}' is the name of an internal topic of Kafka, which can't be created"
+        ):
             check_not_internal(name)
     for name in ("consumer_offsets", "__consumer_offsets2", "__other", "__Consumer_Offsets"):
         check_not_internal(name)
