@@ -49,7 +49,7 @@ class CreateCluster(msgspec.Struct, frozen=True, tag="create-cluster"):
 class CreateTopic(msgspec.Struct, frozen=True, tag="create-topic"):
     """Create a topic. None for `partitions` or `replication_factor` means the cluster's default.
 
-    `config` was checked by config.topic.
+    `config` was checked by config.topic_config.
     """
 
     name: str

@@ -3,9 +3,9 @@
 Objects leave when no slice names them any more. If an election makes a replica the leader that lacks some slices, the
 log forgets these slices (rule E4). The sequences, results and versions of the writes leave with them, so that a repeat
 counts as a first write. An unclean election may give up committed records. Then results stay and report what is left
-(`losses.py`), and producers and applications remember what they lost until they have been notified. Groups that had
-consumed more go back to where the loss begins. (A clean election can't concern them: it never goes below the high
-watermark, and no group consumes more.)
+(`replication/lost_records.py`), and producers and applications remember what they lost until they have been notified.
+Groups that had consumed more go back to where the loss begins. (A clean election can't concern them: it never goes
+below the high watermark, and no group consumes more.)
 """
 
 from __future__ import annotations

@@ -284,8 +284,8 @@ class CoordinationResigned(msgspec.Struct, frozen=True, tag="coordination-resign
 class ClusterRestored(msgspec.Struct, frozen=True, tag="cluster-restored"):
     """The cluster continues from copies of its lost chain, as chain `chain_id`. No process coordinates it.
 
-    `last` is the newest entry of the lost chain for which a copy was found. `urls` are addresses of stores that are no
-    longer at the addresses that they were registered under. `given_up`: chains of restores that never began.
+    `last` is the newest entry of the lost chain for which a copy was found. `urls` are the new addresses of stores that
+    have moved since they were registered. `given_up`: chains of restores that never began.
     """
 
     chain_id: str

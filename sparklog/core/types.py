@@ -46,7 +46,7 @@ class ObjectKind(IntEnum):
 
 
 class TimestampSource(IntEnum):
-    """The place of the timestamps of a slice's records (`message.timestamp.type`)."""
+    """The place where the timestamps of a slice's records are stored (`message.timestamp.type`)."""
 
     CREATE_TIME = 0  # in the timestamp column, given by the producer
     APPEND_TIME = 1  # in `Slice.append_time_ms`: readers use it instead of the column

@@ -154,7 +154,7 @@ def _check_rewritten(command: Swap, replaced: SliceColumns, partition: Partition
 
 
 def _check_count(command: Swap, replaced: SliceColumns, config: TopicConfig, place: str) -> None:
-    """Check that the swap keeps the number of records. It may fall in a compacted topic, or if records are `lost`."""
+    """Check that the swap keeps all records. Fewer are allowed in a compacted topic, or if records are `lost`."""
     before, after = int(replaced.columns["records"].sum()), sum(rewritten.new.records for rewritten in command.slices)
     if after > before or (after < before and not (config.compact or command.lost)):
         raise PolicyViolation(

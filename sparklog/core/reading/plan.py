@@ -227,7 +227,7 @@ def _stored_bytes(slices: SliceColumns, offsets: OffsetRange) -> int:
 def offset_behind_bytes(state: ClusterState, key: TopicPartition, offsets: OffsetRange, size_bytes: int) -> Offset:
     """The offset after about the first `size_bytes` stored bytes of a range, and at least one offset after its start.
 
-    The bytes of a slice count as evenly spread over its offsets. The range has at least one offset.
+    The bytes of a slice count as evenly spread over its offsets.
     """
     left = size_bytes
     for slice_ in state.slices.walk(key, offsets):

@@ -126,7 +126,10 @@ def move_log_start(value: Replication, to: Offset, empty_end: Offset | None = No
 
 
 def _log_end(end: Offset, rewritten: OffsetRange, *, held: bool) -> Offset:
-    """LEO after the swap. A replica inside the range moves to its end if it holds the new slices, else to its start."""
+    """LEO after the swap. A LEO below the range stays.
+
+    Any other LEO becomes at least the end of the range if the replica has the new slices (`held`), else its start.
+    """
     if not held:
         return min(end, rewritten.start)
     return end if end < rewritten.start else max(end, rewritten.end)
