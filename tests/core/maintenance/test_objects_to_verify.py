@@ -57,8 +57,8 @@ def expected(state: ClusterState) -> dict[int, tuple[set[object], set[str]]]:
 def test_each_object_comes_once_with_its_slices_and_stores(
     world: ReplicatedCluster, window: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(objects_to_verify, "WINDOW_OBJECTS", window)
-    monkeypatch.setattr(objects_to_verify, "WINDOW_SLICES", 4)
+    monkeypatch.setattr(module, "WINDOW_OBJECTS", window)
+    monkeypatch.setattr(module, "WINDOW_SLICES", 4)
     state = world.state
     for chosen in (state, _sealed(state)):
         found = list(objects_to_verify(chosen, wanted(chosen)))
