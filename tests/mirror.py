@@ -1,4 +1,4 @@
-"""The test file of each module of sparklog/: at the mirrored place, or as `tests/mirror.toml` says. `make lint` runs it.
+"""The test file of each module: at the mirrored place, or as `tests/mirror.toml` says. `make lint` runs it.
 
 python -m tests.mirror
 """
@@ -29,7 +29,7 @@ def complaints(root: Path = ROOT) -> Iterator[str]:
     }
     for module in sorted(modules):
         if not (root / mirrored(module)).exists() and module not in mapped:
-            yield f"{module}: wanted its tests in {mirrored(module)}, or a line in tests/mirror.toml that names their file"
+            yield f"{module}: wanted {mirrored(module)}, or a line in tests/mirror.toml that names its tests"
     for module, test in sorted(mapped.items()):
         if module not in modules:
             yield f"tests/mirror.toml: {module} is not there"
