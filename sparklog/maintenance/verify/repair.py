@@ -32,7 +32,7 @@ from sparklog.core.placement.held_slices import held_slices, holders_of, partiti
 from sparklog.core.placement.replica_fetch import ObjectToFetch, replica_reports, standing
 from sparklog.core.state import ClusterState
 from sparklog.core.types import ObjectNumber, Offset, Slice, StoreId, TopicPartition
-from sparklog.log.check.object_check import ObjectCheck, Part, Problem
+from sparklog.log.check.object_check import ObjectCheck, Problem, StoredPart
 from sparklog.log.incarnation import check_incarnation
 from sparklog.maintenance.job_frame import JobFrame, chunks
 from sparklog.maintenance.job_report import Outcome
@@ -136,7 +136,7 @@ class Repair:
                         silent.setdefault(number, {})[store] = f"store {store}: {outcome.error}"
                     elif store in holders[number]:
                         left[number].append(Damage(store, object_, outcome.check))
-                    elif Part.OBJECT in _damaged_parts(outcome.check):
+                    elif StoredPart.OBJECT in _damaged_parts(outcome.check):
                         self._left_overs.setdefault(number, {})[store] = Damage(store, object_, outcome.check)
         return left, silent
 
@@ -163,7 +163,7 @@ class Repair:
                     raise StoreUnavailable(outcome.error)
                 if check.object_is_whole:
                     own |= {number} & unheld
-                elif number in unheld or Part.OBJECT in _damaged_parts(check):
+                elif number in unheld or StoredPart.OBJECT in _damaged_parts(check):
                     unclear[number] = [Damage(store, object_, check)]
         left_anywhere, silent = self._read_everywhere(unclear)
         for number in sorted(unheld.intersection(unclear).difference(self._whole)):
@@ -263,9 +263,9 @@ class Repair:
                 with self._frame.connection.follower.current() as state:
                     if held_slices(state, store, [object_.named.number]):
                         continue
-                if Part.OBJECT in damaged:
+                if StoredPart.OBJECT in damaged:
                     target.delete(object_.key)
-                if Part.INDEX in damaged:
+                if StoredPart.INDEX in damaged:
                     target.delete(index_key(object_.key))
 
     def _fetch(self, store: StoreId, damages: Sequence[Damage]) -> None:
@@ -327,7 +327,7 @@ class Repair:
         self._note(damage.store, keys, Outcome.POSTPONED, f"{damage.object.key}: {message}")
 
 
-def _damaged_parts(check: ObjectCheck | None) -> set[Part]:
+def _damaged_parts(check: ObjectCheck | None) -> set[StoredPart]:
     """What is there and not whole. What was missing is left alone: by now an agent may have copied it."""
     findings = () if check is None else check.findings
     return {finding.part for finding in findings if finding.problem is not Problem.MISSING}

@@ -44,7 +44,7 @@ from sparklog.core.types import (
     UploadId,
 )
 from sparklog.host.dice import new_id
-from sparklog.log.check.object_check import Part, Problem
+from sparklog.log.check.object_check import Problem, StoredPart
 from sparklog.log.cluster_stores import Stores
 from sparklog.log.index import Index, SliceIndex, cut_to_slice
 from sparklog.log.read.object_reader import keep_index, read_index
@@ -142,7 +142,7 @@ def _left(index: Index | None, slice_: Slice, damages: Sequence[Damage]) -> _Rem
 
 def _good(part: SliceIndex, damage: Damage) -> np.typing.NDArray[np.bool_]:
     """Which batches of a slice are whole on a store."""
-    problems = {finding.problem for finding in damage.check.findings if finding.part is Part.OBJECT}
+    problems = {finding.problem for finding in damage.check.findings if finding.part is StoredPart.OBJECT}
     if Problem.MISSING in problems:
         return np.zeros(len(part.batches), dtype=np.bool_)
     bad = [finding.position for finding in damage.check.findings if finding.problem is Problem.BATCH]
