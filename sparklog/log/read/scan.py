@@ -104,8 +104,7 @@ class SlicesAhead:
         self._coming: dict[int, _PendingFetch] = {}
 
     def begin(self, most_bytes: int) -> int:
-        """Fetch the first reads of the first slice if they can't exceed `most_bytes`. Returns the most bytes they may
-        take.
+        """Fetch the first reads of the first slice, unless they may exceed `most_bytes`. Returns their maximum size.
 
         Fetches only from a store that answers slowly. The reader handles any error.
         """
