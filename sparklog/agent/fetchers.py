@@ -19,7 +19,7 @@ from sparklog.core.state import ClusterState
 from sparklog.core.types import ObjectNumber, StoreId, TopicPartition
 from sparklog.host.dice import Dice
 from sparklog.log.incarnation import AnotherLife
-from sparklog.log.objects.object_copy import Fetched
+from sparklog.log.objects.object_copy import FetchResult
 
 K = TypeVar("K", StoreId, TopicPartition)
 
@@ -114,12 +114,12 @@ class Fetchers:
         batch.copied.discard(number)
         notes: list[Note] = []
         match reply:
-            case Fetched(source=None):
+            case FetchResult(source=None):
                 self.lost_something |= not request.wanted.sources
                 for failure in reply.failures:
                     if failure.lacks_it:
                         notes += self._stopped(batch, request.wanted, failure.error, now_ms)
-            case Fetched():
+            case FetchResult():
                 batch.there.add(number)
                 self._own = Backoff()
                 if self._stopped_at.get(key) == number:
@@ -132,7 +132,7 @@ class Fetchers:
                 notes += self._own_failed(str(reply), now_ms)
             case _:
                 raise TypeError(f"wanted a Fetched or an error, found {reply!r}")
-        if isinstance(reply, Fetched):
+        if isinstance(reply, FetchResult):
             for failure in reply.failures:
                 if not failure.lacks_it:
                     notes += self._failed(self._sources, failure.source, failure.error, now_ms)

@@ -181,9 +181,9 @@ def _objects(state: ClusterState, columns: Mapping[str, Column]) -> Iterator[str
     thinned = appended & (columns["records"] != columns["end"] - columns["start"])
     if thinned.any():
         yield f"8: slices {_shown(columns, thinned)} of append objects have different numbers of records and offsets"
-    gone = [block.columns["number"][block.live(0, block.rows)] for block in state.retired.in_blocks().blocks]
-    gone.append(np.fromiter(state.released, dtype=np.int64, count=len(state.released)))
-    for number in np.setdiff1d(np.concatenate(gone), known).tolist():
+    released = np.fromiter(state.released, dtype=np.int64, count=len(state.released))
+    gone = np.concatenate([state.retired.columns("number")["number"], released])
+    for number in np.setdiff1d(gone, known).tolist():
         yield f"10: object {number} is released or retired, and not there"
 
 
@@ -253,7 +253,7 @@ def _groups(state: ClusterState) -> Iterator[str]:
         }
         if sorted(shared) != sorted(wanted):
             yield f"15: the members of group {name} read {sorted(shared)}, its topics have {sorted(wanted)}"
-    rows = state.offsets.everything()
+    rows = state.offsets.all_columns()
     keys = set()
     for number, key, offset in zip(
         *(rows[name].tolist() for name in ("group", "partition_key", "offset")), strict=True

@@ -31,9 +31,9 @@ _TIMESTAMP_AT: Final = RAW_SCHEMA.get_field_index("timestamp")
 
 @dataclass(frozen=True, slots=True)
 class EncodedBatch:
-    """A batch of one partition as bytes to be put into an object. Timestamp bounds are in us and inclusive.
+    """A batch of one partition as bytes, ready for an object. Timestamp bounds are in us and inclusive.
 
-    `offsets`: those of the first and the last record, if the batch stores offsets.
+    `offsets`: the first and the last one, if the batch stores offsets.
     """
 
     partition: PartitionIndex
@@ -54,8 +54,8 @@ def check_compression(name: str) -> None:
 class BatchEncoder:
     """Encodes batches of `RAW_SCHEMA`, or of `COMPACTED_SCHEMA`, one after the other. Not thread-safe.
 
-    Messages are written into arenas of 8 MiB and returned as views of them, so nothing is copied twice, and the memory
-    in use is that of the live arenas. A batch too large for an arena gets one of its own.
+    Messages are written into arenas of 8 MiB and returned as views of them, so nothing is copied twice, and only the
+    live arenas take memory. A batch too large for an arena gets one of its own.
     """
 
     def __init__(self, compression: str, schema: pa.Schema = RAW_SCHEMA) -> None:
@@ -65,7 +65,10 @@ class BatchEncoder:
         self._arena: _Arena | None = None
 
     def encode(self, partition: PartitionIndex, rows: pa.RecordBatch) -> EncodedBatch:
-        """`rows` (at least one; columns of the schema, or without headers; timestamps not null) as one message."""
+        """Encode `rows` as one message.
+
+        There is at least one row. Its columns are those of the schema, or those without headers. No timestamp is null.
+        """
         rows = with_headers(rows, self._schema)
         raw_bytes = pa.ipc.get_record_batch_size(rows)
         # Data that does not compress may grow a little with both codecs, by less than 1 %.
@@ -78,12 +81,12 @@ class BatchEncoder:
         return EncodedBatch(partition, message, rows.num_rows, low, high, google_crc32c.value(message), offsets)
 
     def rewind(self) -> None:
-        """Reuse the current arena, because none of its messages is needed any more. Warm memory is fast."""
+        """Reuse the current arena. None of its messages may be needed any more. Warm memory is fast."""
         if self._arena is not None:
             self._arena.rewind()
 
     def forget(self) -> None:
-        """Drop the current arena, so that its memory is freed with its last message."""
+        """Drop the current arena: its memory is freed with its last message."""
         self._arena = None
 
 
@@ -120,7 +123,7 @@ class _Arena:
 
 
 def _pages(size_bytes: int) -> mmap.mmap:
-    """Fresh memory that is returned to the system when freed. Huge pages, if available, cut page faults to a third."""
+    """Allocate memory that returns to the system when freed. Huge pages, if available, cut page faults to a third."""
     pages = mmap.mmap(-1, size_bytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     if hasattr(mmap, "MADV_HUGEPAGE"):
         with contextlib.suppress(OSError):
@@ -137,13 +140,16 @@ def _partition_metadata(partition: PartitionIndex) -> Any:
 
 
 def without_headers(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The `RAW_SCHEMA` columns of canonical rows, without headers if no record has any, so that no nulls are copied."""
+    """Return the `RAW_SCHEMA` columns of canonical rows, without headers if no record has any.
+
+    So no nulls are copied.
+    """
     headers = rows.column("headers")
     return rows.select(_WITHOUT_HEADERS if headers.null_count == len(headers) else RAW_SCHEMA.names)
 
 
 def with_headers(rows: pa.RecordBatch, schema: pa.Schema = RAW_SCHEMA) -> pa.RecordBatch:
-    """The same rows with all columns of `schema`.
+    """Return the same rows with all columns of `schema`.
 
     If no record has headers, their column is built to cost next to nothing to encode: slices of `pa.nulls` would be
     stored with child buffers as long as the column.
@@ -183,9 +189,9 @@ def crc32c(body: pa.Buffer) -> int:
 
 def verify(body: pa.Buffer, wanted: int, what: str, key: str, position: int) -> None:
     """Raise Damaged unless the CRC32C of `body`, which begins at byte `position` of object `key`, is `wanted`."""
-    found = crc32c(body)
-    if found != wanted:
-        raise Damaged(f"{what} at byte {position} of {key}: wanted CRC32C {wanted:#010x}, found {found:#010x}")
+    actual = crc32c(body)
+    if actual != wanted:
+        raise Damaged(f"{what} at byte {position} of {key}: wanted CRC32C {wanted:#010x}, found {actual:#010x}")
 
 
 def decode(
@@ -197,11 +203,12 @@ def decode(
     columns: Sequence[str],
     schema: pa.Schema = RAW_SCHEMA,
 ) -> Iterator[pa.RecordBatch]:
-    """The batches whose messages follow one another in `body`, restricted to `columns` of `schema`, the object's.
+    """The batches whose messages follow one another in `body`, restricted to `columns` of the object's `schema`.
 
-    `body` begins at byte `position` of object `key`. At least one column must be given; they come in the order of
-    the schema. Other columns are not decompressed, and uncompressed ones are views of `body`. Each message's CRC32C
-    is verified before the message is decoded.
+    `body` begins at byte `position` of object `key`. At least one column must be given; they come in the order of the
+    schema. Other columns are not decompressed, and uncompressed ones are views of `body`. Each message's CRC32C is
+    verified before the message is decoded.
+
     Raises Damaged (key, byte, wanted, found).
     """
     fields = sorted(schema.get_field_index(name) for name in columns)
@@ -223,7 +230,7 @@ def decode(
 
 
 def joined_with_schema(messages: pa.Buffer, schema: pa.Schema) -> pa.PythonFile:
-    """An IPC stream of `schema` with these messages, for Arrow to read."""
+    """Return an IPC stream of `schema` with these messages, for Arrow to read."""
     return pa.PythonFile(_Joined(_schema_message(schema), messages), "r")
 
 
@@ -235,7 +242,7 @@ def _schema_message(schema: pa.Schema) -> pa.Buffer:
 class _Joined:
     """Two buffers as one file, so that Arrow reads an IPC stream from two places without a copy.
 
-    Arrow calls `read_buffer` if a Python file has it. No message crosses from one buffer to the other.
+    Arrow calls `read_buffer` if a Python file has it. No message spans both buffers.
     """
 
     closed = False

@@ -1,8 +1,8 @@
-"""Write the checkpoints of a state to the stores that they are about (F-07).
+"""Write the checkpoints of a state to the stores that they describe (F-07).
 
     copies/checkpoints/<chain id>/<name>/<n, 20 digits>      as of entry n; the newest three of each name stay
 
-Each is a new object that appears whole or not at all. Nothing is written if nothing has changed since.
+Each checkpoint is a new object that appears whole or not at all. Nothing is written if nothing has changed since.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ KEPT: Final = 3
 
 
 class CheckpointFiles:
-    """The checkpoints that one process writes. It remembers what it wrote, so that it looks at a store only once."""
+    """Writes checkpoints for one process. It remembers what it wrote, so it reads those of a store only once."""
 
     def __init__(self) -> None:
         self._newest: dict[tuple[str, StoreId, int], dict[str, str]] = {}  # by chain, store and registration
 
     def write(self, state: ClusterState, stores: Stores) -> dict[StoreId, str]:
-        """Write what has changed, to each store that is not fenced. Returns why it failed, by store."""
+        """Write what has changed, to each store that is not fenced. Returns the errors by store."""
         failed = {}
         for store in sorted(state.stores.values(), key=lambda store: store.store):
             if not store.fenced:
@@ -53,7 +53,7 @@ class CheckpointFiles:
             if before.get(name) == text:
                 continue
             key = checkpoint_key(state.chain_id, name, state.n)
-            with suppress(KeyExists, OutcomeUnknown):  # another process wrote the same; or the next one will come
+            with suppress(KeyExists, OutcomeUnknown):  # another process wrote the same, or the next one replaces it
                 target.put_if_absent(key, text.encode())
             keys = sorted({*there.get(name, ()), key})
             for old in keys[:-KEPT]:
@@ -62,7 +62,7 @@ class CheckpointFiles:
 
 
 def newest_checkpoint(target: ObjectStore, chain_id: str, name: str) -> tuple[int, str] | None:
-    """The newest checkpoint of this name on a store: its entry number and text. None if there is none."""
+    """Return the entry number and text of the newest checkpoint of this name on a store. None if there is none."""
     keys = _listed(target, chain_id).get(name)
     if not keys:
         return None
@@ -72,13 +72,13 @@ def newest_checkpoint(target: ObjectStore, chain_id: str, name: str) -> tuple[in
 
 
 def _listed(target: ObjectStore, chain_id: str) -> dict[str, list[str]]:
-    """The keys of the checkpoints of a chain by name, each ascending."""
-    found: dict[str, list[str]] = {}
+    """The keys of a chain's checkpoints by name, ascending for each name."""
+    by_name: dict[str, list[str]] = {}
     for stored in target.list_keys(checkpoints_prefix(chain_id)):
         parsed = parse_checkpoint_key(stored.key)
         if parsed is not None and parsed[0] == chain_id:
-            found.setdefault(parsed[1], []).append(stored.key)
-    return found
+            by_name.setdefault(parsed[1], []).append(stored.key)
+    return by_name
 
 
 def _read(target: ObjectStore, key: str) -> str:

@@ -1,4 +1,4 @@
-"""The stores of a cluster, by id, each opened on first use, and the order in which a reader asks them (KIP-392)."""
+"""The stores of a cluster, by id, each opened on first use, and the order in which a reader tries them (KIP-392)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sparklog.storage.open_store import is_relative, join_url, open_store
 
 ZONE_VARIABLE: Final = "SPARKLOG_ZONE"
 
-# The environment variables that the clients of each kind of store read by themselves and that are not secret.
+# Environment variables that each kind of store's client reads by itself, without the secret ones.
 _ENVIRONMENT: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
     "s3": {
         "endpoint_url": ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"),
@@ -33,12 +33,13 @@ _ENVIRONMENT: Final[Mapping[str, Mapping[str, tuple[str, ...]]]] = {
 
 
 class StorePlaces(msgspec.Struct, frozen=True):
-    """Where a cluster's stores are, in a form that can be sent to tasks.
+    """The addresses of a cluster's stores, in a form that can be sent to tasks.
 
     `urls` are as registered: "." is the cluster's own root. `settings` contain no secrets: each process takes those
-    from its own environment. `zones` are those of the stores that can be reached. `zone` is the reader's: SPARKLOG_ZONE
-    in the environment of the process that reads takes precedence, because the tasks of a job run in several zones.
-    `ancestors` is how often the cluster was restored; None if it has no copies of its metadata and so never can be.
+    from its own environment. `zones` are those of the reachable stores. `zone` is the reader's. If the reading process
+    has SPARKLOG_ZONE in its environment, that takes precedence, because the tasks of a job run in several zones.
+    `ancestors` is the number of times that the cluster was restored. It is None if the cluster has no copies of its
+    metadata, and so can never be restored.
     """
 
     cluster: str
@@ -50,7 +51,7 @@ class StorePlaces(msgspec.Struct, frozen=True):
 
 
 def places_in(state: ClusterState, cluster: str, settings: StorageSettings) -> StorePlaces:
-    """The places of the stores that are registered in `state`."""
+    """The addresses of the stores that are registered in `state`."""
     stores = state.stores.values()
     urls = {store.store: store.url for store in stores}
     zones = {store.store: store.zone for store in stores if store.reachable}
@@ -59,11 +60,11 @@ def places_in(state: ClusterState, cluster: str, settings: StorageSettings) -> S
 
 
 def places_to_carry(places: StorePlaces) -> StorePlaces:
-    """The places for tasks: without secrets, and with what this process's environment says of their servers."""
+    """The addresses for tasks: without secrets, but with the server settings of this process's environment."""
     plain = {
         f"{store}.{key}": value
         for store, url in [(METADATA_STORE, "."), *places.urls.items()]
-        if "@" not in (address := join_url(places.cluster, url))  # it names the account of a container
+        if "@" not in (address := join_url(places.cluster, url))  # such an address names the account of its container
         for key, names in _ENVIRONMENT.get(address.partition("://")[0], {}).items()
         if (value := next((os.environ[name] for name in names if os.environ.get(name)), None))
     }
@@ -82,7 +83,7 @@ class Stores:
         self._open: dict[StoreId, ObjectStore] = {}
 
     def at(self, places: StorePlaces) -> Stores:
-        """The stores at other places. Those that are open and have kept their addresses stay open."""
+        """The stores at other addresses. An open store whose address is unchanged stays open."""
         moved = Stores(places, self._failures)
         if (places.cluster, places.settings) == (self.places.cluster, self.places.settings):
             if places.urls == self.places.urls:
@@ -93,7 +94,7 @@ class Stores:
         return moved
 
     def get(self, store: StoreId) -> ObjectStore:
-        """The store with this id. Raises KeyError for an unknown one."""
+        """Return the store with this id. Raises KeyError for an unknown one."""
         opened = self._open.get(store)
         if opened is None:
             opened = self._open[store] = open_registered(
@@ -102,7 +103,10 @@ class Stores:
         return opened
 
     def check_owner(self, store: StoreId) -> None:
-        """To be called before objects are deleted there. Raises InconsistentClusterId: a restored cluster owns it."""
+        """Check, before objects are deleted there, that the store is ours.
+
+        Raises InconsistentClusterId if a restored cluster owns it.
+        """
         if self.places.ancestors is not None:
             check_owner(self.get(store), self.places.ancestors)
 
@@ -112,11 +116,11 @@ class Stores:
         return f"store {store} at {self.places.urls[store] if opened is None else opened.url}"
 
     def id_of(self, store: ObjectStore) -> StoreId | None:
-        """The id of a store that was opened here, or None."""
+        """Return the id of a store that was opened here, or None."""
         return next((store_id for store_id, opened in self._open.items() if opened is store), None)
 
     def holding(self, part: SliceToRead) -> list[StoreId]:
-        """The stores that hold the slice and are known here, in the order to try them.
+        """The known stores that hold the slice, in the order to try them.
 
         Stores in the reader's zone come first, and stores that failed lately in this process come last. Otherwise the
         order is that of the plan.
@@ -125,11 +129,11 @@ class Stores:
         return sorted(known, key=lambda store: (self.has_failed(store), not self._is_near(store)))
 
     def note_failure(self, store: StoreId, error: SparklogError) -> None:
-        """A read from this store ended with `error`: ask it last for a while, unless only one object was at fault."""
+        """Record a failed read from this store: it is tried last for a while, unless only one object was at fault."""
         self._failures.note(self._address(store), error)
 
     def has_failed(self, store: StoreId) -> bool:
-        """Whether reads from this store failed lately in this process."""
+        """True if reads from this store failed lately in this process."""
         return self._failures.is_recent(self._address(store))
 
     def _is_near(self, store: StoreId) -> bool:
@@ -140,7 +144,7 @@ class Stores:
 
 
 def open_registered(cluster: str, store: str, url: str, settings: StorageSettings) -> ObjectStore:
-    """Open the store registered as `url`. An address relative to the cluster's uses the metadata's settings."""
+    """Open the store registered as `url`. A relative address uses the settings of the metadata store."""
     return open_store(join_url(cluster, url), settings.of(store, at_root=is_relative(url)))
 
 

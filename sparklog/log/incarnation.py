@@ -1,4 +1,4 @@
-"""INCARNATION: the mark at the root of a store that identifies this life of it, and the cluster it belongs to (S1)."""
+"""INCARNATION: the mark at a store's root. It identifies this life of the store and the cluster that owns it (S1)."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from sparklog.storage.object_store import ObjectStore
 
 
 class Incarnation(msgspec.Struct, frozen=True):
-    """The contents of a store's INCARNATION: the uuid of this store's life, and the chain it belongs to."""
+    """The contents of a store's INCARNATION: the uuid of this life of the store, and the chain it belongs to."""
 
     incarnation: str
     chain_id: str
 
 
 def read_incarnation(target: ObjectStore, beside: Collection[str] = ()) -> Incarnation | None:
-    """The mark of the store, or None. Raises Conflict if the file is not sparklog's, and the store's errors.
+    """Return the mark of the store, or None. Raises Conflict if the file is not sparklog's, and the store's errors.
 
-    With `beside`: StoreUnavailable if the mark is not at the place that has these objects.
+    With `beside`: raises StoreUnavailable if the mark is not in the same place as these objects.
     """
     try:
         body = target.get_beside(INCARNATION, beside) if beside else target.get(INCARNATION)
@@ -41,7 +41,7 @@ def read_incarnation(target: ObjectStore, beside: Collection[str] = ()) -> Incar
 
 
 def begin_incarnation(target: ObjectStore, store: str, chain_id: str) -> tuple[Incarnation, bool]:
-    """Mark the store. Returns its mark, and whether this call put it there: an earlier mark of this chain stays.
+    """Mark the store. Returns its mark, and True if this call put it there: an earlier mark of this chain stays.
 
     Raises InconsistentClusterId for a mark of another chain.
     """
@@ -61,7 +61,7 @@ def begin_incarnation(target: ObjectStore, store: str, chain_id: str) -> tuple[I
 def check_owner(mark: Incarnation, target: ObjectStore, store: str, *lineage: str) -> None:
     """Raise InconsistentClusterId if the store belongs to another cluster.
 
-    `lineage`: the chain id of the cluster, and those of the chains that it was restored from.
+    `lineage`: the chain id of the cluster, and those of the chains from which it was restored.
     """
     if mark.chain_id not in lineage:
         raise of_another_cluster(mark, target, store)
@@ -80,17 +80,18 @@ class AnotherLife(StoreUnavailable):
 
 
 def check_incarnation(target: ObjectStore, registered: str, objects: Collection[str] = ()) -> None:
-    """Check that the store's INCARNATION is still the registered one, and beside these objects and their indexes (S1).
+    """Check that the store's INCARNATION is the registered one, and in the same place as these objects (S1).
 
-    To be called with the objects that a commit will say the store holds: what was written into a folder while its disk
-    was not mounted is not beside the INCARNATION of that disk. Raises AnotherLife, and the store's errors.
+    Their indexes are checked, too. Call this with the objects that a commit will declare to be on the store. If a disk
+    was not mounted, they were written into the empty mount folder, and are not beside the INCARNATION of that disk.
+    Raises AnotherLife, and the store's errors.
     """
     written = [name for key in objects for name in (key, index_key(key))]
     wanted = f"wanted {INCARNATION} {registered} at {target.url}"
     try:
         existing = read_incarnation(target, written)
         if existing is None:
-            existing = read_incarnation(target, written)  # the first answer that there is none may be wrong
+            existing = read_incarnation(target, written)  # a first "not found" may be wrong
     except StoreUnavailable:
         existing = read_incarnation(target)
         if existing is not None:

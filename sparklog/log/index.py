@@ -4,8 +4,8 @@ The index holds nothing that the object does not, so a missing or damaged one ca
 those of `Index`. The schema's metadata has the format number. Columns may be added under the same number (for example
 minima and maxima per column); existing columns keep their meaning.
 
-The index of a compacted segment has two columns more, under a format number of its own: the offsets of the first and
-the last record of each batch. So the batch of an offset is found without reading any.
+The index of a compacted segment has its own format number and two more columns: the offsets of the first and the last
+record of each batch. So the batch of an offset is found without reading any batch.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ INDEX_SCHEMA: Final = pa.schema(
         pa.field("records", pa.int32(), nullable=False),
         pa.field("position", pa.int64(), nullable=False),
         pa.field("length", pa.int64(), nullable=False),
-        # This column comes before the timestamps: directly after the last bytes of its batch, a batch's checksum would
+        # This column comes before the timestamps: a batch's checksum directly after the batch's last bytes would
         # cancel them out of the checksum of the index.
         pa.field("crc32c", pa.uint32(), nullable=False),
         pa.field("min_timestamp_us", pa.int64(), nullable=False),
@@ -63,8 +63,8 @@ BatchRow = tuple[int, int, int, int, int, int]
 class Index:
     """The place of each batch of an object: arrays of equal length, ordered by position.
 
-    `first_record` counts the records of the same partition before the batch in this object (a partition's batches are
-    contiguous). Batch i is bytes [position, position + length), with CRC32C `crc32c`. Both timestamp bounds are
+    `first_record` counts the records of the same partition that precede the batch in this object (a partition's batches
+    are contiguous). Batch i is bytes [position, position + length), with CRC32C `crc32c`. Both timestamp bounds are
     inclusive, and so are the offsets, which only a compacted segment has.
     """
 
@@ -101,9 +101,9 @@ class Index:
 
 
 def index_of(rows: Sequence[BatchRow], crcs: Sequence[int], offsets: Sequence[tuple[int, int]] | None = None) -> Index:
-    """The index of an object with these batches and CRC32Cs. The batches of a partition must be contiguous.
+    """Build the index of an object with these batches and CRC32Cs. The batches of a partition must be contiguous.
 
-    `offsets`: the first and the last one of each batch, of a compacted segment.
+    `offsets`: the first and the last offset of each batch, only for a compacted segment.
     """
     table: npt.NDArray[Any] = np.array(rows, dtype=np.int64).reshape(len(rows), 6)
     partition, records, position, length, low, high = (np.ascontiguousarray(column) for column in table.T)
@@ -135,9 +135,9 @@ class SliceIndex:
 
 
 def cut_to_slice(index: Index, slice: Slice, object_key: str) -> SliceIndex:
-    """The part of an object's index that belongs to one slice.
+    """Return the part of an object's index that belongs to one slice.
 
-    Raises Damaged if the index has no such slice, or not its offsets.
+    Raises Damaged if the index does not have the slice or its offsets.
     """
     batches = index.rows(slice.first_batch, slice.first_batch + slice.batches)
     if len(batches) == slice.batches and slice.batches > 0:
@@ -154,15 +154,15 @@ def cut_to_slice(index: Index, slice: Slice, object_key: str) -> SliceIndex:
 def _offsets_of(batches: Index, slice: Slice, object_key: str) -> SliceOffsets:
     if is_dense(slice):
         return SliceOffsets.of(slice, batches.records)
-    found = "no offsets"
+    present = "no offsets"
     if batches.base_offset is not None and batches.last_offset is not None:
         offsets = SliceOffsets.stored(slice, batches.records, batches.base_offset, batches.last_offset)
         if offsets is not None:
             return offsets
-        found = f"batches from {batches.base_offset[0]} to {batches.last_offset[-1]}"
+        present = f"batches from {batches.base_offset[0]} to {batches.last_offset[-1]}"
     raise Damaged(
         f"index of {object_key}: wanted the offsets of {counted(slice.records, 'record')}, ascending in "
-        f"[{slice.start}, {slice.end}), found {found}"
+        f"[{slice.start}, {slice.end}), found {present}"
     )
 
 
@@ -177,7 +177,7 @@ def encode_index(index: Index) -> pa.Buffer:
 
 
 def decode_index(key: str, body: memoryview, named: NewObject) -> Index:
-    """The index in `body`, which was read from `key` and belongs to object `named`.
+    """Decode the index in `body`, which was read from `key` and belongs to object `named`.
 
     Raises Damaged if the size or CRC32C differs from the chain's, UnsupportedVersion for another format.
     """
@@ -192,7 +192,7 @@ def decode_index(key: str, body: memoryview, named: NewObject) -> Index:
 
 
 def rebuild_index(key: str, body: memoryview, named: NewObject) -> Index:
-    """Rebuild the index from the whole object `body`, which was read from `key`. It equals the one written with it.
+    """Rebuild the index from the whole object `body`, read from `key`. It equals the index written with the object.
 
     Only verified bytes are used. Raises Damaged (key, wanted, found) if the size or CRC32C of the object differs from
     the chain's, UnsupportedVersion for another format.

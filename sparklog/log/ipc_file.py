@@ -1,12 +1,12 @@
 """Assemble a standard Arrow IPC file from record batch messages that are already encoded.
 
-Arrow's own file writer encodes what it writes. Here batches are held in encoded form until their object is closed, and
-copied without decoding when it is rewritten. Layout (Arrow Columnar Format, "IPC File Format"):
+Arrow's own file writer always encodes its batches itself. Here batches stay encoded until their object is closed, and a
+rewrite copies them without decoding. Layout (Arrow Columnar Format, "IPC File Format"):
 
     "ARROW1" 0 0 | schema message | record batch messages … | end of stream | footer | footer length, int32 | "ARROW1"
 
-Each part begins at a multiple of 8. The footer is a flatbuffer that names the schema and, per batch, a 24-byte
-struct Block {offset: int64, metaDataLength: int32, 4 bytes of padding, bodyLength: int64}.
+Each part begins at a multiple of 8. The footer is a flatbuffer that names the schema and, per batch, a 24-byte struct
+Block {offset: int64, metaDataLength: int32, 4 bytes of padding, bodyLength: int64}.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ FILE_START: Final = MAGIC + b"\0\0"
 _END_OF_STREAM: Final = b"\xff\xff\xff\xff\0\0\0\0"
 _CONTINUATION: Final = 0xFFFFFFFF
 _RECORD_BATCHES_FIELD: Final = 3  # table Footer { version; schema; dictionaries; recordBatches; custom_metadata }
-# The padding is a field, so that it is 0 and not what was in memory before.
+# The padding is a field, so that it is 0 instead of old memory contents.
 _BLOCK: Final = np.dtype([("offset", "<i8"), ("metadata_length", "<i4"), ("padding", "<i4"), ("body_length", "<i8")])
 
 
 class Sink(Protocol):
-    """Where the bytes of a file go."""
+    """The destination of a file's bytes."""
 
     def write(self, body: Bytes) -> None: ...
 
@@ -45,8 +45,8 @@ def file_head(schema: pa.Schema) -> pa.Buffer:
 class IpcFileWriter:
     """Streams an Arrow IPC file into a sink, such as an upload.
 
-    Order of calls: `append` any number of times, then `finish` once. `position` is the length so far, `crc32c` the
-    checksum of these bytes.
+    Call `append` any number of times, then `finish` once. `position` is the length so far, `crc32c` the checksum of
+    these bytes.
     """
 
     def __init__(self, sink: Sink, schema: pa.Schema) -> None:
@@ -60,7 +60,7 @@ class IpcFileWriter:
     def append(self, message: pa.Buffer) -> int:
         """Add one encapsulated record batch message, and return its position in the file.
 
-        Its length must be a multiple of 8, as Arrow's writer makes it. Raises ValueError for anything else.
+        Its length must be a multiple of 8, as Arrow's writer ensures. Raises ValueError for anything else.
         """
         marker, metadata_length = struct.unpack_from("<Ii", message, 0)
         length = 8 + metadata_length
@@ -84,7 +84,7 @@ class IpcFileWriter:
 
 
 def _footer(schema: pa.Schema, blocks: np.ndarray[tuple[int], np.dtype[np.void]]) -> bytes:
-    """The footer of a file of `schema` with these batches.
+    """Build the footer of a file of `schema` with these batches.
 
     It is Arrow's footer for a file with one empty batch, with the vector of blocks replaced: the new vector is appended
     and the table's field points to it. Offsets in flatbuffers only point forward, so it must come last.

@@ -1,7 +1,7 @@
-"""Numbers between numpy and Arrow, without a copy and without pandas.
+"""Convert numbers between numpy and Arrow, without a copy and without pandas.
 
-`pa.array`, `to_numpy` and `pa.scalar` import pandas wherever it is installed, and that takes as long as to import Spark
-and Arrow. Spark starts a Python process for each step of a query, so a step that reads or plans does without.
+`pa.array`, `to_numpy` and `pa.scalar` import pandas wherever it is installed, which takes as long as importing Spark
+and Arrow. Spark starts a Python process for each step of a query, so a step that reads or plans avoids pandas.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import pyarrow as pa
 
 
 def numpy_of(numbers: pa.Array) -> npt.NDArray[Any]:
-    """The numbers, none of which is null, as a read-only view."""
+    """Return the numbers, none of which is null, as a read-only view."""
     view: npt.NDArray[Any] = np.from_dlpack(numbers)
     return view
 
 
 def array_of(numbers: npt.NDArray[Any], kind: pa.DataType | None = None) -> pa.Array:
-    """The numbers as an Arrow array of their type, or of `kind`, whose values are as wide."""
+    """Return the numbers as an Arrow array of their type, or of `kind`, which must be equally wide."""
     body = pa.py_buffer(np.ascontiguousarray(numbers))
     return pa.Array.from_buffers(kind or pa.from_numpy_dtype(numbers.dtype), len(numbers), [None, body])

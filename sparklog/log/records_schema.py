@@ -1,8 +1,8 @@
 """The columns of raw records: as stored, as read, and as accepted from a writer.
 
-Stored and read schemas have no dictionary, large or view types, and all fields are nullable, because Spark compares
-schemas exactly; but for the column of offsets, which only compacted segments store. The read schema is that of Spark's
-Kafka source.
+Stored and read schemas have no dictionary, large or view types, because Spark compares schemas exactly. For the same
+reason all fields are nullable, except the column of offsets, which only compacted segments store. The read schema is
+that of Spark's Kafka source.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ DEFAULT_COLUMNS: Final = tuple(name for name in READ_SCHEMA.names if name != "he
 
 WRITTEN_COLUMNS: Final = ("topic", "partition", "key", "value", "headers", "timestamp")
 IGNORED_COLUMNS: Final = ("offset", "timestampType")  # so that what was read can be written again
-_LIKENESS: Final = 0.8  # of a misspelt column; below that, rows may well have columns like action, position or time
+_LIKENESS: Final = 0.8  # at least, of a misspelt column; rows may well have columns like action, position or time
 
 Rows = TypeVar("Rows", pa.RecordBatch, pa.Table)
 
@@ -67,7 +67,7 @@ def read_schema(columns: Iterable[str]) -> pa.Schema:
 
 
 def canonical(rows: Rows) -> Rows:
-    """The rows with the columns key, value, headers and timestamp of `RAW_SCHEMA` (null if absent).
+    """Return the rows with the columns key, value, headers and timestamp of `RAW_SCHEMA` (null if absent).
 
     `topic` (string) and `partition` (int32) follow if the rows have them; columns that are not the log's are left out.
     Columns of the right type are not copied. Raises InvalidInput with the column, what was wanted and what was found.
@@ -90,7 +90,7 @@ def canonical(rows: Rows) -> Rows:
 
 
 def columns_left_out(names: Sequence[str]) -> tuple[str, ...]:
-    """The columns that are not the log's. They are not written, as in Spark's Kafka connector.
+    """The columns that a log does not have. They are not written, as in Spark's Kafka connector.
 
     Raises InvalidInput if one is most likely a misspelt column of the log.
     """
@@ -119,7 +119,7 @@ def _left_out(names: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _misspelt(name: str) -> str | None:
-    """The log's column that resembles this name: nearly the same letters, or the same letters in another order."""
+    """Return the log's column with a similar name: nearly the same letters, or the same letters in another order."""
     letters = sorted(name.lower())
     anagram = next((column for column in WRITTEN_COLUMNS if sorted(column) == letters), None)
     return anagram or nearest(name, WRITTEN_COLUMNS, _LIKENESS)
@@ -134,46 +134,46 @@ def _check_names(names: list[str]) -> None:
         raise InvalidInput(f"column 'value' (string or binary) is missing, found {', '.join(names) or 'no columns'}")
 
 
-def _is_text(found: pa.DataType) -> bool:
-    if pat.is_dictionary(found):
-        return _is_text(found.value_type)
-    return bool(pat.is_string(found) or pat.is_large_string(found) or pat.is_string_view(found) or pat.is_null(found))
+def _is_text(kind: pa.DataType) -> bool:
+    if pat.is_dictionary(kind):
+        return _is_text(kind.value_type)
+    return bool(pat.is_string(kind) or pat.is_large_string(kind) or pat.is_string_view(kind) or pat.is_null(kind))
 
 
-def _is_bytes(found: pa.DataType) -> bool:
-    if pat.is_dictionary(found):
-        return _is_bytes(found.value_type)
+def _is_bytes(kind: pa.DataType) -> bool:
+    if pat.is_dictionary(kind):
+        return _is_bytes(kind.value_type)
     return bool(
-        _is_text(found)
-        or pat.is_binary(found)
-        or pat.is_large_binary(found)
-        or pat.is_binary_view(found)
-        or pat.is_fixed_size_binary(found)
+        _is_text(kind)
+        or pat.is_binary(kind)
+        or pat.is_large_binary(kind)
+        or pat.is_binary_view(kind)
+        or pat.is_fixed_size_binary(kind)
     )
 
 
-def _is_headers(found: pa.DataType) -> bool:
-    if pat.is_null(found):
+def _is_headers(kind: pa.DataType) -> bool:
+    if pat.is_null(kind):
         return True
     # Not list views: pyarrow 26 casts them to lists whose offsets buffer is one too short.
     lists = (pat.is_list, pat.is_large_list, pat.is_fixed_size_list)
-    if not any(test(found) for test in lists) or not pat.is_struct(found.value_type):
+    if not any(test(kind) for test in lists) or not pat.is_struct(kind.value_type):
         return False
-    pair = {field.name: field.type for field in found.value_type}
+    pair = {field.name: field.type for field in kind.value_type}
     return (
         set(pair) == {"key", "value"}
-        and found.value_type.num_fields == 2
+        and kind.value_type.num_fields == 2
         and _is_text(pair["key"])
         and _is_bytes(pair["value"])
     )
 
 
-def _is_timestamp(found: pa.DataType) -> bool:
-    return pat.is_null(found) or (pat.is_timestamp(found) and found.tz is not None)
+def _is_timestamp(kind: pa.DataType) -> bool:
+    return pat.is_null(kind) or (pat.is_timestamp(kind) and kind.tz is not None)
 
 
-def _is_partition(found: pa.DataType) -> bool:
-    return bool(pat.is_integer(found) or pat.is_null(found))
+def _is_partition(kind: pa.DataType) -> bool:
+    return bool(pat.is_integer(kind) or pat.is_null(kind))
 
 
 # For each stored or routing column: the test of a type, and the name of the legal types in error messages.
@@ -197,16 +197,16 @@ _HINTS: Final = {
 def _converted(rows: pa.RecordBatch | pa.Table, name: str) -> Any:
     column = rows.column(name)
     wanted = (RAW_SCHEMA if name in RAW_SCHEMA.names else READ_SCHEMA).field(name).type
-    found = column.type
-    if found == wanted:
+    actual = column.type
+    if actual == wanted:
         return column
     fits, legal = _ACCEPTED[name]
-    if not fits(found):
-        zoneless = pat.is_timestamp(found) and name == "timestamp"
+    if not fits(actual):
+        zoneless = pat.is_timestamp(actual) and name == "timestamp"
         hint = " (TimestampNTZ is refused: give it a zone)" if zoneless else _HINTS.get(name, "")
-        raise InvalidInput(f"column {name!r}: wanted {legal}, found {found}{hint}")
+        raise InvalidInput(f"column {name!r}: wanted {legal}, found {actual}{hint}")
     try:
         # Nanoseconds lose their last three digits; other units must not lose anything.
-        return column.cast(wanted, safe=not (pat.is_timestamp(found) and found.unit == "ns"))
+        return column.cast(wanted, safe=not (pat.is_timestamp(actual) and actual.unit == "ns"))
     except pa.ArrowInvalid as error:
-        raise InvalidInput(f"column {name!r}: values of type {found} don't fit {wanted}: {error}") from error
+        raise InvalidInput(f"column {name!r}: values of type {actual} don't fit {wanted}: {error}") from error

@@ -1,7 +1,7 @@
-"""Which stores failed lately in this process, so that a dead one does not cost its timeout for each object.
+"""The stores that failed lately in this process, so that a dead store does not cost its timeout for each object.
 
 Readers ask such a store last. A store that hangs fails as well: the S3 and HDFS adapters bound each call by their
-`timeout_ms`, so the first read of it takes that long, and the reads of the next FAILED_FOR_MS go elsewhere.
+`timeout_ms`. So the first read from it takes that long, and the reads of the next FAILED_FOR_MS go elsewhere.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ FAILED_FOR_MS: Final = 30_000
 
 
 class StoreFailures:
-    """The time of each store's last failure, by its address. Thread-safe. It decides only whom to ask first."""
+    """The time of each store's last failure, by its address. Thread-safe. It only decides which store to ask first."""
 
     def __init__(self, monotonic_ms: Callable[[], int]) -> None:
         self._monotonic_ms = monotonic_ms
@@ -28,7 +28,7 @@ class StoreFailures:
             self._failed_ms[address] = self._monotonic_ms()
 
     def is_recent(self, address: str) -> bool:
-        """Whether the store failed less than FAILED_FOR_MS ago."""
+        """True if the store failed less than FAILED_FOR_MS ago."""
         failed_ms = self._failed_ms.get(address)
         return failed_ms is not None and self._monotonic_ms() - failed_ms < FAILED_FOR_MS
 

@@ -1,7 +1,7 @@
-"""What brokers do in the background, as jobs: `from sparklog.maintenance import run_roll`. Nothing here imports Spark.
+"""A broker's background work as jobs: `from sparklog.maintenance import run_roll`. Nothing here imports Spark.
 
 Read job_frame.py first: every job plans, prints its plan, works, commits, deletes and reports in the same way. jobs.py
-lists the jobs, and task_runner.py is the port to whatever runs the heavy part.
+lists the jobs, and task_runner.py is the port through which the heavy part runs elsewhere.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _MODULES: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a job with its first use."""
+    """Import a job on its first use."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -1,7 +1,7 @@
 """One job in a process of its own: python -m sparklog.maintenance.job_child JOB CLUSTER REPORT.
 
-Whoever starts it keeps the other end of its stdin open: when that is closed, this process ends at once. So no job goes
-on after its scheduler was killed. Being killed is safe for a job at any point (`job_frame.py`).
+The parent process keeps the other end of stdin open. When that end is closed, this process ends at once. So no job
+continues after its scheduler was killed. Being killed is safe for a job at any point (`job_frame.py`).
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from sparklog.core.errors import SparklogError
 from sparklog.maintenance.job_report_file import write_report
 from sparklog.maintenance.jobs import job_named
 
-ABANDONED = 3  # exit code: whoever started it is gone
+ABANDONED = 3  # exit code: the parent process is gone
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the job and write its report; the exit code is 0, or 1 if part of it failed or it broke off."""
+    """Run the job and write its report. The exit code is 0, or 1 if part of it failed or it broke off."""
     job, cluster, report_file = arguments
     threading.Thread(target=_end_when_abandoned, daemon=True).start()
     try:

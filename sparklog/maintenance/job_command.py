@@ -2,7 +2,7 @@
 
     spark-submit --master yarn /opt/sparklog/jobs/{job}.py --cluster {cluster} --report {report}
 
-A process of its own can be killed, and its memory is gone with it. No shell is involved: the text is split into words
+A separate process can be killed, and its memory is freed with it. No shell is involved: the text is split into words
 once, then {job}, {cluster} and {report} are replaced in them.
 """
 
@@ -26,7 +26,7 @@ import msgspec
 from sparklog.client.error_line import one_line
 from sparklog.core.describe.readable import amount, counted, duration
 from sparklog.core.errors import InvalidInput
-from sparklog.maintenance.job_report import JobReport, Outcome
+from sparklog.maintenance.job_report import JobReport, WorkOutcome
 
 LONGEST_RUN_MS: Final = 6 * 3_600_000
 GRACE_S: Final = 10.0  # between SIGTERM and SIGKILL
@@ -38,9 +38,9 @@ LOCAL: Final = (sys.executable, "-m", "sparklog.maintenance.job_child", "{job}",
 
 
 class JobEnd(msgspec.Struct, frozen=True):
-    """How a run ended. `error`: None, or what failed. `broke_off`: it did not come to its report.
+    """The result of a run. `error`: the failure, or None. `broke_off`: the run ended without a report.
 
-    `report` is None also after a good run, if the command does not say where the report is to go.
+    `report` is also None after a good run, if the command has no place for {report}.
     """
 
     report: JobReport | None = None
@@ -49,13 +49,13 @@ class JobEnd(msgspec.Struct, frozen=True):
 
     @property
     def did_something(self) -> bool:
-        """Whether the report has any work in it, done or failed."""
+        """True if the report has any work in it, done or failed."""
         report = self.report
         return report is not None and bool(report.partitions or report.deletion.planned.objects)
 
     @property
     def summary(self) -> str:
-        """What was done, in a few words."""
+        """A short summary of the work done."""
         if self.report is None:
             return "done"
         if not self.did_something:
@@ -66,22 +66,22 @@ class JobEnd(msgspec.Struct, frozen=True):
 
 
 def command_words(text: str) -> tuple[str, ...]:
-    """The words of a command template. Raises InvalidInput."""
+    """Split a command template into words. Raises InvalidInput."""
     where = f"the command for jobs, {text!r}"
     try:
         words = tuple(shlex.split(text))
     except ValueError as error:
         raise InvalidInput(f"{where}: wanted words, maybe quoted, found {str(error).lower()}") from error
-    found = {place for word in words for place in re.findall(r"\{(\w*)\}", word)}
-    if unknown := sorted(found - set(_PLACES)):
+    places = {place for word in words for place in re.findall(r"\{(\w*)\}", word)}
+    if unknown := sorted(places - set(_PLACES)):
         raise InvalidInput(f"{where}: wanted {{job}}, {{cluster}}, {{report}}, found {{{unknown[0]}}}")
-    if missing := [place for place in _NEEDED if place not in found]:
+    if missing := [place for place in _NEEDED if place not in places]:
         raise InvalidInput(f"{where}: wanted {{{missing[0]}}} in it, found none")
     return words
 
 
 class JobCommand:
-    """Runs jobs of the cluster whose metadata is at `cluster`. `words` are a template, as of `command_words`."""
+    """Runs jobs of the cluster whose metadata is at `cluster`. `words` are a template from `command_words`."""
 
     def __init__(self, cluster: str, words: Sequence[str] = LOCAL, longest_run_ms: int = LONGEST_RUN_MS) -> None:
         self._cluster = cluster
@@ -89,7 +89,7 @@ class JobCommand:
         self._longest_run_ms = longest_run_ms
 
     async def run(self, job: str) -> JobEnd:
-        """Run the job to its end. A caller who is cancelled ends its processes first."""
+        """Run the job to its end. If the caller is cancelled, the job's processes are ended first."""
         with tempfile.TemporaryDirectory(prefix="sparklog-job-") as folder:
             report, output = Path(folder) / f"{job}.json", Path(folder) / "output"
             words = self._filled(job, report)
@@ -110,7 +110,10 @@ class JobCommand:
         return [re.sub(r"\{(\w+)\}", lambda place: values[place[1]], word) for word in self._words]
 
     async def _run(self, words: Sequence[str], output: Path) -> int:
-        """The exit code. Its stdin is a pipe from here: it is closed when this process ends, however that happens."""
+        """Return the exit code.
+
+        Stdin is a pipe from this process, so it is closed when this process ends, for any reason.
+        """
         with output.open("wb") as file:
             starting = asyncio.ensure_future(
                 asyncio.create_subprocess_exec(
@@ -119,7 +122,7 @@ class JobCommand:
             )
             try:
                 process = await asyncio.shield(starting)
-            except asyncio.CancelledError:  # asyncio would end the process alone, and not what it has started by now
+            except asyncio.CancelledError:  # asyncio would end only the process, and not its children
                 with suppress(OSError):
                     await _stopped(await starting)
                 raise
@@ -131,7 +134,7 @@ class JobCommand:
 
 
 async def _stopped(process: asyncio.subprocess.Process) -> None:
-    """End the process and what it started, in its group: first kindly."""
+    """End the process and its children, which are in its group: first with SIGTERM, then with SIGKILL."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         if process.returncode is not None:
             return
@@ -156,8 +159,8 @@ def _end(code: int, report_file: Path, output: Path, *, reports: bool) -> JobEnd
 
 
 def _failures(report: JobReport) -> str:
-    """What failed, with the reason of the first failure."""
-    failed = [row for row in report.partitions if row.outcome is Outcome.FAILED]
+    """The number of failed parts, with the reason of the first failure."""
+    failed = [row for row in report.partitions if row.outcome is WorkOutcome.FAILED]
     reasons = [f"{row.place}: {message}" for row in failed for message in row.messages]
     reasons += [*report.deletion.messages, *report.notes]
     what = f"{report.failed + report.deletion.failed} parts failed"

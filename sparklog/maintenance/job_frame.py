@@ -7,8 +7,8 @@ A job changes the log only by commands that the chain accepts or refuses as a wh
 readers and a second copy of itself, and it can be killed at any point and run again. Objects that it uploaded but never
 named are orphans. Objects that the log dropped but the job did not delete stay retired until the next run.
 
-Two clocks are involved. Ages of records and of chain entries count from `now_ms` (--now). Whether the delay of a
-retired object has passed depends on the machine's clock alone, because readers rely on that delay.
+Two clocks are involved. Ages of records and of chain entries count from `now_ms` (--now). The delay of a retired object
+counts by the machine's clock alone, because readers rely on that delay.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from sparklog.host.clock import Clock, SystemClock
 from sparklog.log.cluster_stores import StorePlaces, Stores
 from sparklog.log.objects.object_deletion import Deleted, ObjectToDelete, delete_objects
 from sparklog.maintenance.job_output import JobOutput
-from sparklog.maintenance.job_report import DeletionResult, JobReport, Outcome, PartitionResult, Work, total
+from sparklog.maintenance.job_report import DeletionResult, JobReport, PartitionResult, Work, WorkOutcome, total
 from sparklog.maintenance.task_runner import LocalTasks, TaskRunner
 from sparklog.storage.keys import data_key
 
@@ -53,22 +53,22 @@ DELETED_AT_ONCE = 250  # objects in one task, and in one DELETED record
 
 
 class Job(Protocol):
-    """What differs between jobs. Order of calls: `plan` once, then `execute` once unless this is a dry run."""
+    """The part that differs between jobs. Call `plan` once, then `execute` once unless this is a dry run."""
 
     name: str
-    unit: str  # what its plan counts as objects
+    unit: str  # of the objects that its plan counts
 
     @property
     def notes(self) -> Sequence[str]:
-        """What people should know: of the plan, after `plan`; of the work, after `execute`."""
+        """Remarks for the user: about the plan after `plan`, about the work after `execute`."""
         ...
 
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
-        """The work that is due, one row for each partition that has any. Changes nothing in the log."""
+        """Return the work that is due, one row for each partition that has any. Changes nothing in the log."""
         ...
 
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
-        """Do the planned work. Returns the same rows with what was done. A failure in one does not stop the others."""
+        """Do the planned work. Returns the same rows with the work done. A failure in one does not stop the others."""
         ...
 
 
@@ -76,8 +76,8 @@ class JobOptions(TypedDict, total=False):
     """The options of every job, by keyword.
 
     `topics`: only these (default: all). `now_ms`: the time from which ages are counted (default: now). `dry_run`: print
-    the plan and change nothing. `tasks`: where the heavy part runs (default: in this process). `console`: where the
-    plan and progress are printed. `clock`: the machine's unless a test brings its own.
+    the plan and change nothing. `tasks`: runs the heavy part (default: in this process). `console`: prints the plan and
+    progress. `clock`: the machine's, except in tests.
     """
 
     topics: Collection[str] | None
@@ -89,7 +89,7 @@ class JobOptions(TypedDict, total=False):
 
 
 class JobFrame:
-    """What a job works with: the cluster, the clocks, the task runner and the output."""
+    """The environment of a job: the cluster, the clocks, the task runner and the output."""
 
     def __init__(
         self,
@@ -120,13 +120,13 @@ class JobFrame:
                 topic_of(state, topic)
 
     def chosen_topics(self, state: ClusterState) -> Iterator[Topic]:
-        """The job's topics in the order of their names: all, or those of the requested ones that still exist."""
+        """The job's topics by name: all, or those of the requested ones that still exist."""
         for name in sorted(state.topic_ids):
             if self.topics is None or name in self.topics:
                 yield topic_of(state, name)
 
     def commit(self, command: Command) -> CommandResult:
-        """Commit a command that names no objects. It begins again if FLOOR has passed it meanwhile."""
+        """Commit a command that names no objects. It is submitted again if FLOOR has passed it meanwhile."""
         for _ in range(COMMIT_ATTEMPTS - 1):
             try:
                 return self.connection.submit(command)
@@ -136,33 +136,33 @@ class JobFrame:
         return self.connection.submit(command)
 
     def commit_all(self, commands: Sequence[Command]) -> list[CommandResult | SparklogError]:
-        """Commit many such commands; those that wait together share an entry. Errors are returned as values."""
+        """Commit many such commands; those that wait at the same time share an entry. Errors are returned as values."""
         return commit_many(self.commit, commands, COMMITS_AT_ONCE)
 
     def submit_all(self, submissions: Sequence[Submission]) -> list[CommandResult | SparklogError]:
-        """Commit commands that began earlier, before the objects that they name. Errors are returned as values."""
+        """Commit commands that began before the objects that they name were uploaded. Errors are returned as values."""
         return commit_many(self.connection.committer.submit, submissions, COMMITS_AT_ONCE)
 
     def settled_state(self) -> ClusterState:
-        """The newest state, once each entry that it comes from is durable and has its copies on other stores.
+        """Return the newest state, once each entry before it is durable and has its copies on other stores.
 
-        Nothing is deleted by any other state: if the metadata were lost, a restore would not know of its last entries,
-        and the restored cluster would name what is gone.
+        Nothing is deleted based on any other state: if the metadata were lost, a restore would not know the last
+        entries, and the restored cluster would name objects that are gone.
         """
         with self.connection.follower.current() as state:
-            self.commit(ConfirmDeleted(()))  # changes nothing, and is answered once what it rests on is settled
+            self.commit(ConfirmDeleted(()))  # changes nothing, and is answered once all entries before it are settled
             return state
 
     # ---- FLOOR ----------------------------------------------------------------------------------
 
     def due_floor(self) -> EntryNumber:
-        """Where FLOOR should be: at the newest entry older than `floor.delay.ms`, but never lower than it is now."""
+        """The entry where FLOOR should be: the newest one older than `floor.delay.ms`, but never lower than now."""
         with self.connection.follower.current() as state:
             floor, end, delay_ms = state.floor, state.n + 1, effective_cluster(state.config).floor_delay_ms
         return newest_older_than(self.connection.follower.store, floor, end, self.now_ms - delay_ms)
 
     def raise_floor(self) -> EntryNumber:
-        """Raise FLOOR if that is due; forget silent producers and members, and expired offsets. Returns FLOOR then."""
+        """Raise FLOOR if that is due, and return it. Also forget silent producers and members, and expired offsets."""
         floor = self.due_floor()
         silent_before = self._silent_before(floor)
         with self.connection.follower.current() as state:
@@ -178,10 +178,10 @@ class JobFrame:
         return floor
 
     def _silent_before(self, floor: EntryNumber) -> EntryNumber:
-        """The newest entry that is `floor.delay.ms` old: members whose last renewal lies before it are gone.
+        """The newest entry that is `floor.delay.ms` old: members whose last renewal is before it are gone.
 
-        Its age is measured by the times of recent entries as well. FLOOR's is not, so if this machine's clock or --now
-        is ahead, members that are still at work may have their last renewal below FLOOR.
+        Its age is measured by the times of recent entries as well. That of FLOOR is not: if this machine's clock or
+        --now is ahead, members that are still active may have their last renewal below FLOOR.
         """
         with self.connection.follower.current() as state:
             silent = [member for gone in silent_members(state, floor).values() for member in gone]
@@ -196,13 +196,13 @@ class JobFrame:
     # ---- retired objects ------------------------------------------------------------------------
 
     def due_deletions(self) -> Work:
-        """What it takes to delete the retired objects whose delay has passed by the machine's clock."""
+        """The work of deleting the retired objects whose delay has passed by the machine's clock."""
         with self.connection.follower.current() as state:
             due = due_for_deletion(state, self.clock.now_ms(), self.topics)
             return total(_deletion_work(self._to_delete(state, group)) for group in chunks(due, DELETED_AT_ONCE))
 
     def delete_due(self) -> DeletionResult:
-        """Delete these objects from their stores, and record that in the chain, group by group."""
+        """Delete these objects from their stores, and record each group of deletions in the chain."""
         planned, done, failed = Work(), Work(), 0
         messages: list[str] = []
         if not self.due_deletions().objects:
@@ -218,22 +218,22 @@ class JobFrame:
             results = [_delete(order) for order in orders] if alone else self.tasks.run(_delete, orders)
             for group, body in zip(groups, results, strict=True):
                 deleted = msgspec.msgpack.decode(body, type=Deleted)
-                messages += [f"{each.key} can't be deleted: {each.error}" for each in deleted.failed]
+                messages += [f"{failure.key} can't be deleted: {failure.error}" for failure in deleted.failed]
                 failed += len(deleted.failed)
                 if deleted.numbers:
                     self.commit(ConfirmDeleted(deleted.numbers))
                 gone = set(deleted.numbers)
                 planned += _deletion_work(group)
-                done += _deletion_work([each for each in group if each.number in gone])
+                done += _deletion_work([retired for retired in group if retired.number in gone])
             self.output.progress("retired objects deleted", done.objects, len(due))
         return DeletionResult(planned, done, failed, tuple(messages))
 
     def _to_delete(self, state: ClusterState, numbers: Column) -> list[ObjectToDelete]:
-        """Those of the objects that no other run has deleted by now.
+        """Those of the objects that no other run has deleted yet.
 
-        Each goes from every store that may have a copy: by name, under whatever registration, or by a replica. A fenced
-        store holds nothing up. What it has is an orphan once the object is deleted elsewhere, because nothing can name
-        the object again, and vacuum takes it when the store is back.
+        Each is deleted from every store that may have a copy: those that are named under any registration, and those
+        with a replica. A fenced store delays nothing. Its copy is an orphan once the object is deleted elsewhere,
+        because nothing can name the object again, and vacuum deletes it when the store is back.
         """
         registered = state.registrations()
         orders = []
@@ -250,8 +250,8 @@ class JobFrame:
 def run_job(job: Job, cluster_url: str, *, only_reads: bool = False, **options: Unpack[JobOptions]) -> JobReport:
     """Run a job. Raises only errors that prevent planning; the report lists failures of parts.
 
-    A job that `only_reads` is not followed by deletions or a new FLOOR, and it succeeds even where its report can't
-    become a record of the chain.
+    A job that `only_reads` is not followed by deletions or a new FLOOR. It succeeds even if its report can't become a
+    record of the chain.
     """
     frame = JobFrame(job.name, cluster_url, **options)
     started_ms = frame.clock.now_ms()
@@ -273,7 +273,7 @@ def run_job(job: Job, cluster_url: str, *, only_reads: bool = False, **options: 
             failed = report.failed + report.deletion.failed
             frame.commit(ReportJob(job.name, started_ms, report.ended_ms, failed, report.for_chain()))
         except SparklogError as error:
-            note = f"the report did not get into the chain: {error}"
+            note = f"the report could not be recorded in the chain: {error}"
             exit_code = report.exit_code if only_reads else 1
             report = msgspec.structs.replace(report, notes=(*report.notes, note), exit_code=exit_code)
         frame.output.end(report)
@@ -283,7 +283,7 @@ def run_job(job: Job, cluster_url: str, *, only_reads: bool = False, **options: 
 
 
 def _after(frame: JobFrame, planned: DeletionResult, notes: list[str]) -> tuple[DeletionResult, EntryNumber]:
-    """Delete what is due and raise FLOOR. If one fails, the other is still done."""
+    """Delete the objects that are due and raise FLOOR. If one fails, the other is still done."""
     try:
         deletion = frame.delete_due()
     except SparklogError as error:
@@ -309,7 +309,7 @@ def _report(
     floor: EntryNumber,
     notes: Sequence[str],
 ) -> JobReport:
-    failed = sum(row.outcome is Outcome.FAILED for row in rows)
+    failed = sum(row.outcome is WorkOutcome.FAILED for row in rows)
     return JobReport(
         job.name,
         frame.connection.url,

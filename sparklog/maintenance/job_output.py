@@ -1,4 +1,4 @@
-"""What a job prints while it runs: its plan as a table, progress on long work, and a closing line."""
+"""The output of a job while it runs: its plan as a table, progress on long work, and a closing line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from rich.table import Table
 from sparklog.core.describe.readable import amount, counted
 from sparklog.host.clock import Clock
 from sparklog.host.standard_streams import discard
-from sparklog.maintenance.job_report import JobReport, Outcome, PartitionResult, Work
+from sparklog.maintenance.job_report import JobReport, PartitionResult, Work, WorkOutcome
 
 ROWS_SHOWN = 40
 PROGRESS_EVERY_MS = 5_000
@@ -35,7 +35,7 @@ class JobOutput:
         deletion: Work,
         notes: Sequence[str],
     ) -> None:
-        """Print the plan: a row per partition, the sums, and what else is due."""
+        """Print the plan: a row per partition, the sums, the deletions that are due, and the notes."""
         if results:
             self._table(title, unit, results, planned)
         else:
@@ -50,20 +50,20 @@ class JobOutput:
         self._said = frozenset(notes)
 
     def progress(self, what: str, done: int, of: int) -> None:
-        """Print how far the work has come, at most one line per PROGRESS_EVERY_MS."""
+        """Print the progress of the work, at most one line per PROGRESS_EVERY_MS."""
         now_ms = self._clock.monotonic_ms()
         if now_ms - self._last_progress_ms >= PROGRESS_EVERY_MS:
             self._last_progress_ms = now_ms
             self._say(f"{what}: {done:,} of {of:,}")
 
     def show(self, table: Table) -> None:
-        """Print a table of the job's own."""
+        """Print a table that belongs to the job."""
         self._console.print(table)
 
     def end(self, report: JobReport) -> None:
-        """Print what is to be said of each partition, above all failures, and what was done."""
+        """Print the messages of each partition, above all failures, and the work done."""
         for row in report.partitions:
-            if row.messages and row.outcome is not Outcome.PLANNED:
+            if row.messages and row.outcome is not WorkOutcome.PLANNED:
                 self._say(f"{row.place}: {row.outcome}: {'; '.join(row.messages)}")
         for message in (*report.deletion.messages, *(note for note in report.notes if note not in self._said)):
             self._say(message)
@@ -76,7 +76,7 @@ class JobOutput:
         )
 
     def _say(self, line: str) -> None:
-        """Print one line, however long, so that a path in it can be copied whole."""
+        """Print one line without wrapping, so that a path in it can be copied whole."""
         self._console.print(line, markup=False, soft_wrap=True)
 
     def _table(self, title: str, unit: str, results: Sequence[PartitionResult], planned: Work) -> None:
@@ -115,7 +115,10 @@ def plan_console(*, dry_run: bool, stdout_taken: bool) -> Console | None:
 
 
 def stderr_console() -> Console:
-    """Where messages and progress go. If it is not a terminal, lines that are not soft-wrapped are WIDTH wide."""
+    """The console for messages and progress.
+
+    If stderr is no terminal, lines that are not soft-wrapped are WIDTH wide.
+    """
     return _console(stderr=True)
 
 

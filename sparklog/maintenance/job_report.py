@@ -1,4 +1,4 @@
-"""What a maintenance job planned, did and failed to do, as values and as JSON."""
+"""The planned, done and failed work of a maintenance job, as values and as JSON."""
 
 from __future__ import annotations
 
@@ -30,26 +30,26 @@ class Work(msgspec.Struct, frozen=True):
 
 
 def total(works: Iterable[Work]) -> Work:
-    """The sum."""
+    """The sum of the works."""
     whole = Work()
     for work in works:
         whole += work
     return whole
 
 
-class Outcome(StrEnum):
+class WorkOutcome(StrEnum):
     """The outcome of the work on one partition."""
 
     PLANNED = "planned"  # only planned, with --dry-run
     DONE = "done"
-    # What is overtaken or postponed changed nothing. Of several swaps of a partition the others may have taken effect.
+    # Overtaken or postponed work changed nothing. If a partition had several swaps, the others may have taken effect.
     OVERTAKEN = "overtaken"  # another process changed the same segments first; nothing is wrong
     POSTPONED = "postponed"  # its replicas can't take the work now; a later run does it
     FAILED = "failed"
 
 
 class Compacted(msgspec.Struct, frozen=True):
-    """What a compaction found in a partition's segments, what it left, and why it dropped the rest.
+    """Amounts before and after the compaction of a partition's segments, and records dropped by reason.
 
     `superseded`: a later record has the same key. `tombstones`: their `delete.retention.ms` was over. `keyless`: they
     have no key, so they are from before the topic was compacted.
@@ -64,7 +64,7 @@ class Compacted(msgspec.Struct, frozen=True):
     keyless: int = 0
 
     def then(self, later: Compacted) -> Compacted:
-        """Both, of which `later` found what this one left."""
+        """Combine both compactions. `later` began with the records that this one left."""
         return Compacted(
             self.records_before - self.records_after + later.records_before,
             later.records_after,
@@ -77,7 +77,7 @@ class Compacted(msgspec.Struct, frozen=True):
 
 
 class PartitionResult(msgspec.Struct, frozen=True):
-    """The part of one partition. Vacuum does not know the partitions of objects; its rows are prefixes of keys."""
+    """The result for one partition. Vacuum does not know the partitions of objects; its rows are prefixes of keys."""
 
     place: str
     topic: str | None
@@ -85,25 +85,28 @@ class PartitionResult(msgspec.Struct, frozen=True):
     reason: str
     planned: Work
     done: Work = Work()
-    outcome: Outcome = Outcome.PLANNED
+    outcome: WorkOutcome = WorkOutcome.PLANNED
     messages: tuple[str, ...] = ()
     is_metadata: bool = False  # vacuum: it is about the chain itself, not about objects with records
     compacted: Compacted | None = None
 
-    def noted(self, outcome: Outcome | None, *messages: str) -> PartitionResult:
-        """The same row with this outcome (None: as it was) and these messages, each once. A failure stays a failure."""
-        kept = outcome is None or self.outcome is Outcome.FAILED
+    def noted(self, outcome: WorkOutcome | None, *messages: str) -> PartitionResult:
+        """Return the row with this outcome (None: unchanged) and these messages, each once.
+
+        A failure stays a failure.
+        """
+        kept = outcome is None or self.outcome is WorkOutcome.FAILED
         more = tuple(dict.fromkeys((*self.messages, *messages)))
         return msgspec.structs.replace(self, outcome=self.outcome if kept else outcome, messages=more)
 
 
 def ended(rows: Iterable[PartitionResult]) -> list[PartitionResult]:
-    """The rows at the end of a run: what has no other outcome by then is done."""
-    return [row.noted(Outcome.DONE) if row.outcome is Outcome.PLANNED else row for row in rows]
+    """The rows at the end of a run: rows without an outcome until then are done."""
+    return [row.noted(WorkOutcome.DONE) if row.outcome is WorkOutcome.PLANNED else row for row in rows]
 
 
 class DeletionResult(msgspec.Struct, frozen=True):
-    """Retired objects whose delay has passed: how many there were, how many were deleted, and what failed."""
+    """Retired objects whose delay has passed: the planned and the done deletions, and the failures."""
 
     planned: Work = Work()
     done: Work = Work()
@@ -114,7 +117,7 @@ class DeletionResult(msgspec.Struct, frozen=True):
 class JobReport(msgspec.Struct, frozen=True):
     """One run of a maintenance job. `exit_code` is 1 if any partition or deletion failed, else 0.
 
-    `now_ms` is the time from which ages were counted. `floor` is FLOOR at the end; with --dry-run, where it would be.
+    `now_ms` is the time from which ages were counted. `floor` is FLOOR at the end; with --dry-run, its due position.
     """
 
     job: str
@@ -148,7 +151,7 @@ class JobReport(msgspec.Struct, frozen=True):
 
     def for_chain(self) -> str:
         """The totals and the first failures. It stays small, because every process reads every chain entry."""
-        failed = [row for row in self.partitions if row.outcome is Outcome.FAILED]
+        failed = [row for row in self.partitions if row.outcome is WorkOutcome.FAILED]
         document = {
             "dry_run": self.dry_run,
             "now_ms": self.now_ms,

@@ -1,4 +1,4 @@
-"""The file that --report names: checked before a job begins, written when it has ended."""
+"""The file that --report names: checked before a job begins, written after its end."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from sparklog.core.errors import InvalidInput, Landed, SparklogError
 from sparklog.host.standard_streams import print_to
 
 
-class Report(Protocol):
-    """What --report writes, and the exit code of the job."""
+class JsonReport(Protocol):
+    """A report that --report can write, with the exit code of the job."""
 
     @property
     def exit_code(self) -> int:
@@ -25,7 +25,7 @@ class Report(Protocol):
 
 
 def check_report_file(path: str | None) -> None:
-    """Raise InvalidInput, before anything is begun, if a report can't be written there. Leaves no file behind."""
+    """Raise InvalidInput, before anything begins, if a report can't be written there. Leaves no file behind."""
     if path is None or path == "-":
         return
     file = Path(path)
@@ -37,7 +37,7 @@ def check_report_file(path: str | None) -> None:
                 f"--report: wanted a file, found the symbolic link {path} to {file.readlink()}, where nothing is; "
                 "nothing was begun"
             )
-        if file.exists() and not file.is_file():  # opening a pipe waits until somebody reads it
+        if file.exists() and not file.is_file():  # opening a pipe waits for a reader
             raise InvalidInput(
                 f"--report: wanted a file, found {path}, which is a pipe, a socket or a device (- is stdout); nothing "
                 "was begun"
@@ -53,8 +53,8 @@ def check_report_file(path: str | None) -> None:
         raise InvalidInput(f"--report: {path} can't be written ({reason}); nothing was begun") from error
 
 
-def write_report(report: Report, path: str | None) -> None:
-    """The report as JSON, into a file or to stdout; None: nowhere."""
+def write_report(report: JsonReport, path: str | None) -> None:
+    """Write the report as JSON, into a file or to stdout; None: nowhere."""
     if path is None:
         return
     if path == "-":
@@ -64,6 +64,6 @@ def write_report(report: Report, path: str | None) -> None:
         Path(path).write_text(report.to_json() + "\n", encoding="utf-8")
     except OSError as error:
         raise SparklogError(
-            f"the job ran, and what it did stays; its report could not be written to {path}: {error.strerror or error}",
+            f"the job ran, and its changes stay; its report could not be written to {path}: {error.strerror or error}",
             landed=Landed.YES,
         ) from error

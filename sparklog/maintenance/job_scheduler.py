@@ -1,6 +1,6 @@
 """Runs jobs by a schedule in an event loop: in the coordinator that leads, and in `sparklog job run-all`.
 
-What is due when is decided in `core/maintenance/schedule.py`. A job that fails is noted and shown; the others go on.
+`core/maintenance/schedule.py` decides which job is due. A failed job is recorded and shown; the others continue.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Ended = Callable[[str, JobEnd], None]
 
 
 class JobRunner(Protocol):
-    """Runs a job to its end; cancelled, it stops the job first."""
+    """Runs a job to its end. If cancelled, it stops the job first."""
 
     async def run(self, job: str) -> JobEnd: ...
 
@@ -33,7 +33,7 @@ class Scheduler:
         self._running: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Run until cancelled; then the jobs that run are stopped first."""
+        """Run until cancelled; then the running jobs are stopped first."""
         try:
             while True:
                 now_ms = self._clock.monotonic_ms()
@@ -63,13 +63,13 @@ class Scheduler:
 
 
 async def run_once(jobs: Sequence[str], runner: JobRunner, ended: Ended) -> None:
-    """Run the jobs one after the other, each once, whatever becomes of the others."""
+    """Run the jobs one after the other, each once, even if some fail."""
     for job in jobs:
         ended(job, await run_to_end(runner, job))
 
 
 async def run_to_end(runner: JobRunner, job: str) -> JobEnd:
-    """The end of one run. An error of the runner is the end of this run, and of nothing else."""
+    """Return the end of one run. An error of the runner ends only this run."""
     try:
         return await runner.run(job)
     except Exception as error:

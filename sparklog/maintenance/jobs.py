@@ -1,7 +1,7 @@
-"""The jobs that there are, in the order in which they run one after the other: roll comes first, vacuum last.
+"""The existing jobs, in the order in which they run one after the other: roll comes first, vacuum last.
 
-A new job is one line of `KNOWN_JOBS`. From there the coordinator's scheduler, `sparklog job run-all`, `job status` and
-the tests of the ready schedules in conf/ know it.
+A new job is one line of `KNOWN_JOBS`. The coordinator's scheduler, `sparklog job run-all`, `job status` and the tests
+of the ready schedules in conf/ all use that list.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sparklog.core.maintenance.schedule import Task
 from sparklog.core.state import ClusterState
 from sparklog.maintenance.job_report import JobReport
 
-CHECK: Final = "log.retention.check.interval.ms"  # what is light enough to come every few minutes
+CHECK: Final = "log.retention.check.interval.ms"  # of jobs that are light enough to run every few minutes
 
 
 class KnownJob(NamedTuple):
@@ -34,7 +34,7 @@ class KnownJob(NamedTuple):
     spark_module: str | None = None
 
     def interval_ms(self, config: ClusterConfig) -> int | None:
-        """How often schedulers run it, in ms; None if they don't."""
+        """The interval in ms at which schedulers run the job; None if they don't."""
         if self.interval_key is None:
             return None
         interval_ms: int = getattr(config, self.interval_key.replace(".", "_"))
@@ -45,9 +45,9 @@ KNOWN_JOBS: Final = (
     KnownJob("roll", CHECK),
     KnownJob("compaction", CHECK, spark_module="sparklog.spark.maintain.key_shuffle"),  # nothing else can hold the keys
     KnownJob("retention", CHECK),
-    KnownJob("replication", None),  # agents do its work, bit by bit
-    KnownJob("recovery", None),  # after trouble, or when people schedule it
-    KnownJob("verify", None),  # it reads everything, so people schedule it
+    KnownJob("replication", None),  # agents do this work bit by bit
+    KnownJob("recovery", None),  # run after trouble, or by a user's schedule
+    KnownJob("verify", None),  # reads everything, so users schedule it
     KnownJob("vacuum", "vacuum.interval.ms"),
 )
 JOBS: Final = tuple(job.name for job in KNOWN_JOBS)
@@ -55,7 +55,7 @@ SCHEDULED: Final = tuple(job.name for job in KNOWN_JOBS if job.interval_key is n
 
 
 def job_named(name: str) -> Callable[[str], JobReport]:
-    """The function that runs the job on the cluster at an address, in this process. Raises InvalidInput."""
+    """Return the function that runs the job in this process, on the cluster at an address. Raises InvalidInput."""
     job = next((job for job in KNOWN_JOBS if job.name == name), None)
     if job is None:
         raise InvalidInput(f"wanted one of the jobs {', '.join(JOBS)}, found {name!r}")
@@ -71,26 +71,25 @@ def job_named(name: str) -> Callable[[str], JobReport]:
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """The jobs in the order in which they run; those of another version come last."""
+    """The jobs in the order in which they run; jobs of another version come last."""
     return sorted(names, key=lambda name: (JOBS.index(name) if name in JOBS else len(JOBS), name))
 
 
 def scheduled_tasks(config: ClusterConfig) -> tuple[Task, ...]:
-    """What a coordinator runs, and how often."""
+    """The jobs that a coordinator runs, with their intervals."""
     intervals = ((job.name, job.interval_ms(config)) for job in KNOWN_JOBS)
     return tuple(Task(name, interval_ms) for name, interval_ms in intervals if interval_ms is not None)
 
 
 def tasks_every(names: Iterable[str], every_ms: int, config: ClusterConfig, *, named: bool) -> list[Task]:
-    """These jobs, each every `every_ms`.
+    """These jobs, each with the interval `every_ms`.
 
-    A job that is too heavy for that, as its interval in the config says, comes as rarely as there, unless the user has
-    `named` it.
+    A heavy job keeps the interval of its own config key if that is longer, unless the user has `named` it.
     """
     rare_ms = {job.name: job.interval_ms(config) for job in KNOWN_JOBS if job.interval_key != CHECK and not named}
     return [Task(name, max(every_ms, rare_ms.get(name) or 0)) for name in names]
 
 
 def ages_ms(state: ClusterState, jobs: Sequence[Task], now_ms: int) -> Mapping[str, int]:
-    """How long ago each job began to run last, as far as the chain knows of a run that came to its end."""
+    """The time since each job last began, as far as the chain knows of a completed run."""
     return {job.name: now_ms - state.jobs[job.name].started_ms for job in jobs if job.name in state.jobs}

@@ -1,10 +1,10 @@
-"""The replication job: catch up every replica that lacks something, with many tasks at once.
+"""The replication job: catch up every replica that lags, with many tasks at once.
 
     plan: a row per replica that is behind -> print -> (--dry-run stops here)
     -> per store: a batch from each source -> copied in tasks -> INCARNATION read -> ReportReplicas -> the next batches
 
-It does the work of the agents in more tasks. Agents and several runs may work at the same time: an object that is there
-already is not copied again. A store whose INCARNATION is not the registered one is left to its agent.
+It does the work of the agents in more tasks. Agents and several runs may work at the same time: an object that is
+already there is not copied again. A store whose INCARNATION is not the registered one is left to its agent.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from sparklog.log.cluster_stores import StorePlaces, Stores
 from sparklog.log.incarnation import read_incarnation
 from sparklog.log.objects.object_copy import fetch_in_life
 from sparklog.maintenance.job_frame import JobFrame, JobOptions, chunks, run_job
-from sparklog.maintenance.job_report import JobReport, Outcome, PartitionResult, Work, ended
+from sparklog.maintenance.job_report import JobReport, PartitionResult, Work, WorkOutcome, ended
 from sparklog.maintenance.task_runner import packs
 
 TASK_BYTES: Final = 64 << 20  # small objects share a task up to this many bytes …
 TASK_OBJECTS: Final = 64  # … and this many objects
-MOST_VAIN_REPORTS: Final = 3  # reports in a row that other changes overtook
+MOST_VAIN_REPORTS: Final = 3  # consecutive reports that other changes overtook
 _REQUESTS_PER_SLICE: Final = 7  # look, read and put, for the object and its index; INCARNATION
 _REPORT_REQUESTS: Final = 3  # INCARNATION, the entry, its void mark
 
@@ -45,7 +45,7 @@ _Replica = tuple[StoreId, TopicPartition]
 
 
 def run_replication(cluster_url: str, *, stores: Collection[str] = (), **options: Unpack[JobOptions]) -> JobReport:
-    """Copy what replicas lack, and report them; with `stores`, only replicas on these.
+    """Copy the objects that replicas lack, and report them; with `stores`, only replicas on these.
 
     Raises BrokerIdNotRegistered, UnknownTopicOrPartition, ClusterNotFound, and any error of reading the chain.
     """
@@ -53,7 +53,7 @@ def run_replication(cluster_url: str, *, stores: Collection[str] = (), **options
 
 
 class ReplicationJob:
-    """See `frame.Job`."""
+    """The replication as a `job_frame.Job`."""
 
     name = "replication"
     unit = "slices"
@@ -77,7 +77,7 @@ class ReplicationJob:
         return list(self._rows.values())
 
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
-        """Copy batch after batch, and report after each. A replica that fails stops no other."""
+        """Copy batch after batch, and report after each. A failed replica does not stop the others."""
         for store in dict.fromkeys(store for store, _ in self._rows):
             try:
                 self._fill(frame, store)
@@ -94,7 +94,7 @@ class ReplicationJob:
                 at = self._standing(frame, state, store)
             wanted = _wanted(state, store, at.behind, failing, frame.tasks.tasks_at_once)
             if not wanted and not at.joinable:
-                self._fail(store, at.behind, "no store that can be asked holds what is missing")
+                self._fail(store, at.behind, "no store that can be asked holds the missing objects")
                 return
             check_registered(frame, state, store)
             checked = self._copied(frame, state, store, wanted, failing)
@@ -136,15 +136,15 @@ class ReplicationJob:
     def _reported(
         self, frame: JobFrame, before: ClusterState, store: StoreId, checked: Collection[ObjectNumber]
     ) -> bool:
-        """Report the copies on the newest state, and count them. Returns False if other changes overtook all of them.
+        """Report the copies on the newest state, and count them. Return False if other changes overtook all of them.
 
-        INCARNATION is read after the copies: the store is still in the life that each of them was found to be in.
+        INCARNATION is read after the copies: the store is still in the life in which each copy was made.
         """
         with frame.connection.follower.current() as state:
             registration = check_registered(frame, state, store)
         if registration != before.stores[store].registration:
             raise StaleBrokerEpoch(f"store {store} was registered again as {registration} while it was filled")
-        at = self._standing(frame, state, store, but=())  # what came before a failure counts
+        at = self._standing(frame, state, store, but=())  # copies from before a failure count
         reports = replica_reports(state, store, at, checked)
         if not reports:
             return True
@@ -165,7 +165,7 @@ class ReplicationJob:
         return moved
 
     def _count(self, state: ClusterState, store: StoreId, key: TopicPartition, end: Offset) -> None:
-        """Add what lies between the log end in `state` and `end`. A replica that was not planned gets a row."""
+        """Add the work between the log end in `state` and `end`. A replica that was not planned gets a row."""
         row = self._rows.get((store, key)) or msgspec.structs.replace(_planned(state, store, key), planned=Work())
         done = _work(state, key, OffsetRange(state.partitions[key].replication.log_end(store), end))
         self._rows[store, key] = msgspec.structs.replace(row, done=row.done + done)
@@ -175,7 +175,7 @@ class ReplicationJob:
             self._gave_up.add((store, key))
             row = self._rows.get((store, key))
             if row is not None:
-                self._rows[store, key] = row.noted(Outcome.FAILED, message)
+                self._rows[store, key] = row.noted(WorkOutcome.FAILED, message)
 
     def _standing(
         self, frame: JobFrame, state: ClusterState, store: StoreId, but: Collection[_Replica] | None = None
@@ -220,7 +220,7 @@ def fetch_objects(payload: bytes) -> bytes:
         try:
             wanted = msgspec.structs.replace(object_, sources=sources)
             fetched = fetch_in_life(wanted, order.store, stores, order.incarnation)
-        except Exception as error:  # whatever it is, copy the other objects of the task
+        except Exception as error:  # of any kind: copy the other objects of the task
             errors.append(str(error) or repr(error))
             continue
         failing.update(dict.fromkeys(failure.source for failure in fetched.failures if not failure.lacks_it))
@@ -242,19 +242,19 @@ def packed_to_fetch(wanted: Sequence[ObjectToFetch]) -> Iterator[tuple[ObjectToF
     return packs(wanted, (lambda object_: object_.size_bytes, TASK_BYTES), (lambda _: 1, TASK_OBJECTS))
 
 
-# ---- what is there, and what is not -------------------------------------------------------------------
+# ---- registrations and work ---------------------------------------------------------------------------
 
 
 def check_registered(frame: JobFrame, state: ClusterState, store: StoreId) -> int:
-    """The store's registration. Raises StaleBrokerEpoch if it is fenced, or is not the store that was registered."""
+    """Return the store's registration. Raises StaleBrokerEpoch if it is fenced, or is not the registered store."""
     registered = registered_store(state, store)
     if registered.fenced:
         raise StaleBrokerEpoch(f"store {store} is fenced: `sparklog store add` registers it again")
     mark = read_incarnation(frame.connection.stores(state).get(store))
-    found = "none" if mark is None else mark.incarnation
-    if found != registered.incarnation:
+    actual = "none" if mark is None else mark.incarnation
+    if actual != registered.incarnation:
         raise StaleBrokerEpoch(
-            f"wanted store {store} with INCARNATION {registered.incarnation}, found {found} at {registered.url}: it "
+            f"wanted store {store} with INCARNATION {registered.incarnation}, found {actual} at {registered.url}: it "
             "was wiped or swapped, `sparklog agent` reports that and fills it again"
         )
     return registered.registration
@@ -269,7 +269,7 @@ def _planned(state: ClusterState, store: StoreId, key: TopicPartition) -> Partit
 
 
 def _work(state: ClusterState, key: TopicPartition, offsets: OffsetRange) -> Work:
-    """What it takes to copy these offsets of a partition. An object that several partitions share counts for each."""
+    """The work of copying these offsets of a partition. An object that several partitions share counts for each."""
     columns = state.slices.find(key, offsets).columns
     slices = len(columns["start"])
     requests = _REQUESTS_PER_SLICE * slices + _REPORT_REQUESTS

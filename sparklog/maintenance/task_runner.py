@@ -1,7 +1,7 @@
-"""Where the heavy part of a job runs: a port, and its simplest adapter, this process. The other is `spark_tasks.py`.
+"""The port for running the heavy part of a job, and its simplest adapter, this process. The other is `spark_tasks.py`.
 
 Payloads and results are bytes, and a task is a function at module level, so any process with sparklog installed can run
-it. A task reports its failures in its result: a task that fails must not stop the others.
+it. A task reports its failures in its result: a failed task must not stop the others.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ class TaskRunner(Protocol):
 
     @property
     def in_this_process(self) -> bool:
-        """Whether tasks run in this process: only then can they reach a cluster that lives in its memory."""
+        """True if tasks run in this process: only then can they reach a cluster that lives in its memory."""
         ...
 
     @property
     def tasks_at_once(self) -> int:
-        """How many tasks to pass to one call of `run`. Their results are committed before the next call."""
+        """The number of tasks to pass to one call of `run`. Their results are committed before the next call."""
         ...
 
     def run(self, task: Task, payloads: Sequence[bytes]) -> list[bytes]:
@@ -45,7 +45,7 @@ class LocalTasks:
 def packs(items: Iterable[T], *limits: tuple[Callable[[T], int], int]) -> Iterator[tuple[T, ...]]:
     """Distribute items over tasks, in order. An item that exceeds a limit is alone.
 
-    A limit is a measure, and the most that the items of a task may have of it together.
+    A limit is a measure and its maximum for all items of a task together.
     """
     pack: list[T] = []
     used = [0] * len(limits)

@@ -30,7 +30,7 @@ from sparklog.core.errors import (
 )
 from sparklog.core.replication.replica_append import Acks
 from sparklog.core.types import PartitionIndex, StoreId, TopicId
-from sparklog.log.objects.object_copy import Fetched, SourceFailure
+from sparklog.log.objects.object_copy import FetchResult, SourceFailure
 from sparklog.maintenance.rewrite.roll_job import run_roll
 from sparklog.maintenance.space.retention_job import run_retention
 from sparklog.maintenance.space.vacuum_job import run_vacuum
@@ -235,7 +235,7 @@ def failing(
         asked.append(agent.now_ms)
         failures = tuple(SourceFailure(store, lacks_it, f"{store} fails") for store in bad)
         good = [store for store in request.wanted.sources if store not in sources]
-        return Fetched(StoreId(good[0]) if good else None, failures) if not good else None
+        return FetchResult(StoreId(good[0]) if good else None, failures) if not good else None
 
     agent = DrivenAgent(world, "c", before=fail)
     return agent, asked
@@ -264,7 +264,7 @@ def test_an_object_that_no_source_has_stops_only_its_own_partition() -> None:
 
     def fail(request: Request) -> Reply:
         if isinstance(request, Fetch) and request.wanted.number == number:
-            return Fetched(
+            return FetchResult(
                 None, tuple(SourceFailure(each, True, f"{each} lacks it") for each in request.wanted.sources)
             )
         return None
@@ -286,7 +286,7 @@ def test_what_lies_behind_an_object_that_can_not_be_had_is_not_copied_again_and_
 
     def lack(request: Request) -> Reply:
         if fail and isinstance(request, Fetch) and request.wanted.number == bad:
-            return Fetched(None, tuple(SourceFailure(each, True, "it lacks it") for each in request.wanted.sources))
+            return FetchResult(None, tuple(SourceFailure(each, True, "it lacks it") for each in request.wanted.sources))
         return None
 
     agent = DrivenAgent(world, "c", before=lack).run(20_000)

@@ -12,7 +12,7 @@ from sparklog.agent.agent_requests import Fetch, Look, Reply, Request
 from sparklog.client.plans.write_plan import append_command
 from sparklog.client.plans.write_rows import write_rows
 from sparklog.core.commands import Submission
-from sparklog.log.objects.object_copy import Fetched, SourceFailure
+from sparklog.log.objects.object_copy import FetchResult, SourceFailure
 from sparklog.maintenance.rewrite.roll_job import run_roll
 from sparklog.maintenance.task_runner import LocalTasks
 from sparklog.storage.keys import INCARNATION
@@ -105,7 +105,7 @@ def test_what_only_its_store_should_have_and_has_not_is_a_loss_at_once() -> None
         if not isinstance(request, Fetch) or request.wanted.object.upload_id != second.upload_id:
             return None
         asked = request.wanted.sources
-        return Fetched(None, tuple(SourceFailure(store, False, "silent") for store in asked)) if asked else None
+        return FetchResult(None, tuple(SourceFailure(store, False, "silent") for store in asked)) if asked else None
 
     agent = DrivenAgent(world, "b", before=silent).run(1_000)
     assert [loss.held[0].end for loss in losses(agent)] == [2]

@@ -26,7 +26,6 @@ from sparklog.core.records import At
 from sparklog.core.replication.partition import created
 from sparklog.core.replication.replica_append import at_end
 from sparklog.core.state import ClusterState, Partition, Store, Topic
-from sparklog.core.tables import object_table, slice_table
 from sparklog.core.tables.column_blocks import MAX_BLOCK_ROWS, Block, make_block
 from sparklog.core.tables.copy_on_write import CopyOnWriteMap
 from sparklog.core.tables.object_table import ObjectTable
@@ -80,9 +79,9 @@ def large_state(
         partitions=CopyOnWriteMap(
             {key: Partition(key.topic_id, key.partition, replication, each * SEGMENT_BYTES) for key in keys}
         ),
-        slices=SliceTable(_blocks(segments, slice_table.DTYPES, slice_table.ORDER, partial(_slice_values, partitions))),
+        slices=SliceTable(_blocks(segments, SliceTable.DTYPES, SliceTable.ORDER, partial(_slice_values, partitions))),
         objects=ObjectTable(
-            _blocks(segments, object_table.DTYPES, object_table.ORDER, partial(_object_values, partitions, kind)),
+            _blocks(segments, ObjectTable.DTYPES, ObjectTable.ORDER, partial(_object_values, partitions, kind)),
             [tuple(Holder(store, at) for at, store in enumerate(stores))],
         ),
         next_object_number=segments,

@@ -40,7 +40,7 @@ def contents(state: ClusterState) -> dict[str, Any]:
     found["slices"] = list(state.slices.everything())
     found["objects"] = sorted((each.number, each.object, state.objects.slices(each.number)) for each in state.objects)
     found["retired"] = {each.number: each for each in state.retired}
-    found["offsets"] = {name: column.tolist() for name, column in state.offsets.everything().items()}
+    found["offsets"] = {name: column.tolist() for name, column in state.offsets.all_columns().items()}
     found["offset_metadata"] = dict(state.offsets.metadata)
     found["results"] = sorted(state.results)
     return found

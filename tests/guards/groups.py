@@ -304,7 +304,7 @@ GUARDS: Final = (
         "group-rows-replaced",
         "A row that is committed again replaces the one in an older block.",
         "sparklog/core/tables/offset_table.py",
-        "        self._kill({group: np.array(sorted(keys), dtype=np.int64) for group, keys in replaced.items()})\n",
+        "        self._kill_keys(replaced)\n",
         "",
         ("tests/core/tables/test_offset_table.py::test_a_row_that_is_set_again_replaces_the_one_in_a_block",),
     ),

@@ -12,7 +12,7 @@ GUARDS: Final = (
         "roll-every-record",
         "A rewrite whose records differ from those of its slices is not swapped in.",
         "sparklog/log/rewrite/segment_roll.py",
-        "    if found != wanted:",
+        "    if end != wanted:",
         "    if False:",
         ("tests/log/rewrite/test_segment_roll.py::test_a_rewrite_of_fewer_records_than_its_slices_have_is_refused",),
     ),

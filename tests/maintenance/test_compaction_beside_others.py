@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 
-from sparklog.maintenance.job_report import Compacted, JobReport, Outcome
+from sparklog.maintenance.job_report import Compacted, JobReport, WorkOutcome
 from tests.maintenance.keyed_log import TRIMMED, DictShuffle, KeyedLog, keyed
 from tests.maintenance.maintained_log import DAY_MS, maintained
 
@@ -33,9 +33,9 @@ def test_what_landed_is_reported_though_a_stretch_was_overtaken(log: KeyedLog) -
         others.append(log.compact())
 
     report = log.compact(shuffle=DictShuffle(compact_old))
-    assert others[0].partitions[0].outcome is Outcome.DONE
+    assert others[0].partitions[0].outcome is WorkOutcome.DONE
     (row,) = report.partitions
-    assert (row.outcome, row.messages[-1]) == (Outcome.OVERTAKEN, "1 of 2 rewrites took effect")
+    assert (row.outcome, row.messages[-1]) == (WorkOutcome.OVERTAKEN, "1 of 2 rewrites took effect")
     assert "SWAP_REFUSED: " in row.messages[0]
     assert report.done.records == 2
     assert row.done.size_bytes > 0
@@ -54,7 +54,7 @@ def test_a_run_that_is_overtaken_whole_did_nothing(log: KeyedLog) -> None:
         log.segment(text)
     report = log.compact(shuffle=DictShuffle(lambda: log.compact()))
     (row,) = report.partitions
-    assert (row.outcome, row.done.objects, row.done.records, row.compacted) == (Outcome.OVERTAKEN, 0, 0, None)
+    assert (row.outcome, row.done.objects, row.done.records, row.compacted) == (WorkOutcome.OVERTAKEN, 0, 0, None)
 
 
 # ---- beside deletions -----------------------------------------------------------------------------------
@@ -88,7 +88,7 @@ def test_beside_deletions_in_every_run_the_position_moves_in_every_run(log: Keye
         first = log.log.segments("t")[0]
         report = log.compact(everything=False, shuffle=DictShuffle(Once(lambda to=first[1]: log.move_log_start(to))))  # type: ignore[misc]
         (row,) = report.partitions
-        assert (row.outcome, report.exit_code) == (Outcome.DONE, 0), row.messages
+        assert (row.outcome, report.exit_code) == (WorkOutcome.DONE, 0), row.messages
         assert "0 of 1 rewrites took effect" in row.messages
         assert log.cleaner is not None
         assert log.cleaner.position == len(log.rows)
@@ -109,7 +109,7 @@ def test_what_is_deleted_whole_needs_no_swap(log: KeyedLog) -> None:
 
     report = log.compact(shuffle=DictShuffle(delete_first))
     (row,) = report.partitions
-    assert (row.outcome, plans) == (Outcome.DONE, [0])
+    assert (row.outcome, plans) == (WorkOutcome.DONE, [0])
     assert "SWAP_REFUSED: a rewrite of t-0 begins at offset 0, but its log start is now 3" in row.messages[0]
     assert log.cleaner is not None
     assert log.cleaner.position == 9
@@ -126,7 +126,7 @@ def test_a_stretch_that_is_deleted_in_part_every_time_does_not_count_as_cleaned(
     shuffle = DictShuffle(lambda: log.move_log_start(next(starts)))
     report = log.compact(shuffle=shuffle)
     (row,) = report.partitions
-    assert (row.outcome, report.exit_code, next(starts)) == (Outcome.OVERTAKEN, 0, 4)
+    assert (row.outcome, report.exit_code, next(starts)) == (WorkOutcome.OVERTAKEN, 0, 4)
     assert log.cleaner is None
     for _ in range(3):
         log.log.clock.at_ms += 1

@@ -14,7 +14,7 @@ from sparklog.core.errors import DataLoss, OffsetOutOfRange, SparklogError
 from sparklog.core.reading.plan import RangeToRead
 from sparklog.core.records import CommandResult
 from sparklog.maintenance.job_frame import JobFrame
-from sparklog.maintenance.job_report import Outcome
+from sparklog.maintenance.job_report import WorkOutcome
 from tests.maintenance.maintained_log import DAY_MS, START_MS, MaintainedLog, maintained
 
 SEEDS, STEPS = 4, 30
@@ -99,7 +99,7 @@ def test_a_topic_that_becomes_compacted_while_retention_runs_keeps_its_records(
 
     monkeypatch.setattr(JobFrame, "commit_all", altered_first)
     report = log.retention()
-    assert ([row.outcome for row in report.partitions], report.exit_code) == ([Outcome.OVERTAKEN], 0)
+    assert ([row.outcome for row in report.partitions], report.exit_code) == ([WorkOutcome.OVERTAKEN], 0)
     log.check()
     assert log.log_start("t") == 0
 

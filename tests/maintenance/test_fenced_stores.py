@@ -12,7 +12,7 @@ from sparklog.core.commands import MoveLogStart
 from sparklog.core.errors import InvalidInput, StoreUnavailable
 from sparklog.core.types import Offset, StoreId
 from sparklog.log.cluster_stores import Stores
-from sparklog.maintenance.job_report import JobReport, Outcome
+from sparklog.maintenance.job_report import JobReport, WorkOutcome
 from sparklog.maintenance.space.retention_job import run_retention
 from sparklog.maintenance.space.vacuum_job import run_vacuum
 from sparklog.storage.memory import MemoryStore
@@ -150,7 +150,7 @@ def test_a_store_that_can_not_be_listed_is_a_failure_of_vacuum_and_the_others_ar
     clock.at_ms += 8 * DAY_MS
     found = run_vacuum(cluster.connection.url, clock=clock)
     assert found.exit_code == 1
-    failed = [(row.place, row.messages) for row in found.partitions if row.outcome is Outcome.FAILED]
+    failed = [(row.place, row.messages) for row in found.partitions if row.outcome is WorkOutcome.FAILED]
     assert failed == [("a:topics/", (f"KAFKA_STORAGE_ERROR: {cluster.connection.url}-a does not answer",))]
     assert stored(cluster) == [4, 0, 0]
 
@@ -167,6 +167,6 @@ def test_a_store_that_can_not_be_opened_ends_no_vacuum(cluster: Cluster, monkeyp
     rows = run_vacuum(cluster.connection.url).partitions
     message = "INVALID_REQUEST: b needs something that is not installed"
     assert [(row.place, row.outcome, row.messages) for row in rows] == [
-        ("b:topics/", Outcome.FAILED, (message,)),
-        ("b:uploads", Outcome.FAILED, (message,)),
+        ("b:topics/", WorkOutcome.FAILED, (message,)),
+        ("b:uploads", WorkOutcome.FAILED, (message,)),
     ]

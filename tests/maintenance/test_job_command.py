@@ -20,11 +20,11 @@ from sparklog.core.errors import InvalidInput
 from sparklog.maintenance import job_command
 from sparklog.maintenance.job_child import ABANDONED
 from sparklog.maintenance.job_command import LOCAL, JobCommand, JobEnd, command_words
-from sparklog.maintenance.job_report import DeletionResult, JobReport, Outcome, PartitionResult, Work
+from sparklog.maintenance.job_report import DeletionResult, JobReport, PartitionResult, Work, WorkOutcome
 
 CLUSTER = "file:///a b;exit 7"  # a shell would split it
 REPORT = JobReport("roll", "c", False, 0, 1, 2, Work(), Work(3, 5, 700), 0, (), DeletionResult(), 0, (), 0)
-ROW = PartitionResult("t-0", "t", 0, "why", Work(), outcome=Outcome.FAILED, messages=("KEY_NOT_FOUND: gone",))
+ROW = PartitionResult("t-0", "t", 0, "why", Work(), outcome=WorkOutcome.FAILED, messages=("KEY_NOT_FOUND: gone",))
 
 
 def python(code: str, *arguments: str) -> str:

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 from sparklog.maintenance.job_output import PROGRESS_EVERY_MS, ROWS_SHOWN, JobOutput, plan_console
-from sparklog.maintenance.job_report import DeletionResult, JobReport, Outcome, PartitionResult, Work, total
+from sparklog.maintenance.job_report import DeletionResult, JobReport, PartitionResult, Work, WorkOutcome, total
 from tests.host.left_pipe import left_pipe
 from tests.maintenance.maintained_log import StandingClock
 
@@ -29,7 +29,7 @@ def test_a_long_plan_is_cut_and_its_sums_are_of_all() -> None:
 
 def test_a_failure_is_one_line_however_long_its_path_is() -> None:
     said, path = io.StringIO(), "/data/" + "[x] y " * 50 + "z"
-    failed = PartitionResult("t-0", "t", 0, "due", Work(), outcome=Outcome.FAILED, messages=(f"no room at {path}",))
+    failed = PartitionResult("t-0", "t", 0, "due", Work(), outcome=WorkOutcome.FAILED, messages=(f"no room at {path}",))
     deletion = DeletionResult(messages=(f"cannot delete {path}",))
     report = JobReport("roll", "file:///c", False, 1, 2, 3, Work(), Work(), 1, (failed,), deletion, 0, (), 1)
     JobOutput(Console(file=said, width=80), StandingClock()).end(report)

@@ -8,9 +8,9 @@ from sparklog.maintenance.job_report import (
     MOST_FAILURES_IN_CHAIN,
     DeletionResult,
     JobReport,
-    Outcome,
     PartitionResult,
     Work,
+    WorkOutcome,
     ended,
     total,
 )
@@ -34,7 +34,7 @@ def test_json_calls_bytes_bytes() -> None:
 
 def test_the_record_in_the_chain_stays_small_whatever_fails() -> None:
     rows = tuple(
-        PartitionResult(f"t-{each}", "t", each, "", Work(), outcome=Outcome.FAILED, messages=("m" * 100,) * 50)
+        PartitionResult(f"t-{each}", "t", each, "", Work(), outcome=WorkOutcome.FAILED, messages=("m" * 100,) * 50)
         for each in range(10_000)
     )
     text = report(rows).for_chain()
@@ -46,12 +46,12 @@ def test_the_record_in_the_chain_stays_small_whatever_fails() -> None:
 
 def test_a_failure_of_a_part_stays_and_each_message_is_said_once() -> None:
     row = PartitionResult("t-0", "t", 0, "due", Work(1))
-    noted = row.noted(Outcome.FAILED, "b is away").noted(Outcome.DONE, "b is away", "a is full").noted(None)
-    assert (noted.outcome, noted.messages) == (Outcome.FAILED, ("b is away", "a is full"))
-    overtaken = row.noted(None, "looked at").noted(Outcome.OVERTAKEN)
-    assert (overtaken.outcome, overtaken.messages) == (Outcome.OVERTAKEN, ("looked at",))
+    noted = row.noted(WorkOutcome.FAILED, "b is away").noted(WorkOutcome.DONE, "b is away", "a is full").noted(None)
+    assert (noted.outcome, noted.messages) == (WorkOutcome.FAILED, ("b is away", "a is full"))
+    overtaken = row.noted(None, "looked at").noted(WorkOutcome.OVERTAKEN)
+    assert (overtaken.outcome, overtaken.messages) == (WorkOutcome.OVERTAKEN, ("looked at",))
     assert [part.outcome for part in ended([row, noted, overtaken])] == [
-        Outcome.DONE,
-        Outcome.FAILED,
-        Outcome.OVERTAKEN,
+        WorkOutcome.DONE,
+        WorkOutcome.FAILED,
+        WorkOutcome.OVERTAKEN,
     ]

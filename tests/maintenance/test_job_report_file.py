@@ -27,4 +27,4 @@ def test_a_report_that_fails_after_the_job_says_that_the_job_landed(tmp_path: Pa
     with pytest.raises(SparklogError) as raised:
         write_report(EMPTY_REPORT, str(tmp_path))
     assert (raised.value.exit_code, raised.value.landed) == (1, Landed.YES)
-    assert "the job ran, and what it did stays" in raised.value.message
+    assert "the job ran, and its changes stay" in raised.value.message

@@ -15,7 +15,7 @@ from sparklog.core.types import NamedObject, ObjectNumber, StoreId
 from sparklog.log.incarnation import begin_incarnation
 from sparklog.log.read.object_reader import read_index
 from sparklog.maintenance.job_frame import JobFrame
-from sparklog.maintenance.job_report import JobReport, Outcome
+from sparklog.maintenance.job_report import JobReport, WorkOutcome
 from sparklog.maintenance.verify import recovery_job, repair
 from sparklog.maintenance.verify.damaged_object import Damage
 from sparklog.storage.keys import INCARNATION, index_key
@@ -65,7 +65,7 @@ def test_what_a_store_was_reported_to_have_lost_meanwhile_is_not_given_up(
     before_repair(monkeypatch, lambda: log.report_loss("b", 3))
     report = log.recover(accept_loss=True)
     assert log.lost() == []
-    assert {row.outcome for row in report.partitions} == {Outcome.DONE}, messages(report)
+    assert {row.outcome for row in report.partitions} == {WorkOutcome.DONE}, messages(report)
     assert log.recover().exit_code == 0
     log.check()
 
@@ -131,8 +131,8 @@ def test_a_store_that_holds_it_by_the_time_of_the_swap_is_not_passed_over(
     monkeypatch.setattr(repair, "salvage", late)
     report = log.recover(accept_loss=True)
     assert [row.outcome for row in report.partitions if row.topic == "t" and row.partition == 0] == [
-        Outcome.OVERTAKEN
-    ] * 2 + [Outcome.DONE], messages(report)
+        WorkOutcome.OVERTAKEN
+    ] * 2 + [WorkOutcome.DONE], messages(report)
     assert log.lost() == []
     monkeypatch.undo()
     assert log.recover().exit_code == 0

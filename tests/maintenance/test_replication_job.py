@@ -14,7 +14,7 @@ from sparklog.core.replication.replica_append import Acks
 from sparklog.core.types import PartitionIndex, StoreId, TopicId
 from sparklog.log.objects import object_copy
 from sparklog.maintenance import replication_job
-from sparklog.maintenance.job_report import JobReport, Outcome
+from sparklog.maintenance.job_report import JobReport, WorkOutcome
 from sparklog.maintenance.replication_job import fetch_objects, run_replication
 from sparklog.maintenance.task_runner import LocalTasks
 from sparklog.storage.keys import INCARNATION
@@ -93,9 +93,9 @@ def test_an_object_that_nobody_has_stops_only_its_replicas(world: ReplicatedClus
     report = run(world)
     assert report.exit_code == 1
     assert [(each.place, each.outcome) for each in report.partitions] == [
-        ("t-1 on b", Outcome.DONE),
-        ("t-0 on c", Outcome.FAILED),
-        ("t-1 on c", Outcome.DONE),
+        ("t-1 on b", WorkOutcome.DONE),
+        ("t-0 on c", WorkOutcome.FAILED),
+        ("t-1 on c", WorkOutcome.DONE),
     ]
     assert "KEY_NOT_FOUND" in report.partitions[1].messages[0]
     assert (world.replicas(0), world.replicas(1)) == ("a:ab a4 b4 c3", "a:abc a1 b1 c1")
@@ -113,9 +113,9 @@ def test_a_wiped_store_is_left_to_its_agent(world: ReplicatedCluster) -> None:
     world.wipe("c")
     report = run(world)
     assert [(each.place, each.outcome) for each in report.partitions] == [
-        ("t-1 on b", Outcome.DONE),
-        ("t-0 on c", Outcome.FAILED),
-        ("t-1 on c", Outcome.FAILED),
+        ("t-1 on b", WorkOutcome.DONE),
+        ("t-0 on c", WorkOutcome.FAILED),
+        ("t-1 on c", WorkOutcome.FAILED),
     ]
     assert "`sparklog agent` reports that" in report.partitions[1].messages[0]
     assert world.objects("c") == []
@@ -151,7 +151,7 @@ class UnmountedTasks(LocalTasks):
 
 def test_what_was_copied_while_the_store_was_not_mounted_does_not_count(world: ReplicatedCluster) -> None:
     report = run(world, stores=["c"], tasks=UnmountedTasks(world))
-    assert {each.outcome for each in report.partitions} == {Outcome.FAILED}
+    assert {each.outcome for each in report.partitions} == {WorkOutcome.FAILED}
     assert (world.replicas(0), world.replicas(1)) == ("a:ab a4 b4 c2", "a:a a1 b0 c0")
 
 

@@ -15,7 +15,7 @@ from sparklog.core.errors import SparklogError
 from sparklog.core.replication import rewrites
 from sparklog.core.types import StoreId
 from sparklog.log.write.segments_writer import Rewritten
-from sparklog.maintenance.job_report import JobReport, Outcome, PartitionResult, Work
+from sparklog.maintenance.job_report import JobReport, PartitionResult, Work, WorkOutcome
 from sparklog.maintenance.rewrite import roll_job, swapping
 from sparklog.maintenance.rewrite.roll_job import run_roll
 from tests.agent.agent_world import ReplicatedCluster, replicated_cluster
@@ -80,14 +80,14 @@ def test_it_is_left_for_later_before_anything_is_uploaded_and_other_partitions_a
     assert (report.exit_code, report.failed) == (0, 0)
     waiting = row(report, "t")
     assert (waiting.outcome, waiting.messages, waiting.planned, waiting.done) == (
-        Outcome.POSTPONED,
+        WorkOutcome.POSTPONED,
         (WAITS,),
         Work(),
         Work(),
     )
     assert waiting.reason == f"left for later: {WAITS.removeprefix('NOT_ENOUGH_REPLICAS: ')}"
     assert f"t-0: postponed: {WAITS}" in said.getvalue()
-    assert (row(report, "u").outcome, row(report, "u").done.records) == (Outcome.DONE, 2)
+    assert (row(report, "u").outcome, row(report, "u").done.records) == (WorkOutcome.DONE, 2)
     assert (len(segments(world, 1)), len(segments(world, 2))) == (0, 2), "on b: a segment of u and its index"
     assert '"outcome": "postponed"' in report.to_json()
 
@@ -96,7 +96,7 @@ def test_a_dry_run_says_so_too(world: ReplicatedCluster) -> None:
     world.fence("c")
     said = io.StringIO()
     report = rolled(world, said, dry_run=True)
-    assert row(report, "t").outcome is Outcome.POSTPONED
+    assert row(report, "t").outcome is WorkOutcome.POSTPONED
     assert report.planned.records == 2, "those of u"
     assert "left for later" in said.getvalue().replace("\n", " ")
 
@@ -106,7 +106,7 @@ def test_a_partition_without_a_leader_is_left_for_later(world: ReplicatedCluster
         world.fence(each)
     report = rolled(world)
     assert report.exit_code == 0
-    assert {each.topic: each.outcome for each in report.partitions} == dict.fromkeys("tu", Outcome.POSTPONED)
+    assert {each.topic: each.outcome for each in report.partitions} == dict.fromkeys("tu", WorkOutcome.POSTPONED)
     assert row(report, "t").messages[0].startswith("NO_REPLICA_ONLINE: the partition has no leader")
 
 
@@ -116,7 +116,7 @@ def test_it_is_rolled_once_enough_are_in_sync(world: ReplicatedCluster) -> None:
     back(world, "c")
     assert world.replicas() == "b:bc a2 b2 c2"
     report = rolled(world)
-    assert (row(report, "t").outcome, world.replicas()) == (Outcome.DONE, "b:bc a0 b2 c2")
+    assert (row(report, "t").outcome, world.replicas()) == (WorkOutcome.DONE, "b:bc a0 b2 c2")
     assert world.values() == ["0", "1"]
 
 
@@ -142,7 +142,11 @@ def test_a_store_that_goes_meanwhile_is_no_failure(
     else:
         monkeypatch.setattr(roll_job.RollJob, "_order", order)
     report = rolled(world, topics=["t"])
-    assert (report.exit_code, row(report, "t").outcome, row(report, "t").messages) == (0, Outcome.POSTPONED, (WAITS,))
+    assert (report.exit_code, row(report, "t").outcome, row(report, "t").messages) == (
+        0,
+        WorkOutcome.POSTPONED,
+        (WAITS,),
+    )
     assert len(uploads) == after_upload
     assert world.values() == ["0", "1"]
 

@@ -12,7 +12,7 @@ import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.restoring.restore_cluster import restore_cluster
 from sparklog.core.types import StoreId
-from sparklog.maintenance.job_report import Outcome
+from sparklog.maintenance.job_report import WorkOutcome
 from sparklog.maintenance.space.vacuum_job import search_store
 from sparklog.maintenance.task_runner import LocalTasks
 from tests.maintenance.maintained_log import DAY_MS, MaintainedLog
@@ -56,7 +56,7 @@ def test_a_vacuum_that_a_restore_overtakes_deletes_no_orphan_any_more(
         stored = {store: objects(log, store) for store in STORES}
         report = log.vacuum(tasks=HeldUp())
         orphans = [row for row in report.partitions if ":append/" in row.place]
-        assert [row.outcome for row in orphans] == [Outcome.FAILED] * len(STORES)
+        assert [row.outcome for row in orphans] == [WorkOutcome.FAILED] * len(STORES)
         assert all("was restored as cluster" in row.messages[0] for row in orphans)
         assert {store: objects(log, store) for store in STORES} == stored
 

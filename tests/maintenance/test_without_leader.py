@@ -12,7 +12,7 @@ from rich.console import Console
 
 from sparklog.core.state_invariants import check
 from sparklog.core.types import Offset, OffsetRange
-from sparklog.maintenance.job_report import JobReport, Outcome
+from sparklog.maintenance.job_report import JobReport, WorkOutcome
 from sparklog.maintenance.replication_job import run_replication
 from sparklog.maintenance.rewrite.compaction_job import run_compaction
 from sparklog.maintenance.rewrite.roll_job import run_roll
@@ -70,7 +70,7 @@ def test_it_is_reported_and_left_for_later(world: ReplicatedCluster, job: str) -
     assert (report.exit_code, report.failed) == (0, 0), report.to_json()
     if job in ("roll", "compaction"):
         (row,) = report.partitions
-        assert (row.outcome, row.place) == (Outcome.POSTPONED, "t-0")
+        assert (row.outcome, row.place) == (WorkOutcome.POSTPONED, "t-0")
         assert row.messages[0].startswith("NO_REPLICA_ONLINE: ")
     else:
         assert all(row.topic is None for row in report.partitions), report.to_json()

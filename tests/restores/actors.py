@@ -10,7 +10,11 @@ from sparklog.storage import probe
 
 probe.check_store = lambda store, probe_id: None  # slow, and tested elsewhere; before anybody else imports it
 
+from sparklog.agent import run as _run  # noqa: E402, F401
 from sparklog.cli.main import run  # noqa: E402
+from sparklog.client import bootstrap  # noqa: E402, F401
+from sparklog.client.restoring import restore_cluster  # noqa: E402, F401
+from sparklog.coordinator import run as _serve  # noqa: E402, F401
 from sparklog.core.errors import SparklogError  # noqa: E402
 from tests.faults.deadly_calls import before_each_call, import_clients  # noqa: E402
 from tests.soak import writer as soak_writer  # noqa: E402

@@ -42,7 +42,8 @@ from sparklog.core.state import (
     Store,
     Topic,
 )
-from sparklog.core.tables import object_table, offset_table, result_table, retired_table, slice_table
+from sparklog.core.tables.block_table import BlockTable
+from sparklog.core.tables.column_blocks import Block
 from sparklog.core.tables.copy_on_write import CopyOnWriteMap
 from sparklog.core.tables.object_table import ObjectTable
 from sparklog.core.tables.offset_table import OffsetKey, OffsetTable
@@ -148,9 +149,11 @@ def prepare(state: ClusterState, entry_hash: str, known: dict[str, Chunk]) -> Pr
     to encode them again.
     """
     prepared: dict[str, bytes] = {}
-    stored_objects = state.objects.in_blocks()
-    slices = table_chunks(state.slices.in_blocks().blocks, prepared, known)
-    objects = table_chunks(stored_objects.blocks, prepared, known)
+
+    def chunks(table: BlockTable) -> tuple[Chunk, ...]:
+        return table_chunks(table.blocks, prepared, known)
+
+    objects, retired = state.objects.in_blocks(), state.retired.in_blocks()
     producers = tuple(
         StoredProducer(
             producer.producer_id,
@@ -172,7 +175,6 @@ def prepare(state: ClusterState, entry_hash: str, known: dict[str, Chunk]) -> Pr
     stores = tuple(sorted(state.stores))
     numbers = {store: number for number, store in enumerate(stores)}
     partitions = tuple(stored(partition, numbers) for partition in _in_order(state.partitions))
-    stored_retired = state.retired.in_blocks()
     texts = tuple((*key, state.offsets.metadata[key]) for key in sorted(state.offsets.metadata))
     groups = StoredGroups(_in_order(state.groups), texts)
     manifest = Manifest(
@@ -183,21 +185,21 @@ def prepare(state: ClusterState, entry_hash: str, known: dict[str, Chunk]) -> Pr
         state.floor,
         state.config,
         {name: getattr(state, name) for name in _COUNTERS},
-        stored_objects.holder_sets,
-        slices,
-        objects,
+        objects.holder_sets,
+        chunks(state.slices.in_blocks()),
+        chunks(objects),
         packed(_in_order(state.topics), prepared, known),
         packed(partitions, prepared, known),
-        table_chunks(state.results.in_blocks().blocks, prepared, known),
+        chunks(state.results.in_blocks()),
         packed(small, prepared, known),
-        table_chunks(stored_retired.blocks, prepared, known),
-        stored_retired.topics,
+        chunks(retired),
+        retired.topics,
         stores,
-        stored_retired.store_sets,
+        retired.store_sets,
         state.coordinator,
         state.ancestors,
         packed(groups, prepared, known) if groups.groups else None,
-        table_chunks(state.offsets.in_blocks().blocks, prepared, known),
+        chunks(state.offsets.in_blocks()),
     )
     return Prepared(manifest, prepared)
 
@@ -309,19 +311,21 @@ def read_manifest(store: ObjectStore, key: str) -> Manifest:
 def load(store: ObjectStore, manifest: Manifest) -> ClusterState:
     """The state that the snapshot holds. Raises ChainDamaged if a chunk is missing, cut or altered."""
     with ThreadPoolExecutor(PARALLEL_CHUNKS) as pool:
-        slices = pool.map(lambda chunk: read_block(store, manifest.n, chunk, slice_table.DTYPES), manifest.slices)
-        objects = pool.map(lambda chunk: read_block(store, manifest.n, chunk, object_table.DTYPES), manifest.objects)
+
+        def blocks(table: type[BlockTable], chunks: tuple[Chunk, ...]) -> Iterator[Block]:
+            return pool.map(lambda chunk: read_block(store, manifest.n, chunk, table.DTYPES), chunks)
+
+        slices, objects = blocks(SliceTable, manifest.slices), blocks(ObjectTable, manifest.objects)
+        results, retired = blocks(ResultTable, manifest.results), blocks(RetiredTable, manifest.retired)
+        offsets = blocks(OffsetTable, manifest.offsets)
         topics = unpacked(store, manifest.n, manifest.topics, tuple[Topic, ...])
         partitions = [
             restored(partition, manifest.stores)
             for partition in unpacked(store, manifest.n, manifest.partitions, tuple[StoredPartition, ...])
         ]
-        results = pool.map(lambda chunk: read_block(store, manifest.n, chunk, result_table.DTYPES), manifest.results)
-        retired = pool.map(lambda chunk: read_block(store, manifest.n, chunk, retired_table.DTYPES), manifest.retired)
         groups = (
             StoredGroups() if manifest.groups is None else unpacked(store, manifest.n, manifest.groups, StoredGroups)
         )
-        offsets = pool.map(lambda chunk: read_block(store, manifest.n, chunk, offset_table.DTYPES), manifest.offsets)
         small = unpacked(store, manifest.n, manifest.small, SmallState)
         return ClusterState(
             n=manifest.n,

@@ -14,7 +14,7 @@ from sparklog.host.standard_streams import print_to
 
 if TYPE_CHECKING:
     from sparklog.maintenance.job_report import JobReport
-    from sparklog.maintenance.job_report_file import Report
+    from sparklog.maintenance.job_report_file import JsonReport
 
 NOW = typer.Option(
     None,
@@ -60,7 +60,7 @@ def run_on_spark(
     run_to_report(run_here, report_file)
 
 
-def run_to_report(run: Callable[[], Report], report_file: str | None) -> None:
+def run_to_report(run: Callable[[], JsonReport], report_file: str | None) -> None:
     """Run a job and write its report; `--format json` prints it. Raises typer.Exit if part of the job failed.
 
     Refuses a report file that cannot be written before the job starts.

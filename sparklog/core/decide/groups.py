@@ -230,7 +230,7 @@ def expired(state: ClusterState, now_ms: int) -> OffsetsForgotten | None:
     """
     retention_ms = effective_cluster(state.config).offsets_retention_minutes * _MINUTE_MS
     before_ms = now_ms - retention_ms
-    rows = state.offsets.everything()
+    rows = state.offsets.all_columns()
     by_number = {group.number: group for group in state.groups.values()}
     numbers, of_row, counted_rows = np.unique(rows["group"], return_inverse=True, return_counts=True)
     emptied = np.array([by_number[number].emptied_ms for number in numbers.tolist()], dtype=np.int64)

@@ -111,7 +111,7 @@ _COLUMNS: Final = ("topic_id", "partitions", "offset", "lag", "max_lag", "since_
 
 def group_lags(state: ClusterState) -> GroupLags:
     """The lag of all groups of the state."""
-    committed = state.offsets.everything()
+    committed = state.offsets.all_columns()
     keys, offsets = committed["partition_key"], committed["offset"]
     log_start, high_watermark = _bounds(state, keys)
     next_offsets = np.maximum(offsets, log_start)

@@ -9,8 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from sparklog.core.state import ClusterState
-from sparklog.core.tables.column_blocks import Column, live_columns
-from sparklog.core.tables.object_table import DTYPES
+from sparklog.core.tables.column_blocks import Column
 from sparklog.core.types import ObjectKind, TopicId
 
 UploadKeys = Column  # uint64
@@ -25,11 +24,7 @@ class NamedUploads:
     """
 
     def __init__(self, state: ClusterState) -> None:
-        parts = [live_columns(block) for block in state.objects.in_blocks().blocks]
-        high, kind, topic = (
-            np.concatenate([np.zeros(0, dtype=DTYPES[name]), *(part[name] for part in parts)])
-            for name in ("upload_high", "kind", "topic_id")
-        )
+        high, kind, topic = state.objects.columns("upload_high", "kind", "topic_id").values()
         appended = kind == ObjectKind.APPEND
         self.objects = len(high)
         self._appends: UploadKeys = np.sort(high[appended])

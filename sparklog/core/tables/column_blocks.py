@@ -71,6 +71,24 @@ def without_rows(block: Block, rows: Rows) -> Block:
     return replace(block, dead=dead, dead_rows=int(np.count_nonzero(dead)))
 
 
+def row_with(block: Block, name: str, value: int) -> int | None:
+    """The live row with this value in the column `name`, which must be ascending and without repeats; or None."""
+    column = block.columns[name]
+    if not block.rows or not column.item(0) <= value <= column.item(-1):
+        return None
+    row = int(np.searchsorted(column, value))
+    return row if column.item(row) == value and (block.dead is None or not block.dead[row]) else None
+
+
+def rows_with(block: Block, name: str, values: Column, low: int = 0, high: int | None = None) -> Rows:
+    """The live rows among [low, high) with one of `values` in the column `name`, which must be ascending there."""
+    column = block.columns[name][low:high]
+    at = np.searchsorted(column, values)
+    inside = at < len(column)
+    rows: Rows = low + at[inside][column[at[inside]] == values[inside]]
+    return rows if block.dead is None else rows[~block.dead[rows]]
+
+
 def live_columns(block: Block) -> Mapping[str, Column]:
     """The columns of the live rows."""
     if block.dead is None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from sparklog.core.tables.column_blocks import Block, Column, live_columns, make_block, tidied, without_rows
+from sparklog.core.tables.block_table import BlockTable, Columns, number_of, values_at
+from sparklog.core.tables.column_blocks import Block, Column, live_columns, row_with, rows_with
 from sparklog.core.tables.copy_on_write import CopyOnWriteMap
 from sparklog.core.types import (
     Holder,
@@ -19,11 +20,8 @@ from sparklog.core.types import (
     ObjectNumber,
 )
 
-TAIL_ROWS = 8192
-ORDER = ("number",)
-
 # A column has the name of the field of `NewObject` that it holds, if it holds one.
-DTYPES: Mapping[str, str] = {
+_DTYPES: Final[Mapping[str, str]] = {
     "number": "i8",
     "kind": "i1",
     "n0": "i8",
@@ -41,36 +39,31 @@ DTYPES: Mapping[str, str] = {
     "slices": "i4",  # how many slices named it first
 }
 
-_SAME_AS_FIELDS = [name for name in DTYPES if name in NewObject.__struct_fields__ and name != "holders"]
+_SAME_AS_FIELDS = [name for name in _DTYPES if name in NewObject.__struct_fields__ and name != "holders"]
 _UNSEALED: Mapping[str, None] = {"partition": None, "base_offset": None, "leader_epoch": None}
 
 HolderSets = tuple[tuple[Holder, ...], ...]
 
 
-class ObjectTable:
+class ObjectTable(BlockTable):
     """Objects by number. A row is written once; the state counts how many slices still name it."""
 
-    __slots__ = ("_tail", "blocks", "holder_sets")
+    __slots__ = ("holder_sets",)
+
+    DTYPES = _DTYPES
+    ORDER = ("number",)
+    TAIL_ROWS = 8192
+
+    _tail: CopyOnWriteMap[ObjectNumber, tuple[NewObject, int]]
 
     def __init__(self, blocks: Iterable[Block] = (), holder_sets: Iterable[tuple[Holder, ...]] = ()) -> None:
-        self.blocks: tuple[Block, ...] = tuple(blocks)
+        super().__init__(blocks)
         self.holder_sets: HolderSets = tuple(holder_sets)
-        self._tail: CopyOnWriteMap[ObjectNumber, tuple[NewObject, int]] = CopyOnWriteMap()
-
-    def fork(self) -> ObjectTable:
-        """A table that starts equal; changes to it are seen in no other."""
-        other: ObjectTable = ObjectTable.__new__(ObjectTable)
-        other.blocks, other.holder_sets, other._tail = self.blocks, self.holder_sets, self._tail.fork()
-        return other
-
-    def __len__(self) -> int:
-        return sum(block.rows - block.dead_rows for block in self.blocks) + len(self._tail)
 
     def add(self, named: NamedObject, slices: int) -> None:
         """Add an object that `slices` slices name."""
         self._tail[named.number] = (named.object, slices)
-        if len(self._tail) > TAIL_ROWS:
-            self.seal()
+        self._seal_if_long()
 
     def get(self, number: ObjectNumber) -> NewObject | None:
         """The object with this number, or None."""
@@ -86,7 +79,7 @@ class ObjectTable:
 
     def slice_counts(self, numbers: Column) -> npt.NDArray[np.int32]:
         """How many slices named each of these objects first; int64 numbers, in any order. Raises KeyError."""
-        found = np.zeros(len(numbers), dtype=DTYPES["slices"])
+        found = np.zeros(len(numbers), dtype=self.DTYPES["slices"])
         missing = self._look_up(numbers, "slices", found)
         for at in missing.tolist():
             number = ObjectNumber(int(numbers[at]))
@@ -148,15 +141,7 @@ class ObjectTable:
         for number in numbers:
             if number in self._tail:
                 del self._tail[number]
-        blocks = list(self.blocks)
-        for at, block in enumerate(blocks):
-            column = block.columns["number"]
-            rows = np.searchsorted(column, wanted)
-            inside = rows < block.rows
-            rows = rows[inside][column[rows[inside]] == wanted[inside]]
-            if len(rows):
-                blocks[at] = without_rows(block, rows)
-        self.blocks = tuple(blocks)
+        self._kill(lambda block: rows_with(block, "number", wanted))
 
     def __iter__(self) -> Iterator[NamedObject]:
         for block in self.blocks:
@@ -166,32 +151,18 @@ class ObjectTable:
         for number, (each, _) in self._tail.items():
             yield NamedObject(number, each)
 
-    def seal(self) -> None:
-        """Move the tail into the blocks, and tidy the blocks."""
-        self.blocks = tuple(tidied((*self.blocks, *self._tail_block()), ORDER))
-        self._tail.clear()
-
-    def in_blocks(self) -> ObjectTable:
-        """An equal table without a tail, to be stored. Blocks that need no tidying are shared."""
-        other = self.fork()
-        other.blocks = (*tidied(self.blocks, ORDER), *other._tail_block())
-        other._tail.clear()
-        return other
-
-    def _tail_block(self) -> tuple[Block, ...]:
-        """The tail as a block; nothing if the tail is empty. Adds the holder sets that it needs."""
-        if not self._tail:
-            return ()
-        rows = [(number, each, slices) for number, (each, slices) in sorted(self._tail.items())]
-        return (make_block(self._columns(rows), ORDER),)
+    def comparable(self) -> Columns:
+        """All rows, with the holders themselves in place of their numbers."""
+        table = self.in_blocks()
+        columns = table.all_columns()
+        return {**columns, "holders": values_at(columns["holders"], table.holder_sets)}
 
     def _row(self, number: ObjectNumber) -> tuple[int, int] | None:
+        """The place of the block that has this object, and its row there."""
         for at, block in enumerate(self.blocks):
-            column = block.columns["number"]
-            if block.rows and column[0] <= number <= column[-1]:
-                row = int(np.searchsorted(column, number))
-                if column[row] == number and (block.dead is None or not block.dead[row]):
-                    return at, row
+            row = row_with(block, "number", number)
+            if row is not None:
+                return at, row
         return None
 
     def _object(self, columns: Mapping[str, Column], row: int) -> NewObject:
@@ -203,19 +174,20 @@ class ObjectTable:
         fields["holders"] = self.holder_sets[columns["holders"].item(row)]
         return NewObject(**fields)
 
-    def _columns(self, rows: Sequence[tuple[int, NewObject, int]]) -> dict[str, Column]:
-        objects = [each for _, each, _ in rows]
+    def _tail_columns(self) -> Columns:
+        """The rows of the tail, by number. Adds the holder sets that they need."""
+        rows = [(number, object_, slices) for number, (object_, slices) in sorted(self._tail.items())]
+        objects = [object_ for _, object_, _ in rows]
         values: dict[str, Iterable[Any]] = {name: map(attrgetter(name), objects) for name in _SAME_AS_FIELDS}
         for name in _UNSEALED:
             values[name] = (-1 if value is None else value for value in values[name])
         values["number"] = (number for number, _, _ in rows)
-        values["upload_high"] = (int(each.upload_id[:16], 16) for each in objects)
-        values["upload_low"] = (int(each.upload_id[16:], 16) for each in objects)
-        values["holders"] = (self._holder_set(each.holders) for each in objects)
+        values["upload_high"] = (int(object_.upload_id[:16], 16) for object_ in objects)
+        values["upload_low"] = (int(object_.upload_id[16:], 16) for object_ in objects)
+        values["holders"] = (self._holder_set(object_.holders) for object_ in objects)
         values["slices"] = (slices for _, _, slices in rows)
-        return {name: np.fromiter(values[name], dtype, len(rows)) for name, dtype in DTYPES.items()}
+        return {name: np.fromiter(values[name], dtype, len(rows)) for name, dtype in self.DTYPES.items()}
 
     def _holder_set(self, holders: tuple[Holder, ...]) -> int:
-        if holders not in self.holder_sets:
-            self.holder_sets = (*self.holder_sets, holders)
-        return self.holder_sets.index(holders)
+        number, self.holder_sets = number_of(holders, self.holder_sets)
+        return number

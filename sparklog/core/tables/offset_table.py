@@ -8,29 +8,16 @@ each as a Python object.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from sparklog.core.groups.membership import CommittedOffset
-from sparklog.core.tables.column_blocks import Block, Column, live_columns, make_block, tidied, without_rows
+from sparklog.core.tables.block_table import BlockTable, Columns
+from sparklog.core.tables.column_blocks import Block, Column, Rows, rows_with, tidied
 from sparklog.core.tables.copy_on_write import CopyOnWriteMap
 from sparklog.core.tables.slice_table import partition_key, split_keys, topic_partition_of
 from sparklog.core.types import LeaderEpoch, Offset, TopicId, TopicPartition
-
-TAIL_ROWS = 2048  # a longer tail is sealed into a block; each snapshot writes the whole tail
-ORDER = ("group", "partition_key")
-
-DTYPES: Mapping[str, str] = {
-    "group": "i8",  # the group's number
-    "partition_key": "i8",
-    "offset": "i8",
-    "leader_epoch": "i8",
-    "committed_ms": "i8",
-}
-
-
-_RowTest = Callable[[Mapping[str, Column]], Column]
 
 
 class OffsetKey(NamedTuple):
@@ -40,21 +27,26 @@ class OffsetKey(NamedTuple):
     partition_key: int
 
 
-class OffsetTable:
+class OffsetTable(BlockTable):
     """Committed offsets by group and partition."""
 
-    __slots__ = ("_tail", "blocks", "metadata")
+    __slots__ = ("metadata",)
+
+    DTYPES: ClassVar[Mapping[str, str]] = {
+        "group": "i8",  # the group's number
+        "partition_key": "i8",
+        "offset": "i8",
+        "leader_epoch": "i8",
+        "committed_ms": "i8",
+    }
+    ORDER = ("group", "partition_key")
+    TAIL_ROWS = 2048
+
+    _tail: CopyOnWriteMap[OffsetKey, CommittedOffset]
 
     def __init__(self, blocks: Iterable[Block] = (), metadata: Iterable[tuple[OffsetKey, str]] = ()) -> None:
-        self.blocks: tuple[Block, ...] = tuple(blocks)
+        super().__init__(blocks)
         self.metadata: CopyOnWriteMap[OffsetKey, str] = CopyOnWriteMap(metadata)  # of the rows that have any
-        self._tail: CopyOnWriteMap[OffsetKey, CommittedOffset] = CopyOnWriteMap()
-
-    def fork(self) -> OffsetTable:
-        """A table that starts equal; changes to it are seen in no other."""
-        other = OffsetTable.__new__(OffsetTable)
-        other.blocks, other.metadata, other._tail = self.blocks, self.metadata.fork(), self._tail.fork()
-        return other
 
     def put_all(self, group: int, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Set the offsets of a group in these partitions."""
@@ -65,8 +57,7 @@ class OffsetTable:
             else:
                 self.metadata.pop(key, None)
         self._tail.put_all(rows)
-        if len(self._tail) > TAIL_ROWS:
-            self.seal()
+        self._seal_if_long()
 
     def of_group(self, group: int) -> dict[TopicPartition, CommittedOffset]:
         """All committed offsets of a group, by partition, ascending."""
@@ -84,7 +75,7 @@ class OffsetTable:
         if in_tail is not None:
             return in_tail
         for block in self.blocks:
-            rows = _rows_of(block, group, np.array([key.partition_key], dtype=np.int64))
+            rows = _rows_of(block, group, [key.partition_key])
             for _, row in self._rows(block, rows):
                 return row
         return None
@@ -95,7 +86,7 @@ class OffsetTable:
         for key in keys:
             self._tail.pop(key, None)
             self.metadata.pop(key, None)
-        self._kill({group: np.array(sorted(key.partition_key for key in keys), dtype=np.int64)})
+        self._kill_keys({group: [key.partition_key for key in keys]})
 
     def remove_group(self, group: int) -> None:
         """Drop all offsets of a group."""
@@ -114,9 +105,9 @@ class OffsetTable:
             return
         limits = {partition_key(key): end for key, end in ends.items()}
         keys = np.array(sorted(limits), dtype=np.int64)
-        columns = self.everything()
+        columns = self.all_columns()
         named = np.flatnonzero(np.isin(columns["partition_key"], keys))
-        rows = zip(*(columns[name][named].tolist() for name in DTYPES), strict=True)
+        rows = zip(*(columns[name][named].tolist() for name in self.DTYPES), strict=True)
         lowered: dict[int, dict[TopicPartition, CommittedOffset]] = {}
         for group, key, offset, leader_epoch, committed_ms in rows:
             if offset > limits[key]:
@@ -126,32 +117,20 @@ class OffsetTable:
         for group, offsets in lowered.items():
             self.put_all(group, offsets)
 
-    def everything(self) -> Mapping[str, Column]:
-        """All rows as columns, in the order of groups and partitions."""
-        parts = [live_columns(block) for block in self.in_blocks().blocks]
-        empty = {name: np.zeros(0, dtype=dtype) for name, dtype in DTYPES.items()}
-        joined = {name: np.concatenate([part[name] for part in [empty, *parts]]) for name in DTYPES}
-        return make_block(joined, ORDER).columns
+    def same(self, other: OffsetTable) -> bool:
+        """True if both hold the same offsets with the same texts."""
+        return dict(self.metadata) == dict(other.metadata) and super().same(other)
 
     def __len__(self) -> int:
         return sum(block.rows - block.dead_rows for block in self.in_blocks().blocks)
 
     def seal(self) -> None:
         """Move the tail into the blocks in place of the rows that it replaces, and tidy the blocks."""
-        if not self._tail:
-            return
         replaced: dict[int, list[int]] = {}
         for key in self._tail:
             replaced.setdefault(key.group, []).append(key.partition_key)
-        self._kill({group: np.array(sorted(keys), dtype=np.int64) for group, keys in replaced.items()})
-        rows = [
-            (key.group, key.partition_key, row.offset, row.leader_epoch, row.committed_ms)
-            for key, row in self._tail.items()
-        ]
-        columns = zip(DTYPES.items(), zip(*rows, strict=True), strict=True)
-        block = make_block({name: np.array(column, dtype=dtype) for (name, dtype), column in columns}, ORDER)
-        self.blocks = tuple(tidied((*self.blocks, block), ORDER))
-        self._tail.clear()
+        self._kill_keys(replaced)
+        super().seal()
 
     def in_blocks(self) -> OffsetTable:
         """An equal table without a tail, to be stored. Blocks that nothing in the tail replaces are shared."""
@@ -159,43 +138,37 @@ class OffsetTable:
         other.seal()
         return other
 
+    def _tail_columns(self) -> Columns:
+        return self._columns(
+            (key.group, key.partition_key, row.offset, row.leader_epoch, row.committed_ms)
+            for key, row in self._tail.items()
+        )
+
     def _keys(self) -> set[OffsetKey]:
         """The rows that are not in a block alone."""
         return {*self._tail, *self.metadata}
 
-    def _remove(self, is_gone: _RowTest, keys: Iterable[OffsetKey]) -> None:
+    def _remove(self, is_gone: Callable[[Columns], Column], keys: Iterable[OffsetKey]) -> None:
         for key in keys:
             self._tail.pop(key, None)
             self.metadata.pop(key, None)
-        blocks = []
-        for block in self.blocks:
-            rows = np.flatnonzero(is_gone(block.columns))
-            blocks.append(without_rows(block, rows) if len(rows) else block)
-        self.blocks = tuple(tidied(blocks, ORDER))
+        self._kill(lambda block: np.flatnonzero(is_gone(block.columns)))
+        self.blocks = tuple(tidied(self.blocks, self.ORDER))
 
-    def _kill(self, replaced: Mapping[int, Column]) -> None:
-        """Mark rows of the blocks as dead: for each group, those of these partition keys (ascending)."""
-        blocks = []
-        for block in self.blocks:
-            rows = [_rows_of(block, group, keys) for group, keys in replaced.items()]
-            dead = np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64)
-            blocks.append(without_rows(block, dead) if len(dead) else block)
-        self.blocks = tuple(blocks)
+    def _kill_keys(self, replaced: Mapping[int, list[int]]) -> None:
+        """Mark rows of the blocks as dead: for each group, those of these partition keys."""
+        if replaced:
+            self._kill(lambda block: np.concatenate([_rows_of(block, *pair) for pair in replaced.items()]))
 
     def _rows(self, block: Block, rows: Column) -> Iterator[tuple[OffsetKey, CommittedOffset]]:
-        columns = (block.columns[name][rows].tolist() for name in DTYPES)
+        columns = (block.columns[name][rows].tolist() for name in self.DTYPES)
         for group, place, offset, leader_epoch, committed_ms in zip(*columns, strict=True):
             key = OffsetKey(group, place)
             text = self.metadata.get(key, "")
             yield key, CommittedOffset(Offset(offset), LeaderEpoch(leader_epoch), text, committed_ms)
 
 
-def _rows_of(block: Block, group: int, keys: Column) -> Column:
-    """The live rows of a group among `keys` (ascending) in a block."""
+def _rows_of(block: Block, group: int, keys: list[int]) -> Rows:
+    """The live rows of a group among `keys` in a block."""
     low, high = np.searchsorted(block.columns["group"], [group, group + 1]).tolist()
-    own = block.columns["partition_key"][low:high]
-    at = np.searchsorted(own, keys)
-    inside = at < len(own)
-    at = at[inside][own[at[inside]] == keys[inside]]
-    rows: Column = low + at
-    return rows if block.dead is None else rows[~block.dead[rows]]
+    return rows_with(block, "partition_key", np.array(sorted(keys), dtype=np.int64), low, high)

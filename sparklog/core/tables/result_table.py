@@ -9,26 +9,16 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from sparklog.core.tables.column_blocks import Block, Column, make_block, tidied
+from sparklog.core.tables.block_table import BlockTable, Columns
+from sparklog.core.tables.column_blocks import Block, Column, make_block
 from sparklog.core.tables.copy_on_write import CopyOnWriteMap
 from sparklog.core.types import CommandId, EntryNumber
 
-TAIL_ROWS = 2048  # a longer tail is sealed into a block; each snapshot writes the whole tail
 COMMAND_ID = re.compile("[0-9a-f]{32}")  # what a command id looks like
-ORDER = ("id_high", "id_low")
-
-DTYPES: Mapping[str, str] = {
-    "id_high": "u8",  # the command id's 32 hex digits as two integers
-    "id_low": "u8",
-    "n": "i8",
-    "n0": "i8",
-    "label": "u8",  # see `label_hash`
-    "first_object": "i8",
-}
 NO_OBJECT = -1
 
 
@@ -50,29 +40,34 @@ def label_hash(label: str) -> int:
     return int.from_bytes(hashlib.sha256(label.encode()).digest()[:8], "big") if label else 0
 
 
-class ResultTable:
+class ResultTable(BlockTable):
     """Applied commands by id. Commands begun below `floor` are no longer known."""
 
-    __slots__ = ("_tail", "blocks", "floor")
+    __slots__ = ("floor",)
+
+    DTYPES: ClassVar[Mapping[str, str]] = {
+        "id_high": "u8",  # the command id's 32 hex digits as two integers
+        "id_low": "u8",
+        "n": "i8",
+        "n0": "i8",
+        "label": "u8",  # see `label_hash`
+        "first_object": "i8",
+    }
+    ORDER = ("id_high", "id_low")
+    TAIL_ROWS = 2048
+
+    _tail: CopyOnWriteMap[CommandId, AppliedBy]
 
     def __init__(self, blocks: Iterable[Block] = (), floor: EntryNumber = EntryNumber(0)) -> None:
-        self.blocks: tuple[Block, ...] = tuple(blocks)
+        super().__init__(blocks)
         self.floor = floor
-        self._tail: CopyOnWriteMap[CommandId, AppliedBy] = CopyOnWriteMap()
-
-    def fork(self) -> ResultTable:
-        """A table that starts equal; changes to it are seen in no other."""
-        other = ResultTable.__new__(ResultTable)
-        other.blocks, other.floor, other._tail = self.blocks, self.floor, self._tail.fork()
-        return other
 
     def add(self, applied: AppliedBy) -> None:
         """Remember a command that is not in the table yet, unless it raised FLOOR above its own `n0`."""
         if applied.n0 < self.floor:
             return
         self._tail[applied.command_id] = applied
-        if len(self._tail) > TAIL_ROWS:
-            self.seal()
+        self._seal_if_long()
 
     def get(self, command_id: CommandId) -> AppliedBy | None:
         """Which entry applied the command; None if it was not applied, or was begun below FLOOR."""
@@ -117,7 +112,7 @@ class ResultTable:
             if stays.all():
                 kept.append(block)
             elif stays.any():
-                kept.append(make_block({name: column[stays] for name, column in block.columns.items()}, ORDER))
+                kept.append(make_block({name: column[stays] for name, column in block.columns.items()}, self.ORDER))
         self.blocks = tuple(kept)
 
     def __iter__(self) -> Iterator[AppliedBy]:
@@ -130,36 +125,32 @@ class ResultTable:
         in_blocks = sum(int(np.count_nonzero(block.columns["n0"] >= self.floor)) for block in self.blocks)
         return in_blocks + len(self._tail)
 
-    def seal(self) -> None:
-        """Move the tail into the blocks, and tidy the blocks."""
-        self.blocks = tuple(tidied((*self.blocks, *self._tail_block()), ORDER))
-        self._tail.clear()
+    def comparable(self) -> Columns:
+        """The rows of known commands: those below FLOOR may stay in a block."""
+        columns = self.all_columns()
+        known = columns["n0"] >= self.floor
+        return {name: column[known] for name, column in columns.items()}
 
-    def in_blocks(self) -> ResultTable:
-        """An equal table without a tail, to be stored. Blocks that need no tidying are shared."""
-        return ResultTable((*tidied(self.blocks, ORDER), *self._tail_block()), self.floor)
+    def same(self, other: ResultTable) -> bool:
+        """True if both know the same commands, and have the same FLOOR."""
+        return self.floor == other.floor and super().same(other)
 
     def _rows(self, block: Block, rows: Column) -> Iterator[AppliedBy]:
         """The commands in these rows of a block, without those below FLOOR."""
-        columns = (block.columns[name][rows].tolist() for name in DTYPES)
+        columns = (block.columns[name][rows].tolist() for name in self.DTYPES)
         for high, low, n, n0, label, first in zip(*columns, strict=True):
             if n0 >= self.floor:
                 yield AppliedBy(CommandId(f"{high:016x}{low:016x}"), EntryNumber(n), EntryNumber(n0), label, first)
 
-    def _tail_block(self) -> tuple[Block, ...]:
-        """The tail as a block; nothing if the tail is empty."""
-        if not self._tail:
-            return ()
-        rows = [
+    def _tail_columns(self) -> Columns:
+        return self._columns(
             (
-                int(each.command_id[:16], 16),
-                int(each.command_id[16:], 16),
-                each.n,
-                each.n0,
-                each.label,
-                each.first_object,
+                int(applied.command_id[:16], 16),
+                int(applied.command_id[16:], 16),
+                applied.n,
+                applied.n0,
+                applied.label,
+                applied.first_object,
             )
-            for each in self._tail.values()
-        ]
-        columns = zip(DTYPES.items(), zip(*rows, strict=True), strict=True)
-        return (make_block({name: np.array(column, dtype=dtype) for (name, dtype), column in columns}, ORDER),)
+            for applied in self._tail.values()
+        )

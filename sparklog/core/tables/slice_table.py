@@ -17,7 +17,8 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 
-from sparklog.core.tables.column_blocks import Block, Column, live_columns, make_block, tidied, without_rows
+from sparklog.core.tables.block_table import BlockTable, Columns
+from sparklog.core.tables.column_blocks import Block, Column, make_block, without_rows
 from sparklog.core.tables.copy_on_write import CopyOnWriteMap
 from sparklog.core.types import (
     Offset,
@@ -31,11 +32,9 @@ from sparklog.core.types import (
 )
 
 Keys = TypeVar("Keys", int, Column)
-TAIL_ROWS = 8192  # more slices than this in the tail are sealed into a block
 WALKED_OFFSETS = (
     256  # width of the first window of `walk`, so at most as many slices; each further one is twice as wide
 )
-ORDER = ("partition_key", "start")
 # A column has the name of the field that it holds, of `Slice` or `ProducerSpan`.
 DTYPES: Mapping[str, str] = {
     "partition_key": "i8",  # topic id * 2^32 + partition
@@ -134,60 +133,46 @@ def digest(slices: SliceColumns) -> str:
 _Run = tuple[list[Slice], int]
 
 
-class SliceTable:
+class SliceTable(BlockTable):
     """Slices of all partitions. Live slices of a partition never overlap."""
 
-    __slots__ = ("_tail", "_tail_rows", "blocks")
+    __slots__ = ("_tail_rows",)
+
+    DTYPES = DTYPES
+    ORDER = ("partition_key", "start")
+    TAIL_ROWS = 8192
+
+    _tail: CopyOnWriteMap[int, _Run]  # by partition key
 
     def __init__(self, blocks: Iterable[Block] = ()) -> None:
-        self.blocks: tuple[Block, ...] = tuple(blocks)
-        self._tail: CopyOnWriteMap[int, _Run] = CopyOnWriteMap()  # by partition key
+        super().__init__(blocks)
         self._tail_rows = 0
-
-    def fork(self) -> SliceTable:
-        """A table that starts equal; changes to it are seen in no other."""
-        other: SliceTable = SliceTable.__new__(SliceTable)
-        other.blocks, other._tail, other._tail_rows = self.blocks, self._tail.fork(), self._tail_rows
-        return other
 
     def __len__(self) -> int:
         return sum(block.rows - block.dead_rows for block in self.blocks) + self._tail_rows
 
     def add(self, slices: Iterable[Slice]) -> None:
         """Add slices that overlap no other slice of their partitions."""
-        added = tuple(slices)
-        if self._tail_rows + len(added) > TAIL_ROWS:
-            self._seal(added)
-            return
         tail = self._tail
-        for slice_ in added:
+        for slice_ in slices:
             key = (slice_.topic_id << 32) | slice_.partition
             tail[key] = _with(tail.get(key), slice_)
-        self._tail_rows += len(added)
+            self._tail_rows += 1
+        if self._tail_rows > self.TAIL_ROWS:
+            self.seal()
 
-    def seal(self) -> None:
-        """Move the tail into the blocks, and tidy the blocks."""
-        self._seal(())
+    def _tail_columns(self) -> Columns:
+        return slice_columns(list(chain.from_iterable(_slices(self._tail[key]) for key in sorted(self._tail))))
 
-    def _seal(self, added: Sequence[Slice]) -> None:
-        self.blocks = tuple(tidied((*self.blocks, *self._tail_block(added)), ORDER))
-        self._tail.clear()
+    def _clear_tail(self) -> None:
+        super()._clear_tail()
         self._tail_rows = 0
-
-    def in_blocks(self) -> SliceTable:
-        """An equal table without a tail, to be stored. Blocks that need no tidying are shared."""
-        return SliceTable((*tidied(self.blocks, ORDER), *self._tail_block(())))
-
-    def _tail_block(self, added: Sequence[Slice]) -> tuple[Block, ...]:
-        """The tail and `added` as a block; nothing if there are none."""
-        tail = [*chain.from_iterable(_slices(self._tail[key]) for key in sorted(self._tail)), *added]  # nearly in order
-        return (make_block(slice_columns(tail), ORDER),) if tail else ()
 
     def tail_in(self, keys: Iterable[int]) -> tuple[Block, ...]:
         """The slices of these partitions that no block has yet, as a block; nothing if there are none."""
         runs = [run for key in keys if (run := self._tail.get(key)) is not None]
         slices = [*chain.from_iterable(map(_slices, runs))]
-        return (make_block(slice_columns(slices), ORDER),) if slices else ()
+        return (make_block(slice_columns(slices), self.ORDER),) if slices else ()
 
     def find(self, topic_partition: TopicPartition, offsets: OffsetRange) -> SliceColumns:
         """The slices that overlap [start, end), ascending."""
@@ -206,13 +191,7 @@ class SliceTable:
             high = bisect_left(slices, offsets.end, 0, count, key=_start)
             if low < high:
                 found.append(slice_columns(slices[low:high]))
-        if len(found) == 1:
-            return SliceColumns(found[0])
-        if not found:
-            return SliceColumns(slice_columns(()))
-        joined = {name: np.concatenate([part[name] for part in found]) for name in DTYPES}
-        by_start = np.argsort(joined["start"], kind="stable")
-        return SliceColumns({name: column[by_start] for name, column in joined.items()})
+        return _by_start(found)
 
     def walk(self, topic_partition: TopicPartition, offsets: OffsetRange) -> Iterator[Slice]:
         """The slices that overlap [start, end), ascending, found a window at a time: for callers who may stop early."""
@@ -226,11 +205,7 @@ class SliceTable:
 
     def everything(self) -> SliceColumns:
         """All slices of all partitions, ascending by partition and offset. Copies the whole table."""
-        tail = slice_columns(list(chain.from_iterable(map(_slices, self._tail.values()))))
-        parts = [*(live_columns(block) for block in self.blocks), tail]
-        return SliceColumns(
-            make_block({name: np.concatenate([part[name] for part in parts]) for name in DTYPES}, ORDER).columns
-        )
+        return SliceColumns(self.all_columns())
 
     def remove(self, topic_partition: TopicPartition, offsets: OffsetRange) -> SliceColumns:
         """Forget the slices that lie wholly inside [start, end). Returns them, ascending."""
@@ -260,11 +235,7 @@ class SliceTable:
                 else:
                     del self._tail[key]
                 self._tail_rows -= len(goes)
-        if not found:
-            return SliceColumns(slice_columns(()))
-        joined = {name: np.concatenate([part[name] for part in found]) for name in DTYPES}
-        by_start = np.argsort(joined["start"], kind="stable")
-        return SliceColumns({name: column[by_start] for name, column in joined.items()})
+        return _by_start(found)
 
     def remove_topic(self, topic_id: TopicId) -> Column:
         """Forget all slices of a topic in one pass. Returns the object number of each, in any order."""
@@ -283,6 +254,17 @@ class SliceTable:
             self._tail_rows -= len(slices)
             numbers.append(np.array([slice_.object_number for slice_ in slices], dtype=DTYPES["object_number"]))
         return np.concatenate(numbers)
+
+
+def _by_start(parts: Sequence[Columns]) -> SliceColumns:
+    """Slices of one partition, ascending."""
+    if len(parts) == 1:
+        return SliceColumns(parts[0])
+    if not parts:
+        return SliceColumns(slice_columns(()))
+    joined = {name: np.concatenate([part[name] for part in parts]) for name in DTYPES}
+    by_start = np.argsort(joined["start"], kind="stable")
+    return SliceColumns({name: column[by_start] for name, column in joined.items()})
 
 
 def _slices(run: _Run) -> list[Slice]:

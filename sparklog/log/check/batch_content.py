@@ -1,4 +1,4 @@
-"""What a stored batch really holds, for comparing it with its row of the index."""
+"""The content of a stored batch, for comparing it with its row of the index."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from sparklog.log.records_schema import COMPACTED_SCHEMA
 
 
 class BatchContent(msgspec.Struct, frozen=True, array_like=True):
-    """What the index says about a batch, apart from where it is. All bounds are inclusive, timestamps are in us.
+    """The content of a batch as the index describes it, without its place. Bounds are inclusive, timestamps are in us.
 
-    `offsets`: the first and the last one, of a batch that stores them.
+    `offsets`: the first and the last one, if the batch stores them.
     """
 
     partition: int
@@ -31,7 +31,7 @@ class BatchContent(msgspec.Struct, frozen=True, array_like=True):
 
 
 def content_of(message: pa.Buffer, schema: pa.Schema) -> BatchContent | None:
-    """The content of a batch of an object with this schema, decoded from its message.
+    """Return the content of a batch of an object with this schema, decoded from its message.
 
     None if Arrow can't decode it, if it holds no record, or if its offsets don't ascend. Only the timestamps and the
     offsets are decompressed.
@@ -58,7 +58,7 @@ def content_of(message: pa.Buffer, schema: pa.Schema) -> BatchContent | None:
 
 
 def content_in_index(index: Index, batch: int) -> BatchContent:
-    """What the index says about one of its batches."""
+    """Return the content of one batch as the index describes it."""
     bounds = None
     if index.base_offset is not None and index.last_offset is not None:
         bounds = int(index.base_offset[batch]), int(index.last_offset[batch])

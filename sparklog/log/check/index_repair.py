@@ -1,7 +1,8 @@
-"""Put the index of an object again if it is missing or damaged (F-05).
+"""Restore the index of an object if it is missing or damaged (F-05).
 
-It must be, byte for byte, what the chain names: rebuilt from the object if this Arrow writes it in the same way, else
-copied from another store. While it is away, readers rebuild it in memory from the whole object.
+The restored index must equal, byte for byte, the one that the chain names. It is rebuilt from the object if this
+version of Arrow writes the same bytes, else copied from another store. While it is missing, readers rebuild it in
+memory from the whole object.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from sparklog.storage.object_store import Bytes, ObjectStore
 
 
 def rebuilt_index(store: ObjectStore, key: str, named: NewObject) -> pa.Buffer | None:
-    """The bytes of the index, rebuilt from the whole object; None if Arrow of another version wrote it in another way.
+    """Rebuild the bytes of the index from the whole object. None if another version of Arrow wrote it with other bytes.
 
-    Raises KeyNotFound, Damaged if the object is not what the chain names.
+    Raises KeyNotFound, and Damaged if the object is not the one that the chain names.
     """
     body = encode_index(rebuild_index(key, store.get(key), named))
     return body if _is_named(body, named) else None
 
 
 def mend_index(store: ObjectStore, key: str, named: NewObject, others: Iterable[ObjectStore]) -> bool:
-    """Put the index of a whole object again, from the object or from `others`. Returns False if neither is possible.
+    """Restore the index of a whole object, from the object or from `others`. Return False if neither is possible.
 
     A damaged index is deleted by its exact name first. If this process dies in between, the index is missing, and the
     next run puts it. Raises the store's errors.
@@ -49,7 +50,7 @@ def mend_index(store: ObjectStore, key: str, named: NewObject, others: Iterable[
 
 def _copied(key: str, named: NewObject, others: Iterable[ObjectStore]) -> memoryview | None:
     for other in others:
-        with suppress(SparklogError):  # then the next one may have it
+        with suppress(SparklogError):  # the next store may have it
             body = other.get(index_key(key))
             if _is_named(pa.py_buffer(body), named):
                 return body

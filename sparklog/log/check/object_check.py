@@ -1,9 +1,9 @@
-"""Read an object of a store with its index, and compare every byte with what the chain and the index say.
+"""Read an object and its index from a store, and compare every byte with the chain and the index.
 
     index: there? length? CRC32C? -> object: there? length? CRC32C of the whole and of each batch -> the slices
 
-`check_object` is the only place that does this: recovery repairs what it finds, verify reports it. An answer about the
-bytes is a `Finding`; a store that does not answer is an error, because it says nothing about them.
+Only `check_object` does this: recovery repairs the damage, verify reports it. Each difference in the bytes is an
+`ObjectFinding`. A store that does not answer is an error instead, because that says nothing about the bytes.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from sparklog.storage.object_store import ObjectStore
 _LOOK_REQUESTS: Final = 1  # the length of the object
 
 
-class Part(StrEnum):
-    """Which of the two stored things a finding is about."""
+class StoredPart(StrEnum):
+    """The object, or its index: the one that a finding is about."""
 
     OBJECT = "object"
     INDEX = "index"
 
 
 class Problem(StrEnum):
-    """What is wrong. BATCH says where in the object the bytes are others.
+    """A kind of difference. BATCH says where in the object the bytes differ.
 
-    CONTENT is a batch with the right bytes that its row of the index does not fit; SLICE is a whole index that does not
-    fit a slice of the chain. Both were written that way.
+    CONTENT: a batch has the right bytes, but its row of the index does not fit it. SLICE: the index is intact, but does
+    not fit a slice of the chain. Both were written that way.
     """
 
     MISSING = "missing"
@@ -55,24 +55,24 @@ class Problem(StrEnum):
     SLICE = "slice"
 
 
-class Finding(msgspec.Struct, frozen=True, array_like=True):
-    """One difference between the store and the chain. `wanted` and `found` are for people.
+class ObjectFinding(msgspec.Struct, frozen=True, array_like=True):
+    """One difference between the store and the chain. `wanted` and `actual` are human-readable.
 
-    A batch or slice has its first byte in the object as `position`, and the records [start, end) of `partition`, if a
-    slice of the chain says which these are.
+    For a batch or a slice, `position` is its first byte in the object. If a slice of the chain covers it, [start, end)
+    are its records of `partition`.
     """
 
-    part: Part
+    part: StoredPart
     problem: Problem
     wanted: str
-    found: str
+    actual: str
     position: int | None = None
     partition: PartitionIndex | None = None
     start: Offset | None = None
     end: Offset | None = None
 
     def __str__(self) -> str:
-        text = f"{self.part} {self.problem}: wanted {self.wanted}, found {self.found}"
+        text = f"{self.part} {self.problem}: wanted {self.wanted}, found {self.actual}"
         if self.position is not None:
             text += f", at byte {self.position}"
         if self.partition is not None:
@@ -81,21 +81,21 @@ class Finding(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ObjectCheck(msgspec.Struct, frozen=True, array_like=True):
-    """What a check found, and what it read. Everything is whole if there are no findings."""
+    """The findings of a check, and the amount that it read. Without findings, everything is whole."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[ObjectFinding, ...]
     read_bytes: int
     requests: int
 
     @property
     def is_whole(self) -> bool:
-        """Whether the object and its index are what the chain names, byte for byte."""
+        """True if the object and its index are what the chain names, byte for byte."""
         return not self.findings
 
     @property
     def object_is_whole(self) -> bool:
-        """Whether the object is: then a damaged index can be rebuilt from it."""
-        return all(finding.part is Part.INDEX for finding in self.findings)
+        """True if the object itself is whole: a damaged index can then be rebuilt from it."""
+        return all(finding.part is StoredPart.INDEX for finding in self.findings)
 
 
 def check_object(
@@ -109,10 +109,10 @@ def check_object(
 ) -> ObjectCheck:
     """Read the object under `key` and its index, and check everything about them.
 
-    `slices`: the slices that the chain has in this object, if they should be compared, too. The object is read once, in
-    ranged reads of about 8 MiB. If it is damaged, its index says which batches are, or `another`, the same index from
-    another store, if this one is damaged, too. With `content` each whole batch is also decoded, and compared with what
-    a newly built index would say: records, partition, timestamps.
+    `slices`: slices that the chain has in this object, to be compared as well. The object is read once, in ranged reads
+    of about 8 MiB. If it is damaged, its index tells which batches are. If this index is damaged too, `another` does,
+    the same index from another store. With `content`, each whole batch is also decoded and compared with what a newly
+    built index would contain: records, partition, timestamps.
 
     Raises StoreUnavailable, StoreAccessDenied, UnsupportedVersion.
     """
@@ -124,7 +124,7 @@ def check_object(
     except KeyNotFound:
         return ObjectCheck((*findings, _missing(wanted_bytes)), index_bytes, 1 + _LOOK_REQUESTS)
     if size_bytes != wanted_bytes:
-        findings.append(_other_length(Part.OBJECT, wanted_bytes, size_bytes))
+        findings.append(_other_length(StoredPart.OBJECT, wanted_bytes, size_bytes))
     readable_bytes = min(size_bytes, wanted_bytes)
     ranges = _ranges(index, readable_bytes)
     damaged: list[int] = []
@@ -144,11 +144,11 @@ def check_object(
                     others.append((batch, stored))
     except KeyNotFound:
         return ObjectCheck((*findings, _missing(wanted_bytes)), index_bytes, 1 + _LOOK_REQUESTS)
-    except Damaged as error:  # it was cut since its length was asked for
-        findings.append(Finding(Part.OBJECT, Problem.SHORT, exact_amount(wanted_bytes), error.message))
+    except Damaged as error:  # it was truncated since its length was read
+        findings.append(ObjectFinding(StoredPart.OBJECT, Problem.SHORT, exact_amount(wanted_bytes), error.message))
     else:
         if size_bytes == wanted_bytes and seen != named.object.crc32c:
-            findings.append(Finding(Part.OBJECT, Problem.CRC, _hex(named.object.crc32c), _hex(seen)))
+            findings.append(ObjectFinding(StoredPart.OBJECT, Problem.CRC, _hex(named.object.crc32c), _hex(seen)))
     if index is not None:
         cut_off = np.flatnonzero(index.position + index.length > readable_bytes).tolist()
         places = [(slice_, _rows(index, slice_)) for slice_ in slices]
@@ -161,19 +161,19 @@ def check_object(
 # ---- the index ------------------------------------------------------------------------------------------
 
 
-def _checked_index(store: ObjectStore, key: str, named: NamedObject) -> tuple[Index | None, list[Finding], int]:
-    """The index if it is what the chain names, the findings, and the bytes that were read."""
+def _checked_index(store: ObjectStore, key: str, named: NamedObject) -> tuple[Index | None, list[ObjectFinding], int]:
+    """Return the index if it is the one that the chain names, the findings, and the number of bytes read."""
     wanted_bytes = named.object.index_size_bytes
     try:
         body = store.get(index_key(key))
     except KeyNotFound:
-        return None, [Finding(Part.INDEX, Problem.MISSING, exact_amount(wanted_bytes), "none")], 0
+        return None, [ObjectFinding(StoredPart.INDEX, Problem.MISSING, exact_amount(wanted_bytes), "none")], 0
     if len(body) != wanted_bytes:
-        return None, [_other_length(Part.INDEX, wanted_bytes, len(body))], len(body)
-    found = crc32c(pa.py_buffer(body))
-    if found != named.object.index_crc32c:
+        return None, [_other_length(StoredPart.INDEX, wanted_bytes, len(body))], len(body)
+    actual = crc32c(pa.py_buffer(body))
+    if actual != named.object.index_crc32c:
         wanted = _hex(named.object.index_crc32c)
-        return None, [Finding(Part.INDEX, Problem.CRC, wanted, _hex(found))], len(body)
+        return None, [ObjectFinding(StoredPart.INDEX, Problem.CRC, wanted, _hex(actual))], len(body)
     return decode_index(index_key(key), body, named.object), [], len(body)
 
 
@@ -181,7 +181,7 @@ def _checked_index(store: ObjectStore, key: str, named: NamedObject) -> tuple[In
 
 
 def _ranges(index: Index | None, size_bytes: int) -> list[tuple[int, int]]:
-    """The ranged reads that cover an object of this length. No batch is in two of them if the index is there."""
+    """The ranged reads that cover an object of this length. If the index is there, no read ends inside a batch."""
     if index is None or not len(index):
         steps = range(0, size_bytes, RANGED_READ_BYTES)
         return [(start, min(start + RANGED_READ_BYTES, size_bytes)) for start in steps]
@@ -189,15 +189,15 @@ def _ranges(index: Index | None, size_bytes: int) -> list[tuple[int, int]]:
     reads = [(read.start, read.end) for read in ranged_reads(index, 0, whole)]
     if not reads:
         return [(0, size_bytes)] if size_bytes else []
-    reads[0] = (0, reads[0][1])  # with the head of the file
+    reads[0] = (0, reads[0][1])  # include the head of the file
     if size_bytes - reads[-1][1] > RANGED_READ_BYTES:
         return [*reads, (reads[-1][1], size_bytes)]
-    reads[-1] = (reads[-1][0], size_bytes)  # and with its end
+    reads[-1] = (reads[-1][0], size_bytes)  # and its end
     return reads
 
 
 def _pieces(index: Index | None, start: int, end: int) -> Iterator[tuple[int, int, int | None]]:
-    """The parts of a ranged read in order: [low, high) with the number of the batch that it is, or None for others."""
+    """Split a ranged read, in order, into pieces [low, high), each with its batch number, or None if it is no batch."""
     if index is None:
         yield start, end, None
         return
@@ -217,13 +217,13 @@ def _pieces(index: Index | None, start: int, end: int) -> Iterator[tuple[int, in
 # ---- the findings ---------------------------------------------------------------------------------------
 
 
-def _missing(wanted_bytes: int) -> Finding:
-    return Finding(Part.OBJECT, Problem.MISSING, exact_amount(wanted_bytes), "none")
+def _missing(wanted_bytes: int) -> ObjectFinding:
+    return ObjectFinding(StoredPart.OBJECT, Problem.MISSING, exact_amount(wanted_bytes), "none")
 
 
-def _other_length(part: Part, wanted_bytes: int, found_bytes: int) -> Finding:
+def _other_length(part: StoredPart, wanted_bytes: int, found_bytes: int) -> ObjectFinding:
     problem = Problem.SHORT if found_bytes < wanted_bytes else Problem.LONG
-    return Finding(part, problem, exact_amount(wanted_bytes), exact_amount(found_bytes))
+    return ObjectFinding(part, problem, exact_amount(wanted_bytes), exact_amount(found_bytes))
 
 
 def _hex(checksum: int) -> str:
@@ -235,22 +235,22 @@ def _rows(index: Index, slice_: Slice) -> Index:
     return index.rows(slice_.first_batch, slice_.first_batch + slice_.batches)
 
 
-def _damaged_batch(index: Index, batch: int, places: Sequence[tuple[Slice, Index]], *, cut: bool) -> Finding:
-    found = "it is cut off" if cut else "another"
-    return _of_batch(index, batch, places, Problem.BATCH, _hex(int(index.crc32c[batch])), found)
+def _damaged_batch(index: Index, batch: int, places: Sequence[tuple[Slice, Index]], *, cut: bool) -> ObjectFinding:
+    actual = "it is cut off" if cut else "another"
+    return _of_batch(index, batch, places, Problem.BATCH, _hex(int(index.crc32c[batch])), actual)
 
 
 def _other_content(
     index: Index, batch: int, stored: BatchContent | None, places: Sequence[tuple[Slice, Index]]
-) -> Finding:
-    found = "a message that Arrow can't decode" if stored is None else str(stored)
-    return _of_batch(index, batch, places, Problem.CONTENT, str(content_in_index(index, batch)), found)
+) -> ObjectFinding:
+    actual = "a message that Arrow can't decode" if stored is None else str(stored)
+    return _of_batch(index, batch, places, Problem.CONTENT, str(content_in_index(index, batch)), actual)
 
 
 def _of_batch(
     index: Index, batch: int, places: Sequence[tuple[Slice, Index]], problem: Problem, wanted: str, text: str
-) -> Finding:
-    found = Finding(Part.OBJECT, problem, wanted, text, int(index.position[batch]))
+) -> ObjectFinding:
+    finding = ObjectFinding(StoredPart.OBJECT, problem, wanted, text, int(index.position[batch]))
     for slice_, rows in places:
         if slice_.first_batch <= batch < slice_.first_batch + slice_.batches:
             start, end = slice_.start, slice_.end
@@ -261,34 +261,34 @@ def _of_batch(
                 before = int(rows.records[: batch - slice_.first_batch].sum())
                 start = offset_behind(slice_.start, before)
                 end = offset_behind(start, int(index.records[batch]))
-            return msgspec.structs.replace(found, partition=slice_.partition, start=start, end=end)
-    return found
+            return msgspec.structs.replace(finding, partition=slice_.partition, start=start, end=end)
+    return finding
 
 
-def _compared(index: Index, slice_: Slice, rows: Index) -> Finding | None:
-    """How the index differs from what the chain says about a slice; None if it does not."""
+def _compared(index: Index, slice_: Slice, rows: Index) -> ObjectFinding | None:
+    """Compare the index with the chain's description of a slice. None if they agree."""
     wanted = _described(
         slice_.batches, slice_.records, slice_.position, slice_.position + slice_.length, {slice_.partition}
     )
-    found = "no such batches"
+    actual = "no such batches"
     if len(rows):
         begin, end = int(rows.position[0]), int(rows.position[-1] + rows.length[-1])
-        found = _described(len(rows), int(rows.records.sum()), begin, end, set(rows.partition.tolist()))
+        actual = _described(len(rows), int(rows.records.sum()), begin, end, set(rows.partition.tolist()))
         if slice_.timestamp_source is not TimestampSource.APPEND_TIME:
             wanted += f", timestamps {slice_.min_timestamp_us} to {slice_.max_timestamp_us}"
-            found += f", timestamps {int(rows.min_timestamp_us.min())} to {int(rows.max_timestamp_us.max())}"
+            actual += f", timestamps {int(rows.min_timestamp_us.min())} to {int(rows.max_timestamp_us.max())}"
         if rows.base_offset is not None and rows.last_offset is not None:
             wanted += f", offsets from {slice_.start} to below {slice_.end}, ascending"
-            found += f", offsets {_shown_offsets(rows.base_offset, rows.last_offset, slice_)}"
-    if wanted == found:
+            actual += f", offsets {_shown_offsets(rows.base_offset, rows.last_offset, slice_)}"
+    if wanted == actual:
         return None
-    return Finding(
-        Part.INDEX, Problem.SLICE, wanted, found, slice_.position, slice_.partition, slice_.start, slice_.end
+    return ObjectFinding(
+        StoredPart.INDEX, Problem.SLICE, wanted, actual, slice_.position, slice_.partition, slice_.start, slice_.end
     )
 
 
 def _shown_offsets(bases: Int64Array, lasts: Int64Array, slice_: Slice) -> str:
-    """The offsets of the batches of a slice, in the words for what is wanted if they are that."""
+    """Describe the offsets of a slice's batches. If they are correct, the text equals that of the wanted offsets."""
     fit = slice_.start <= bases[0] and lasts[-1] < slice_.end
     if fit and (bases <= lasts).all() and (lasts[:-1] < bases[1:]).all():
         return f"from {slice_.start} to below {slice_.end}, ascending"

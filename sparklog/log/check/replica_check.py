@@ -1,4 +1,4 @@
-"""Compare an object on all its stores with the chain, and so with each other."""
+"""Compare an object on all its stores with the chain, and thereby the stores with each other."""
 
 from __future__ import annotations
 
@@ -11,28 +11,28 @@ from sparklog.core.errors import SparklogError
 from sparklog.core.maintenance.differences import Difference, DifferenceKind, advice_for_object
 from sparklog.core.maintenance.objects_to_verify import ObjectToVerify
 from sparklog.core.types import Slice, StoreId
-from sparklog.log.check.object_check import Finding, ObjectCheck, Part, Problem, check_object
+from sparklog.log.check.object_check import ObjectCheck, ObjectFinding, Problem, StoredPart, check_object
 from sparklog.log.cluster_stores import Stores
 from sparklog.storage.keys import data_key, index_key
 
 _KINDS = {
-    (Part.OBJECT, Problem.MISSING): DifferenceKind.OBJECT_MISSING,
-    (Part.OBJECT, Problem.SHORT): DifferenceKind.OBJECT_SIZE,
-    (Part.OBJECT, Problem.LONG): DifferenceKind.OBJECT_SIZE,
-    (Part.OBJECT, Problem.CRC): DifferenceKind.OBJECT_CHECKSUM,
-    (Part.OBJECT, Problem.BATCH): DifferenceKind.BATCH_CHECKSUM,
-    (Part.OBJECT, Problem.CONTENT): DifferenceKind.BATCH_CONTENT,
-    (Part.INDEX, Problem.MISSING): DifferenceKind.INDEX_MISSING,
-    (Part.INDEX, Problem.SHORT): DifferenceKind.INDEX_SIZE,
-    (Part.INDEX, Problem.LONG): DifferenceKind.INDEX_SIZE,
-    (Part.INDEX, Problem.CRC): DifferenceKind.INDEX_CHECKSUM,
-    (Part.INDEX, Problem.SLICE): DifferenceKind.SLICE,
+    (StoredPart.OBJECT, Problem.MISSING): DifferenceKind.OBJECT_MISSING,
+    (StoredPart.OBJECT, Problem.SHORT): DifferenceKind.OBJECT_SIZE,
+    (StoredPart.OBJECT, Problem.LONG): DifferenceKind.OBJECT_SIZE,
+    (StoredPart.OBJECT, Problem.CRC): DifferenceKind.OBJECT_CHECKSUM,
+    (StoredPart.OBJECT, Problem.BATCH): DifferenceKind.BATCH_CHECKSUM,
+    (StoredPart.OBJECT, Problem.CONTENT): DifferenceKind.BATCH_CONTENT,
+    (StoredPart.INDEX, Problem.MISSING): DifferenceKind.INDEX_MISSING,
+    (StoredPart.INDEX, Problem.SHORT): DifferenceKind.INDEX_SIZE,
+    (StoredPart.INDEX, Problem.LONG): DifferenceKind.INDEX_SIZE,
+    (StoredPart.INDEX, Problem.CRC): DifferenceKind.INDEX_CHECKSUM,
+    (StoredPart.INDEX, Problem.SLICE): DifferenceKind.SLICE,
 }
 _WRITTEN_SO = (Problem.CONTENT, Problem.SLICE)  # the same on every store
 
 
 class ReplicaCheck(msgspec.Struct, frozen=True, array_like=True):
-    """An object on one store. If the store did not answer, `check` is None and `error` says why.
+    """The check of an object on one store. If the store did not answer, `check` is None and `error` is the reason.
 
     `error` is empty if the store was not asked, because it had not answered before.
     """
@@ -43,7 +43,7 @@ class ReplicaCheck(msgspec.Struct, frozen=True, array_like=True):
 
 
 def check_replicas(object_: ObjectToVerify, stores: Stores, silent: Collection[StoreId] = ()) -> list[ReplicaCheck]:
-    """Check the object on each of its stores but the `silent` ones, one after the other."""
+    """Check the object on each of its stores except the `silent` ones, one after the other."""
     key = data_key(object_.named.object, object_.topic)
     checks = []
     for store in object_.stores:
@@ -54,13 +54,13 @@ def check_replicas(object_: ObjectToVerify, stores: Stores, silent: Collection[S
             checks.append(
                 ReplicaCheck(store, check_object(stores.get(store), key, object_.named, object_.slices, content=True))
             )
-        except SparklogError as error:  # it says nothing about the bytes
+        except SparklogError as error:  # this says nothing about the bytes
             checks.append(ReplicaCheck(store, None, str(error)))
     return checks
 
 
 def is_repairable(object_: ObjectToVerify, checks: Sequence[ReplicaCheck], of: ReplicaCheck) -> bool | None:
-    """Whether what the store should have can be had from another store, or from itself; None if nobody knows."""
+    """True if the damage on this store can be repaired from another store, or from itself. None if that is unknown."""
     if of.check is None or any(finding.problem in _WRITTEN_SO for finding in of.check.findings):
         return False
     if of.check.object_is_whole:
@@ -74,22 +74,22 @@ def is_repairable(object_: ObjectToVerify, checks: Sequence[ReplicaCheck], of: R
 def differences_of(
     object_: ObjectToVerify,
     store: StoreId,
-    findings: Sequence[Finding],
+    findings: Sequence[ObjectFinding],
     slices: Sequence[Slice],
     repairable: bool | None,
 ) -> list[Difference]:
-    """The rows for what was found on a store. `slices` are those that the chain still names."""
+    """The rows for the findings on a store. `slices` are those that the chain still names."""
     key = data_key(object_.named.object, object_.topic)
     rows: list[Difference] = []
     in_batches = any(finding.partition is not None for finding in findings)
-    index_is_whole = not any(finding.part is Part.INDEX for finding in findings)
+    index_is_whole = not any(finding.part is StoredPart.INDEX for finding in findings)
     for finding in findings:
         row = Difference(
             _KINDS[finding.part, finding.problem],
             store,
-            index_key(key) if finding.part is Part.INDEX and finding.problem is not Problem.SLICE else key,
+            index_key(key) if finding.part is StoredPart.INDEX and finding.problem is not Problem.SLICE else key,
             finding.wanted,
-            finding.found,
+            finding.actual,
             object_.topic,
             object_.named.object.partition,
             repairable=repairable,
@@ -99,8 +99,11 @@ def differences_of(
                 rows.append(
                     msgspec.structs.replace(row, partition=finding.partition, start=finding.start, end=finding.end)
                 )
-        elif finding.part is Part.INDEX or (finding.problem is not Problem.MISSING and (in_batches or index_is_whole)):
-            rows.append(row)  # rows of their own name the batches; without any, the damage lies outside of all records
+        elif finding.part is StoredPart.INDEX or (
+            finding.problem is not Problem.MISSING and (in_batches or index_is_whole)
+        ):
+            # Damaged batches have rows of their own; without any, the damage is outside of all records.
+            rows.append(row)
         else:
             rows += [
                 msgspec.structs.replace(row, partition=at, start=low, end=high) for at, low, high in _ranges(slices)
@@ -109,20 +112,20 @@ def differences_of(
 
 
 def unreadable(store: StoreId, topic: str, objects: int, error: str) -> Difference:
-    """The row for objects of a topic that could not be read, so that nobody knows what they are like."""
+    """The row for objects of a topic that could not be read, so that their state is unknown."""
     wanted = f"{counted(objects, 'object')} to verify"
     row = Difference(DifferenceKind.UNREADABLE, store, None, wanted, error, topic)
     return msgspec.structs.replace(row, advice=advice_for_object(row))
 
 
-def _overlaps(finding: Finding, slice_: Slice) -> bool:
+def _overlaps(finding: ObjectFinding, slice_: Slice) -> bool:
     if finding.start is None or finding.end is None:
         return False
     return finding.partition == slice_.partition and finding.start < slice_.end and finding.end > slice_.start
 
 
 def _ranges(slices: Sequence[Slice]) -> list[tuple[int, int, int]]:
-    """The offsets of the slices: (partition, start, end), with adjoining ones as one."""
+    """The offsets of the slices as (partition, start, end). Adjoining slices become one range."""
     ranges: list[tuple[int, int, int]] = []
     for slice_ in slices:
         if ranges and ranges[-1][0] == slice_.partition and ranges[-1][2] == slice_.start:
@@ -133,7 +136,7 @@ def _ranges(slices: Sequence[Slice]) -> list[tuple[int, int, int]]:
 
 
 def _joined(rows: Sequence[Difference]) -> list[Difference]:
-    """The rows with adjoining batches of one kind as one."""
+    """Join the rows of adjoining batches with the same kind of difference."""
     joined: list[Difference] = []
     for row in rows:
         last = joined[-1] if joined else None

@@ -1,1 +1,1 @@
-"""Data objects with their indexes as a whole: look, copy, delete, and find those that nothing names."""
+"""Data objects together with their indexes: look for them, copy and delete them, and find those that nothing names."""

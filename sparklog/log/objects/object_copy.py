@@ -4,9 +4,9 @@
     both stores can copy without the bytes passing by .... they do, then the length is checked
     else ................................................. ranged reads -> upload, if the CRC32C is the chain's
 
-The index is put in any case: where it is there already, its put fails, and makes the names in its folder durable. Until
-then a copy that another process left behind may have a name that a power loss takes away. If no source has the index,
-it is rebuilt from the copied object.
+The index is put in any case. If it is there already, the put fails, but makes the names in its folder durable. Without
+that, a power loss could take away the name of a copy that another process left behind. If no source has the index, it
+is rebuilt from the copied object.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from sparklog.storage.object_store import ObjectStore
 
 T = TypeVar("T")
 
-READ_BYTES: Final = 8 << 20  # of one ranged read, and so what a streamed copy holds
+READ_BYTES: Final = 8 << 20  # of one ranged read, and so the memory of a streamed copy
 
 
 class SourceFailed(StoreUnavailable):
@@ -39,34 +39,37 @@ class SourceFailed(StoreUnavailable):
 
 
 class SourceFailure(msgspec.Struct, frozen=True):
-    """Why a source could not provide an object. `lacks_it`: the source answered, and lacks it or has it damaged."""
+    """The reason why a source could not provide an object.
+
+    `lacks_it`: the source answered, and lacks the object or has it damaged.
+    """
 
     source: StoreId
     lacks_it: bool
     error: str
 
 
-class Fetched(msgspec.Struct, frozen=True):
-    """Which store provided a copy, or None if none could. `failures` are in the order of asking."""
+class FetchResult(msgspec.Struct, frozen=True):
+    """The store that provided a copy, or None if none could. `failures` are in the order of asking."""
 
     source: StoreId | None
     failures: tuple[SourceFailure, ...] = ()
 
 
-def fetch_object(wanted: ObjectToFetch, store: StoreId, stores: Stores) -> Fetched:
+def fetch_object(wanted: ObjectToFetch, store: StoreId, stores: Stores) -> FetchResult:
     """Copy an object to `store` from the first of its sources that can provide it.
 
-    If only the index could not be had, it is rebuilt there, and the store is its own source.
+    If no source provides the index, it is rebuilt there, and `store` counts as its own source.
 
-    Raises the errors of the store itself; Damaged if something else is under its name there.
+    Raises the errors of the store itself; Damaged if something else is there under the object's name.
     """
     target, key = stores.get(store), data_key(wanted.object, wanted.topic)
     failures: list[SourceFailure] = []
     if not wanted.sources:
         if _is_there(target, key, wanted.object.size_bytes):
-            return Fetched(store)
+            return FetchResult(store)
         lacks = f"{key} is not at {target.url}, and the chain knows no other holder"
-        return Fetched(None, (SourceFailure(store, True, lacks),))
+        return FetchResult(None, (SourceFailure(store, True, lacks),))
     for source_id in wanted.sources:
         try:
             source = stores.get(source_id)
@@ -82,14 +85,15 @@ def fetch_object(wanted: ObjectToFetch, store: StoreId, stores: Stores) -> Fetch
             lacks_it = isinstance(failed.__cause__, KeyNotFound | Damaged)
             failures.append(SourceFailure(source_id, lacks_it, failed.message))
         else:
-            return Fetched(source_id, tuple(failures))
-    return Fetched(store if _index_is_rebuilt(target, key, wanted.object) else None, tuple(failures))
+            return FetchResult(source_id, tuple(failures))
+    return FetchResult(store if _index_is_rebuilt(target, key, wanted.object) else None, tuple(failures))
 
 
-def fetch_in_life(wanted: ObjectToFetch, store: StoreId, stores: Stores, incarnation: str) -> Fetched:
-    """`fetch_object`, if `store` is in its registered life and has what was fetched: then it may be reported.
+def fetch_in_life(wanted: ObjectToFetch, store: StoreId, stores: Stores, incarnation: str) -> FetchResult:
+    """Call `fetch_object`, then check that `store` is in its registered life and has the object.
 
-    It is looked for at once: before the report, a disk may be mounted over the copy. Raises AnotherLife, too.
+    If so, the copy may be reported. The check comes at once, because a disk may be mounted over the copy before the
+    report. Raises AnotherLife, too.
     """
     fetched = fetch_object(wanted, store, stores)
     objects = () if fetched.source is None else (data_key(wanted.object, wanted.topic),)
@@ -111,7 +115,7 @@ def copy_object(source: ObjectStore, target: ObjectStore, key: str, named: NewOb
 
 
 def _index_is_rebuilt(target: ObjectStore, key: str, named: NewObject) -> bool:
-    """Whether the whole object is there, and its index, which was rebuilt from it, is the one that the chain names."""
+    """Rebuild the index from the whole object. True if the object is there and the index is what the chain names."""
     if not _is_there(target, key, named.size_bytes):
         return False
     try:
@@ -126,7 +130,7 @@ def _index_is_rebuilt(target: ObjectStore, key: str, named: NewObject) -> bool:
 
 
 def _is_there(target: ObjectStore, key: str, size_bytes: int) -> bool:
-    """Whether the object is there. Raises Damaged if it has another length: nothing is ever overwritten."""
+    """True if the object is there. Raises Damaged if it has another length: nothing is ever overwritten."""
     try:
         existing_bytes = target.size(key)
     except KeyNotFound:
@@ -140,7 +144,7 @@ def _is_there(target: ObjectStore, key: str, size_bytes: int) -> bool:
 
 
 def _certainly(put: Callable[[], object], target: ObjectStore, key: str, size_bytes: int) -> None:
-    """Put an object, again if the outcome is unknown: the second put finds it and makes it durable, or puts it."""
+    """Put an object, again if the outcome is unknown: the second put makes an existing object durable, or puts it."""
     with suppress(OutcomeUnknown):
         return _put(put, target, key, size_bytes)
     return _put(put, target, key, size_bytes)
@@ -162,12 +166,12 @@ def _copy(source: ObjectStore, target: ObjectStore, key: str, size_bytes: int, c
 
 
 def _same_kind(source: ObjectStore, target: ObjectStore) -> bool:
-    """Whether the stores may be able to copy by themselves: only stores of one kind can."""
+    """True if the stores may be able to copy by themselves: only stores of one kind can."""
     return type(source) is type(target)
 
 
 def _copied_by_the_stores(source: ObjectStore, target: ObjectStore, key: str, size_bytes: int) -> bool:
-    """Let the stores copy, so that the bytes do not pass through this process. Returns False if they can't.
+    """Let the stores copy, so that the bytes do not pass through this process. Return False if they can't.
 
     The length is checked first: a short copy would keep its name for ever.
     """
@@ -182,7 +186,7 @@ def _copied_by_the_stores(source: ObjectStore, target: ObjectStore, key: str, si
     except (KeyExists, OutcomeUnknown):
         raise
     except SparklogError:
-        _asked(source, key, lambda: source.size(key))  # which of the two stores it was
+        _asked(source, key, lambda: source.size(key))  # raises if it was the source that failed
         raise
     return _is_there(target, key, size_bytes)
 
@@ -215,7 +219,7 @@ def _check_crc(source: ObjectStore, key: str, wanted: int, found: int) -> None:
 
 
 def _asked(source: ObjectStore, key: str, ask: Callable[[], T]) -> T:
-    """The source's answer. Raises SourceFailed."""
+    """Return the source's answer. Raises SourceFailed."""
     try:
         return ask()
     except SparklogError as error:

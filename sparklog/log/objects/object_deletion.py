@@ -25,7 +25,7 @@ class ObjectToDelete(msgspec.Struct, frozen=True, array_like=True):
 
 
 class DeletionFailed(msgspec.Struct, frozen=True):
-    """An object that stays named, because a part of it may still exist."""
+    """An object that the chain still names, because a part of it may still exist."""
 
     number: ObjectNumber
     key: str
@@ -33,7 +33,7 @@ class DeletionFailed(msgspec.Struct, frozen=True):
 
 
 class Deleted(msgspec.Struct, frozen=True):
-    """The objects that are gone, with their indexes, from every store, and those whose deletion failed."""
+    """The objects that are gone from every store, with their indexes, and those whose deletion failed."""
 
     numbers: tuple[ObjectNumber, ...]
     failed: tuple[DeletionFailed, ...]
@@ -42,7 +42,8 @@ class Deleted(msgspec.Struct, frozen=True):
 def delete_objects(objects: Sequence[ObjectToDelete], stores: Stores) -> Deleted:
     """Delete the objects from all their stores. A missing one counts as deleted.
 
-    A failure stops neither the other stores nor the other objects. An object counts as deleted when all stores did it.
+    A failure stops neither the other stores nor the other objects. An object counts as deleted once all stores deleted
+    it.
     """
     errors: dict[ObjectNumber, list[str]] = {}
     for store in dict.fromkeys(store for retired in objects for store in retired.stores):
@@ -63,7 +64,7 @@ def delete_objects(objects: Sequence[ObjectToDelete], stores: Stores) -> Deleted
 
 
 def _refused(stores: Stores, store: StoreId) -> str | None:
-    """Why nothing may be deleted on a store now; None if it may."""
+    """The reason why nothing may be deleted on a store now. None if deletion is allowed."""
     try:
         stores.check_owner(store)
     except SparklogError as error:
@@ -72,7 +73,7 @@ def _refused(stores: Stores, store: StoreId) -> str | None:
 
 
 def _deleted(keys: Sequence[str], stores: Stores, store: StoreId) -> bool:
-    """Delete objects and their indexes from one store, together. False if any of that failed."""
+    """Delete objects and their indexes from one store, in bulk. Return False if any of that failed."""
     try:
         stores.get(store).delete_many(keys)
         stores.get(store).delete_many([index_key(key) for key in keys])
@@ -82,7 +83,7 @@ def _deleted(keys: Sequence[str], stores: Stores, store: StoreId) -> bool:
 
 
 def _delete(key: str, stores: Stores, store: StoreId) -> str | None:
-    """Delete an object and its index from one store; returns what failed."""
+    """Delete an object and its index from one store. Return the error, or None."""
     try:
         stores.get(store).delete(key)
         stores.get(store).delete(index_key(key))

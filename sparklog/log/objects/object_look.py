@@ -1,4 +1,4 @@
-"""Look for an object that a store should hold. It is known by its name and its length, so that costs one request."""
+"""Look for an object that a store should hold. Its name and its length identify it, so this costs one request."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sparklog.storage.object_store import ObjectStore
 
 
 def is_there(store: ObjectStore, held: HeldObject) -> bool:
-    """Whether the store has the object, with its length. Raises the store's errors."""
+    """True if the store has the object, with its length. Raises the store's errors."""
     try:
         return store.size(data_key(held.object, held.topic)) == held.object.size_bytes
     except KeyNotFound:

@@ -1,6 +1,6 @@
 """Find and delete orphans: data objects that no command can name any more.
 
-`core/maintenance/named_uploads.py` says which these are.
+`core/maintenance/named_uploads.py` defines them.
 
 A search is given the named uploads and lists its part of a store as a stream, so neither the search nor the driver
 holds all keys. Objects whose names sparklog did not make are counted and left alone.
@@ -24,7 +24,7 @@ _KEYS_AT_ONCE = 4096
 
 
 class OrphanSearch(msgspec.Struct, frozen=True):
-    """Search the keys of one store that begin with `prefix`. `named`: sorted native uint64, see `NamedUploads`."""
+    """A search of the keys of one store that begin with `prefix`. `named`: sorted native uint64, see `NamedUploads`."""
 
     store: StoreId
     prefix: str
@@ -35,7 +35,8 @@ class OrphanSearch(msgspec.Struct, frozen=True):
 class OrphansFound(msgspec.Struct, frozen=True):
     """The result of a search: `keys` listed, among them `orphans` (with `size_bytes`) and `foreign` names.
 
-    Of the orphans, `deleted` (with `deleted_bytes`) are gone and `failed` are not; `errors` has the first few failures.
+    Of the orphans, `deleted` (with `deleted_bytes`) are gone and `failed` could not be deleted; `errors` has the first
+    few failures.
     """
 
     keys: int = 0
@@ -53,7 +54,7 @@ def search_orphans(
 ) -> OrphansFound:
     """List the part of the store that `search` names and count its orphans; with `delete`, delete each by name.
 
-    `check` is called before each batch of deletions, and raises if there must be none any more.
+    `check` is called before each batch of deletions, and raises if they are no longer allowed.
 
     Raises StoreUnavailable if the listing breaks off. A failed deletion does not stop the others.
     """
@@ -64,10 +65,10 @@ def search_orphans(
         parsed = [(stored, parse_data_key(stored.key)) for stored in chunk]
         ours = [(stored, name) for stored, name in parsed if name is not None]
         keys, foreign = keys + len(parsed), foreign + len(parsed) - len(ours)
-        found = _orphans(ours, search.floor, named)
-        if delete and found:
+        unnamed = _orphans(ours, search.floor, named)
+        if delete and unnamed:
             check()
-        for stored in found:
+        for stored in unnamed:
             orphans, size_bytes = orphans + 1, size_bytes + stored.size_bytes
             if not delete:
                 continue
@@ -81,7 +82,7 @@ def search_orphans(
 
 
 def topic_folders(store: ObjectStore) -> Iterator[str]:
-    """The prefixes `topics/<topic id>-<topic>/` in a store, including deleted topics. Costs one request each."""
+    """The prefixes `topics/<topic id>-<topic>/` in a store, including deleted topics. Costs one request for each."""
     key = store.first_key_after(TOPICS, TOPICS)
     while key is not None:
         folder, slash, _ = key.removeprefix(TOPICS).partition("/")
@@ -92,9 +93,9 @@ def topic_folders(store: ObjectStore) -> Iterator[str]:
 
 
 def _orphans(
-    found: list[tuple[StoredKey, DataName]], floor: EntryNumber, named: np.ndarray[Any, Any]
+    ours: list[tuple[StoredKey, DataName]], floor: EntryNumber, named: np.ndarray[Any, Any]
 ) -> list[StoredKey]:
-    old = [(stored, name) for stored, name in found if name.n0 < floor]
+    old = [(stored, name) for stored, name in ours if name.n0 < floor]
     high = np.array([int(name.upload_id[:16], 16) for _, name in old], dtype=np.uint64)
     return [stored for (stored, _), is_named in zip(old, np.isin(high, named).tolist(), strict=True) if not is_named]
 

@@ -1,1 +1,1 @@
-"""Slices become rows. Read scan.py first, then object_reader.py."""
+"""Turns slices into rows. Read scan.py first, then object_reader.py."""

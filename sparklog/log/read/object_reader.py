@@ -1,8 +1,8 @@
 """Turn slices into rows: fetch the batches of an offset range, verify and decode them, and add the log's own columns.
 
-Only what is needed is read: the index once per object (cached), the batches that overlap the range in ranged reads of
-about 8 MiB, and only the requested columns of these. On a local store large reads are memory maps, and columns stored
-uncompressed reach the caller without a copy.
+Only the necessary bytes are read: the index once per object (cached), the batches that overlap the range in ranged
+reads of about 8 MiB, and only the requested columns of these. On a local store large reads are memory maps, and columns
+stored uncompressed reach the caller without a copy.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ def read_slice(
     """The records of `slice` with offsets in `offsets`, ascending, as `columns` of the read schema, in that order.
 
     Yields pairs of (offset after the batch, batch). Batches are the stored ones, cut at the ends of the range; an empty
-    overlap yields none. Columns that the chain alone can answer (all but key, value, headers, and a timestamp given by
-    the producer) read no bytes, but for the offsets of a compacted slice. `fetched` is what `read_first` returned for
-    the same range and columns.
+    overlap yields none. For columns that the chain alone can provide (all but key, value, headers, and a timestamp
+    given by the producer), no bytes are read, except the offsets of a compacted slice. `fetched` is the result of
+    `read_first` for the same range and columns.
 
     Raises InvalidInput for unknown columns; KeyNotFound if the object is gone; UnsupportedVersion for another format;
     Damaged (key, byte, wanted, found) if bytes differ from what the chain says. Batches yielded before an error are
@@ -86,7 +86,7 @@ def read_slice(
 def read_first(
     store: ObjectStore, object_key: str, named: NamedObject, slice: Slice, offsets: OffsetRange, columns: Sequence[str]
 ) -> list[memoryview]:
-    """The bytes that `read_slice` would read first, at most `FIRST_READS` ranges. The index is cached as well."""
+    """The bytes that `read_slice` would read first, at most `FIRST_READS` ranges. This caches the index as well."""
     wanted = within(slice, offsets)
     if wanted is None or _Overlay(read_schema(columns), slice, "").needs_no_body:
         return []
@@ -104,17 +104,20 @@ _CacheKey = tuple[str, str, int]
 class _IndexCache:
     """The most recently used indexes, by store, object key and CRC32C. Objects are immutable, so none goes stale.
 
-    Threads that want the same index at the same time, for slices of one object, wait for one of them to read it.
+    If several threads want the same index at the same time, for slices of one object, one reads it and the others wait.
     """
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._lock = Lock()
         self._indexes: OrderedDict[_CacheKey, Index] = OrderedDict()
-        self._coming: dict[_CacheKey, Future[Index | None]] = {}  # None: whoever read it was interrupted
+        self._coming: dict[_CacheKey, Future[Index | None]] = {}  # None: the reading thread was interrupted
 
     def get(self, key: _CacheKey, read: Callable[[], Index]) -> Index:
-        """The index, which `read` reads if it is not here. Raises what `read` raises, here or in another thread."""
+        """Return the index. If it is not cached, `read` reads it.
+
+        Raises the error of `read`, here or in another thread.
+        """
         while True:
             with self._lock:
                 index = self._indexes.get(key)
@@ -151,7 +154,7 @@ class _IndexCache:
                 self._indexes.popitem(last=False)
 
     def forget_threads(self) -> None:
-        """In a forked child: the parent's threads do not go on here."""
+        """Reset the locks in a forked child, where the parent's threads do not exist."""
         self._lock, self._coming = Lock(), {}
 
 
@@ -160,7 +163,7 @@ after_fork_in_child(lambda: _cache.forget_threads())
 
 
 def read_index(store: ObjectStore, object_key: str, named: NamedObject) -> Index:
-    """The index of an object. It is rebuilt in memory from the whole object if it is missing or damaged.
+    """Return the index of an object. If it is missing or damaged, it is rebuilt in memory from the whole object.
 
     Raises Damaged if the object is damaged too, KeyNotFound if both are gone.
     """
@@ -176,12 +179,12 @@ def read_index(store: ObjectStore, object_key: str, named: NamedObject) -> Index
 
 
 def keep_index(store: ObjectStore, object_key: str, named: NamedObject, index: Index) -> None:
-    """Let this process read an object on `store` by the index of another store: it is the same everywhere."""
+    """Cache another store's index for reading the object on `store`: the index is the same everywhere."""
     _cache.put((store.url, object_key, named.object.crc32c), index)
 
 
 def index_of_slice(store: ObjectStore, object_key: str, named: NamedObject, slice: Slice) -> SliceIndex:
-    """The part of the object's index for one slice (`cut_to_slice`). Raises as `read_index`."""
+    """Return the part of the object's index for one slice (`cut_to_slice`). Raises as `read_index`."""
     return cut_to_slice(read_index(store, object_key, named), slice, object_key)
 
 
@@ -257,7 +260,7 @@ class _Overlay:
 
     @property
     def needs_no_body(self) -> bool:
-        """Whether the chain alone can answer."""
+        """True if the chain alone can answer."""
         return not self.stored_columns and is_dense(self.slice)
 
     @property
@@ -289,7 +292,7 @@ class _Overlay:
 
 
 def _repeated(value: str | int, kind: pa.DataType, rows: int) -> pa.Array:
-    """The value, `rows` times: a view of an array that is built once per power of two."""
+    """The value, `rows` times, as a view of an array that is built once per power of two."""
     return _repeated_power_of_two(value, kind, 1 << max(0, rows - 1).bit_length()).slice(0, rows)
 
 

@@ -1,4 +1,4 @@
-"""Plan the byte ranges to read for the batches of a slice: neighbours together, about 8 MiB per read."""
+"""Plan the byte ranges to read for the batches of a slice: neighbours in one read, about 8 MiB per read."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class RangedRead(NamedTuple):
 
 
 def ranged_reads(index: Index, begin: int, stop: int) -> list[RangedRead]:
-    """The reads for batches [begin, stop). A read of several batches has at most `RANGED_READ_BYTES`."""
+    """The reads for batches [begin, stop). A read of more than one batch has at most `RANGED_READ_BYTES`."""
     ends = index.position + index.length
     reads = []
     while begin < stop:

@@ -1,4 +1,4 @@
-"""Start ranged reads before they are needed, for stores that answer slowly but many at once."""
+"""Start ranged reads before they are needed, for stores that answer slowly but can serve many reads at once."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ after_fork_in_child(_reset)
 def bodies(
     store: ObjectStore, key: str, ranges: Sequence[tuple[int, int]], fetched: Sequence[memoryview] = ()
 ) -> Iterator[memoryview]:
-    """The bytes of each range, in order. While the caller works on one, `store.read_ahead` more are fetched.
+    """The bytes of each range, in order. While the caller uses one, `store.read_ahead` more are fetched.
 
     `fetched` has the bytes of the first ranges if they were already read. Reads that are still running when the caller
     stops are dropped. Raises what `ObjectStore.get_ranges` raises.

@@ -1,4 +1,4 @@
-"""The errors of a read: which records could not be read, from which store, and what to run next."""
+"""The errors of a read. They name the unreadable records, the store, and the command to run next."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sparklog.log.read.source_stores import NoHolderAnswers
 
 @contextmanager
 def damage_of(start: int, end: int) -> Iterator[None]:
-    """Name the offsets [start, end) in every Damaged raised inside the block."""
+    """Add the offsets [start, end) to every Damaged raised inside the block."""
     try:
         yield
     except Damaged as error:
@@ -21,8 +21,8 @@ def damage_of(start: int, end: int) -> Iterator[None]:
 def unreadable(unanswered: NoHolderAnswers) -> SparklogError:
     """The error for records that the chain still names but no holder can provide.
 
-    It is the error of the holder that leaves the most hope, with the reader's offset. It is DataLoss if all holders say
-    that the object is gone.
+    It is the most hopeful of the holders' errors, with the reader's offset. It is DataLoss if all holders say that the
+    object is gone.
     """
     slice = unanswered.part.slice
     place, at = f"{unanswered.topic}-{slice.partition}", unanswered.at
@@ -41,7 +41,7 @@ def unreadable(unanswered: NoHolderAnswers) -> SparklogError:
 
 
 def may_be_replaced(error: SparklogError) -> bool:
-    """Whether a newer state may name another object for the records of an `unreadable` error.
+    """True if a newer state may name another object for the records of an `unreadable` error.
 
     That is so if any holder lacked the object or had it damaged, even if another holder did not answer.
     """

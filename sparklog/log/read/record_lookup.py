@@ -1,4 +1,4 @@
-"""Where the last records of a partition begin. In a compacted slice the offset of a record is read from its column."""
+"""Find where the last records of a partition begin. In a compacted slice, a record's offset is read from its column."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ def start_of_last(now: ChainNow, topic: str, partition: int, records: int) -> Of
     """The offset of the first of the last `records` records below the high watermark, or the log start if it is higher.
 
     If an object is gone or damaged, `now` is called again, because a rewrite may have replaced it.
+
     Raises UnknownTopicOrPartition, and the error of `unreadable` if no holder can provide an object.
     """
     for looks_left in reversed(range(LOOKS)):
@@ -39,7 +40,7 @@ def start_of_last(now: ChainNow, topic: str, partition: int, records: int) -> Of
 def _look(
     now: ChainNow, topic: str, partition: int, records: int
 ) -> tuple[Offset | tuple[SliceToRead, int], Offset, Stores]:
-    """The offset, or the compacted slice that has the record and which of the slice's records it is; the log start."""
+    """The offset, or the compacted slice with the record and the record's number in it; and the log start."""
     state, stores = now()
     described = topic_of(state, topic)
     of_partition = partition_of(state, described, partition)
@@ -48,7 +49,7 @@ def _look(
     slices = state.slices.find(key, OffsetRange(start, end)) if start < end else None
     if slices is None or not len(slices) or records < 1:
         return end, start, stores
-    behind = np.cumsum(slices.columns["records"][::-1])[::-1]  # from the begin of each slice to the end of the log
+    behind = np.cumsum(slices.columns["records"][::-1])[::-1]  # from the beginning of each slice to the end of the log
     holding = np.flatnonzero(behind >= records)
     if not len(holding):
         return start, start, stores
@@ -62,7 +63,7 @@ def _look(
 
 
 def _offset_of(part: SliceToRead, row: int, stores: Stores, topic: str) -> Offset:
-    """The offset of a compacted slice's record number `row`, from 0."""
+    """The offset of a compacted slice's record number `row`, counted from 0."""
     return first_answer(stores, part, topic, part.slice.start, partial(_offset_at, part, row))
 
 

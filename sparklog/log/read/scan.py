@@ -1,6 +1,6 @@
 """Read an offset range slice by slice, and plan again if an object is gone.
 
-A plan may be older than any delete delay. If an object is missing or damaged, the next holder is tried, and then the
+A plan may be older than any delete delay. If an object is missing or damaged, the next holder is tried. After that, the
 chain is asked for the rest of the range: rewritten -> the new object is read; retired -> the caller's
 `fail_on_data_loss` decides; still named -> DATA_LOSS, or the damage itself.
 """
@@ -48,12 +48,14 @@ def scan(
 ) -> Iterator[pa.RecordBatch]:
     """The records of the plan as batches of `columns` of the read schema, ascending by offset.
 
-    `ahead`, if the caller has one, is of this plan, and has perhaps begun to fetch its first slice.
-    `replan` asks the chain again. Its plan may begin later than asked for, if the log start has risen since. Raises
-    InvalidInput for unknown columns, DataLoss if records are gone or were given up and `fail_on_data_loss` is true,
-    Damaged if bytes differ from what the chain says. `skip_option` is what a DataLoss advises the caller to set.
+    `ahead`, if the caller has one, belongs to this plan, and may already be fetching its first slice. `replan` asks the
+    chain again. Its plan may begin later than asked for, if the log start has risen since. `skip_option` is the option
+    that a DataLoss advises the caller to set.
+
+    Raises InvalidInput for unknown columns, DataLoss if records are gone or were given up and `fail_on_data_loss` is
+    true, Damaged if bytes differ from what the chain says.
     """
-    read_schema(columns)  # wrong columns are wrong at every holder
+    read_schema(columns)  # no holder can help if the columns are wrong
     at = plan.start
     while at < plan.end:
         if plan.lost and fail_on_data_loss:
@@ -79,13 +81,13 @@ def scan(
 
 
 class _Fetched(NamedTuple):
-    """The first reads of a coming slice, from its first holder."""
+    """The first reads of an upcoming slice, from its first holder."""
 
     store: ObjectStore
     bodies: list[memoryview]
 
 
-class _Fetch(NamedTuple):
+class _PendingFetch(NamedTuple):
     """First reads that are under way."""
 
     store_id: StoreId
@@ -93,18 +95,18 @@ class _Fetch(NamedTuple):
 
 
 class SlicesAhead:
-    """Fetches the first reads of the next slices while one is read, from slow stores that answer many at once."""
+    """Fetches the first reads of the next slices while one is read, from slow stores that serve many reads at once."""
 
     def __init__(self, plan: RangeToRead, stores: Stores, columns: Sequence[str]) -> None:
         self._plan = plan
         self._stores = stores
         self._columns = columns
-        self._coming: dict[int, _Fetch] = {}
+        self._coming: dict[int, _PendingFetch] = {}
 
     def begin(self, most_bytes: int) -> int:
-        """Fetch the first reads of the first slice, unless that may take more bytes. Returns how many it may take.
+        """Fetch the first reads of the first slice, unless they may exceed `most_bytes`. Returns their maximum size.
 
-        Only for a store that answers slowly. An error is left to the reader.
+        Fetches only from a store that answers slowly. The reader handles any error.
         """
         if not self._plan.slices:
             return 0
@@ -115,7 +117,7 @@ class SlicesAhead:
         return size_bytes if self._coming else 0
 
     def come_to(self, number: int) -> _Fetched | None:
-        """Move on to slice `number`. Returns its first reads if they were fetched; errors are left to the reader.
+        """Move on to slice `number`. Returns its first reads if they were fetched; the reader handles any error.
 
         Does not wait for a store that has failed since: the reader asks another one.
         """
@@ -123,7 +125,7 @@ class SlicesAhead:
         coming = self._coming.pop(number, None)
         return None if coming is None else self._fetched(coming)
 
-    def _fetched(self, coming: _Fetch) -> _Fetched | None:
+    def _fetched(self, coming: _PendingFetch) -> _Fetched | None:
         if self._stores.has_failed(coming.store_id) and not coming.fetched.done():
             coming.fetched.cancel()
             return None
@@ -134,7 +136,7 @@ class SlicesAhead:
             return None
 
     def close(self) -> None:
-        """Cancel the fetches that nobody will wait for."""
+        """Cancel the fetches that are no longer needed."""
         for fetch in self._coming.values():
             fetch.fetched.cancel()
 
@@ -148,13 +150,13 @@ class SlicesAhead:
                 return
             holders = self._stores.holding(part)
             if not holders:
-                return  # the reader reports it when it gets there, after the records before it
+                return  # the reader reports this once it has read all records before it
             try:
                 store = self._stores.get(holders[0])
             except SparklogError:
                 continue  # the reader asks the next holder
             if index not in self._coming and store.read_ahead > 0:
-                self._coming[index] = _Fetch(holders[0], in_background(partial(self._fetch, store, part)))
+                self._coming[index] = _PendingFetch(holders[0], in_background(partial(self._fetch, store, part)))
 
     def _fetch(self, store: ObjectStore, part: SliceToRead) -> _Fetched:
         key = data_key(part.object.object, self._plan.topic)
@@ -191,7 +193,7 @@ def _lost(plan: RangeToRead, skip_option: str) -> DataLoss:
 def _plan_again(
     plan: RangeToRead, at: Offset, failed: NoHolderAnswers, replan: Replan, skip_option: str | None
 ) -> RangeToRead:
-    """The rest of the plan by the newest state. `skip_option` is None if records that are gone are passed over."""
+    """Plan the rest of the plan with the newest state. `skip_option` is None if lost records are to be skipped."""
     if not failed.may_be_replaced:
         raise unreadable(failed) from failed
     where = f"{plan.topic}-{plan.partition}"

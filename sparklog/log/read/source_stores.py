@@ -30,7 +30,7 @@ _NOT_FROM_HERE: Final = (KeyNotFound, Damaged, StoreUnavailable, StoreAccessDeni
 
 @dataclass(frozen=True, slots=True)
 class HolderFailure:
-    """Why one holder could not answer. `store` is its id and address, for messages."""
+    """The reason why one holder could not answer. `store` is its id and address, for messages."""
 
     store: str
     error: SparklogError
@@ -56,7 +56,7 @@ class NoHolderAnswers(Exception):
 
     @property
     def telling(self) -> HolderFailure:
-        """The failure that leaves the most hope, because records are lost only if no holder can still have them.
+        """The most hopeful failure, because records are lost only if no holder can still have them.
 
         Its message also names the other holders' errors.
         """
@@ -95,7 +95,7 @@ def from_first_holder(
 ) -> Iterator[tuple[Offset, T]]:
     """The pairs (next offset, item) of `read(store, object key, start)` from the first holder that can answer.
 
-    If a holder fails half-way, the next holder goes on at the offset after the last item. A store is opened when its
+    If a holder fails half-way, the next holder continues at the offset after the last item. A store is opened when its
     turn comes. One that cannot be opened is skipped, like one that does not answer, and asked last for a while. Each
     call is bounded by the store's own timeout. Raises NoHolderAnswers.
     """
@@ -125,7 +125,7 @@ def from_first_holder(
 def first_answer(
     stores: Stores, part: SliceToRead, topic: str, start: Offset, ask: Callable[[ObjectStore, str], T]
 ) -> T:
-    """The result of `ask(store, object key)` from the first holder that can answer. Raises NoHolderAnswers.
+    """Return the result of `ask(store, object key)` from the first holder that can answer. Raises NoHolderAnswers.
 
     `start` is the first offset wanted, for messages.
     """

@@ -1,7 +1,7 @@
 """offsetsForTimes: the first record, by offset, whose timestamp is at or after a time (S-05).
 
-Timestamps may be in any order. The slices that may hold such a record are searched in offset order, and within each
-slice only the batches that may hold it.
+Timestamps may be in any order. The candidate slices are searched in offset order, and in each slice only the batches
+that may hold such a record.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from sparklog.log.read.read_errors import damage_of, unreadable
 from sparklog.log.read.source_stores import NoHolderAnswers, first_answer
 from sparklog.storage.object_store import ObjectStore
 
-CANDIDATES: Final = 64  # slices looked up at once; nearly always the first one answers
-LOOKS: Final = 5  # times to ask the chain, in case one roll after another replaces the objects
+CANDIDATES: Final = 64  # slices looked up at once; the first one nearly always has the answer
+LOOKS: Final = 5  # times to ask the chain, because rolls may keep replacing the objects
 
 ChainNow = Callable[[], tuple[ClusterState, Stores]]
 
@@ -33,6 +33,7 @@ def first_at_or_after(now: ChainNow, topic: str, partition: int, timestamp_us: i
     """The first readable offset of a partition whose timestamp is at or after the time, or None.
 
     If an object is gone or damaged, `now` is called again, because a roll may have replaced it.
+
     Raises UnknownTopicOrPartition, and the error of `unreadable` if no holder can provide an object.
     """
     start, slices, stores = _look(now, topic, partition, timestamp_us, Offset(0))
@@ -56,7 +57,7 @@ def first_at_or_after(now: ChainNow, topic: str, partition: int, timestamp_us: i
 def _look(
     now: ChainNow, topic: str, partition: int, timestamp_us: int, start: Offset
 ) -> tuple[Offset, list[SliceToRead], Stores]:
-    """Where to begin (`start`, or the log start if that is higher), and the slices to search."""
+    """The offset to begin at (`start`, or the log start if that is higher), and the slices to search."""
     state, stores = now()
     described = topic_of(state, topic)
     of_partition = partition_of(state, described, partition)

@@ -1,1 +1,1 @@
-"""Slices become sealed segments, by a roll or a compaction."""
+"""Turns slices into sealed segments, by a roll or a compaction."""

@@ -1,6 +1,6 @@
 """Rewrite slices of one partition into sealed segments that hold only some of the records, each with its offset.
 
-Batches of which no record is kept are not read. Append times are written into the timestamp column.
+Batches without a kept record are not read. Append times are written into the timestamp column.
 """
 
 from __future__ import annotations
@@ -40,22 +40,24 @@ def compact(
 ) -> Rewritten:
     """Upload the records at the offsets `kept` as sealed segments, to the holders of `target` by `lanes`; None: all.
 
-    `slices` adjoin one another (at least one); each offset of `kept` is that of a record in them, ascending. At least
-    one is kept, because a slice holds a record: a range without any is rewritten together with a neighbour, and only if
-    nothing is left of all that is compacted, its very last record is kept. (A record that something further on replaced
-    must not stay in this way: if that is a tombstone and is dropped, the record would be back.) The segments cover the
-    same offsets as the slices, without a gap. A segment holds at most `segment_bytes` of stored batches, or a single
-    batch of one record; its records are of one leader epoch and one kind of timestamp. The holders of an uploaded
-    segment are the stores that took it.
+    `slices` adjoin one another (at least one). Each offset in `kept` is that of a record in them, ascending. The
+    segments cover the same offsets as the slices, without a gap. A segment holds at most `segment_bytes` of stored
+    batches, or a single batch of one record; its records are of one leader epoch and one kind of timestamp. The holders
+    of an uploaded segment are the stores that took it.
 
-    Raises InvalidInput if nothing is kept, or what no record has; DataLoss, Damaged, StoreUnavailable or
+    At least one record is kept, because a slice must hold a record. A range without kept records is rewritten together
+    with a neighbour. Only if nothing is left of everything compacted, the very last record is kept. (A record that a
+    later one replaced must not be kept in this way: if the later one is a tombstone and is dropped, the old record
+    would reappear.)
+
+    Raises InvalidInput if nothing is kept, or an offset outside of the slices; DataLoss, Damaged, StoreUnavailable or
     StoreAccessDenied if no holder can serve a slice, and what an upload raises if every store fails. Segments uploaded
     before the error become orphans.
     """
     place = f"{target.topic}-{target.partition}"
     start, end = slices[0].slice.start, slices[-1].slice.end
     for before, after in pairwise(slices):
-        if before.slice.end != after.slice.start:  # what an election gave up must stay visible
+        if before.slice.end != after.slice.start:  # records that an election gave up must stay visible as a gap
             raise InvalidInput(f"{place}: wanted slices without a gap, found one at offset {before.slice.end}")
     if kept is not None and (not len(kept) or kept[0] < start or kept[-1] >= end):
         shown = f"from {kept[0]} to {kept[-1]}" if len(kept) else "none"
@@ -111,8 +113,8 @@ def _runs(offsets: SliceOffsets, kept: Int64Array) -> list[tuple[int, int]]:
 
 
 def _rows_of(column: Int64Array, kept: Int64Array) -> Int64Array:
-    """The rows of a batch with these offsets that are kept."""
+    """The rows of a batch with these offsets that are to be kept."""
     wanted = kept[np.searchsorted(kept, column[0]) : np.searchsorted(kept, column[-1] + 1)]
     rows = np.searchsorted(column, wanted)
-    found: Int64Array = rows[column[rows] == wanted]
-    return found
+    kept_rows: Int64Array = rows[column[rows] == wanted]
+    return kept_rows

@@ -1,7 +1,7 @@
 """Rewrite slices of append objects into sealed segments of one partition, batch by batch.
 
-A large enough stored batch is copied without decoding. Smaller neighbours are decoded, to be joined. Either way the
-checksum is verified first. Append times are written into the timestamp column.
+A stored batch that is large enough is copied without decoding. Smaller neighbours are decoded and joined. Either way
+the checksum is verified first. Append times are written into the timestamp column.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ def rewrite(
                     continue
                 writer.add(with_append_time(stored.rows(), part.slice))
         rewritten = writer.finish()
-    found, wanted = rewritten.slices[-1].end, slices[-1].slice.end
-    if found != wanted:  # a swap would turn the difference into a gap or an overlap
-        raise Damaged(f"{target.topic}-{target.partition}: wanted records up to offset {wanted}, found up to {found}")
+    end, wanted = rewritten.slices[-1].end, slices[-1].slice.end
+    if end != wanted:  # a swap would turn the difference into a gap or an overlap
+        raise Damaged(f"{target.topic}-{target.partition}: wanted records up to offset {wanted}, found up to {end}")
     return rewritten
 
 
 def reads_of(slices: Sequence[SliceToRead]) -> int:
-    """The approximate number of requests needed to read the slices: an index per object, and ranged reads."""
+    """The approximate number of requests to read the slices: one index per object, and ranged reads."""
     indexes = len({part.object.number for part in slices})
     return indexes + sum(-(-part.slice.length // RANGED_READ_BYTES) for part in slices)
 

@@ -29,7 +29,7 @@ from sparklog.core.types import (
 from sparklog.log.batch import BatchEncoder, EncodedBatch
 from sparklog.log.write.open_object import OpenObject, not_yet_written, slices_of
 from sparklog.log.write.raw_rows import ROW_BYTES, cuts, joined, raw_sums
-from sparklog.log.write.routing import Piece
+from sparklog.log.write.routing import PartitionRows
 from sparklog.log.write.task_objects import TaskObjects
 
 _UPLOAD_ATTEMPTS: Final = 3
@@ -48,7 +48,7 @@ class WriteTarget:
 
 @dataclass(slots=True)
 class TopicMemory:
-    """Raw bytes of one topic's rows: those that wait to be encoded, and at most how many they keep alive."""
+    """Raw bytes of one topic's rows: those waiting to be encoded, and an upper bound of the memory they keep alive."""
 
     pending_bytes: int = 0
     pinned_bytes: int = 0
@@ -97,12 +97,12 @@ class ObjectWriter:
 
     @property
     def size_bytes(self) -> int:
-        """The size of the current object so far: rows that wait count as they are."""
+        """The size of the current object so far. Rows waiting to be encoded count with their raw size."""
         return self._pending_bytes + self._held_bytes + self._streamed_bytes
 
     # ---- pending -> held ----------------------------------------------------------------------------
 
-    def add(self, piece: Piece) -> None:
+    def add(self, piece: PartitionRows) -> None:
         """Add rows of one partition."""
         limits = self._task.limits
         size = piece.size_bytes + ROW_BYTES * piece.rows.num_rows
@@ -112,7 +112,7 @@ class ObjectWriter:
             self._task.pending_partitions += 1
         enough = limits.smallest_full_batch_bytes
         if pending.size_bytes >= enough and pending.size_bytes + size > limits.largest_batch_bytes:
-            # Joining them would copy both only to cut them again.
+            # Joining them would copy both, only to cut them again.
             self._encode(piece.partition)
             pending = self._pending[piece.partition]
         pending.pieces.append(piece.rows)
@@ -161,9 +161,9 @@ class ObjectWriter:
         return 0 if self._open is None else self._open.batch_bytes
 
     def stream(self) -> None:
-        """Write the held batches of a topic's only partition to the current object, if that takes no other thread.
+        """Write the held batches of a topic's only partition to the current object, if that needs no other thread.
 
-        There are no other partitions to wait for, and the memory of the batches is used again at once.
+        There are no other partitions to wait for, and the memory of the batches is reused at once.
         """
         if self._held_bytes < self._task.limits.streamed_from_bytes or len(self._holders) > 1:
             return
@@ -176,9 +176,9 @@ class ObjectWriter:
         self._encoder.rewind()
 
     def close(self, *, here: bool = False) -> None:
-        """Upload the current object, if there is anything in it, and begin the next one.
+        """Upload the current object, unless it is empty, and begin the next one.
 
-        The stores' own threads do the work; with `here`, for a single store, the calling thread.
+        The stores' own threads do the work. With `here`, for a single store, the calling thread does it.
         """
         self._task.make_room_for_upload(self._pending_bytes + self._held_bytes)
         batches = self._take_batches()
@@ -208,7 +208,7 @@ class ObjectWriter:
         return batches
 
     def begin(self, *, here: bool) -> OpenObject:
-        """An object under a new name."""
+        """Begin an object under a new name."""
         target = self._target
         upload_id = self._new_upload_id()
         named = not_yet_written(ObjectKind.APPEND, target.n0, upload_id, target.topic_id, self._holders)
@@ -216,7 +216,7 @@ class ObjectWriter:
 
 
 class Uploading:
-    """A closed object on its way to the stores: `batches` come after what was streamed of it."""
+    """A closed object that is being uploaded: `batches` follow those already streamed."""
 
     def __init__(
         self,
@@ -237,7 +237,7 @@ class Uploading:
 
     @property
     def is_over(self) -> bool:
-        """Whether `settle` has nothing to wait for."""
+        """True if `settle` has nothing to wait for."""
         return self._open is not None and self._open.is_over
 
     def start(self) -> None:
@@ -246,15 +246,15 @@ class Uploading:
         if self._open is None:
             self._open = self._writer.begin(here=self._here)
         elif not self._here:
-            self._open.go_on_in_background()
+            self._open.continue_in_background()
         for batch in self._batches:
             self._open.append(batch)
         self._open.close()
 
     def settle(self) -> None:
-        """Wait for the stores, and add the object to those that are written.
+        """Wait for the stores, and add the object to the written ones.
 
-        An object that was not streamed is still whole in memory. If no store has it for sure and one may have it, it is
+        An object that was not streamed is still whole in memory. If no store has it for sure but one may have it, it is
         left to vacuum and written again under another name.
         """
         while True:

@@ -1,4 +1,4 @@
-"""A data object being written: batches go in, then object and index become durable on the stores that take them."""
+"""A data object being written: batches go in, then object and index become durable on the stores that accept them."""
 
 from __future__ import annotations
 
@@ -30,11 +30,12 @@ from sparklog.storage.keys import data_key
 
 
 class OpenObject:
-    """Order of calls: `append` any number of times, `close`, `published`; or `abort` at any time.
+    """Writes one data object. Call `append` any number of times, `close`, `published`; or `abort` at any time.
 
     Batches of a partition are contiguous, and have the columns of `schema`. `named` gives the object's name and the
-    stores that are to hold it; its sizes and checksums are computed here. `batch_bytes` is what `segment.bytes` counts:
-    the batches without the file's header and footer. `here` and `backlog_bytes`: see `ReplicatedUpload`.
+    stores that are to hold it; its sizes and checksums are computed here. `batch_bytes` is the size that
+    `segment.bytes` limits: the batches without the file's header and footer. `here` and `backlog_bytes`: see
+    `ReplicatedUpload`.
     """
 
     def __init__(
@@ -62,9 +63,9 @@ class OpenObject:
         self._offsets: list[tuple[int, int]] | None = [] if schema is COMPACTED_SCHEMA else None
         self._index: Index | None = None
 
-    def go_on_in_background(self) -> None:
-        """From now on, let the store's own thread do the work."""
-        self._upload.go_on_in_background()
+    def continue_in_background(self) -> None:
+        """Let the store's own thread do the work from now on."""
+        self._upload.continue_in_background()
 
     def append(self, batch: EncodedBatch) -> None:
         """Add a batch after the others. Its message is no longer needed when this returns."""
@@ -80,7 +81,7 @@ class OpenObject:
         self.batch_bytes += size
 
     def close(self) -> None:
-        """No batch comes after this: let the stores publish the object and its index."""
+        """Let the stores publish the object and its index. No batch may follow."""
         self._file.finish()
         self._index = index_of(self._rows, self._crcs, self._offsets)
         body = encode_index(self._index)
@@ -95,7 +96,7 @@ class OpenObject:
 
     @property
     def is_over(self) -> bool:
-        """Whether `published` has nothing to wait for."""
+        """True if `published` has nothing to wait for."""
         return self._upload.is_over
 
     def published(self) -> tuple[NewObject, Index]:
@@ -124,7 +125,7 @@ def not_yet_written(
     base_offset: Offset | None = None,
     leader_epoch: LeaderEpoch | None = None,
 ) -> NewObject:
-    """An object for `OpenObject`: its name and the stores that are to hold it. Sizes and checksums are still 0."""
+    """Describe an object for `OpenObject`: its name and its intended stores. Sizes and checksums are still 0."""
     return NewObject(
         kind=kind,
         n0=n0,

@@ -1,4 +1,4 @@
-"""Rows before they are encoded: their sizes, where to cut them, and how to join them."""
+"""Rows before they are encoded: compute their sizes, cut them and join them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def cuts(sums: Sizes, limit_bytes: int, limit_rows: int | None = None) -> list[t
 
 
 def joined(pieces: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
-    """The rows of all pieces (at least one) in one batch, with headers if any piece has them."""
+    """Join the rows of all pieces (at least one) into one batch, with headers if any piece has them."""
     if len(pieces) == 1:
         return pieces[0]
     if len({piece.num_columns for piece in pieces}) > 1:

@@ -1,6 +1,6 @@
 """Upload one object to several stores at the same time: the same bytes, encoded once, and then its index.
 
-A store holds the object once it has published both, and they are beside the INCARNATION that is registered.
+A store holds the object once it has published both, in the same place as its registered INCARNATION.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from sparklog.storage.object_store import Bytes, ObjectStore, Upload
 class _Copy:
     """The object on one store. `waiting_bytes` are bytes that the store has not taken yet.
 
-    `doubt` is the error after which the object may or may not be there. Unless another store has it for sure, it must
-    then be uploaded under another key.
+    `doubt` is an error that leaves open whether the object is there. Unless another store has it for sure, it must then
+    be uploaded under another key.
     """
 
     lane: StoreLane
@@ -33,7 +33,7 @@ class _Copy:
 
 
 class ReplicatedUpload:
-    """Order of calls: `write` any number of times, then `publish`, then `holders`; or `abort` at any time.
+    """Uploads one object. Call `write` any number of times, then `publish`, then `holders`; or `abort` at any time.
 
     With `here`, which is only for a single store, everything happens in the calling thread. Otherwise `publish` returns
     at once, and `write` waits only while a store that was not given up has more than `backlog_bytes` to take.
@@ -48,8 +48,8 @@ class ReplicatedUpload:
         self._backlog_bytes = backlog_bytes
         self._copies = [_Copy(lane) for lane in lanes.of(stores)]
 
-    def go_on_in_background(self) -> None:
-        """From now on, let the stores' own threads do the work."""
+    def continue_in_background(self) -> None:
+        """Let the stores' own threads do the work from now on."""
         for copy in self._copies:
             if copy.upload is not None:
                 copy.lane.adopt(copy.upload)
@@ -73,7 +73,7 @@ class ReplicatedUpload:
 
     @property
     def is_over(self) -> bool:
-        """Whether `holders` has nothing to wait for."""
+        """True if `holders` has nothing to wait for."""
         return all(_is_settled(copy) or copy.lane.failure is not None for copy in self._copies)
 
     def holders(self) -> frozenset[StoreId]:
@@ -97,7 +97,7 @@ class ReplicatedUpload:
         return holders
 
     def abort(self) -> None:
-        """Drop what was written, in the background unless it is done `here`. Does nothing after `publish`."""
+        """Drop what was written, in the background unless `here` is set. Does nothing after `publish`."""
         for copy in self._live():
             copy.lane.perform(partial(self._abort, copy), here=self._here)
 
@@ -105,7 +105,7 @@ class ReplicatedUpload:
         return [copy for copy in self._copies if copy.lane.failure is None]
 
     def _check_any(self) -> None:
-        """Raise if every store was given up."""
+        """Raise an error if every store was given up."""
         failures = [(copy.lane.store, copy.lane.failure) for copy in self._copies if copy.lane.failure is not None]
         if len(failures) == len(self._copies):
             raise most_hopeful([(store, failure) for store, failure in failures])

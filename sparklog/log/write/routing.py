@@ -28,7 +28,7 @@ _SHOWN_KEY_CHARS = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class PartitionRows:
     """Rows of one partition, in the form of `without_headers`. `size_bytes` counts keys, values and headers."""
 
     partition: PartitionIndex
@@ -45,7 +45,7 @@ def by_topic(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
     if column.null_count:
         raise InvalidInput(
             f"column 'topic': wanted a topic in each row, found {counted(column.null_count, 'null')}; "
-            "the option topic names one for all"
+            "the option topic sets one for all rows"
         )
     rest = rows.drop_columns(["topic"])
     topics = column.dictionary_encode()
@@ -58,8 +58,8 @@ def by_topic(rows: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
         yield name, rest.take(pa.array(np.flatnonzero(codes == code)))
 
 
-def split(rows: pa.RecordBatch, topic: str, partitions: int, sticky: PartitionIndex) -> list[Piece]:
-    """Split canonical rows of one topic into a piece for each partition that gets any, partitions ascending.
+def split(rows: pa.RecordBatch, topic: str, partitions: int, sticky: PartitionIndex) -> list[PartitionRows]:
+    """Split canonical rows of one topic into the rows of each partition that gets any, partitions ascending.
 
     `sticky` is the partition for rows with neither a partition nor a key. Rows that are already grouped by partition
     are sliced; others are taken column by column. Raises UnknownTopicOrPartition for a partition out of range.
@@ -70,7 +70,9 @@ def split(rows: pa.RecordBatch, topic: str, partitions: int, sticky: PartitionIn
     raw = without_headers(rows)
     if isinstance(chosen, int):
         return [
-            Piece(PartitionIndex(chosen), raw, int(np.diff(cumulative_bytes(raw, np.array([0, rows.num_rows])))[0]))
+            PartitionRows(
+                PartitionIndex(chosen), raw, int(np.diff(cumulative_bytes(raw, np.array([0, rows.num_rows])))[0])
+            )
         ]
     runs = _runs(chosen, partitions)
     if runs is None:
@@ -84,7 +86,8 @@ def split(rows: pa.RecordBatch, topic: str, partitions: int, sticky: PartitionIn
     sizes = cumulative_bytes(raw, ends) - cumulative_bytes(raw, starts)
     by_partition = sorted(zip(owners.tolist(), starts.tolist(), ends.tolist(), sizes.tolist(), strict=True))
     return [
-        Piece(PartitionIndex(owner), raw.slice(start, end - start), size) for owner, start, end, size in by_partition
+        PartitionRows(PartitionIndex(owner), raw.slice(start, end - start), size)
+        for owner, start, end, size in by_partition
     ]
 
 
@@ -162,7 +165,7 @@ def _given_partitions(rows: pa.RecordBatch, topic: str, partitions: int) -> pa.A
 
 
 def _constant_or(chosen: Chosen) -> Chosen | int:
-    """The single number if all are equal, else `chosen` in the narrowest type (numpy radix-sorts 16 bits)."""
+    """Return the single number if all are equal, else `chosen` in the narrowest type (numpy radix-sorts 16 bits)."""
     first = int(chosen[0])
     if (chosen == first).all():
         return first
@@ -188,7 +191,7 @@ def _data(column: pa.Array) -> npt.NDArray[np.uint8]:
 
 
 def _refuse_too_large(rows: pa.RecordBatch, sums: Sizes, topic: str, max_message_bytes: int) -> None:
-    """Raise for the first record that is too large. There may be none, if the surplus was only bytes under nulls."""
+    """Raise RecordTooLarge for the first record that is too large. None may be, if the surplus is bytes under nulls."""
     for row in np.flatnonzero(np.diff(sums) > max_message_bytes).tolist():
         key, value, headers, _ = (rows.column(name)[row].as_py() for name in RAW_SCHEMA.names)
         size = len(key or b"") + len(value or b"")

@@ -1,8 +1,8 @@
 """Write records as sealed segments of one partition, to several stores at once.
 
 A whole segment is never in memory. Small neighbours are joined into batches of about 1 MiB. If `segment.bytes` is
-small, batches are cut so that each segment stays within it. The roll writes dense segments, compaction such as store
-the offset of each record.
+small, batches are cut so that each segment stays within it. The roll writes dense segments. Compaction writes segments
+that store the offset of each record.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _TIMESTAMP_AT: Final = RAW_SCHEMA.get_field_index("timestamp")
 
 
 class SegmentTarget(msgspec.Struct, frozen=True):
-    """The names of the segments and where they go. `n0` is the chain position of the plan."""
+    """The names of the segments and their stores. `n0` is the chain position of the plan."""
 
     topic_id: TopicId
     topic: str
@@ -60,7 +60,7 @@ class Rewritten(msgspec.Struct, frozen=True):
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """What the records of a segment have in common: a segment ends where it changes."""
+    """Properties that all records of a segment share: a segment ends where one changes."""
 
     leader_epoch: LeaderEpoch
     timestamp_source: TimestampSource
@@ -83,12 +83,12 @@ def with_append_time(rows: pa.RecordBatch, slice: Slice) -> pa.RecordBatch:
 
 
 class SegmentsWriter:
-    """Order of calls: `begin_run`, then `copy` and `add` any number of times, and so on; at the end `finish`.
+    """Writes segments. Call `begin_run`, then `copy` and `add` any number of times, repeat for each run, and `finish`.
 
     Records come ascending by offset, the first one at `start` or after it. With `RAW_SCHEMA` their offsets are
     consecutive from `start` on. With `COMPACTED_SCHEMA` they are in the column `offset`, which is stored with them, and
-    offsets without a record belong to the segment of the next record, or at the end to the last segment. Leaving early
-    drops the open segment.
+    offsets without a record belong to the segment of the next record, or at the end to the last segment. Leaving the
+    context early drops the open segment.
     """
 
     def __init__(
@@ -122,7 +122,10 @@ class SegmentsWriter:
             self._open.abort()
 
     def begin_run(self, origin: Origin, append_time_ms: int) -> None:
-        """The records that follow are of this origin, in a segment of their own; the last was appended at that time."""
+        """Begin a segment for the records that follow.
+
+        All are of this origin, and the last was appended at this time.
+        """
         self._encode_pending()
         self._close()
         self._origin, self._append_time_ms = origin, append_time_ms
@@ -142,7 +145,7 @@ class SegmentsWriter:
     def finish(self, end: Offset | None = None) -> Rewritten:
         """Publish the open segment, and return all of them.
 
-        At least one record was added. With `end`, which is behind all records, the last slice ends there.
+        At least one record was added. With `end`, which is after all records, the last slice ends there.
         """
         self._encode_pending()
         self._close()

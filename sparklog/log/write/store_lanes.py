@@ -1,11 +1,11 @@
 """The stores that one task writes to: a thread for each, so that all get the same bytes at the same time.
 
-A store that fails is given up for the rest of the task. So is a store for which the task has waited, after the others
-were done, for longer than `replica.lag.time.max.ms` in total. The write goes on with the other stores, and its commit
-names those that hold the objects.
+A store that fails is given up for the rest of the task. So is a store that the task had to wait for after the others
+were done, if these waits exceed `replica.lag.time.max.ms` in total. The write continues with the other stores, and its
+commit names those that hold the objects.
 
-A follower here is a live store that is catching up. It gets what is written meanwhile, because otherwise it could never
-catch up, but it may hold the task up for FOLLOWER_WAIT_MS only.
+A follower here is a live store that is catching up. It also gets the new objects, because otherwise it could never
+catch up, but it may delay the task for FOLLOWER_WAIT_MS only.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class OpensStores(Protocol):
 class StoreLane:
     """One store of a task. It performs steps one after the other, and none after a failure.
 
-    `failure` is why the store was given up, or None. `held_up_ms` is how long the task has waited for this store alone,
-    and `limit_ms` is the most that it may. `incarnation` is the registered one.
+    `failure` is the reason why the store was given up, or None. `held_up_ms` is the time that the task has waited for
+    this store alone, and `limit_ms` its limit. `incarnation` is the registered one.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class StoreLane:
         self._closed = False
 
     def perform(self, step: Step, *, here: bool) -> None:
-        """Perform a step `here`, at once in the calling thread; or in the lane's own thread, without waiting for it.
+        """Perform a step. With `here`, the calling thread does it now; otherwise the lane's own thread does it later.
 
         If the step raises an error, that becomes the lane's failure.
         """
@@ -85,13 +85,13 @@ class StoreLane:
             self._changed.notify_all()
 
     def opened(self, upload: Upload, *, here: bool) -> Upload:
-        """Remember an upload, to abort it if the lane fails. Only the thread that writes to it may do that."""
+        """Remember an upload, to abort it if the lane fails. Only the thread that writes to it may abort it."""
         with self._changed:
             (self._uploads_here if here else self._uploads).append(upload)
         return upload
 
     def adopt(self, upload: Upload) -> None:
-        """From now on, only the lane's own thread writes to this upload."""
+        """Let only the lane's own thread write to this upload from now on."""
         self.ended(upload)
         self.opened(upload, here=False)
 
@@ -139,24 +139,24 @@ class StoreLane:
 
     def _abort(self, uploads: list[Upload]) -> None:
         while uploads:
-            with suppress(Exception):  # `remove_abandoned` drops what can't be dropped now
+            with suppress(Exception):  # `remove_abandoned` drops the upload later
                 uploads.pop().abort()
 
 
-class Part(Protocol):
+class StorePart(Protocol):
     """One store's part of an operation on several stores, such as a copy of an object."""
 
     lane: StoreLane
 
 
-P = TypeVar("P", bound=Part)
+P = TypeVar("P", bound=StorePart)
 
 
 class StoreLanes:
     """The lanes of one task. A lane begins on first use. Call the methods from one thread, `close` or `abort` last.
 
-    `incarnations` has the registered INCARNATION of each store. `lag_time_max_ms` is how long a store may hold the task
-    up in total; for `followers` it is FOLLOWER_WAIT_MS. Stores that are `left_out` are given up from the start.
+    `incarnations` has the registered INCARNATION of each store. A store may delay the task by `lag_time_max_ms` in
+    total; one of the `followers` by at most FOLLOWER_WAIT_MS. Stores that are `left_out` are given up from the start.
     """
 
     def __init__(
@@ -186,7 +186,7 @@ class StoreLanes:
         """Wait until each part is done or its store is given up.
 
         While some part is ahead, the time counts against the stores whose parts are not done. While none is ahead, all
-        stores are equally slow, and no store holds the task up.
+        stores are equally slow, and none of them delays the task.
         """
         with self.changed:
             while late := [part.lane for part in parts if part.lane.failure is None and not is_done(part)]:
@@ -206,7 +206,7 @@ class StoreLanes:
                     lane.held_up_ms += waited_ms
 
     def failures(self) -> dict[StoreId, str]:
-        """Why each store was given up that was, as a short text."""
+        """The reason, as a short text, for each store that was given up."""
         return {lane.store: reason(lane.failure) for lane in self._lanes.values() if lane.failure is not None}
 
     def too_slow(self) -> frozenset[StoreId]:
@@ -214,7 +214,7 @@ class StoreLanes:
         return frozenset(lane.store for lane in self._lanes.values() if isinstance(lane.failure, RequestTimedOut))
 
     def in_another_life(self) -> frozenset[StoreId]:
-        """The stores that were wiped or swapped during the task: they hold none of its objects, not even early ones."""
+        """The stores that were wiped or swapped during the task: they have lost all its objects, even early ones."""
         return frozenset(lane.store for lane in self._lanes.values() if isinstance(lane.failure, AnotherLife))
 
     def close(self) -> None:
@@ -238,7 +238,7 @@ class StoreLanes:
                 store, self._incarnations[store], limit_ms, lambda: self._stores.get(store), self.changed
             )
             if store in self._left_out:
-                lane.give_up(StoreUnavailable("it was too slow for a write of this process just before"))
+                lane.give_up(StoreUnavailable("it was too slow for an earlier write of this process"))
         return lane
 
 
@@ -257,8 +257,8 @@ def reason(failure: BaseException) -> str:
 def most_hopeful(failures: Sequence[tuple[StoreId, BaseException]]) -> BaseException:
     """One error for a write that failed on every store. Its type is that of the error that is most likely to pass.
 
-    Its message names all stores. The error of a single store is unchanged. So is an interrupt, and whatever else is not
-    an `Exception`.
+    Its message names all stores. The error of a single store is unchanged, and so is any error that is no `Exception`,
+    such as an interrupt.
     """
     for _, failure in failures:
         if len(failures) == 1 or not isinstance(failure, Exception):

@@ -1,6 +1,6 @@
-"""All objects that one task is building or uploading, over its topics and sets of stores, and the memory they take.
+"""All objects that one task is building or uploading, for all its topics and sets of stores, and the memory they take.
 
-Memory use is bounded: if it gets tight, the task waits for its uploads, or the largest object is closed.
+Memory use is bounded: if memory gets tight, the task waits for its uploads, or closes the largest object.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ MIB: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class WriterLimits:
-    """How much a writer holds at each stage. All bytes but `object_bytes` and `live_bytes` are raw.
+    """The amounts that a writer may hold at each stage. All bytes but `object_bytes` and `live_bytes` are raw.
 
-    Rows are gathered up to `gather_rows` (enough for vector operations to pay; many more would not fit the processor's
-    caches), or up to `gather_rows_per_partition` for each partition if that is more (a slice costs as much as some tens
-    of rows), but never beyond `most_gathered_rows` or `gather_bytes`.
+    Rows are gathered up to `gather_rows`: enough that vector operations pay, and few enough to fit the processor's
+    caches. With many partitions, the limit is `gather_rows_per_partition` for each, because a slice costs as much as
+    some tens of rows. It never exceeds `most_gathered_rows` or `gather_bytes`.
 
     A partition's rows are encoded once they reach `full_batch_bytes` or, with many partitions, their share of
     `object_bytes`, but at least `smallest_full_batch_bytes`. A batch exceeds that by at most a third, unless it is a
@@ -49,7 +49,7 @@ class WriterLimits:
         return self.full_batch_bytes * 4 // 3
 
     def enough_rows(self, partitions: int) -> int:
-        """The number of rows to gather. With one partition there is nothing to split, so no reason to gather."""
+        """The number of rows to gather. With one partition there is nothing to split, so rows are not gathered."""
         wanted = max(self.gather_rows, self.gather_rows_per_partition * partitions)
         return 1 if partitions == 1 else min(wanted, self.most_gathered_rows)
 
@@ -64,9 +64,9 @@ LIMITS: Final = WriterLimits()
 class TaskObjects:
     """The objects of one task. Not thread-safe.
 
-    `pending_bytes` are raw rows that wait to be encoded, in `pending_partitions` partitions; `held_bytes` encoded
-    batches of objects that are open; `streamed_bytes` what the stores have of these objects already; `pinned_bytes` an
-    upper bound of the raw memory that pending rows keep alive.
+    `pending_bytes`: raw rows that wait to be encoded, in `pending_partitions` partitions. `held_bytes`: encoded batches
+    of open objects. `streamed_bytes`: the part of these objects that is already in the stores. `pinned_bytes`: an upper
+    bound of the raw memory that pending rows keep alive.
     """
 
     def __init__(self, lanes: StoreLanes, limits: WriterLimits = LIMITS) -> None:
@@ -80,33 +80,33 @@ class TaskObjects:
 
     @property
     def is_full(self) -> bool:
-        """Whether the open objects are together as large as one may be."""
+        """True if the open objects together are as large as one object may be."""
         return self.pending_bytes + self.held_bytes + self.streamed_bytes >= self.limits.object_bytes
 
     def make_room(self, wanted_bytes: int) -> None:
-        """Wait for uploads as long as `wanted_bytes` more would exceed `live_bytes`. Frees those that are over."""
+        """Wait for uploads while `wanted_bytes` more would exceed `live_bytes`. Also frees finished uploads."""
         while self._uploading and self._uploading[0].is_over:
             self._await_oldest()
         while self._uploading and self._live_bytes + wanted_bytes > self.limits.live_bytes:
             self._await_oldest()
 
     def make_room_for_upload(self, size_bytes: int) -> None:
-        """Wait for uploads as long as one more of this size would take them beyond the size of one object."""
+        """Wait for uploads while another one of this size would make them larger than one object in total."""
         while self._uploading and self._uploading_bytes + size_bytes > self.limits.object_bytes:
             self._await_oldest()
 
     def close_largest(self) -> None:
-        """Close the largest objects and go on, as long as all together are as large as one may be."""
+        """Close the largest objects until the open ones together are smaller than one object may be."""
         while self.is_full:
             max(self.writers, key=lambda writer: writer.size_bytes).close()
 
     def uploads(self, uploading: Uploading) -> None:
-        """An object is closed, and its stores have begun to publish it."""
+        """Take over a closed object whose stores have begun to publish it."""
         self._uploading.append(uploading)
         self._uploading_bytes += uploading.size_bytes
 
     def finish(self) -> None:
-        """Close all objects and wait until they are uploaded. The last one of a task needs no other thread."""
+        """Close all objects and wait until they are uploaded. A task's last object needs no other thread."""
         alone = len(self.writers) == 1
         if alone:
             self._await_all()

@@ -24,11 +24,11 @@ from sparklog.log.write.task_objects import TaskObjects
 
 
 class TopicWriter:
-    """Order of calls: `add` any number of times, `split_gathered`, `task.finish`, then `written`. Not thread-safe.
+    """Writes rows to a topic. Call `add` any number of times, `split_gathered`, `task.finish`, then `written`.
 
-    `stores` says which stores to write a partition to. `now_us` is called once per batch with null timestamps.
-    `sticky`, modulo the number of partitions, is the partition for the first keyless records; each gather moves on to
-    the next one.
+    Not thread-safe. `stores` returns the stores to write a partition to. `now_us` is called once per batch with null
+    timestamps. `sticky`, modulo the number of partitions, is the partition for the first keyless records; each gather
+    moves on to the next one.
     """
 
     def __init__(
@@ -102,7 +102,7 @@ class TopicWriter:
             self._unpin()
 
     def written(self) -> list[tuple[NewObject, list[NewSlice]]]:
-        """The uploaded objects, each with its slices; of each partition in the order of writing.
+        """The uploaded objects, each with its slices; those of a partition in the order of writing.
 
         A slice's `object_index` points into this list. Every added record is in exactly one slice.
         """

@@ -1,13 +1,14 @@
-"""The compaction job: of each key, the log keeps the last record (C-01 to C-07).
+"""The compaction job: the log keeps the last record of each key (C-01 to C-07).
 
     plan -> shuffle the keys, rewrite the stretches (`compaction_tasks.py`) -> one swap per stretch -> move the cleaner
 
-Each swap is right by itself: it drops a record only if a later record of its key stays, or if it is a tombstone that
-may go. So a run may be killed between two swaps, or meet another run. The cleaner's position moves only after all.
+Each swap is correct by itself: it drops a record only if a later record of its key stays, or if it is a tombstone that
+may be dropped. So a run may be killed between two swaps, or overlap with another run. The cleaner's position moves only
+after all swaps.
 
-Beside it, records may be deleted (retention, delete-records). A swap that begins below the new log start is refused.
-What lies wholly below it needs no swap any more. Of a stretch that is deleted in part, the rest is planned again in the
-same run: else a compaction beside which that happens in every run would never come to its end.
+Meanwhile, records may be deleted (retention, delete-records). A swap that begins below the new log start is refused. A
+stretch that lies wholly below it needs no swap any more. If a stretch is deleted in part, the rest is planned again in
+the same run. Otherwise a compaction that meets such a deletion in every run would never finish.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from sparklog.core.tables.slice_table import SliceColumns
 from sparklog.core.types import OffsetRange, TopicPartition
 from sparklog.log.rewrite.segment_roll import reads_of
 from sparklog.maintenance.job_frame import JobFrame, JobOptions, run_job
-from sparklog.maintenance.job_report import Compacted, JobReport, Outcome, PartitionResult, Work
+from sparklog.maintenance.job_report import Compacted, JobReport, PartitionResult, Work, WorkOutcome
 from sparklog.maintenance.rewrite.compaction_swaps import (
     Stretch,
     between_gaps,
@@ -56,7 +57,7 @@ _CHAIN_REQUESTS = 2  # put the entry, look for its void mark
 def run_compaction(
     cluster_url: str, *, shuffle: KeyShuffle, everything: bool = False, **options: Unpack[JobOptions]
 ) -> JobReport:
-    """Compact what is due; with `everything`, also what `min.cleanable.dirty.ratio` leaves for later.
+    """Compact the partitions that are due; with `everything`, also those that `min.cleanable.dirty.ratio` defers.
 
     Raises UnknownTopicOrPartition, ClusterNotFound, and any error of reading the chain.
     """
@@ -64,7 +65,7 @@ def run_compaction(
 
 
 class _Ordered(NamedTuple):
-    """A partition's part of a shuffle: its plan, and of each of its stretches the rewrite and the range."""
+    """A partition's part of a shuffle: its plan, and the rewrite and the range of each of its stretches."""
 
     planned: PartitionToCompact
     rewrites: list[RewriteOrder]
@@ -72,7 +73,7 @@ class _Ordered(NamedTuple):
 
 
 class CompactionJob:
-    """See `frame.Job`."""
+    """The compaction as a `job_frame.Job`."""
 
     name = "compaction"
     unit = "segments"
@@ -83,10 +84,10 @@ class CompactionJob:
         self._everything = everything
         self._due: list[PartitionToCompact] = []
         self._rows: dict[TopicPartition, PartitionResult] = {}
-        self._again: list[PartitionToCompact] = []  # they lost records since their plan, and were planned again
+        self._again: list[PartitionToCompact] = []  # planned again, because they lost records since their plan
 
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
-        """The partitions that are due. If a swap would be refused now, they are left for later."""
+        """The partitions that are due. Those whose swaps would be refused now are left for later."""
         clock_ms = frame.clock.now_ms()
         with frame.connection.follower.current() as state:
             for topic in frame.chosen_topics(state):
@@ -102,7 +103,7 @@ class CompactionJob:
         refusal = obstacle(state, _key(due))
         if refusal is not None:
             reason, messages = f"left for later: {refusal.message}", (str(refusal),)
-            return msgspec.structs.replace(row, reason=reason, outcome=Outcome.POSTPONED, messages=messages)
+            return msgspec.structs.replace(row, reason=reason, outcome=WorkOutcome.POSTPONED, messages=messages)
         self._due.append(due)
         whole = due.stretches.sums()
         requests = 2 * whole.segments + 2 * len(due.stretches) * len(due.partition.replication.isr)
@@ -130,7 +131,7 @@ class CompactionJob:
         try:
             results = iter(self._shuffle.run(reads, rewrites))
         except SparklogError as error:
-            if len(ordered) > 1:  # one that fails must not stop the others
+            if len(ordered) > 1:  # one failure must not stop the others
                 for order in ordered:
                     self._compact(frame, [order.planned])
             else:
@@ -144,23 +145,23 @@ class CompactionJob:
                 moves.append((order.planned, move))
         for (planned, _), result in zip(moves, frame.commit_all([move for _, move in moves]), strict=True):
             if isinstance(result, SwapRefused | UnknownTopicOrPartition):
-                self._note(planned, Outcome.OVERTAKEN, str(result))
+                self._note(planned, WorkOutcome.OVERTAKEN, str(result))
             elif isinstance(result, SparklogError):
-                self._note(planned, Outcome.FAILED, str(result))
+                self._note(planned, WorkOutcome.FAILED, str(result))
             else:
-                self._note(planned, Outcome.DONE)
+                self._note(planned, WorkOutcome.DONE)
 
     def _order(self, frame: JobFrame, state: ClusterState, due: PartitionToCompact) -> _Ordered | None:
-        """The rewrites of a partition, or None if it changed since the plan, or its swaps would be refused now."""
+        """The rewrites of a partition. None if it changed since the plan, or if its swaps would be refused now."""
         key = _key(due)
         slices = _still_there(state, due)
         if slices is None:
-            self._note(due, Outcome.OVERTAKEN, "its segments were changed since they were planned")
+            self._note(due, WorkOutcome.OVERTAKEN, "its segments were changed since they were planned")
             self._plan_again(frame, state, due)
             return None
         refusal = obstacle(state, key)
         if refusal is not None:
-            self._note(due, Outcome.POSTPONED, str(refusal))
+            self._note(due, WorkOutcome.POSTPONED, str(refusal))
             return None
         position = due.partition.log_start if due.cleaner is None else due.cleaner.position
         edges = pairwise(accumulate((part.segments for part in due.stretches), initial=0))
@@ -182,7 +183,10 @@ class CompactionJob:
         return _Ordered(due, rewrites, ranges)
 
     def _swap(self, frame: JobFrame, order: _Ordered, outcomes: Sequence[StretchOutcome]) -> MoveCleaner | None:
-        """Swap what was rewritten. Returns the command for afterwards; None if it is not all clean now."""
+        """Swap in the rewritten stretches.
+
+        Returns the command to run afterwards, or None if not everything is clean now.
+        """
         planned, key = order.planned, _key(order.planned)
         errors = [outcome.error for outcome in outcomes if outcome.error]
         stretches = [Stretch(*part) for part in zip(order.rewrites, order.ranges, outcomes, strict=True)]
@@ -200,12 +204,12 @@ class CompactionJob:
         others = False
         for swap, result in zip(swaps, frame.submit_all(submissions), strict=True):
             if isinstance(result, SwapRefused | UnknownTopicOrPartition | PolicyViolation):  # or not compacted any more
-                self._note(planned, Outcome.OVERTAKEN, str(result))
+                self._note(planned, WorkOutcome.OVERTAKEN, str(result))
             elif isinstance(result, SparklogError):
                 with frame.connection.follower.current() as state:
                     refusal = obstacle(state, key)
                 postponed = refusal is not None and result.landed is Landed.NO
-                self._note(planned, Outcome.POSTPONED if postponed else Outcome.FAILED, str(result))
+                self._note(planned, WorkOutcome.POSTPONED if postponed else WorkOutcome.FAILED, str(result))
             else:
                 continue
             refused.append(swap)
@@ -225,7 +229,7 @@ class CompactionJob:
         return MoveCleaner(key.topic_id, key.partition, position, planned.end, below, passes, keeps_superseded)
 
     def _rewrite_anyway(self, frame: JobFrame, runs: Sequence[list[Stretch]]) -> list[str]:
-        """Rewrite what is needed to cover the stretches of which nothing is left. Changes `runs`; returns errors."""
+        """Rewrite the stretches that must cover empty ones. Changes `runs`; returns errors."""
         numbers = [(run, number) for run in runs for number in rewritten_anyway(run)]
         payloads = [
             msgspec.msgpack.encode((run[number].order, run[number].range, run[number].is_empty))
@@ -244,7 +248,10 @@ class CompactionJob:
         return errors
 
     def _plan_again(self, frame: JobFrame, state: ClusterState, due: PartitionToCompact) -> None:
-        """Plan a partition once more for this run if its log start rose since the plan. Else it is left to others."""
+        """Plan a partition once more for this run if its log start rose since the plan.
+
+        Else it is left to other runs.
+        """
         partition = state.partitions.get(_key(due))
         if partition is not None and partition.log_start > due.partition.log_start:
             topic, clock_ms = state.topics[partition.topic_id], frame.clock.now_ms()
@@ -255,14 +262,14 @@ class CompactionJob:
         with frame.connection.follower.current() as state:
             unchanged = _still_there(state, order.planned) is not None
             self._plan_again(frame, state, order.planned)
-        self._note(order.planned, Outcome.FAILED if unchanged else Outcome.OVERTAKEN, message)
+        self._note(order.planned, WorkOutcome.FAILED if unchanged else WorkOutcome.OVERTAKEN, message)
 
-    def _note(self, planned: PartitionToCompact, outcome: Outcome | None, *messages: str) -> None:
-        """Record an outcome on the partition, if there is one. One failure makes it failed."""
+    def _note(self, planned: PartitionToCompact, outcome: WorkOutcome | None, *messages: str) -> None:
+        """Record an outcome (if not None) and messages on the partition. One failure makes it failed."""
         self._rows[_key(planned)] = self._rows[_key(planned)].noted(outcome, *messages)
 
     def _count(self, order: _Ordered, every: Sequence[StretchOutcome], refused: Sequence[Swap]) -> None:
-        """Record what was done. Stretches whose swaps were refused do not count, but the requests for them do."""
+        """Record the work done. Stretches whose swaps were refused do not count, but the requests for them do."""
         uploads = sum(len(outcome.rewritten.objects) for outcome in every if outcome.rewritten is not None)
         parts = [
             (part, outcome)
@@ -294,7 +301,7 @@ class CompactionJob:
 
 
 def _reads(frame: JobFrame, state: ClusterState, ordered: Sequence[_Ordered]) -> list[bytes]:
-    """The ranges whose keys are read, about READ_BYTES in a task. Stretches are cut, and small ones share a task."""
+    """The ranges whose keys are read, about READ_BYTES per task. Stretches are cut, and small ones share a task."""
     places = frame.connection.places(state)
     weighed = [
         (log, WeighedRange(planned.topic_id, planned.partition, planned.start, planned.end, part.size_bytes))
@@ -316,7 +323,7 @@ def _reads(frame: JobFrame, state: ClusterState, ordered: Sequence[_Ordered]) ->
 
 
 def _still_there(state: ClusterState, planned: PartitionToCompact) -> SliceColumns | None:
-    """The segments of all stretches, or None if they are not those that were planned any more."""
+    """The segments of all stretches, or None if they are no longer the planned ones."""
     whole = planned.stretches.sums()
     return still_there(state, _key(planned), OffsetRange(whole.start, whole.end), planned.digest)
 

@@ -1,7 +1,7 @@
-"""From the rewritten stretches of a partition to its swaps. Pure.
+"""Turns the rewritten stretches of a partition into its swaps. Pure.
 
-A slice holds at least one record. So a stretch of which nothing is left gets no slice of its own: a rewritten neighbour
-covers its offsets, too. No slice covers a gap that an election left, so neighbours are those on the same side of it.
+A slice holds at least one record. So a stretch with no records left gets no slice of its own: a rewritten neighbour
+covers its offsets, too. No slice covers a gap that an election left, so neighbours are on the same side of a gap.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sparklog.maintenance.rewrite.compaction_tasks import RewriteOrder, StretchO
 
 
 class Stretch(NamedTuple):
-    """A stretch of a partition, its range, and what became of it."""
+    """A stretch of a partition, its range, and the outcome of its rewrite."""
 
     order: RewriteOrder
     range: RangeToRead
@@ -28,17 +28,17 @@ class Stretch(NamedTuple):
 
     @property
     def is_rewritten(self) -> bool:
-        """Whether it has segments of its own."""
+        """True if it has segments of its own."""
         return self.outcome.rewritten is not None
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is left of it."""
+        """True if it has no records left."""
         return self.outcome.rewritten is None and not self.outcome.unchanged
 
 
 def between_gaps(stretches: Iterable[Stretch]) -> list[list[Stretch]]:
-    """The stretches as runs without a gap."""
+    """Group the stretches into runs without a gap."""
     runs: list[list[Stretch]] = []
     for stretch in stretches:
         if not runs or runs[-1][-1].range.end != stretch.range.start:
@@ -48,7 +48,7 @@ def between_gaps(stretches: Iterable[Stretch]) -> list[list[Stretch]]:
 
 
 def without_spares(stretches: Sequence[Stretch]) -> list[Stretch]:
-    """Spare records go if the run keeps anything else. Else the last of them stays."""
+    """Drop spare records if the run keeps anything else. Otherwise the last spare record stays."""
     spares = [number for number, stretch in enumerate(stretches) if stretch.outcome.is_spare]
     if len(spares) == sum(not stretch.is_empty for stretch in stretches):
         last = spares.pop() if spares else None
@@ -71,8 +71,7 @@ def without_spares(stretches: Sequence[Stretch]) -> list[Stretch]:
 def rewritten_anyway(stretches: Sequence[Stretch]) -> list[int]:
     """The stretches of a run that must be rewritten after all, so that every offset has a slice.
 
-    They are unchanged neighbours of those of which nothing is left. If nothing is left of the whole run, the last one
-    keeps its last record.
+    They are unchanged neighbours of empty stretches. If the whole run is empty, the last stretch keeps its last record.
     """
     chosen: list[int] = []
     for empty, run in groupby(range(len(stretches)), key=lambda number: stretches[number].is_empty):
@@ -86,7 +85,7 @@ def rewritten_anyway(stretches: Sequence[Stretch]) -> list[int]:
 
 
 def swaps_of(key: TopicPartition, stretches: Sequence[Stretch]) -> list[Swap]:
-    """One swap for each rewritten stretch of a run, which covers empty ones behind it, or else in front of it."""
+    """One swap for each rewritten stretch of a run. It also covers the empty stretches after it, or else before it."""
     groups: list[list[Stretch]] = []
     waiting: list[Stretch] = []
     for stretch in stretches:

@@ -1,6 +1,6 @@
 """The tasks of a compaction: read keys, and rewrite the segments of a stretch with the records that are left.
 
-Between them is a shuffle (`KeyShuffle`): of each key it finds the last offset, and it hands each stretch the offsets
+Between them is a shuffle (`KeyShuffle`): it determines the last offset of each key, and hands each stretch the offsets
 that are left there. Only keys and offsets go through it. Values go from a store through one task to the stores.
 """
 
@@ -26,17 +26,17 @@ from sparklog.log.write.segments_writer import Rewritten, SegmentTarget
 from sparklog.log.write.store_lanes import StoreLanes
 from sparklog.maintenance.rewrite.swapping import without_stores
 
-# One row per record. `mark` is 2 * offset, and 1 more for a tombstone (no value). Of each key of a log, the row with
-# the greatest mark is left; `stretch` rises with the offset, so it is the greatest, too. Records without a key have
+# One row per record. `mark` is 2 * offset, plus 1 for a tombstone (no value). For each key of a log, the row with the
+# greatest mark is left. `stretch` rises with the offset, so it is the greatest, too. Records without a key have
 # -1 - stretch as `log`: they are only counted.
 KEYS: Final = pa.schema([("log", pa.int32()), ("key", pa.binary()), ("stretch", pa.int32()), ("mark", pa.int64())])
 
 
 class KeyShuffle(Protocol):
-    """Where the keys meet: `spark/maintain/key_shuffle.py`."""
+    """The port for the shuffle of keys: `spark/maintain/key_shuffle.py`."""
 
     def run(self, reads: Sequence[bytes], rewrites: Sequence[bytes]) -> list[bytes]:
-        """`read_keys` of each of `reads`; then `rewrite_stretch` of each of `rewrites`, with what is left in it.
+        """Run `read_keys` for each of `reads`, then `rewrite_stretch` for each of `rewrites` with its records left.
 
         Stretches are numbered like `rewrites`. Returns the results of `rewrite_stretch` in that order. Raises
         SparklogError if a read fails, or the tasks could not be run.
@@ -45,17 +45,17 @@ class KeyShuffle(Protocol):
 
 
 class KeysOrder(msgspec.Struct, frozen=True):
-    """Ranges of one task, each with its log (a number for the partition in this shuffle) and its stretch."""
+    """Ranges for one task, each with its log (a number for the partition in this shuffle) and its stretch."""
 
     places: StorePlaces
     ranges: tuple[tuple[int, int, RangeToRead], ...]
 
 
 class RewriteOrder(msgspec.Struct, frozen=True):
-    """A stretch to rewrite: `slices` with `records` records. Tombstones below `tombstones_below` go.
+    """A stretch to rewrite: `slices` with `records` records. Tombstones below `tombstones_below` are dropped.
 
-    `position` is where the cleaner is: tombstones from there on are passed for the first time. `incarnations` of each
-    store are as registered. `lag_time_max_ms`: how long a store may hold the task up in total.
+    `position` is that of the cleaner: tombstones from there on are passed for the first time. `incarnations` of each
+    store are as registered. `lag_time_max_ms`: the longest time for which a store may delay the task in total.
     """
 
     places: StorePlaces
@@ -69,7 +69,7 @@ class RewriteOrder(msgspec.Struct, frozen=True):
 
 
 class LeftRecords(msgspec.Struct, frozen=True):
-    """What the shuffle left of a stretch: marks, ascending. `keyless` records had no key, the last at `keyless_at`."""
+    """The records left in a stretch, as ascending marks. `keyless` records had no key, the last at `keyless_at`."""
 
     marks: Int64Array
     keyless: int = 0
@@ -77,10 +77,11 @@ class LeftRecords(msgspec.Struct, frozen=True):
 
 
 class StretchOutcome(msgspec.Struct, frozen=True):
-    """The outcome of one stretch: nothing was left (`rewritten` is None), or all (`unchanged`), or what was uploaded.
+    """The outcome of one stretch: no records left (`rewritten` is None), all left (`unchanged`), or an upload.
 
-    `is_spare`: the upload has just one record that should go, for the case that the log has nothing else: a slice has
-    at least one. `passes_tombstones`: some are left that no compaction had passed before.
+    `is_spare`: the upload has just one record that should be dropped. It is kept in case the log has nothing else,
+    because a slice has at least one. `passes_tombstones`: some tombstones are left that no compaction had passed
+    before.
     """
 
     rewritten: Rewritten | None = None
@@ -95,7 +96,7 @@ class StretchOutcome(msgspec.Struct, frozen=True):
 
 
 def read_keys(payload: bytes) -> Iterator[pa.RecordBatch]:
-    """Task: the keys of a KeysOrder, as batches of `KEYS`. Raises what `scan` raises."""
+    """Task: read the keys of a KeysOrder, as batches of `KEYS`. Raises what `scan` raises."""
     order = msgspec.msgpack.decode(payload, type=KeysOrder)
     stores = Stores(order.places)
     for log, stretch, plan in order.ranges:
@@ -123,8 +124,8 @@ def rewrite_stretch(payload: bytes, left: LeftRecords) -> bytes:
     if len(kept) == order.records and len(order.slices) == 1:
         return msgspec.msgpack.encode(msgspec.structs.replace(outcome, unchanged=True))
     if not len(kept):
-        # An older value of a tombstone's key is not in the log any more, so a tombstone can stay without harm, and so
-        # can a record without a key. A superseded record can't: its tombstone may be gone.
+        # The log has no older value of a tombstone's key any more, so a tombstone can stay without harm. So can a
+        # record without a key. A superseded record can't: its tombstone may be gone.
         spare = [int(offsets[-1])] if len(offsets) else [] if left.keyless_at is None else [left.keyless_at]
         if not spare:
             return msgspec.msgpack.encode(outcome)
@@ -144,7 +145,7 @@ def rewrite_anyway(payload: bytes) -> bytes:
 
 
 def _uploaded(order: RewriteOrder, kept: Int64Array, outcome: StretchOutcome) -> StretchOutcome:
-    """Upload what is kept. A failure is an outcome too: it does not stop the rest."""
+    """Upload the kept records. A failure is an outcome too: it does not stop the rest."""
     stores = Stores(order.places)
     lanes = StoreLanes(stores, order.incarnations, order.lag_time_max_ms)
     try:
@@ -161,5 +162,8 @@ def _uploaded(order: RewriteOrder, kept: Int64Array, outcome: StretchOutcome) ->
 
 
 def _as_planned(plan: RangeToRead, at: Offset) -> RangeToRead:
-    """A compaction reads what it was planned on, or fails: its swap would be refused if that was replaced."""
+    """Return the old plan: a compaction reads its planned segments or fails.
+
+    If they were replaced, its swap would be refused.
+    """
     return plan

@@ -22,7 +22,7 @@ from sparklog.log.rewrite.segment_roll import reads_of, rewrite
 from sparklog.log.write.segments_writer import Rewritten, SegmentTarget
 from sparklog.log.write.store_lanes import StoreLanes
 from sparklog.maintenance.job_frame import JobFrame, JobOptions, chunks, run_job
-from sparklog.maintenance.job_report import JobReport, Outcome, PartitionResult, Work, ended, total
+from sparklog.maintenance.job_report import JobReport, PartitionResult, Work, WorkOutcome, ended, total
 from sparklog.maintenance.rewrite.swapping import obstacle, segment_target, still_there, without_stores
 from sparklog.maintenance.task_runner import packs
 
@@ -36,7 +36,7 @@ _CHAIN_REQUESTS = 2  # put the entry, look for its void mark
 
 
 def run_roll(cluster_url: str, *, everything: bool = False, **options: Unpack[JobOptions]) -> JobReport:
-    """Roll what is due into sealed segments; with `everything`, also what is neither full nor old.
+    """Roll the slices that are due into sealed segments; with `everything`, also those that are neither full nor old.
 
     Raises UnknownTopicOrPartition, ClusterNotFound, and any error of reading the chain.
     """
@@ -44,7 +44,7 @@ def run_roll(cluster_url: str, *, everything: bool = False, **options: Unpack[Jo
 
 
 class RollJob:
-    """See `frame.Job`."""
+    """The roll as a `job_frame.Job`."""
 
     name = "roll"
     unit = "segments, about"
@@ -56,7 +56,7 @@ class RollJob:
         self._rows: dict[TopicPartition, PartitionResult] = {}
 
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
-        """The segments that are due, by partition. If a swap would be refused now, they are left for later."""
+        """The segments that are due, by partition. Those whose swap would be refused now are left for later."""
         with frame.connection.follower.current() as state:
             for topic in frame.chosen_topics(state):
                 for partition in state.partitions_of(topic):
@@ -72,7 +72,7 @@ class RollJob:
         refusal = obstacle(state, key)
         if refusal is not None:
             reason, messages = f"left for later: {refusal.message}", (str(refusal),)
-            return msgspec.structs.replace(row, reason=reason, outcome=Outcome.POSTPONED, messages=messages)
+            return msgspec.structs.replace(row, reason=reason, outcome=WorkOutcome.POSTPONED, messages=messages)
         self._due += due
         segment_bytes = state.topic_config(topic).segment_bytes
         if any(segment.size_bytes > segment_bytes for segment in due) and not self.notes:
@@ -103,9 +103,9 @@ class RollJob:
                 slices = _slices(state, segment)
                 if slices is None:
                     message = f"[{segment.start}, {segment.end}) was changed since it was planned"
-                    self._note(segment, Outcome.OVERTAKEN, message)
+                    self._note(segment, WorkOutcome.OVERTAKEN, message)
                 elif (refusal := obstacle(state, _key(segment))) is not None:
-                    self._note(segment, Outcome.POSTPONED, str(refusal))
+                    self._note(segment, WorkOutcome.POSTPONED, str(refusal))
                 else:
                     target = segment_target(state, _key(segment))
                     orders.append(SegmentOrder(segment, target, slices))
@@ -126,25 +126,25 @@ class RollJob:
                 continue
             with frame.connection.follower.current() as state:
                 unchanged = _slices(state, rolled.segment) is not None
-            self._note(rolled.segment, Outcome.FAILED if unchanged else Outcome.OVERTAKEN, outcome.error)
+            self._note(rolled.segment, WorkOutcome.FAILED if unchanged else WorkOutcome.OVERTAKEN, outcome.error)
         submissions = [
             Submission(new_command_id(), order.n0, _command(rolled.segment, rewritten))
             for rolled, rewritten in uploaded
         ]
         for (rolled, rewritten), result in zip(uploaded, frame.submit_all(submissions), strict=True):
             if isinstance(result, SwapRefused | UnknownTopicOrPartition):
-                self._note(rolled.segment, Outcome.OVERTAKEN, str(result))
+                self._note(rolled.segment, WorkOutcome.OVERTAKEN, str(result))
             elif isinstance(result, SparklogError):
                 with frame.connection.follower.current() as state:
                     refusal = obstacle(state, _key(rolled.segment))
                 if refusal is not None and result.landed is Landed.NO:  # the replicas changed since the upload began
-                    self._note(rolled.segment, Outcome.POSTPONED, str(refusal))
+                    self._note(rolled.segment, WorkOutcome.POSTPONED, str(refusal))
                 else:
-                    self._note(rolled.segment, Outcome.FAILED, str(result))
+                    self._note(rolled.segment, WorkOutcome.FAILED, str(result))
             else:
                 self._count(rolled, rewritten)
 
-    def _note(self, segment: SegmentToRoll, outcome: Outcome, message: str) -> None:
+    def _note(self, segment: SegmentToRoll, outcome: WorkOutcome, message: str) -> None:
         """Record a segment's outcome on its partition. One failed segment makes the whole partition failed."""
         self._rows[_key(segment)] = self._rows[_key(segment)].noted(outcome, message)
 
@@ -171,7 +171,8 @@ class SegmentOrder(msgspec.Struct, frozen=True):
 class RollOrder(msgspec.Struct, frozen=True):
     """The work of one task. `n0`: the chain position of the order, for its uploads and swaps.
 
-    `incarnations`: of each store, as registered. `lag_time_max_ms`: how long a store may hold the task up in total.
+    `incarnations`: of each store, as registered. `lag_time_max_ms`: the longest time for which a store may delay the
+    task in total.
     """
 
     places: StorePlaces
@@ -182,7 +183,7 @@ class RollOrder(msgspec.Struct, frozen=True):
 
 
 class RollOutcome(msgspec.Struct, frozen=True):
-    """The outcome of one segment: what was uploaded, or why nothing was."""
+    """The outcome of one segment: the upload, or the error."""
 
     rewritten: Rewritten | None
     error: str = ""
@@ -198,7 +199,7 @@ def roll_segments(payload: bytes) -> bytes:
         try:
             rewritten = rewrite(segment.slices, segment.target, stores, lanes, lambda: UploadId(new_id()))
             outcomes.append(RollOutcome(rewritten))
-        except Exception as error:  # whatever it is, roll the other segments of the task
+        except Exception as error:  # of any kind: roll the other segments of the task
             outcomes.append(RollOutcome(None, str(error) or repr(error)))
     lanes.close()
     lost = lanes.in_another_life()
@@ -206,7 +207,7 @@ def roll_segments(payload: bytes) -> bytes:
 
 
 def _without(outcome: RollOutcome, stores: frozenset[StoreId]) -> RollOutcome:
-    """The outcome without the stores that lost what they held."""
+    """Remove the stores that lost their objects from the outcome."""
     if outcome.rewritten is None:
         return outcome
     rewritten = without_stores(outcome.rewritten, stores)

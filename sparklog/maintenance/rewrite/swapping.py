@@ -1,4 +1,7 @@
-"""Shared by the jobs that rewrite segments: is the plan still right, would a swap be taken, where do segments go."""
+"""Helpers for the jobs that rewrite segments.
+
+Check that the plan and a swap are still possible, and choose the stores.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from sparklog.log.write.segments_writer import Rewritten, SegmentTarget
 
 
 def still_there(state: ClusterState, key: TopicPartition, offsets: OffsetRange, planned: str) -> SliceColumns | None:
-    """The slices of the range, or None if they are not those with the digest `planned` any more."""
+    """The slices of the range, or None if their digest is no longer `planned`."""
     if key not in state.partitions:
         return None
     slices = state.slices.find(key, offsets)
@@ -24,7 +27,10 @@ def still_there(state: ClusterState, key: TopicPartition, offsets: OffsetRange, 
 
 
 def obstacle(state: ClusterState, key: TopicPartition) -> SparklogError | None:
-    """Why a swap of the partition would be refused now, even if every in-sync store took its segments; or None."""
+    """The reason why a swap of the partition would be refused now even if all in-sync stores took its segments.
+
+    None if there is no such reason.
+    """
     partition = state.partitions.get(key)
     if partition is None:
         return None
@@ -36,7 +42,7 @@ def obstacle(state: ClusterState, key: TopicPartition) -> SparklogError | None:
 
 
 def segment_target(state: ClusterState, key: TopicPartition) -> SegmentTarget:
-    """Where rewritten segments of the partition go: to the stores in sync."""
+    """The target of the partition's rewritten segments: the stores in sync."""
     topic = state.topics[key.topic_id]
     config = state.topic_config(topic)
     return SegmentTarget(
@@ -51,7 +57,7 @@ def segment_target(state: ClusterState, key: TopicPartition) -> SegmentTarget:
 
 
 def without_stores(rewritten: Rewritten, lost: Collection[StoreId]) -> Rewritten | None:
-    """The segments without the stores that lost what they held; None if nobody else has one of them."""
+    """The segments without the stores that lost them. None if a segment has no other store."""
     objects = [
         msgspec.structs.replace(named, holders=tuple(holder for holder in named.holders if holder.store not in lost))
         for named in rewritten.objects

@@ -1,1 +1,1 @@
-"""Jobs that give space back: retention and vacuum."""
+"""Jobs that free space: retention and vacuum."""

@@ -1,10 +1,10 @@
-"""The part of vacuum that keeps the metadata small: old snapshots with what only they name, and old entries.
+"""The part of vacuum that keeps the metadata small: it deletes old snapshots with what only they name, and old entries.
 
     for the metadata, and for the copies of it on each store: find snapshots -> plan -> look again -> delete snapshots,
     chunks and bodies -> delete blocks of entries (`chain/snapshot/old_snapshots.py`, `chain/old_entries.py`)
 
-Each place is decided by its own snapshots alone. So each store with copies stays enough for a restore, whenever this is
-killed: it has the snapshots that stay, and every entry after the oldest of them.
+The decision for each place depends on its own snapshots alone. So each store with copies remains enough for a restore,
+whenever this is killed: it has the snapshots that stay, and every entry after the oldest of them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sparklog.core.config.cluster_config import effective_cluster
 from sparklog.core.describe.readable import counted
 from sparklog.core.errors import SparklogError
 from sparklog.maintenance.job_frame import JobFrame
-from sparklog.maintenance.job_report import Outcome, PartitionResult, Work, total
+from sparklog.maintenance.job_report import PartitionResult, Work, WorkOutcome, total
 from sparklog.storage.keys import block_entries
 from sparklog.storage.object_store import ObjectStore
 
@@ -35,45 +35,48 @@ class _Place(msgspec.Struct, frozen=True):
 
 
 def plan_old_metadata(frame: JobFrame) -> list[PartitionResult]:
-    """What would go, a row for each place and kind that has any. A place that can't be read is a failed row."""
+    """The metadata to delete, a row for each place and kind that has any.
+
+    A place that can't be read is a failed row.
+    """
     rows = []
     for place in _places(frame):
         try:
             store = place.open()
-            found = find(store)
-            rows += [_snapshots_row(place, decide_old(found)), _planned_entries(place, store, found)]
+            snapshots = find(store)
+            rows += [_snapshots_row(place, decide_old(snapshots)), _planned_entries(place, store, snapshots)]
         except SparklogError as error:
             rows.append(
-                PartitionResult(place.name, None, None, "can't be read", Work()).noted(Outcome.FAILED, str(error))
+                PartitionResult(place.name, None, None, "can't be read", Work()).noted(WorkOutcome.FAILED, str(error))
             )
     return _due(rows)
 
 
 def delete_old_metadata(frame: JobFrame, planned: Sequence[PartitionResult]) -> list[PartitionResult]:
-    """Look again, then delete: since the plan was made, a new snapshot may name what was old."""
+    """Look again, then delete: since the plan was made, a new snapshot may name objects that were old."""
     rows = []
     plans = {row.place: row for row in planned}
     for place in _places(frame):
         row = PartitionResult(place.name, None, None, "can't be read", Work())
         try:
             store = place.open()
-            found = find(store)
+            snapshots = find(store)
             place.check()
-            row = _snapshots_row(place, old := decide_old(found))
-            deleted = delete_old(store, found, old)
+            row = _snapshots_row(place, old := decide_old(snapshots))
+            deleted = delete_old(store, snapshots, old)
             done = Work(deleted.objects, 0, deleted.size_bytes, deleted.objects)
-            outcome = Outcome.FAILED if deleted.failed else Outcome.DONE
+            outcome = WorkOutcome.FAILED if deleted.failed else WorkOutcome.DONE
             rows.append(msgspec.structs.replace(row, done=done, outcome=outcome, messages=deleted.errors))
-            blocks = decide_blocks(found)
+            blocks = decide_blocks(snapshots)
             row = _entries_row(place, blocks, ())
             rows.append(_delete_entries(frame, place, store, blocks, plans.get(row.place, row)))
         except SparklogError as error:
-            rows.append(row.noted(Outcome.FAILED, str(error)))
+            rows.append(row.noted(WorkOutcome.FAILED, str(error)))
     return _due(rows)
 
 
 def _places(frame: JobFrame) -> Iterator[_Place]:
-    """The metadata itself, then the stores that may have copies of it: a fenced one has its turn when it is back."""
+    """The metadata itself, then the stores that may have copies of it. A fenced store is skipped until it is back."""
     root = frame.connection.follower.store
     yield _Place("metadata", lambda: root)
     with frame.connection.follower.current() as state:
@@ -96,8 +99,8 @@ def _snapshots_row(place: _Place, old: Old) -> PartitionResult:
     return PartitionResult(f"{place.name}:old", None, None, text, planned)
 
 
-def _planned_entries(place: _Place, store: ObjectStore, found: Found) -> PartitionResult:
-    old = decide_blocks(found)
+def _planned_entries(place: _Place, store: ObjectStore, snapshots: Found) -> PartitionResult:
+    old = decide_blocks(snapshots)
     return _entries_row(place, old, blocks_found(store, old.end))
 
 
@@ -118,10 +121,10 @@ def _delete_entries(
         for deleted in delete_blocks(store, old, place.check):
             done += _work(deleted)
             frame.output.progress(f"old entries deleted, {place.name}", done.objects, row.planned.objects)
-    except SparklogError as failure:  # the next run goes on where this one ended
+    except SparklogError as failure:  # the next run continues there
         error = failure
-    row = msgspec.structs.replace(row, done=done, outcome=Outcome.DONE)
-    return row if error is None else row.noted(Outcome.FAILED, str(error))
+    row = msgspec.structs.replace(row, done=done, outcome=WorkOutcome.DONE)
+    return row if error is None else row.noted(WorkOutcome.FAILED, str(error))
 
 
 def _due(rows: list[PartitionResult]) -> list[PartitionResult]:
@@ -129,5 +132,5 @@ def _due(rows: list[PartitionResult]) -> list[PartitionResult]:
     return [
         msgspec.structs.replace(row, is_metadata=True)
         for row in rows
-        if row.planned.objects or row.done.objects or row.outcome is Outcome.FAILED
+        if row.planned.objects or row.done.objects or row.outcome is WorkOutcome.FAILED
     ]

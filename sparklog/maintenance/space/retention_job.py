@@ -10,7 +10,7 @@ from sparklog.core.commands import MoveLogStart
 from sparklog.core.errors import PolicyViolation, SparklogError, UnknownTopicOrPartition
 from sparklog.core.maintenance.retention_rule import RetentionCut, plan_retention
 from sparklog.maintenance.job_frame import JobFrame, JobOptions, run_job
-from sparklog.maintenance.job_report import JobReport, Outcome, PartitionResult, Work
+from sparklog.maintenance.job_report import JobReport, PartitionResult, Work, WorkOutcome
 
 _CHAIN_REQUESTS = 2  # the entry, and the check for its void mark
 
@@ -25,7 +25,7 @@ def run_retention(cluster_url: str, **options: Unpack[JobOptions]) -> JobReport:
 
 
 class RetentionJob:
-    """See `frame.Job`."""
+    """The retention as a `job_frame.Job`."""
 
     name = "retention"
     unit = "segments"
@@ -54,10 +54,10 @@ class RetentionJob:
         rows = []
         for (row, _), result in zip(self._due, frame.commit_all(commands), strict=True):
             if isinstance(result, UnknownTopicOrPartition | PolicyViolation):  # deleted or altered since the plan
-                row = row.noted(Outcome.OVERTAKEN, str(result))
+                row = row.noted(WorkOutcome.OVERTAKEN, str(result))
             elif isinstance(result, SparklogError):
-                row = row.noted(Outcome.FAILED, str(result))
+                row = row.noted(WorkOutcome.FAILED, str(result))
             else:
-                row = msgspec.structs.replace(row, outcome=Outcome.DONE, done=row.planned)
+                row = msgspec.structs.replace(row, outcome=WorkOutcome.DONE, done=row.planned)
             rows.append(row)
         return rows

@@ -1,11 +1,11 @@
-"""The vacuum job: deletes orphans below FLOOR (F-09), and what the chain no longer needs of itself.
+"""The vacuum job: deletes orphans below FLOOR (F-09), and metadata that the chain no longer needs.
 
     raise FLOOR -> list append/ and topics/ of each store in tasks, count orphans -> find old metadata -> print
     -> (--dry-run stops here) -> list the prefixes with orphans again, deleting each orphan by its name -> drop
     abandoned uploads -> delete old snapshots and old blocks of entries, also of copies (`old_metadata.py`)
 
-An orphan's name says when its writer began (n0). Below FLOOR no command can name it any more, so neither a wrong clock
-nor a slow writer can lead to a wrong deletion.
+An orphan's name contains the entry at which its writer began (n0). Below FLOOR no command can name it any more, so
+neither a wrong clock nor a slow writer can lead to a wrong deletion.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from sparklog.core.types import EntryNumber, TopicId
 from sparklog.log.cluster_stores import StorePlaces, Stores
 from sparklog.log.objects.orphans import OrphanSearch, OrphansFound, search_orphans, topic_folders
 from sparklog.maintenance.job_frame import JobFrame, JobOptions, chunks, run_job
-from sparklog.maintenance.job_report import JobReport, Outcome, PartitionResult, Work
+from sparklog.maintenance.job_report import JobReport, PartitionResult, Work, WorkOutcome
 from sparklog.maintenance.space.old_metadata import delete_old_metadata, plan_old_metadata
 from sparklog.storage.keys import APPENDS, TOPICS
 from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import join_url
 
-_KEYS_PER_LISTING = 1_000  # what one request lists
+_KEYS_PER_LISTING = 1_000  # keys that one request lists
 
 
 def run_vacuum(cluster_url: str, **options: Unpack[JobOptions]) -> JobReport:
@@ -43,7 +43,7 @@ def run_vacuum(cluster_url: str, **options: Unpack[JobOptions]) -> JobReport:
 
 
 class VacuumJob:
-    """See `frame.Job`."""
+    """The vacuum as a `job_frame.Job`."""
 
     name = "vacuum"
     unit = "objects"
@@ -58,25 +58,25 @@ class VacuumJob:
         """The orphans, by the prefix of their keys. Raises FLOOR first; with --dry-run only computes it."""
         floor = frame.due_floor() if frame.dry_run else frame.raise_floor()
         searches, self._failed = orphan_searches(frame, floor)
-        for search, found in zip(searches, run_searches(frame, searches, delete=False), strict=True):
-            row = _planned(search, found)
-            if found.failed:
-                self._failed.append(row.noted(Outcome.FAILED, *found.errors))
-            elif found.orphans:
+        for search, result in zip(searches, run_searches(frame, searches, delete=False), strict=True):
+            row = _planned(search, result)
+            if result.failed:
+                self._failed.append(row.noted(WorkOutcome.FAILED, *result.errors))
+            elif result.orphans:
                 self._due.append((row, search))
         self._old = plan_old_metadata(frame) if frame.topics is None else []
         return [*(row for row, _ in self._due), *self._failed, *self._old]
 
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
-        """Delete the orphans, and what is left of uploads that were never published."""
+        """Delete the orphans, and the remains of uploads that were never published."""
         rows = list(self._failed)
         if self._due:
-            frame.settled_state()  # newer than that of the plan, which says what is an orphan
+            frame.settled_state()  # newer than the state of the plan, which defines the orphans
         results = run_searches(frame, [search for _, search in self._due], delete=True)
-        for (row, _), found in zip(self._due, results, strict=True):
-            done = Work(found.deleted, 0, found.deleted_bytes, found.deleted + _listings(found))
-            done_row = msgspec.structs.replace(row, done=done, outcome=Outcome.DONE)
-            rows.append(done_row.noted(Outcome.FAILED, *found.errors) if found.failed else done_row)
+        for (row, _), result in zip(self._due, results, strict=True):
+            done = Work(result.deleted, 0, result.deleted_bytes, result.deleted + _listings(result))
+            done_row = msgspec.structs.replace(row, done=done, outcome=WorkOutcome.DONE)
+            rows.append(done_row.noted(WorkOutcome.FAILED, *result.errors) if result.failed else done_row)
         rows += _remove_abandoned(frame)
         return rows if frame.topics is not None else [*rows, *delete_old_metadata(frame, self._old)]
 
@@ -93,14 +93,14 @@ def search_store(payload: bytes) -> bytes:
     try:
         stores, name = Stores(order.places), order.search.store
         check = partial(stores.check_owner, name)
-        found = search_orphans(order.search, stores.get(name), delete=order.delete, check=check)
+        orphans = search_orphans(order.search, stores.get(name), delete=order.delete, check=check)
     except SparklogError as error:
-        found = OrphansFound(failed=1, errors=(str(error),))
-    return msgspec.msgpack.encode(found)
+        orphans = OrphansFound(failed=1, errors=(str(error),))
+    return msgspec.msgpack.encode(orphans)
 
 
 def run_searches(frame: JobFrame, searches: Sequence[OrphanSearch], *, delete: bool) -> list[OrphansFound]:
-    """What each search found, in order. A store that does not answer, or a task that could not be run, is a failure."""
+    """The result of each search, in order. A store that does not answer, or a task that could not run, is a failure."""
     with frame.connection.follower.current() as state:
         places = frame.connection.places(state)
     results: list[OrphansFound] = []
@@ -127,9 +127,9 @@ def orphan_searches(frame: JobFrame, floor: EntryNumber) -> tuple[list[OrphanSea
         for store in state.registrations():  # a fenced one is searched when it is back
             try:
                 folders = list(topic_folders(frame.connection.stores(state).get(store)))
-            except SparklogError as error:  # it does not answer: the others have orphans, too
+            except SparklogError as error:  # continue with the other stores
                 row = PartitionResult(f"{store}:{TOPICS}", None, None, "can't be listed", Work())
-                failed.append(row.noted(Outcome.FAILED, str(error)))
+                failed.append(row.noted(WorkOutcome.FAILED, str(error)))
                 continue
             if frame.topics is None:
                 searches += [
@@ -169,7 +169,10 @@ def _listings(found: OrphansFound) -> int:
 
 
 def _remove_abandoned(frame: JobFrame) -> list[PartitionResult]:
-    """Drop uploads that are older than `floor.delay.ms` and were never published. One still in progress fails whole."""
+    """Drop uploads older than `floor.delay.ms` that were never published.
+
+    One that is still in progress then fails whole.
+    """
     with frame.connection.follower.current() as state:
         before_ms = frame.clock.now_ms() - effective_cluster(state.config).floor_delay_ms
         stores, registered = frame.connection.stores(state), state.registrations()
@@ -184,11 +187,11 @@ def _remove_abandoned(frame: JobFrame) -> list[PartitionResult]:
             removed = opened().remove_abandoned(before_ms)
         except SparklogError as error:  # also if it can't be opened
             row = PartitionResult(f"{name}:uploads", None, None, "", Work())
-            rows.append(row.noted(Outcome.FAILED, str(error)))
+            rows.append(row.noted(WorkOutcome.FAILED, str(error)))
             continue
         if removed:
             done = Work(removed, 0, 0, removed)
             rows.append(
-                PartitionResult(f"{name}:uploads", None, None, "never published", done, done, outcome=Outcome.DONE)
+                PartitionResult(f"{name}:uploads", None, None, "never published", done, done, outcome=WorkOutcome.DONE)
             )
     return rows

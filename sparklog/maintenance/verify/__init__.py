@@ -1,1 +1,1 @@
-"""Jobs that compare what is stored with the chain, and repair it: verify and recovery."""
+"""Jobs that compare stored data with the chain, and repair it: verify and recovery."""

@@ -1,4 +1,4 @@
-"""What a recovery found of an object on a store, and how it says what became of that."""
+"""A damaged object that recovery found on a store, and the callback that reports its outcome."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import msgspec
 
 from sparklog.core.types import ObjectNumber, StoreId, TopicPartition
 from sparklog.log.check.object_check import ObjectCheck
-from sparklog.maintenance.job_report import Outcome
+from sparklog.maintenance.job_report import WorkOutcome
 from sparklog.maintenance.verify.recovery_tasks import ObjectToCheck
 
-# Called with a store, partitions, their outcome (None: as it was), and what to say.
-Note = Callable[[StoreId, Collection[TopicPartition], Outcome | None, str], None]
+# Called with a store, partitions, their outcome (None: unchanged), and a message.
+Note = Callable[[StoreId, Collection[TopicPartition], WorkOutcome | None, str], None]
 
 
 class Damage(msgspec.Struct, frozen=True):
-    """An object that is not whole on a store, with the slices of it that the store should hold, and what was found."""
+    """An object that is not whole on a store, with its slices that the store should hold, and the check's result."""
 
     store: StoreId
     object: ObjectToCheck

@@ -1,8 +1,8 @@
-"""The recovery job: read what lies above the recovery point of each store, and repair what is damaged (F-03 to F-05).
+"""The recovery job: read the objects above each store's recovery point, and repair damaged ones (F-03 to F-05).
 
     plan: a row per replica -> print -> (--dry-run stops here) -> read and check in tasks, indexes are put again
-    -> damaged objects: taken out of the chain's books, then away, then fetched again (`repair.py`)
-    -> what no store has whole: put together from what is left (`salvage.py`), or reported by name
+    -> damaged objects: removed from the store's log in the chain, then deleted, then fetched again (`repair.py`)
+    -> objects that no store has whole: put together from the good batches (`salvage.py`), or reported by name
     -> leaders, where there was none and a replica has everything now -> recovery points -> checkpoints
 
 The recovery point rises only over objects that were read and are whole. A reader never gets damaged bytes meanwhile:
@@ -27,14 +27,14 @@ from sparklog.core.types import EntryNumber, NamedObject, ObjectNumber, StoreId,
 from sparklog.log.checkpoint_files import CheckpointFiles
 from sparklog.log.read.ranged_reads import RANGED_READ_BYTES
 from sparklog.maintenance.job_frame import JobFrame, JobOptions, chunks, run_job
-from sparklog.maintenance.job_report import JobReport, Outcome, PartitionResult, Work, ended
+from sparklog.maintenance.job_report import JobReport, PartitionResult, Work, WorkOutcome, ended
 from sparklog.maintenance.replication_job import check_registered
 from sparklog.maintenance.verify.damaged_object import Damage
 from sparklog.maintenance.verify.recovery_tasks import ObjectToCheck, checked, packed
 from sparklog.maintenance.verify.repair import Repair
 
 MOST_MESSAGES: Final = 20  # of one replica
-NAMED_AT_ONCE: Final = 1_000  # objects that are Python objects at a time
+NAMED_AT_ONCE: Final = 1_000  # objects held as Python objects at a time
 _REQUESTS_PER_OBJECT: Final = 2  # its index, and its length
 
 _Replica = tuple[StoreId, TopicPartition]
@@ -57,7 +57,7 @@ def run_recovery(
 
 
 class RecoveryJob:
-    """See `frame.Job`."""
+    """The recovery as a `job_frame.Job`."""
 
     name = "recovery"
     unit = "objects"
@@ -74,7 +74,7 @@ class RecoveryJob:
         self._whole: dict[StoreId, set[ObjectNumber]] = {}
 
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
-        """The replicas with objects to read, store by store, with what reading them costs."""
+        """The replicas with objects to read, store by store, with the cost of reading them."""
         with frame.connection.follower.current() as state:
             self._n = EntryNumber(state.n)
             for store in self._stores or sorted(state.stores):
@@ -88,14 +88,14 @@ class RecoveryJob:
                 if not due:
                     self.notes.append(
                         f"store {store}: every object that it holds is below its recovery point "
-                        f"{registered.recovery_point}, nothing is to be read (--full reads all)"
+                        f"{registered.recovery_point}, nothing needs to be read (--full reads all)"
                     )
                 for replica in due:
                     self._rows[store, replica.topic_partition] = _planned(store, replica)
         return list(self._rows.values())
 
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
-        """Check store by store, repair what is damaged, and raise the recovery points."""
+        """Check store by store, repair damaged objects, and raise the recovery points."""
         damages: list[Damage] = []
         for store in self._due:
             try:
@@ -122,7 +122,7 @@ class RecoveryJob:
     # ---- reading --------------------------------------------------------------------------------
 
     def _checked(self, frame: JobFrame, store: StoreId) -> list[Damage]:
-        """Read what is due on a store. Returns the objects that are damaged, and were not deleted meanwhile."""
+        """Read the objects that are due on a store. Returns the damaged ones that were not deleted meanwhile."""
         with frame.connection.follower.current() as state:
             check_registered(frame, state, store)
         wanted = sum(len(replica.numbers) for replica in self._due[store])
@@ -137,10 +137,12 @@ class RecoveryJob:
                     if outcome.is_whole:
                         self._whole[store].add(object_.named.number)
                         if outcome.mended:
-                            said = f"{object_.key}: its index was damaged, and was put again from the object"
-                            self._note(store, [replica.topic_partition], None, said)
+                            message = f"{object_.key}: its index was damaged, and was restored"
+                            self._note(store, [replica.topic_partition], None, message)
                     elif outcome.check is None:
-                        self._note(store, [replica.topic_partition], Outcome.FAILED, f"{object_.key}: {outcome.error}")
+                        self._note(
+                            store, [replica.topic_partition], WorkOutcome.FAILED, f"{object_.key}: {outcome.error}"
+                        )
                     else:
                         damaged.append(object_.named.number)
                 frame.output.progress(f"objects checked on store {store}", read, wanted)
@@ -157,7 +159,7 @@ class RecoveryJob:
                     yield ObjectToCheck(NamedObject(number, object_), replica.topic)
 
     def _confirmed(self, frame: JobFrame, store: StoreId, damaged: Sequence[ObjectNumber]) -> Iterator[Damage]:
-        """Read damaged objects again, on the newest state: a read may fail once, or retention was quicker."""
+        """Read damaged objects again, on the newest state: a read may fail once, and retention may have been faster."""
         objects = {}
         with frame.connection.follower.current() as state:
             for number, slices in held_slices(state, store, damaged).items():
@@ -172,12 +174,12 @@ class RecoveryJob:
                 elif outcome.check is None or outcome.check.object_is_whole:
                     keys = partitions_of(object_.slices)
                     problem = outcome.error or "; ".join(map(str, outcome.check.findings if outcome.check else ()))
-                    self._note(store, keys, Outcome.FAILED, f"{object_.key}: {problem}")
+                    self._note(store, keys, WorkOutcome.FAILED, f"{object_.key}: {problem}")
                 else:
                     yield Damage(store, object_, outcome.check)
 
     def _fill(self, frame: JobFrame, store: StoreId, due: Sequence[ReplicaToCheck], repair: Repair) -> None:
-        """Fetch what the store lacked when the run was planned, and lacks still."""
+        """Fetch the objects that the store lacked when the run was planned, and still lacks."""
         objects = []
         with frame.connection.follower.current() as state:
             lacking = [ObjectNumber(number) for replica in due for number in replica.lacking.tolist()]
@@ -194,10 +196,10 @@ class RecoveryJob:
                     self._count(store, partitions_of(object_.slices), object_)
 
     def _elect(self, frame: JobFrame) -> None:
-        """Elect a leader where there is none although a replica has every committed record (rule E1).
+        """Elect a leader if a partition has none although a replica has every committed record (rule E1).
 
-        So it is where records were given up, by this run or by one that was killed, and nothing behind them was to be
-        fetched: what an agent or a run reports has a leader elected, too.
+        That happens if records were given up, by this run or by one that was killed, and nothing after them had to be
+        fetched. (A report of an agent or a run also leads to an election.)
         """
         with frame.connection.follower.current() as state:
             elections = tuple(
@@ -216,7 +218,7 @@ class RecoveryJob:
     # ---- the recovery point ---------------------------------------------------------------------
 
     def _raise_point(self, frame: JobFrame, store: StoreId, registrations: Mapping[StoreId, int]) -> None:
-        """Raise the recovery point over what was read. Not if the store was registered again by somebody else."""
+        """Raise the recovery point over the objects read, unless another process has registered the store again."""
         registration = registrations.get(store, self._registrations[store])
         with frame.connection.follower.current() as state:
             registered = state.stores.get(store)
@@ -241,15 +243,17 @@ class RecoveryJob:
         done = Work(1, 0, object_.size_bytes, object_.requests)
         self._rows[store, key] = msgspec.structs.replace(row, done=row.done + done)
 
-    def _note(self, store: StoreId, keys: Collection[TopicPartition], outcome: Outcome | None, message: str) -> None:
-        """Note what became of an object on the rows of its partitions; a failure stays one."""
+    def _note(
+        self, store: StoreId, keys: Collection[TopicPartition], outcome: WorkOutcome | None, message: str
+    ) -> None:
+        """Note the outcome of an object on the rows of its partitions; a failure stays a failure."""
         rows = [(store, key) for key in keys if (store, key) in self._rows]
         for replica in rows or [replica for replica in self._rows if replica[0] == store][:1]:
             row = self._rows[replica].noted(outcome, message)
             self._rows[replica] = msgspec.structs.replace(row, messages=row.messages[:MOST_MESSAGES])
 
     def _fail(self, store: StoreId, message: str) -> None:
-        self._note(store, [key for other, key in self._rows if other == store], Outcome.FAILED, message)
+        self._note(store, [key for other, key in self._rows if other == store], WorkOutcome.FAILED, message)
 
 
 def _planned(store: StoreId, replica: ReplicaToCheck) -> PartitionResult:

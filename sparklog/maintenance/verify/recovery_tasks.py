@@ -1,4 +1,4 @@
-"""Tasks that read objects of a store and check them, and put damaged indexes of whole objects again."""
+"""Tasks that read and check objects of a store, and restore damaged indexes of whole objects."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FIXED_REQUESTS: Final = 2  # the index, and the length of the object
 
 
 class ObjectToCheck(msgspec.Struct, frozen=True, array_like=True):
-    """An object, the topic that it is named after, and the slices in it that are to be compared, too."""
+    """An object, the topic that it is named after, and its slices that are to be compared as well."""
 
     named: NamedObject
     topic: str
@@ -35,26 +35,26 @@ class ObjectToCheck(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def key(self) -> str:
-        """Its key."""
+        """The key of the object."""
         return data_key(self.named.object, self.topic)
 
     @property
     def size_bytes(self) -> int:
-        """The object and its index."""
+        """The size of the object and its index."""
         return self.named.object.total_bytes
 
     @property
     def requests(self) -> int:
-        """What it takes to read them."""
+        """The number of requests to read both."""
         return _FIXED_REQUESTS + -(-self.named.object.size_bytes // RANGED_READ_BYTES)
 
 
 class CheckOrder(msgspec.Struct, frozen=True):
-    """The work of one task: objects of a store, whose INCARNATION must be `incarnation` before anything is changed, and
-    after anything was found damaged.
+    """The work of one task: objects of a store to check.
 
-    With `mend`, indexes are put again. An index of another store says which batches of an object are damaged if its own
-    can't.
+    The store's INCARNATION must be `incarnation` before anything is changed, and after damage was found. With `mend`,
+    indexes are restored. If an object's own index can't say which of its batches are damaged, that of another store
+    does.
     """
 
     places: StorePlaces
@@ -65,7 +65,7 @@ class CheckOrder(msgspec.Struct, frozen=True):
 
 
 class CheckOutcome(msgspec.Struct, frozen=True, array_like=True):
-    """What the check of one object came to; `error` if the store gave no answer. `mended`: its index was put again."""
+    """The result of checking one object; `error` if the store gave no answer. `mended`: its index was restored."""
 
     check: ObjectCheck | None
     error: str = ""
@@ -73,12 +73,12 @@ class CheckOutcome(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def is_whole(self) -> bool:
-        """Whether everything is what the chain names now."""
+        """True if everything is now what the chain names."""
         return self.check is not None and (self.check.is_whole or self.mended)
 
 
 def check_objects(payload: bytes) -> bytes:
-    """Task: check the objects of a CheckOrder; returns a list of CheckOutcome. A store that is silent is asked once."""
+    """Task: check the objects of a CheckOrder, and return a list of CheckOutcome. A silent store is asked only once."""
     order = msgspec.msgpack.decode(payload, type=CheckOrder)
     stores = Stores(order.places)
     outcomes: list[CheckOutcome] = []
@@ -92,7 +92,7 @@ def check_objects(payload: bytes) -> bytes:
         except StoreUnavailable as error:
             silent = str(error)
             outcomes.append(CheckOutcome(None, silent))
-        except Exception as error:  # whatever it is, check the other objects of the task
+        except Exception as error:  # of any kind: check the other objects of the task
             outcomes.append(CheckOutcome(None, str(error) or repr(error)))
     return msgspec.msgpack.encode(_of_this_life(order, outcomes, stores))
 
@@ -100,7 +100,7 @@ def check_objects(payload: bytes) -> bytes:
 def checked(
     frame: JobFrame, store: StoreId, packs: Sequence[Sequence[ObjectToCheck]], *, mend: bool
 ) -> list[tuple[ObjectToCheck, CheckOutcome]]:
-    """Check objects of a store, a task for each pack. Raises BrokerIdNotRegistered, and what running tasks raises."""
+    """Check objects of a store, a task for each pack. Raises BrokerIdNotRegistered, and errors of running tasks."""
     with frame.connection.follower.current() as state:
         places, incarnation = frame.connection.places(state), registered_store(state, store).incarnation
     orders = [CheckOrder(places, store, incarnation, tuple(pack), mend) for pack in packs]
@@ -143,7 +143,7 @@ def _checked(order: CheckOrder, object_: ObjectToCheck, stores: Stores) -> Check
 
 
 def _of_this_life(order: CheckOrder, outcomes: list[CheckOutcome], stores: Stores) -> list[CheckOutcome]:
-    """The outcomes, without damages that say nothing: those of a store that was unmounted, wiped or swapped by now."""
+    """Drop damages that mean nothing, because the store was unmounted, wiped or swapped meanwhile."""
     if all(outcome.check is None or outcome.is_whole for outcome in outcomes):
         return outcomes
     try:

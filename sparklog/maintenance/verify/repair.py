@@ -2,20 +2,22 @@
 
     every holder read, and one is whole -> ReportLoss: the store's log ends before the damage, in the chain
     -> the damaged object and its index deleted by name -> copied from the whole one -> filled as any replica that lags
-    (`replication.py`) -> read
+    (`replication_job.py`) -> read
 
-The order matters. Nothing is deleted before the chain has ceased to count on it, so nobody elects or acknowledges by a
-copy that is not there; and a run that dies anywhere leaves a store with a new registration, and so without a recovery
-point: the next run reads everything, finds what is left to do, and does it. A loss is reported only if it is harmless:
-other replicas have all that the store has. Else the repair waits for them. Readers ask the next holder meanwhile.
+The order matters. Nothing is deleted before the chain has stopped counting on it, so no election and no acknowledgement
+relies on a missing copy. A run that dies at any point leaves a store with a new registration, and therefore without a
+recovery point: the next run reads everything, finds the remaining work, and does it. A loss is reported only if it is
+harmless: other replicas have everything that the store has. Otherwise the repair waits for them. Readers ask the next
+holder meanwhile.
 
 An agent may take a damaged object that is still there for the copy that it wants (it compares lengths). So the job
-looks again after the store was filled, and begins anew if it has to.
+looks again after the store was filled, and starts over if necessary.
 
-Two runs may repair the same object. One may delete what the other has fetched since the first one read it: no store
-deletes on a condition. Both read the object again in the end, and fetch it again. If the first run is held up between
-its last look at the chain and the deletion, until the other has reported its copy, and is killed right after the
-deletion, the copy is missing until verify, `--full` or the store's agent looks for it; other stores have it.
+Two runs may repair the same object. One may delete a copy that the other has fetched since the first one read it,
+because stores have no conditional deletion. Both read the object again at the end, and fetch it again. There is one
+case in which the copy stays missing. The first run is delayed between its last look at the chain and the deletion,
+until the other has reported its copy, and it is killed right after the deletion. Then the copy is missing until verify,
+`--full` or the store's agent looks for it; other stores have it.
 """
 
 from __future__ import annotations
@@ -32,10 +34,10 @@ from sparklog.core.placement.held_slices import held_slices, holders_of, partiti
 from sparklog.core.placement.replica_fetch import ObjectToFetch, replica_reports, unfinished_replicas
 from sparklog.core.state import ClusterState
 from sparklog.core.types import ObjectNumber, Offset, Slice, StoreId, TopicPartition
-from sparklog.log.check.object_check import ObjectCheck, Part, Problem
+from sparklog.log.check.object_check import ObjectCheck, Problem, StoredPart
 from sparklog.log.incarnation import check_incarnation
 from sparklog.maintenance.job_frame import JobFrame, chunks
-from sparklog.maintenance.job_report import Outcome
+from sparklog.maintenance.job_report import WorkOutcome
 from sparklog.maintenance.replication_job import (
     FetchOrder,
     ReplicationJob,
@@ -52,10 +54,10 @@ ATTEMPTS: Final = 3
 
 
 class Repair:
-    """Repairs the damages of one run. `note` is called with what became of each.
+    """Repairs the damages of one run. `note` is called with the outcome of each.
 
-    Afterwards `repaired` are the objects that were fetched again and read, by store, and `registrations` those that the
-    stores got when their losses were reported.
+    Afterwards `repaired` has the objects that were fetched again and read, by store. `registrations` has the
+    registrations that the stores got when their losses were reported.
     """
 
     def __init__(self, frame: JobFrame, note: Note, *, accept_loss: bool) -> None:
@@ -64,26 +66,28 @@ class Repair:
         self._frame = frame
         self._note = note
         self._accept_loss = accept_loss
-        self._whole: dict[ObjectNumber, StoreId] = {}  # objects that are damaged elsewhere, and who has them whole
+        self._whole: dict[
+            ObjectNumber, StoreId
+        ] = {}  # objects that are damaged elsewhere, and a store with each of them whole
         self._left_overs: dict[ObjectNumber, dict[StoreId, Damage]] = {}  # copies that the chain does not count on
 
     def run(self, damages: Sequence[Damage]) -> None:
-        """Repair what can be repaired from another store; put together, give up or report the rest."""
-        found: dict[ObjectNumber, list[Damage]] = {}
+        """Repair every object that another store has whole. Put together, give up or report the rest."""
+        by_object: dict[ObjectNumber, list[Damage]] = {}
         for damage in damages:
-            found.setdefault(damage.number, []).append(damage)
-        left, silent = self._read_everywhere(found)
+            by_object.setdefault(damage.number, []).append(damage)
+        left, silent = self._read_everywhere(by_object)
         repairable: dict[StoreId, list[Damage]] = {}
         for number, of_object in left.items():
             unread = silent.get(number, {})
             if number in self._whole:
                 for damage in of_object:
                     repairable.setdefault(damage.store, []).append(damage)
-                for damage in found[number]:
+                for damage in by_object[number]:
                     if damage.store in unread:
                         self._fail(damage, f"{damage}; it can't be repaired now: {unread[damage.store]}")
             elif unread:
-                for damage in of_object or found[number]:
+                for damage in of_object or by_object[number]:
                     self._fail(damage, f"{damage}; it can't be repaired now: {'; '.join(unread.values())}")
             elif of_object:
                 self._salvage(number, of_object)
@@ -97,11 +101,12 @@ class Repair:
     def _read_everywhere(
         self, found: Mapping[ObjectNumber, Sequence[Damage]]
     ) -> tuple[dict[ObjectNumber, list[Damage]], dict[ObjectNumber, dict[StoreId, str]]]:
-        """Read the damaged objects on all stores that hold them now, and note in `_whole` who has one whole.
+        """Read the damaged objects on all stores that hold them now, and note in `_whole` a store that has one whole.
 
-        Returns the damages of this reading, and for some objects why stores that may have it could not be read. Since
-        the damages were found, another run may have repaired one, an agent may have reported its loss, or a person may
-        have put one back. That must not look as if nobody had the object. A replica that ends before the object in the
+        Returns the damages of this reading, and for some objects why stores that may have it could not be read.
+
+        Since the damages were found, another run may have repaired an object, an agent may have reported its loss, or a
+        person may have put it back. Such an object must not look lost. A replica that ends before the object in the
         chain, because it lost an earlier one, may still have the bytes: they count if they are the right ones. While no
         replica may lead, they may be the last ones, so each replica has to answer.
         """
@@ -115,7 +120,7 @@ class Repair:
             for number, slices in slices_by_object(state, found).items():
                 object_ = msgspec.structs.replace(found[number][0].object, slices=tuple(slices))
                 holders[number] = {store for slice_ in slices for store in holders_of(state, slice_)}
-                asked[number] = holders[number] | _replicas_of(state, _led_by_nobody(state, slices))
+                asked[number] = holders[number] | _replicas_of(state, _without_leader(state, slices))
                 left[number] = [] if holders[number] or not slices else [*found[number]]
                 for store in sorted(holders[number] | _replicas_of(state, slices)):
                     if store in registered:
@@ -136,7 +141,7 @@ class Repair:
                         silent.setdefault(number, {})[store] = f"store {store}: {outcome.error}"
                     elif store in holders[number]:
                         left[number].append(Damage(store, object_, outcome.check))
-                    elif Part.OBJECT in _damaged_parts(outcome.check):
+                    elif StoredPart.OBJECT in _damaged_parts(outcome.check):
                         self._left_overs.setdefault(number, {})[store] = Damage(store, object_, outcome.check)
         return left, silent
 
@@ -146,12 +151,13 @@ class Repair:
         salvage(self._frame, list(damages.values()), self._note, accept_loss=self._accept_loss)
 
     def fill(self, store: StoreId, objects: Sequence[ObjectToCheck]) -> None:
-        """Fetch objects that the store lacks by the chain.
+        """Fetch objects that the chain says the store lacks.
 
-        What is left of them there is from a run that died, or from before a loss was reported. A copy takes an object
-        of the right length for the right one, so what is damaged goes first, if another store has it whole: else it may
-        be the last that is left. What is whole, and held by nobody, is reported: then it counts again. What nobody has,
-        and nobody holds, is the reason why no replica may lead: it is given up with --accept-loss.
+        Copies of them may remain there, from a run that died or from before a loss was reported. A copy job takes an
+        object of the right length for the right one. So a damaged object is deleted first, if another store has it
+        whole; otherwise it may be the last copy. A whole object that no store holds in the chain is reported: then it
+        counts again. An object that no store has, and none holds in the chain, is the reason why no replica may lead:
+        it is given up with --accept-loss.
         """
         unheld = self._unheld(objects)
         own: set[ObjectNumber] = set()
@@ -163,7 +169,7 @@ class Repair:
                     raise StoreUnavailable(outcome.error)
                 if check.object_is_whole:
                     own |= {number} & unheld
-                elif number in unheld or Part.OBJECT in _damaged_parts(check):
+                elif number in unheld or StoredPart.OBJECT in _damaged_parts(check):
                     unclear[number] = [Damage(store, object_, check)]
         left_anywhere, silent = self._read_everywhere(unclear)
         for number in sorted(unheld.intersection(unclear).difference(self._whole)):
@@ -180,7 +186,7 @@ class Repair:
         self._fetch(store, [*elsewhere, *(damage for damage in lacking if damage.number in own)])
         problem = self._fill(store)
         self._report_found(store, own | {damage.number for damage in elsewhere if damage.number in unheld})
-        left = self._still_damaged(store, lacking, said="it was missing, and was fetched")
+        left = self._still_damaged(store, lacking, message="it was missing, and was fetched")
         repairable = []
         for damage in left:
             if damage.number in unclear and damage.number not in self._whole:
@@ -194,13 +200,16 @@ class Repair:
             self._repair(store, repairable)
 
     def _unheld(self, objects: Sequence[ObjectToCheck]) -> set[ObjectNumber]:
-        """Those with a slice that no store holds by the chain: each replica lost it, or something before it."""
+        """The objects with a slice that no store holds in the chain: each replica lost it, or something before it."""
         with self._frame.connection.follower.current() as state:
-            found = slices_by_object(state, [object_.named.number for object_ in objects])
-            return {number for number, slices in found.items() if not all(holders_of(state, each) for each in slices)}
+            slices_of = slices_by_object(state, [object_.named.number for object_ in objects])
+            return {number for number, slices in slices_of.items() if not all(holders_of(state, s) for s in slices)}
 
     def _report_found(self, store: StoreId, numbers: Collection[ObjectNumber]) -> None:
-        """Report what is on the store though the chain did not count on it. It may become a leader that was missing."""
+        """Report objects on the store that the chain did not count on.
+
+        The store may become the leader that was missing.
+        """
         if not numbers:
             return
         with self._frame.connection.follower.current() as state:
@@ -233,7 +242,7 @@ class Repair:
             self._fail(damage, f"{damage}; it could not be fetched again: {problem or 'it was damaged again'}")
 
     def _report(self, store: StoreId, damages: Sequence[Damage]) -> None:
-        """Take the damaged objects out of what the chain says that the store holds."""
+        """Remove the damaged objects from the store's log in the chain."""
         with self._frame.connection.follower.current() as state:
             registration = check_registered(self._frame, state, store)
             held = _held_ends(state, store, damages)
@@ -245,9 +254,10 @@ class Repair:
             self.registrations[store] = state.stores[store].registration
 
     def _take_away(self, store: StoreId, damages: Sequence[Damage]) -> None:
-        """Delete by its exact name what is damaged there, if the chain does not count on it, and another store has it.
+        """Delete damaged objects by their exact names, if the chain does not count on them and another store has them.
 
-        If somebody filled the store meanwhile, the chain does: then the object is read once more, and counts.
+        If another process filled the store meanwhile, the chain counts on them: then the object is read once more, and
+        stays.
         """
         with self._frame.connection.follower.current() as state:
             stores, incarnation = self._frame.connection.stores(state), registered_store(state, store).incarnation
@@ -263,16 +273,16 @@ class Repair:
                 with self._frame.connection.follower.current() as state:
                     if held_slices(state, store, [object_.named.number]):
                         continue
-                if Part.OBJECT in damaged:
+                if StoredPart.OBJECT in damaged:
                     target.delete(object_.key)
-                if Part.INDEX in damaged:
+                if StoredPart.INDEX in damaged:
                     target.delete(index_key(object_.key))
 
     def _fetch(self, store: StoreId, damages: Sequence[Damage]) -> None:
-        """Copy each object from a store that was found to have it whole. What fails is left to `_fill`.
+        """Copy each object from a store that has it whole. Failures are left to `_fill`.
 
-        `_fill` alone would ask the leader first, which may have the same object damaged, and compares lengths only. An
-        object that the store itself has whole is only made durable.
+        `_fill` alone would ask the leader first, which may have the same object damaged, and compares lengths only. If
+        the store itself has an object whole, that is only made durable.
         """
         wanted = [
             ObjectToFetch(damage.number, key, damage.object.topic, damage.object.named.object, (source,))
@@ -287,16 +297,16 @@ class Repair:
             self._frame.tasks.run(fetch_objects, [msgspec.msgpack.encode(order) for order in orders])
 
     def _fill(self, store: StoreId) -> str:
-        """Fill the store. Returns what failed."""
+        """Fill the store. Returns the failures."""
         filling = ReplicationJob([store])
         filling.plan(self._frame)
         rows = filling.execute(self._frame)
         return "; ".join(
-            dict.fromkeys(message for row in rows if row.outcome is Outcome.FAILED for message in row.messages)
+            dict.fromkeys(message for row in rows if row.outcome is WorkOutcome.FAILED for message in row.messages)
         )
 
     def _still_damaged(
-        self, store: StoreId, damages: Sequence[Damage], said: str = "it was damaged, and was fetched again"
+        self, store: StoreId, damages: Sequence[Damage], message: str = "it was damaged, and was fetched again"
     ) -> list[Damage]:
         """Read the objects again. Returns those that the store lacks or has damaged, and notes the others."""
         objects = {damage.number: damage.object for damage in damages}
@@ -309,7 +319,7 @@ class Repair:
                 is_named = bool(state.objects.present([object_.named.number]))
                 if outcome.is_whole and object_.named.number in held:
                     self.repaired.setdefault(store, set()).add(object_.named.number)
-                    self._note(store, partitions_of(object_.slices), None, f"{object_.key}: {said}")
+                    self._note(store, partitions_of(object_.slices), None, f"{object_.key}: {message}")
                 elif outcome.check is None:
                     raise StoreUnavailable(outcome.error)
                 elif is_named:
@@ -320,15 +330,15 @@ class Repair:
 
     def _fail(self, damage: Damage, message: str) -> None:
         keys = partitions_of(damage.object.slices)
-        self._note(damage.store, keys, Outcome.FAILED, f"{damage.object.key}: {message}")
+        self._note(damage.store, keys, WorkOutcome.FAILED, f"{damage.object.key}: {message}")
 
     def _postpone(self, damage: Damage, message: str) -> None:
         keys = partitions_of(damage.object.slices)
-        self._note(damage.store, keys, Outcome.POSTPONED, f"{damage.object.key}: {message}")
+        self._note(damage.store, keys, WorkOutcome.POSTPONED, f"{damage.object.key}: {message}")
 
 
-def _damaged_parts(check: ObjectCheck | None) -> set[Part]:
-    """What is there and not whole. What was missing is left alone: by now an agent may have copied it."""
+def _damaged_parts(check: ObjectCheck | None) -> set[StoredPart]:
+    """The parts that exist but are not whole. A missing part is left alone: an agent may have copied it by now."""
     findings = () if check is None else check.findings
     return {finding.part for finding in findings if finding.problem is not Problem.MISSING}
 
@@ -338,14 +348,14 @@ def _replicas_of(state: ClusterState, slices: Sequence[Slice]) -> set[StoreId]:
     return {store for key in partitions_of(slices) for store in state.partitions[key].replication.replicas}
 
 
-def _led_by_nobody(state: ClusterState, slices: Sequence[Slice]) -> list[Slice]:
+def _without_leader(state: ClusterState, slices: Sequence[Slice]) -> list[Slice]:
     """Those of the slices whose partitions have no leader."""
     keys = {key for key in partitions_of(slices) if state.partitions[key].replication.leader is None}
     return [slice_ for slice_ in slices if TopicPartition(slice_.topic_id, slice_.partition) in keys]
 
 
 def _held_ends(state: ClusterState, store: StoreId, damages: Sequence[Damage]) -> tuple[HeldEnd, ...]:
-    """Where the log of each damaged replica ends now: before the first slice in a damaged object."""
+    """The new log end of each damaged replica: before the first slice in a damaged object."""
     ends: dict[TopicPartition, Offset] = {}
     for slices in held_slices(state, store, [damage.number for damage in damages]).values():
         for slice_ in slices:

@@ -1,18 +1,17 @@
-"""What is left of an object that no store has whole: its good batches, from whichever store has each of them.
+"""Salvage an object that no store has whole: use its good batches, each from any store that has it.
 
     each batch read from any store -> none is lost: rewritten as a segment, and swapped in as the roll does
                                    -> some are lost: reported by name; with --accept-loss, a gap in the log
 
-Acknowledged records are never dropped silently. Until somebody accepts the loss, the chain names them, and a reader
-gets an error (CORRUPT_MESSAGE, DATA_LOSS), never wrong records. Afterwards the log goes on: the rest of the object is
-in a whole segment again, which can be copied, rolled and retained. What is left of a torn tail ends with its last good
-batch.
+Acknowledged records are never dropped silently. Until a person accepts the loss, the chain names them, and a reader
+gets an error (CORRUPT_MESSAGE, DATA_LOSS), never wrong records. Afterwards the log continues: the rest of the object is
+in a whole segment again, which can be copied, rolled and retained. A torn tail then ends with its last good batch.
 
-A segment must be on the store of a leader. So a partition without a leader can only lose whole slices: that may be what
-gives it one again.
+A segment must be on the store of a leader. So a partition without a leader can only lose whole slices. That may allow
+it to have a leader again.
 
-The records of a compacted segment keep their offsets. A lost batch takes with it the offsets from its first record to
-its last one. Offsets around it that compaction has left without a record belong to a good neighbour, if there is one:
+The records of a compacted segment keep their offsets. A lost batch is lost with all offsets from its first record to
+its last one. If compaction left offsets around it without a record, they belong to a good neighbour, if there is one:
 nothing was lost there.
 """
 
@@ -44,7 +43,7 @@ from sparklog.core.types import (
     UploadId,
 )
 from sparklog.host.dice import new_id
-from sparklog.log.check.object_check import Part, Problem
+from sparklog.log.check.object_check import Problem, StoredPart
 from sparklog.log.cluster_stores import Stores
 from sparklog.log.index import Index, SliceIndex, cut_to_slice
 from sparklog.log.read.object_reader import keep_index, read_index
@@ -53,14 +52,14 @@ from sparklog.log.rewrite.segment_roll import rewrite
 from sparklog.log.write.segments_writer import Rewritten
 from sparklog.log.write.store_lanes import StoreLanes
 from sparklog.maintenance.job_frame import JobFrame
-from sparklog.maintenance.job_report import Outcome
+from sparklog.maintenance.job_report import WorkOutcome
 from sparklog.maintenance.rewrite.swapping import segment_target
 from sparklog.maintenance.verify.damaged_object import Damage, Note
 from sparklog.storage.object_store import ObjectStore
 
 
 def salvage(frame: JobFrame, damages: Sequence[Damage], note: Note, *, accept_loss: bool) -> None:
-    """Save what is left of one object. `damages`: what was found on each of its holders."""
+    """Save the good batches of one object. `damages`: the damage on each of its holders."""
     object_ = damages[0].object
     with frame.connection.follower.current() as state:
         stores = frame.connection.stores(state)
@@ -68,28 +67,28 @@ def salvage(frame: JobFrame, damages: Sequence[Damage], note: Note, *, accept_lo
     for slice_ in dict.fromkeys(slice_ for damage in damages for slice_ in damage.object.slices):
         key = TopicPartition(slice_.topic_id, slice_.partition)
         place = f"{object_.topic}-{slice_.partition}"
-        found = "; ".join(map(str, damages))
-        outcome: Outcome | None
+        damage_text = "; ".join(map(str, damages))
+        outcome: WorkOutcome | None
         try:
             left = _left(index, slice_, damages)
             if left.lost and not accept_loss:
                 message = (
-                    f"{object_.key}: records {_shown(left.lost)} of {place} are on no store any more: {found}. Put the "
-                    "object back from a backup, or give them up with --accept-loss"
+                    f"{object_.key}: records {_shown(left.lost)} of {place} are on no store any more: {damage_text}. "
+                    "Put the object back from a backup, or give them up with --accept-loss"
                 )
-                outcome = Outcome.FAILED
+                outcome = WorkOutcome.FAILED
             else:
                 outcome, message = _swapped(frame, slice_, left, damages, stores)
         except SparklogError as error:
             with frame.connection.follower.current() as state:
-                outcome = Outcome.FAILED if _replaced(state, slice_) is not None else Outcome.OVERTAKEN
+                outcome = WorkOutcome.FAILED if _replaced(state, slice_) is not None else WorkOutcome.OVERTAKEN
             message = f"{object_.key}: what is left of {place} could not be saved: {error}"
         for damage in damages:
             note(damage.store, [key], outcome, message)
 
 
 class _Remains(msgspec.Struct, frozen=True):
-    """The good batches of a slice, each as a slice of its own, in runs without a gap; and what is lost.
+    """The good batches of a slice, each as a slice of its own, in runs without a gap; and the lost offsets.
 
     `with_offsets`: the object is a compacted segment, which stores the offset of each record.
     """
@@ -100,17 +99,17 @@ class _Remains(msgspec.Struct, frozen=True):
 
 
 def _index(stores: Stores, damages: Sequence[Damage]) -> Index | None:
-    """The index of the object from any of its holders, by which this process then reads the object on all of them."""
+    """Return the index of the object from any of its holders, and cache it for reading the object on all of them."""
     object_ = damages[0].object
     holders: list[ObjectStore] = []
     for damage in damages:
-        with suppress(SparklogError):  # what is on the other holders can still be saved
+        with suppress(SparklogError):  # the batches on the other holders can still be saved
             holders.append(stores.get(damage.store))
     for holder in holders:
-        with suppress(SparklogError):  # then another one may have it
+        with suppress(SparklogError):  # another holder may have it
             index = read_index(holder, object_.key, object_.named)
-            for each in holders:
-                keep_index(each, object_.key, object_.named, index)
+            for store in holders:
+                keep_index(store, object_.key, object_.named, index)
             return index
     return None
 
@@ -130,7 +129,7 @@ def _left(index: Index | None, slice_: Slice, damages: Sequence[Damage]) -> _Rem
         behind = batches[-1] + 1
         if behind == slice_.batches:
             end = slice_.end
-        else:  # before the first lost record, or behind the last one
+        else:  # before the first lost record, or after the last one
             end = Offset(int(part.offsets.starts[behind] if is_good else part.offsets.ends[behind - 1]))
         if is_good:
             runs.append(_pieces(slice_, part, batches, OffsetRange(at, end)))
@@ -141,8 +140,8 @@ def _left(index: Index | None, slice_: Slice, damages: Sequence[Damage]) -> _Rem
 
 
 def _good(part: SliceIndex, damage: Damage) -> np.typing.NDArray[np.bool_]:
-    """Which batches of a slice are whole on a store."""
-    problems = {finding.problem for finding in damage.check.findings if finding.part is Part.OBJECT}
+    """True for each batch of a slice that is whole on a store."""
+    problems = {finding.problem for finding in damage.check.findings if finding.part is StoredPart.OBJECT}
     if Problem.MISSING in problems:
         return np.zeros(len(part.batches), dtype=np.bool_)
     bad = [finding.position for finding in damage.check.findings if finding.problem is Problem.BATCH]
@@ -176,30 +175,33 @@ def _pieces(slice_: Slice, part: SliceIndex, batches: Sequence[int], offsets: Of
 
 def _swapped(
     frame: JobFrame, slice_: Slice, left: _Remains, damages: Sequence[Damage], stores: Stores
-) -> tuple[Outcome | None, str]:
-    """Rewrite what is left of a slice, and swap it in. Returns the outcome, and what to say."""
+) -> tuple[WorkOutcome | None, str]:
+    """Rewrite the good batches of a slice, and swap them in. Returns the outcome and a message."""
     object_ = damages[0].object
     key = TopicPartition(slice_.topic_id, slice_.partition)
     place = f"{object_.topic}-{slice_.partition} [{slice_.start}, {slice_.end})"
     with frame.connection.follower.current() as state:
         partition = state.partitions.get(key)
         if partition is None:
-            return Outcome.OVERTAKEN, f"{object_.key}: its topic was deleted"
+            return WorkOutcome.OVERTAKEN, f"{object_.key}: its topic was deleted"
         if slice_.start < partition.log_start:  # a swap replaces whole slices, and nothing below the log start
             advice = f"put the object back from a backup, or delete the records below offset {slice_.end}"
-            return Outcome.FAILED, f"{object_.key}: the log start {partition.log_start} cuts {place}: {advice}"
+            return WorkOutcome.FAILED, f"{object_.key}: the log start {partition.log_start} cuts {place}: {advice}"
         if partition.replication.leader is None and left.runs:
-            return Outcome.FAILED, (
+            return WorkOutcome.FAILED, (
                 f"{object_.key}: what is left of {place} can't be rewritten without a leader: put the object back from "
-                "a backup; an unclean election (sparklog replica elect --unclean) gives up all of it, and all behind it"
+                "a backup; an unclean election (sparklog replica elect --unclean) gives up all of it, and all after it"
             )
         if partition.replication.leader is None and slice_.end > partition.high_watermark:
-            return Outcome.POSTPONED, f"{object_.key}: {place} was never committed: the next leader decides about it"
+            return (
+                WorkOutcome.POSTPONED,
+                f"{object_.key}: {place} was never committed: the next leader decides about it",
+            )
         replaced = _replaced(state, slice_)
         if replaced is None:
-            return Outcome.OVERTAKEN, f"{object_.key}: {place} was changed meanwhile"
+            return WorkOutcome.OVERTAKEN, f"{object_.key}: {place} was changed meanwhile"
         if left.lost and not set(holders_of(state, slice_)) <= {damage.store for damage in damages}:
-            return Outcome.OVERTAKEN, f"{object_.key}: another store holds {place} by now, which was not read"
+            return WorkOutcome.OVERTAKEN, f"{object_.key}: another store holds {place} by now, which was not read"
         target = segment_target(state, key)
         incarnations = {store.store: store.incarnation for store in state.stores.values()}
         lag_ms = effective_cluster(state.config).replica_lag_time_max_ms
@@ -241,10 +243,10 @@ def _swapped(
 
 
 def _replaced(state: ClusterState, slice_: Slice) -> SliceColumns | None:
-    """What a swap of the slice replaces; None if the log has others there by now."""
+    """The slices that a swap of this slice replaces. None if the log has others there by now."""
     offsets = OffsetRange(slice_.start, slice_.end)
-    found = state.slices.find(TopicPartition(slice_.topic_id, slice_.partition), offsets)
-    return found if list(found) == [slice_] else None
+    existing = state.slices.find(TopicPartition(slice_.topic_id, slice_.partition), offsets)
+    return existing if list(existing) == [slice_] else None
 
 
 def _shown(ranges: Sequence[OffsetRange]) -> str:
@@ -252,6 +254,6 @@ def _shown(ranges: Sequence[OffsetRange]) -> str:
 
 
 def _shifted(rewritten: RewrittenSlice, objects: int) -> RewrittenSlice:
-    """The slice behind so many other objects of its command."""
+    """The slice, with the number of objects that come before it in its command added to its `object_index`."""
     new = msgspec.structs.replace(rewritten.new, object_index=rewritten.new.object_index + objects)
     return msgspec.structs.replace(rewritten, new=new)

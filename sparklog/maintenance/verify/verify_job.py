@@ -1,11 +1,11 @@
-"""The verify job: compares everything that is stored with the chain, and the chain with itself. It changes nothing.
+"""The verify job: compares all stored data with the chain, and the chain with itself. It changes nothing.
 
     plan: a row per store and topic, and one for the metadata -> print -> (--dry-run stops here)
     -> INCARNATION of each store -> objects in tasks, on all their stores -> ask the chain again about what differs
     -> the chain, its snapshots, and its copies -> count orphans -> a Difference per place that is not as it should be
 
-An object that the chain no longer names, or that the store need no longer have, is not a difference: retention, roll
-and moves go on meanwhile. A store that does not answer is one, because nobody knows what it has.
+Retention, roll and moves continue meanwhile. So an object is no difference if the chain no longer names it, or if the
+store need no longer have it. A store that does not answer is a difference, because its contents are unknown.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from sparklog.log.check.replica_check import ReplicaCheck, differences_of, is_re
 from sparklog.log.incarnation import AnotherLife, check_incarnation
 from sparklog.log.read.ranged_reads import RANGED_READ_BYTES
 from sparklog.maintenance.job_frame import JobFrame, JobOptions, run_job
-from sparklog.maintenance.job_report import JobReport, Outcome, PartitionResult, Work, ended
+from sparklog.maintenance.job_report import JobReport, PartitionResult, Work, WorkOutcome, ended
 from sparklog.maintenance.space.vacuum_job import orphan_searches, run_searches
 from sparklog.maintenance.verify.difference_output import difference_table
 from sparklog.maintenance.verify.verify_tasks import (
@@ -84,7 +84,7 @@ def run_verify(
 
 
 class VerifyJob:
-    """See `frame.Job`. `differences` are complete after `execute`."""
+    """The verification as a `job_frame.Job`. `differences` are complete after `execute`."""
 
     name = "verify"
     unit = "objects"
@@ -103,7 +103,7 @@ class VerifyJob:
     # ---- the plan ---------------------------------------------------------------------------------
 
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
-        """A row per store and topic, and one for the metadata, unless only topics or stores are asked for."""
+        """A row per store and topic, and one for the metadata, unless only topics or stores are requested."""
         with frame.connection.follower.current() as state:
             wanted = self._wanted(frame, state)
             for store, topic, sums in sums_to_verify(state, wanted, RANGED_READ_BYTES):
@@ -137,7 +137,7 @@ class VerifyJob:
     # ---- the work ---------------------------------------------------------------------------------
 
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
-        """Read everything. What can't be read stops nothing else."""
+        """Read everything. A part that can't be read does not stop the rest."""
         with frame.connection.follower.current() as state:
             wanted = self._wanted(frame, state)
             self._check_incarnations(frame, [state.stores[store] for store in sorted(wanted.stores)])
@@ -152,7 +152,10 @@ class VerifyJob:
         return ended([*self._rows.values(), *self._others.values()])
 
     def _check_incarnations(self, frame: JobFrame, stores: Sequence[Store]) -> None:
-        """A store in another life than the registered one lacks everything, or has old things (S1)."""
+        """Add a difference for each store that is in another life than the registered one (S1).
+
+        Such a store lacks everything, or has old objects.
+        """
         for store in stores:
             try:
                 with frame.connection.follower.current() as state:
@@ -167,7 +170,7 @@ class VerifyJob:
                     DifferenceKind.INCARNATION, store.store, "INCARNATION", store.incarnation, error.message
                 )
                 self._add(msgspec.structs.replace(row, advice=advice_for_object(row)))
-            except SparklogError:  # what it does not answer is said for its objects
+            except SparklogError:  # it is reported for the objects of the store
                 continue
 
     def _verify_objects(self, frame: JobFrame, state: ClusterState, wanted: ObjectsWanted) -> None:
@@ -194,7 +197,7 @@ class VerifyJob:
             frame.output.progress("objects verified", seen, planned)
 
     def _take(self, frame: JobFrame, order: VerifyOrder, outcome: VerifyOutcome) -> None:
-        """Count what one task read, and keep what differs by the newest state."""
+        """Count the objects that one task read, and keep the differences that exist in the newest state."""
         for store, topics in outcome.done.items():
             for topic, work in topics.items():
                 row = self._row(store, topic)
@@ -222,7 +225,7 @@ class VerifyJob:
             self._add(row)
 
     def _not_read(self, order: VerifyOrder, error: str) -> None:
-        """The task that was to read these objects could not be run."""
+        """Count the objects of a task that could not be run as unanswered."""
         for object_ in order.objects:
             for store in object_.stores:
                 self._count_unanswered(store, object_.topic, error)
@@ -271,16 +274,16 @@ class VerifyJob:
     # ---- orphans ----------------------------------------------------------------------------------
 
     def _count_orphans(self, frame: JobFrame, wanted: ObjectsWanted) -> None:
-        """What no entry names and no command can name any more is no difference: vacuum takes it. It is only counted.
+        """Count orphans. They are no difference: no entry names them, no command can any more, and vacuum deletes them.
 
-        A store that can't be listed is not counted on.
+        A store that can't be listed is left out.
         """
         with frame.connection.follower.current() as state:
             floor = state.floor
         searches, _ = orphan_searches(frame, floor)
         searches = [search for search in searches if search.store in wanted.stores - self._silent]
-        found = run_searches(frame, searches, delete=False)
-        orphans, size_bytes = sum(of.orphans for of in found), sum(of.size_bytes for of in found)
+        results = run_searches(frame, searches, delete=False)
+        orphans, size_bytes = sum(of.orphans for of in results), sum(of.size_bytes for of in results)
         if orphans:
             reason = f"begun before FLOOR {floor}, named by nothing: 'sparklog job vacuum' deletes them"
             work = Work(orphans, 0, size_bytes, len(searches))
@@ -309,7 +312,7 @@ class VerifyJob:
 
 def _with_message(row: PartitionResult, difference: Difference) -> PartitionResult:
     messages = row.messages if len(row.messages) >= SHOWN_MESSAGES else (*row.messages, str(difference))
-    return msgspec.structs.replace(row, outcome=Outcome.FAILED, messages=messages)
+    return msgspec.structs.replace(row, outcome=WorkOutcome.FAILED, messages=messages)
 
 
 def _chain_unreadable(store: str, error: SparklogError) -> Difference:

@@ -33,7 +33,7 @@ class VerifyOrder(msgspec.Struct, frozen=True):
 
 
 class VerifyOutcome(msgspec.Struct, frozen=True):
-    """What was read, and the objects that differ anywhere: by position in the order, with what each store has."""
+    """The work done, and the objects with a difference: by position in the order, with the checks of all stores."""
 
     done: Done
     differing: tuple[tuple[int, tuple[ReplicaCheck, ...]], ...]
@@ -46,7 +46,7 @@ def verify_objects(payload: bytes) -> bytes:
 
 
 def verified(order: VerifyOrder, stores: Stores) -> VerifyOutcome:
-    """Verify the objects of the order. What a store does not answer is in the outcome."""
+    """Verify the objects of the order. A store's failure to answer is in the outcome."""
     failed: dict[StoreId, int] = {}
     silent = set(order.silent)
 

@@ -22,7 +22,7 @@ from sparklog.core.state import ClusterState, Topic
 from sparklog.core.types import Offset, OffsetRange, PartitionIndex, TopicPartition
 from sparklog.host.dice import new_id
 from sparklog.maintenance.job_frame import JobFrame, JobOptions, run_job
-from sparklog.maintenance.job_report import JobReport, Outcome, PartitionResult, Work
+from sparklog.maintenance.job_report import JobReport, PartitionResult, Work, WorkOutcome
 from sparklog.spark.materialize.columns import Layout, empty_rows, latest_of, rows_of
 from sparklog.spark.materialize.delta_table import DeltaTable, Standing, check_delta, is_overtaken
 from sparklog.spark.materialize.position import Mode, TablePosition, check_same_source
@@ -115,9 +115,9 @@ class MaterializeJob:
             if not self._rows:
                 raise reason from error
             for partition, row in self._rows.items():
-                if row.outcome is Outcome.PLANNED:
+                if row.outcome is WorkOutcome.PLANNED:
                     self._rows[partition] = msgspec.structs.replace(
-                        row, outcome=Outcome.FAILED, messages=(*row.messages, str(reason))
+                        row, outcome=WorkOutcome.FAILED, messages=(*row.messages, str(reason))
                     )
         return list(self._rows.values())
 
@@ -185,8 +185,8 @@ class MaterializeJob:
     def _close_rows(self) -> None:
         """What this run did not do, another copy did."""
         for partition, row in self._rows.items():
-            if row.outcome is Outcome.PLANNED:
-                outcome = Outcome.DONE if row.done.records else Outcome.OVERTAKEN
+            if row.outcome is WorkOutcome.PLANNED:
+                outcome = WorkOutcome.DONE if row.done.records else WorkOutcome.OVERTAKEN
                 self._rows[partition] = msgspec.structs.replace(row, outcome=outcome)
 
     def _before(self, state: ClusterState, topic: Topic) -> TablePosition:

@@ -16,8 +16,12 @@ from sparklog.chain.snapshot import chunks, snapshot, snapshot_writer
 from sparklog.chain.snapshot.chunks import Chunk
 from sparklog.core.commands import AddPartitions, AllocateProducer, Application, ConfirmDeleted, MoveLogStart, ReportJob
 from sparklog.core.errors import ChainDamaged, KeyExists, SparklogError, StoreUnavailable
-from sparklog.core.tables import column_blocks, object_table, result_table, retired_table, slice_table
+from sparklog.core.tables import column_blocks
 from sparklog.core.tables.copy_on_write import CopyOnWriteMap
+from sparklog.core.tables.object_table import ObjectTable
+from sparklog.core.tables.result_table import ResultTable
+from sparklog.core.tables.retired_table import RetiredTable
+from sparklog.core.tables.slice_table import SliceTable
 from sparklog.core.types import Offset, OffsetRange, PartitionIndex, TopicPartition
 from sparklog.storage.keys import CHUNKS, SNAPSHOTS, chunk_key, entry_key, snapshot_key
 from sparklog.storage.object_store import ObjectStore
@@ -62,7 +66,7 @@ def replayed(chain: Member) -> Member:
 def test_snapshot_and_replay_equal_replay_from_entry_0(
     chain: Member, monkeypatch: pytest.MonkeyPatch, tail_rows: int
 ) -> None:
-    for table in (slice_table, object_table, result_table, retired_table):
+    for table in (SliceTable, ObjectTable, ResultTable, RetiredTable):
         monkeypatch.setattr(table, "TAIL_ROWS", tail_rows)
     monkeypatch.setattr(column_blocks, "MAX_BLOCK_ROWS", 8)
     for _ in range(3):
@@ -142,7 +146,7 @@ def test_a_chunk_that_did_not_change_is_not_written_again(chain: Member) -> None
 
 
 def test_rows_that_died_cost_no_new_chunk(chain: Member, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slice_table, "TAIL_ROWS", 3)
+    monkeypatch.setattr(SliceTable, "TAIL_ROWS", 3)
     for _ in range(8):
         chain.append()
     chain.committer.snapshots.write()

@@ -64,7 +64,7 @@ class GroupTwin:
 @pytest.fixture(autouse=True)
 def _tiny_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every few rows are sealed; blocks merge, wear out and are full soon."""
-    monkeypatch.setattr(offset_table, "TAIL_ROWS", 2)
+    monkeypatch.setattr(offset_table.OffsetTable, "TAIL_ROWS", 2)
     monkeypatch.setattr(copy_on_write, "SHARD_KEYS", 2)
     monkeypatch.setattr(column_blocks, "MAX_BLOCK_ROWS", 8)
     monkeypatch.setattr(column_blocks, "MAX_DEAD_RUNS", 2)

@@ -92,7 +92,7 @@ def test_a_fork_starts_equal_and_changes_alone(table: ObjectTable) -> None:
 def test_the_tail_is_sealed_when_it_is_long_and_a_table_that_shares_it_keeps_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(object_table, "TAIL_ROWS", 2)
+    monkeypatch.setattr(object_table.ObjectTable, "TAIL_ROWS", 2)
     table = ObjectTable()
     table.add(NamedObject(number(0), OBJECTS[3]), 1)
     fork = table.fork()
@@ -105,7 +105,7 @@ def test_the_tail_is_sealed_when_it_is_long_and_a_table_that_shares_it_keeps_its
 
 def test_versions_side_by_side_each_keep_their_own_objects(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forks of forks, of which every other is sealed or loses rows: each as a dict that was copied in full."""
-    monkeypatch.setattr(object_table, "TAIL_ROWS", 3)
+    monkeypatch.setattr(object_table.ObjectTable, "TAIL_ROWS", 3)
     versions: list[tuple[ObjectTable, dict[int, NewObject]]] = [(ObjectTable(), {})]
     for key in range(24):
         table, model = versions[key * 7 % len(versions)]

@@ -54,7 +54,7 @@ def test_what_is_removed_is_gone_from_tail_and_blocks() -> None:
 
 
 def test_a_row_in_a_block_costs_forty_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(offset_table, "TAIL_ROWS", 0)
+    monkeypatch.setattr(offset_table.OffsetTable, "TAIL_ROWS", 0)
     table = OffsetTable()
     for group in range(20):
         table.put_all(group, {place(partition): at(1) for partition in range(1_000)})

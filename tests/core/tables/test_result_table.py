@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparklog.core.tables import column_blocks, result_table
-from sparklog.core.tables.result_table import DTYPES, AppliedBy, ResultTable, label_hash
+from sparklog.core.tables.result_table import AppliedBy, ResultTable, label_hash
 from sparklog.core.types import CommandId, EntryNumber
 
 
@@ -43,7 +43,7 @@ def test_every_version_knows_what_a_plain_dict_knows(
     steps: list[tuple[str, int]], tail_rows: int, block_rows: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(result_table, "TAIL_ROWS", tail_rows)
+        patch.setattr(result_table.ResultTable, "TAIL_ROWS", tail_rows)
         patch.setattr(column_blocks, "MAX_BLOCK_ROWS", block_rows)
         versions = [(ResultTable(), Plain({}, 0))]
         for n, (what, value) in enumerate(steps):
@@ -90,7 +90,7 @@ def test_the_smallest_and_the_largest_ids_are_found() -> None:
 def test_a_block_that_lies_wholly_below_floor_goes_and_one_across_it_stays_as_it_is(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(result_table, "TAIL_ROWS", 3)
+    monkeypatch.setattr(result_table.ResultTable, "TAIL_ROWS", 3)
     monkeypatch.setattr(column_blocks, "MAX_BLOCK_ROWS", 4)
     table = ResultTable()
     for n in range(12):
@@ -141,4 +141,4 @@ def test_what_is_added_below_floor_is_unknown_in_the_tail_as_in_a_block() -> Non
 
 
 def test_a_row_costs_48_bytes() -> None:
-    assert sum(np.dtype(dtype).itemsize for dtype in DTYPES.values()) == 48
+    assert sum(np.dtype(dtype).itemsize for dtype in ResultTable.DTYPES.values()) == 48

@@ -27,7 +27,7 @@ def test_every_version_knows_what_a_plain_dict_knows(
     steps: list[tuple[str, int]], tail_rows: int, block_rows: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(retired_table, "TAIL_ROWS", tail_rows)
+        patch.setattr(retired_table.RetiredTable, "TAIL_ROWS", tail_rows)
         patch.setattr(retired_table, "MAX_BLOCK_ROWS", block_rows)
         patch.setattr(column_blocks, "MAX_BLOCK_ROWS", block_rows)
         versions: list[tuple[RetiredTable, dict[int, Retired]]] = [(RetiredTable(), {})]

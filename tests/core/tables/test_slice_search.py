@@ -31,7 +31,7 @@ def test_each_offset_finds_its_slice_or_the_next_one(
     asked: list[tuple[TopicPartition, int]],
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(slice_table, "TAIL_ROWS", tail_rows)
+        patch.setattr(slice_table.SliceTable, "TAIL_ROWS", tail_rows)
         table, ends = SliceTable(), dict.fromkeys(PLACES, 0)
         for number, (at, length, gap) in enumerate(added):
             start = ends[at] + gap

@@ -141,7 +141,7 @@ def check_all(table: SliceTable, model: Lists) -> None:
 def test_any_range_finds_what_a_plain_list_holds(steps: list[tuple[str, int, int, int]], tail_rows: int) -> None:
     """Versions live side by side, are forked again and changed in any order, and never see each other's changes."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(slice_table, "TAIL_ROWS", tail_rows)
+        patch.setattr(slice_table.SliceTable, "TAIL_ROWS", tail_rows)
         versions = [(SliceTable(), Lists())]
         for number, (what, at, value, which) in enumerate(steps):
             table, model = versions[-1 - which % len(versions)]
@@ -208,7 +208,7 @@ def test_what_is_added_after_something_was_forgotten_is_there() -> None:
 
 
 def test_a_long_tail_is_sealed_and_blocks_are_tidied_when_they_are_stored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slice_table, "TAIL_ROWS", 2)
+    monkeypatch.setattr(slice_table.SliceTable, "TAIL_ROWS", 2)
     table = SliceTable()
     table.add([made(place(), 0, 1)])
     assert [each.rows for each in table.blocks] == []

@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from sparklog.log.check.batch_content import content_in_index, content_of
-from sparklog.log.check.object_check import Part, Problem, check_object
+from sparklog.log.check.object_check import Problem, StoredPart, check_object
 from sparklog.log.index import Index, decode_index, encode_index
 from sparklog.storage.keys import index_key
 from tests.log.written_log import WrittenLog, empty_store, write
@@ -55,4 +55,4 @@ def test_a_batch_that_its_index_does_not_fit_is_found(log: WrittenLog, column: s
     )
     assert check_object(log.store, log.key(log.slices[0]), named).is_whole
     found = check_object(log.store, log.key(log.slices[0]), named, content=True)
-    assert [(finding.part, finding.problem) for finding in found.findings] == [(Part.OBJECT, Problem.CONTENT)]
+    assert [(finding.part, finding.problem) for finding in found.findings] == [(StoredPart.OBJECT, Problem.CONTENT)]

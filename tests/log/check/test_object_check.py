@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from sparklog.core.errors import StoreUnavailable
 from sparklog.core.types import Offset
-from sparklog.log.check.object_check import ObjectCheck, Part, Problem, check_object
+from sparklog.log.check.object_check import ObjectCheck, Problem, StoredPart, check_object
 from sparklog.log.write.task_objects import WriterLimits
 from sparklog.storage.keys import index_key
 from tests.log.written_log import WrittenLog, empty_store, write
@@ -104,7 +104,7 @@ def test_a_damaged_index_is_told_from_a_damaged_object(log: WrittenLog, how: str
     index = body_of(log, index=True)
     body = {"missing": None, "short": index[:-1], "long": index + b"x", "crc": flipped(index, len(index) // 2)}[how]
     found = changed(log, body, index=True)
-    assert [(finding.part, finding.problem) for finding in found.findings] == [(Part.INDEX, Problem(how))]
+    assert [(finding.part, finding.problem) for finding in found.findings] == [(StoredPart.INDEX, Problem(how))]
     assert found.object_is_whole
     assert not found.is_whole
 
@@ -116,8 +116,8 @@ def test_both_can_be_damaged(log: WrittenLog) -> None:
     found = changed(log, flipped(body_of(log), 200))
     log.store.put_if_absent(index, before)
     assert {(finding.part, finding.problem) for finding in found.findings} == {
-        (Part.INDEX, Problem.MISSING),
-        (Part.OBJECT, Problem.CRC),
+        (StoredPart.INDEX, Problem.MISSING),
+        (StoredPart.OBJECT, Problem.CRC),
     }
 
 
@@ -128,7 +128,7 @@ def test_a_slice_that_the_index_does_not_have_is_found(log: WrittenLog, field: s
     if field == "records":
         other = replace(other, end=Offset(other.end + 1))
     found = check_object(log.store, log.key(slice_), log.objects[0], [other, *log.slices[1:]])
-    assert [(finding.part, finding.problem) for finding in found.findings] == [(Part.INDEX, Problem.SLICE)]
+    assert [(finding.part, finding.problem) for finding in found.findings] == [(StoredPart.INDEX, Problem.SLICE)]
     assert str(found.findings[0]).startswith("index slice: wanted")
 
 

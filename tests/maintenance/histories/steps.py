@@ -14,7 +14,7 @@ from sparklog.core.errors import Landed
 from sparklog.core.placement.held_slices import holders_of, named_object
 from sparklog.core.replication.partition import Replication
 from sparklog.core.types import OffsetRange
-from sparklog.maintenance.job_report import JobReport, Outcome
+from sparklog.maintenance.job_report import JobReport, WorkOutcome
 from sparklog.maintenance.replication_job import run_replication
 from sparklog.maintenance.rewrite.compaction_job import run_compaction
 from sparklog.maintenance.rewrite.roll_job import run_roll
@@ -32,7 +32,7 @@ from tests.maintenance.keyed_log import DictShuffle
 if TYPE_CHECKING:
     from tests.maintenance.histories.history import History
 
-FINE: Final = {Outcome.DONE, Outcome.POSTPONED}
+FINE: Final = {WorkOutcome.DONE, WorkOutcome.POSTPONED}
 QUIET: Final = Console(file=io.StringIO(), width=140)
 WAITS_MS: Final = (300, 1_000, 3_000, 12_000)
 

@@ -13,7 +13,7 @@ from sparklog.core.commands import AllocateProducer, AlterTopic, FenceStore
 from sparklog.core.errors import InvalidRecord, OutOfOrderSequence, SparklogError
 from sparklog.core.maintenance.cleaner import Cleaner, Pass
 from sparklog.core.types import ObjectKind, StoreId
-from sparklog.maintenance.job_report import Compacted, JobReport, Outcome
+from sparklog.maintenance.job_report import Compacted, JobReport, WorkOutcome
 from sparklog.maintenance.rewrite import compaction_job
 from tests.client.replicated_cluster import in_memory
 from tests.maintenance.keyed_log import TRIMMED, DictShuffle, KeyedLog, keyed
@@ -27,7 +27,7 @@ def log() -> Iterator[KeyedLog]:
 
 def compacted(report: JobReport) -> Compacted:
     (row,) = report.partitions
-    assert row.outcome is Outcome.DONE, report.to_json()
+    assert row.outcome is WorkOutcome.DONE, report.to_json()
     assert row.compacted is not None
     return row.compacted
 
@@ -324,8 +324,8 @@ def test_two_runs_at_once_do_the_work_once(log: KeyedLog) -> None:  # M: C-05
         log.segment(text)
     inner: list[JobReport] = []
     report = log.compact(shuffle=DictShuffle(lambda: inner.append(log.compact())))
-    assert [row.outcome for row in inner[0].partitions] == [Outcome.DONE]
-    assert [row.outcome for row in report.partitions] == [Outcome.OVERTAKEN]
+    assert [row.outcome for row in inner[0].partitions] == [WorkOutcome.DONE]
+    assert [row.outcome for row in report.partitions] == [WorkOutcome.OVERTAKEN]
     assert report.exit_code == 0
     log.check()
     assert log.text() == "3:b4 5:a6 7:c8"
@@ -343,7 +343,7 @@ def test_a_run_that_ends_behind_another_one_does_not_move_its_cleaner(log: Keyed
         log.compact()
 
     report = log.compact(shuffle=DictShuffle(other))
-    assert [row.outcome for row in report.partitions] == [Outcome.OVERTAKEN]
+    assert [row.outcome for row in report.partitions] == [WorkOutcome.OVERTAKEN]
     assert log.cleaner is not None
     assert log.cleaner.passes == (Pass(log.cleaner.position, log.log.clock.at_ms),)
     log.check()
@@ -360,7 +360,7 @@ def test_a_swap_that_is_refused_does_not_move_the_cleaner(  # M: C-02 C-05
         compaction_job, "swaps_of", lambda *args: [msgspec.structs.replace(each, digest="") for each in whole(*args)]
     )
     report = log.compact()
-    assert [row.outcome for row in report.partitions] == [Outcome.OVERTAKEN]
+    assert [row.outcome for row in report.partitions] == [WorkOutcome.OVERTAKEN]
     assert (log.cleaner, log.text()) == (None, "0:a1 1:b2 2:c1 3:a3 4:b4")
 
 
@@ -386,7 +386,10 @@ def test_a_partition_that_fails_stops_no_other_one(log: KeyedLog, monkeypatch: p
                 raise SparklogError(f"Spark could not compact: {error}") from error
 
     report = log.compact(shuffle=Raising())
-    assert {row.topic: row.outcome for row in report.partitions} == {"t": Outcome.FAILED, "u": Outcome.DONE}
+    assert {row.topic: row.outcome for row in report.partitions} == {
+        "t": WorkOutcome.FAILED,
+        "u": WorkOutcome.DONE,
+    }
     assert (report.exit_code, report.failed) == (1, 1)
     assert key in report.partitions[0].messages[0]
 
@@ -412,7 +415,7 @@ def test_many_partitions_share_a_shuffle_or_not(log: KeyedLog, monkeypatch: pyte
             made.cluster.append("u", pa.table(rows))
         log.log.roll()
     report = log.compact()
-    assert {row.outcome for row in report.partitions} == {Outcome.DONE}
+    assert {row.outcome for row in report.partitions} == {WorkOutcome.DONE}
     for partition in range(5):
         found = made.cluster.read("u", partition=partition)
         assert sorted(zip(found["offset"].to_pylist(), found["key"].to_pylist(), strict=True)) == [
@@ -497,6 +500,6 @@ def test_a_topic_that_is_not_compacted_any_more_keeps_what_a_late_run_would_drop
     log.create()
     log.segment("a1 b2 a3")
     report = log.compact(shuffle=DictShuffle(lambda: log.log.cluster.alter("t", config={"cleanup.policy": "delete"})))
-    assert [row.outcome for row in report.partitions] == [Outcome.OVERTAKEN]
+    assert [row.outcome for row in report.partitions] == [WorkOutcome.OVERTAKEN]
     assert "POLICY_VIOLATION: a rewrite of t-0 [0, 3) keeps 3 records" in report.partitions[0].messages[0]
     assert log.text() == "0:a1 1:b2 2:a3"

@@ -12,7 +12,7 @@ import pytest
 from sparklog.core.decide import maintenance
 from sparklog.core.errors import SparklogError, UnknownTopicOrPartition
 from sparklog.core.types import ObjectKind
-from sparklog.maintenance.job_report import JobReport, Outcome
+from sparklog.maintenance.job_report import JobReport, WorkOutcome
 from sparklog.maintenance.rewrite import roll_job
 from sparklog.storage.keys import parse_data_key
 from tests.maintenance.maintained_log import DAY_MS, MaintainedLog, maintained
@@ -38,7 +38,7 @@ def test_rolled_segments_hold_the_same_log(log: MaintainedLog) -> None:  # M: S-
     report = log.roll()
     log.check()
     assert report.exit_code == 0
-    assert {each.outcome for each in report.partitions} == {Outcome.DONE}
+    assert {each.outcome for each in report.partitions} == {WorkOutcome.DONE}
     assert report.done.records == 222
     with log.cluster.connection.follower.current() as state:
         assert {each.object.kind for each in state.objects if each.number not in state.retired} == {ObjectKind.SEGMENT}
@@ -137,7 +137,11 @@ def test_a_damaged_object_fails_its_partition_and_no_other(log: MaintainedLog) -
     log.store.delete(key)
     log.store.put_if_absent(key, bytes(body))
     report = log.roll()
-    assert [each.outcome for each in report.partitions] == [Outcome.DONE, Outcome.FAILED, Outcome.DONE]
+    assert [each.outcome for each in report.partitions] == [
+        WorkOutcome.DONE,
+        WorkOutcome.FAILED,
+        WorkOutcome.DONE,
+    ]
     assert (report.exit_code, report.failed) == (1, 1)
     assert key in report.partitions[1].messages[0]
     assert log.cluster.read("t", partition=2).num_rows == 50
@@ -198,7 +202,7 @@ def test_a_second_copy_of_itself_overtakes_and_nothing_is_lost(
     log.topic("t")
     log.append("t", 0, 50)
     report = roll_while(log, monkeypatch, log.roll)
-    assert [each.outcome for each in report.partitions] == [Outcome.OVERTAKEN]
+    assert [each.outcome for each in report.partitions] == [WorkOutcome.OVERTAKEN]
     assert report.exit_code == 0
     log.check()
 
@@ -208,7 +212,7 @@ def test_a_retention_in_between_refuses_the_swap(log: MaintainedLog, monkeypatch
     log.append("t", 0, 50, timestamp_ms=0)
     log.append("t", 0, 50)
     report = roll_while(log, monkeypatch, log.retention)
-    assert [each.outcome for each in report.partitions] == [Outcome.OVERTAKEN]
+    assert [each.outcome for each in report.partitions] == [WorkOutcome.OVERTAKEN]
     assert log.log_start("t") == 50
     log.check()
 
@@ -217,7 +221,7 @@ def test_a_topic_deleted_in_between_is_no_failure(log: MaintainedLog, monkeypatc
     log.topic("t")
     log.append("t", 0, 50)
     report = roll_while(log, monkeypatch, lambda: log.cluster.delete_topic("t"))
-    assert [each.outcome for each in report.partitions] == [Outcome.OVERTAKEN]
+    assert [each.outcome for each in report.partitions] == [WorkOutcome.OVERTAKEN]
 
 
 def more_and_roll(log: MaintainedLog) -> None:
@@ -231,7 +235,7 @@ def test_a_swap_of_slices_that_another_roll_joined_with_more_is_refused(
     log.topic("t")
     log.append("t", 0, 50)
     report = roll_while(log, monkeypatch, lambda: more_and_roll(log))
-    assert [each.outcome for each in report.partitions] == [Outcome.OVERTAKEN]
+    assert [each.outcome for each in report.partitions] == [WorkOutcome.OVERTAKEN]
     assert log.segments("t") == [(0, 60)]
     log.check()
 

@@ -19,7 +19,7 @@ from sparklog.chain.mirror.mirrored_chain import CopiedChain
 from sparklog.chain.owner import Owner, put_owner
 from sparklog.client.restoring.restore_cluster import restore_cluster
 from sparklog.core.errors import KeyNotFound, StoreUnavailable
-from sparklog.maintenance.job_report import Outcome
+from sparklog.maintenance.job_report import WorkOutcome
 from sparklog.storage.keys import copy_key, entry_key, void_key
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.open_store import open_store
@@ -74,11 +74,11 @@ def test_a_run_that_fails_says_so_and_the_next_one_goes_on(log: MaintainedLog, m
         patch.setattr(MemoryStore, "delete_many", failing)
         report = log.vacuum()
     row = report.partitions[-1]
-    assert (report.exit_code, row.outcome, row.done.objects) == (1, Outcome.FAILED, BLOCK)
+    assert (report.exit_code, row.outcome, row.done.objects) == (1, WorkOutcome.FAILED, BLOCK)
     assert row.messages == ("KAFKA_STORAGE_ERROR: planned",)
     assert entries(log.store)[0] == BLOCK + 2
     again = log.vacuum().partitions[-1]
-    assert (again.outcome, again.done.objects) == (Outcome.DONE, 2 * BLOCK - 2)
+    assert (again.outcome, again.done.objects) == (WorkOutcome.DONE, 2 * BLOCK - 2)
     log.check()
 
 
@@ -176,7 +176,7 @@ def test_a_store_that_does_not_answer_holds_up_no_other(copied: Copied, monkeypa
     with monkeypatch.context() as patch:
         patch.setattr(CopyPlace, "list_keys", refusing)
         report = copied.log.vacuum()
-    failed = [(row.place, row.messages) for row in report.partitions if row.outcome is Outcome.FAILED]
+    failed = [(row.place, row.messages) for row in report.partitions if row.outcome is WorkOutcome.FAILED]
     assert failed == [("a:copies", ("KAFKA_STORAGE_ERROR: planned",))]
     assert (entries(copied.place("a"))[0], entries(copied.place("b"))[0]) == (0, 3 * BLOCK)
 
@@ -188,7 +188,7 @@ def test_nothing_of_the_lost_chain_is_deleted_where_a_restore_has_begun(copied: 
     owner = Owner(chain_id="d" * 32, previous=copied.chain_id, cluster="file:///new")
     put_owner(open_store(f"{copied.url}-a"), 1, owner)
     report = copied.log.vacuum()
-    failed = {row.place for row in report.partitions if row.outcome is Outcome.FAILED}
+    failed = {row.place for row in report.partitions if row.outcome is WorkOutcome.FAILED}
     assert "a:copies" in failed
     assert "metadata:entries" not in failed
     assert {stored.key for stored in copied.place("a").list_keys("meta/")} >= before

@@ -11,7 +11,7 @@ from sparklog.core.errors import DataLoss, StoreReadOnly
 from sparklog.core.maintenance import retention_rule
 from sparklog.core.tables.column_blocks import Column
 from sparklog.maintenance import job_frame
-from sparklog.maintenance.job_report import Outcome
+from sparklog.maintenance.job_report import WorkOutcome
 from sparklog.storage.memory import MemoryStore
 from tests.maintenance.maintained_log import DAY_MS, START_MS, MaintainedLog, maintained
 
@@ -143,7 +143,7 @@ def test_a_dry_run_shows_what_would_go(log: MaintainedLog) -> None:  # M: R-06
     report = log.retention(dry_run=True)
     assert [each.key for each in log.store.list_keys("")] == before
     assert (report.dry_run, report.planned.records, report.exit_code) == (True, 10, 0)
-    assert [each.outcome for each in report.partitions] == [Outcome.PLANNED]
+    assert [each.outcome for each in report.partitions] == [WorkOutcome.PLANNED]
     assert "log start 0 -> 10" in log.said.getvalue()
 
 
@@ -168,7 +168,7 @@ def test_an_object_that_can_not_be_deleted_is_reported_and_tried_again(
     assert "is kept" in report.deletion.messages[0]
     with log.cluster.connection.follower.current() as state:
         assert [each.failed_partitions for each in state.jobs.values() if each.job == "retention"] == [1]
-    assert [each.outcome for each in report.partitions] == [Outcome.DONE] * 3
+    assert [each.outcome for each in report.partitions] == [WorkOutcome.DONE] * 3
     assert log.stored() == {stuck}
     assert log.retired() == 1
     assert log.retention().exit_code == 0

@@ -17,7 +17,7 @@ from sparklog.core.commands import Submission
 from sparklog.core.errors import DataLoss, Landed, StoreReadOnly, StoreUnavailable, WriteExpired
 from sparklog.core.types import EntryNumber
 from sparklog.log.objects import orphans
-from sparklog.maintenance.job_report import Outcome
+from sparklog.maintenance.job_report import WorkOutcome
 from sparklog.storage.keys import command_key
 from sparklog.storage.memory import MemoryStore
 from tests.maintenance.maintained_log import DAY_MS, MaintainedLog, maintained
@@ -182,7 +182,7 @@ def test_a_failing_deletion_is_reported_and_stops_no_other(
     monkeypatch.setattr(MemoryStore, "delete", refusing)
     report = log.vacuum(now_ms=log.clock.at_ms + 8 * DAY_MS)
     assert report.exit_code == 1
-    assert [each.messages for each in report.partitions if each.outcome is Outcome.FAILED] == [
+    assert [each.messages for each in report.partitions if each.outcome is WorkOutcome.FAILED] == [
         (f"STORE_READ_ONLY: {stuck} is kept",)
     ]
     assert log.stored() == named | {stuck}
@@ -292,6 +292,6 @@ def test_old_snapshots_that_can_not_be_deleted_are_a_failure_and_stay_for_the_ne
     with monkeypatch.context() as patch:
         patch.setattr(MemoryStore, "delete", refuse)
         report = log.vacuum()
-    assert (report.exit_code, report.partitions[0].outcome, report.done.objects) == (1, Outcome.FAILED, 0)
+    assert (report.exit_code, report.partitions[0].outcome, report.done.objects) == (1, WorkOutcome.FAILED, 0)
     assert "not for you" in report.partitions[0].messages[0]
     assert log.vacuum().done.objects > 0

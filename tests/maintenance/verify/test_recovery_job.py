@@ -11,7 +11,7 @@ from rich.console import Console
 from sparklog.core.errors import BrokerIdNotRegistered
 from sparklog.core.replication.replica_append import Acks
 from sparklog.core.types import StoreId
-from sparklog.maintenance.job_report import Outcome
+from sparklog.maintenance.job_report import WorkOutcome
 from sparklog.maintenance.replication_job import run_replication
 from sparklog.maintenance.rewrite.roll_job import run_roll
 from sparklog.maintenance.space.vacuum_job import run_vacuum
@@ -218,7 +218,7 @@ def test_a_store_that_alone_has_records_is_not_repaired_before_another_has_them(
     log.write(1, on="a", acks=Acks.LEADER)
     before = log.world.replicas(0)
     report = log.recover(stores=["a"])
-    assert [row.outcome for row in report.partitions] == [Outcome.POSTPONED, Outcome.DONE]
+    assert [row.outcome for row in report.partitions] == [WorkOutcome.POSTPONED, WorkOutcome.DONE]
     assert "its repair waits: NOT_ENOUGH_REPLICAS" in messages(report)
     assert log.world.replicas(0) == before
     assert log.point("a") == 0
@@ -351,7 +351,9 @@ def test_two_recoveries_at_once_repair_everything(log: DamagedLog, monkeypatch: 
 def test_a_store_that_does_not_answer_is_reported_and_stops_no_other(log: DamagedLog) -> None:
     with silent("b"):
         report = log.recover()
-    assert [row.outcome for row in report.partitions] == [Outcome.DONE] * 2 + [Outcome.FAILED] * 2 + [Outcome.DONE] * 2
+    assert [row.outcome for row in report.partitions] == [WorkOutcome.DONE] * 2 + [WorkOutcome.FAILED] * 2 + [
+        WorkOutcome.DONE
+    ] * 2
     assert [log.point(store) for store in "abc"] == [LAST + 1, 0, LAST + 1]
 
 

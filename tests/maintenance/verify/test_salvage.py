@@ -11,7 +11,7 @@ from sparklog.core.state_invariants import check
 from sparklog.core.types import Slice
 from sparklog.log.index import SliceIndex
 from sparklog.maintenance.job_frame import JobFrame
-from sparklog.maintenance.job_report import Outcome
+from sparklog.maintenance.job_report import WorkOutcome
 from sparklog.maintenance.replication_job import run_replication
 from sparklog.maintenance.rewrite.roll_job import run_roll
 from sparklog.maintenance.verify import salvage
@@ -188,5 +188,5 @@ def test_what_another_recovery_has_put_together_meanwhile_is_no_failure(
         monkeypatch.setattr(JobFrame, "submit_all", met(JobFrame.submit_all))
     report = log.recover()
     assert (beside, report.exit_code) == ([0], 0)
-    assert Outcome.OVERTAKEN in {row.outcome for row in report.partitions}
+    assert WorkOutcome.OVERTAKEN in {row.outcome for row in report.partitions}
     assert log.world.values(1) == log.model[1]

@@ -14,7 +14,7 @@ from sparklog.core.errors import BrokerIdNotRegistered, InvalidInput, StoreReadO
 from sparklog.core.maintenance.differences import Difference, DifferenceKind
 from sparklog.core.types import StoreId
 from sparklog.log.cluster_stores import Stores
-from sparklog.maintenance.job_report import Outcome
+from sparklog.maintenance.job_report import WorkOutcome
 from sparklog.maintenance.rewrite.roll_job import run_roll
 from sparklog.maintenance.space.retention_job import run_retention
 from sparklog.maintenance.task_runner import LocalTasks, Task
@@ -111,7 +111,7 @@ def test_where_nothing_can_be_written_it_still_verifies(
     monkeypatch.setattr(MemoryStore, "put_if_absent", refuse)
     report = verified(world)
     assert (report.exit_code, report.differences) == (0, ())
-    assert "the report did not get into the chain" in report.notes[-1]
+    assert "the report could not be recorded in the chain" in report.notes[-1]
 
 
 # ---- damage -------------------------------------------------------------------------------------------
@@ -179,7 +179,7 @@ def test_a_store_in_another_life_is_named(world: ReplicatedCluster) -> None:
     assert kinds == {DifferenceKind.INCARNATION, DifferenceKind.OBJECT_MISSING, DifferenceKind.INDEX_MISSING}
     report = verified(world)
     assert INCARNATION in {row.object for row in report.differences}
-    failed = {row.place for row in report.partitions if row.outcome is Outcome.FAILED}
+    failed = {row.place for row in report.partitions if row.outcome is WorkOutcome.FAILED}
     assert failed == {"c", "t on c"}, "the row of the metadata is done"
 
 

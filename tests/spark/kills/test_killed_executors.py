@@ -14,7 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from sparklog.maintenance.job_report import JobReport, Outcome
+from sparklog.maintenance.job_report import JobReport, WorkOutcome
 from sparklog.maintenance.verify.recovery_job import run_recovery
 from sparklog.maintenance.verify.verify_job import run_verify
 from sparklog.spark.maintain.spark_tasks import SparkTasks
@@ -69,7 +69,7 @@ def test_a_compaction_whose_executor_is_killed_is_right(
         with filled_log(new_url()) as keyed:
             plan = keyed.log.planned("t")
             came, report = died_at(keyed, deaths, step, partial(compact, keyed, spark))
-            assert [row.outcome for row in report.partitions] == [Outcome.DONE], report.to_json()
+            assert [row.outcome for row in report.partitions] == [WorkOutcome.DONE], report.to_json()
             assert set(keyed.log.read_plan(plan)) <= {value and value.encode() for _, _, value in keyed.rows}
             settle(keyed)
         if not came:
@@ -87,7 +87,7 @@ def test_a_roll_whose_executor_is_killed_is_right(
     for step in steps(3):
         with filled_log(new_url()) as keyed:
             came, report = died_at(keyed, deaths, step, partial(roll, keyed, spark))
-            assert [row.outcome for row in report.partitions] == [Outcome.DONE], report.to_json()
+            assert [row.outcome for row in report.partitions] == [WorkOutcome.DONE], report.to_json()
             settle(keyed)
         if not came:
             break
@@ -108,7 +108,7 @@ def test_a_job_whose_executors_always_die_fails_and_changes_nothing(
         came, report = died_at(keyed, deaths, 1, partial(job, keyed, spark), always=True)
         assert came
         (row,) = report.partitions
-        assert (report.exit_code, row.outcome) == (1, Outcome.FAILED)
+        assert (report.exit_code, row.outcome) == (1, WorkOutcome.FAILED)
         assert row.messages[0].startswith("UNKNOWN_SERVER_ERROR: Spark could not "), row.messages
         assert keyed.log.segments("t")[: len(before)] == before
         settle(keyed)

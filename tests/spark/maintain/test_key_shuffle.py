@@ -11,7 +11,7 @@ import pytest
 
 from examples.flights import ABSENT, unpack
 from sparklog.core.errors import SparklogError
-from sparklog.maintenance.job_report import Outcome
+from sparklog.maintenance.job_report import WorkOutcome
 from sparklog.maintenance.rewrite.compaction_job import run_compaction
 from sparklog.spark.maintain import key_shuffle
 from sparklog.spark.maintain.key_shuffle import SparkKeyShuffle, by_stretch
@@ -65,7 +65,7 @@ def test_spark_leaves_the_last_record_of_each_key(spark: Any, log: KeyedLog) -> 
         everything=True,
         **log.log._common(),  # type: ignore[arg-type]
     )
-    assert [row.outcome for row in report.partitions] == [Outcome.DONE], report.to_json()
+    assert [row.outcome for row in report.partitions] == [WorkOutcome.DONE], report.to_json()
     log.check()
     assert len(log.read()) == len({key for _, key, _ in log.rows})
 
@@ -74,7 +74,7 @@ def compacted(log: KeyedLog, session: Any) -> None:
     report = run_compaction(
         log.log.url, shuffle=SparkKeyShuffle(session), tasks=SparkTasks(session), topics=["t"], everything=True
     )
-    assert [row.outcome for row in report.partitions] == [Outcome.DONE] * len(report.partitions), report.to_json()
+    assert [row.outcome for row in report.partitions] == [WorkOutcome.DONE] * len(report.partitions), report.to_json()
 
 
 @pytest.mark.spark

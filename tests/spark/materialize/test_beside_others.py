@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from sparklog.client.cluster import Cluster
 from sparklog.core.errors import Conflict
-from sparklog.maintenance.job_report import Outcome
+from sparklog.maintenance.job_report import WorkOutcome
 from sparklog.spark.materialize.delta_table import DeltaTable
 from sparklog.spark.materialize.materialize_job import MaterializeJob
 from tests.spark.materialize.filled_tables import append, is_the_topic, materialize, numbered, rows_of
@@ -39,7 +39,7 @@ def test_a_topic_that_is_created_again_before_the_read_adds_nothing(
 
     monkeypatch.setattr(MaterializeJob, "_records", late)
     report = materialize(delta_spark, cluster, tmp_path / "d")
-    assert (report.exit_code, {row.outcome for row in report.partitions}) == (1, {Outcome.FAILED})
+    assert (report.exit_code, {row.outcome for row in report.partitions}) == (1, {WorkOutcome.FAILED})
     assert "topicId: wanted topic" in report.partitions[0].messages[0]
     assert rows_of(delta_spark, tmp_path / "d") == []
     assert materialize(delta_spark, cluster, tmp_path / "d").exit_code == 0, "the table has nothing of the earlier one"
@@ -71,7 +71,7 @@ def test_a_table_that_others_replaced_is_refused(
 
     monkeypatch.setattr(DeltaTable, "append", late)
     report = materialize(delta_spark, cluster, table)
-    assert (report.exit_code, {row.outcome for row in report.partitions}) == (1, {Outcome.FAILED})
+    assert (report.exit_code, {row.outcome for row in report.partitions}) == (1, {WorkOutcome.FAILED})
     assert "wanted a table that only grows, found REPLACE TABLE by somebody else" in report.partitions[0].messages[0]
     append(cluster, *numbered(4, 8))
     with pytest.raises(Conflict, match="wanted a table that only grows, found REPLACE TABLE by somebody else"):

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sparklog.client.cluster import Cluster
-from sparklog.maintenance.job_report import Outcome
+from sparklog.maintenance.job_report import WorkOutcome
 from sparklog.spark.materialize.columns import Layout
 from sparklog.spark.materialize.position import Mode
 from tests.spark.kills.deaths import Deaths, Victim
@@ -50,7 +50,7 @@ def test_a_run_whose_executors_always_die_adds_nothing_and_the_next_one_everythi
     with deaths.planned(Victim.EXECUTOR, 1, reads=True, always=True):
         report = materialize(delta_executors, cluster, tmp_path / "d")
     assert report.exit_code == 1
-    assert {row.outcome for row in report.partitions} == {Outcome.FAILED}
+    assert {row.outcome for row in report.partitions} == {WorkOutcome.FAILED}
     assert all(row.messages[0].startswith("UNKNOWN_SERVER_ERROR: ") for row in report.partitions), report.to_json()
     assert materialize(delta_executors, cluster, tmp_path / "d").done.records == 20
     assert is_the_topic(delta_executors, cluster, tmp_path / "d")
