@@ -56,7 +56,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "A coordinator that writes in time is not replaced.",
         "sparklog/coordinator/leading/leadership.py",
         "            return self.session_ms  # a process",
-        "            return 0  # who",
+        "            return 0  # a process",
         (f"{_LEADERSHIP}test_a_leader_that_is_in_time_is_never_replaced",),
     ),
     Guard(

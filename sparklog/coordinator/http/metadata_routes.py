@@ -83,7 +83,7 @@ def metadata_routes(reading: ReaderThreads) -> list[Endpoint]:
     store = reading.follower.store
     objects = KeptObjects(store)
 
-    async def one(request: Request) -> Response:
+    async def stored_object(request: Request) -> Response:
         reading.check_chain(request)
         key = _key_of(request)
         body = objects.kept(key)
@@ -119,7 +119,7 @@ def metadata_routes(reading: ReaderThreads) -> list[Endpoint]:
         Endpoint(
             "GET",
             f"{METADATA}/{{key:path}}",
-            one,
+            stored_object,
             "An object of the metadata: entries, snapshots and what they name",
             needs=Need(Verb.DESCRIBE),
             parameters=(_NAME, _BYTES, CHAIN),

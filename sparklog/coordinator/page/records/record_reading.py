@@ -135,7 +135,7 @@ class _Finding:
         self._mask = mask
         self._limits = limits
         self._deadline_ms = source.monotonic_ms() + limits.time_ms
-        self._found: list[pa.Table] = []
+        self._tables: list[pa.Table] = []
         self._left = query.count
         self._left_bytes = limits.shown_bytes
         self._searched = self._size_bytes = 0
@@ -160,7 +160,7 @@ class _Finding:
         stopped = self._bound() if self._left and is_more else ""
         for section in self._sections:
             self._note_losses(section)
-        return RecordsFound(self._found, covered, self._searched, self._size_bytes, stopped, self._notes, broken)
+        return RecordsFound(self._tables, covered, self._searched, self._size_bytes, stopped, self._notes, broken)
 
     def _partitions(self) -> list[Partition]:
         query, state = self._query, self._source.state
@@ -251,7 +251,7 @@ class _Finding:
         if 2 * (self._searched - searched_before) < piece.end - piece.start:
             section.step = min(_LONGEST_PIECE, 2 * step)
         if kept.num_rows:
-            self._found.append(kept)
+            self._tables.append(kept)
             self._left -= kept.num_rows
             self._left_bytes -= int(sizes(kept).sum())
 

@@ -157,10 +157,10 @@ def _source(service: Service) -> RecordSource:
 
 
 async def _download(
-    topic: str, lines: Callable[[RecordsFound], bytes], found: RecordsFound | None, problem: str, status: int
+    topic: str, lines: Callable[[RecordsFound], bytes], records: RecordsFound | None, problem: str, status: int
 ) -> Response:
     headers = {**HEADERS, "cache-control": "no-store"}
-    if found is None:
+    if records is None:
         return Response(f"{problem}\n", status, media_type="text/plain", headers=headers)
     headers["content-disposition"] = f"attachment; filename*=UTF-8''{quote(topic, safe='')}.jsonl"
-    return Response(await asyncio.to_thread(lines, found), media_type="application/jsonl", headers=headers)
+    return Response(await asyncio.to_thread(lines, records), media_type="application/jsonl", headers=headers)
