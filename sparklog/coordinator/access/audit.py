@@ -3,7 +3,7 @@
     {"time":"2026-11-22T14:03:11.120Z","principal":"loader","address":"10.0.0.7","verb":"write","topics":["orders"],
      "kind":"append","command_id":"…","entry":4711}
 
-If the command failed, the line has no `entry`. Instead, `error` has the error's code, and `landed` says if the command
+After a failure, the line has no `entry`. Instead, `error` has the error's code, and `landed` says if the command
 changed the log. Lines have no records, no config values and no tokens.
 """
 

@@ -78,7 +78,7 @@ class Certificate:
     """
 
     def __init__(self, certificate: str, key: str, say: Say) -> None:
-        """Raises InvalidConfig."""
+        """Read both files. Raises InvalidConfig."""
         self.files = RenewedFiles(
             "the TLS certificate and key", [certificate, key], lambda _: _server_context(certificate, key), say
         )
@@ -99,7 +99,7 @@ async def look_again(looks: Sequence[Callable[[], None]]) -> None:
 
 
 def _server_context(certificate: str, key: str) -> ssl.SSLContext:
-    """Raises InvalidConfig."""
+    """The TLS context of a server with this certificate. Raises InvalidConfig."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2  # even if a library of this process changed the default
     try:

@@ -124,7 +124,7 @@ async def body_of(request: Request) -> bytes:
 
 
 def _headers(scope: Scope) -> tuple[str | None, str, str]:
-    """`content-length`, or None; `content-type` and `accept`, or nothing."""
+    """The headers `content-length` (or None), `content-type` and `accept` (or "")."""
     length, content_type, accept = None, "", ""
     for name, value in scope["headers"]:
         if name == b"content-length":

@@ -190,7 +190,7 @@ def stores(seen: Observation) -> dict[str, Any]:
 
 
 def chain(seen: Observation, tail: ChainTail | SparklogError, *, every: bool) -> dict[str, Any]:
-    """The newest entries, and the state in numbers. `every`: quiet entries in a row are not folded."""
+    """The newest entries, and the state in numbers. With `every`, consecutive quiet entries are not folded."""
     return {"tail": tail, "charts": charts(seen), "every": every}
 
 

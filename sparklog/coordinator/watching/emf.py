@@ -102,7 +102,7 @@ class MetricTarget:
 
 
 async def print_metrics(service: Service, target: MetricTarget, clock: Clock | None = None) -> None:
-    """Print the metrics now and then once a minute, until this is cancelled."""
+    """Print the metrics at once and then every minute, until this is cancelled."""
     clock = clock or SystemClock()
     before: Totals = {}
     due_ms = clock.monotonic_ms()

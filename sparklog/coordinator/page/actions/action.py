@@ -113,7 +113,10 @@ class Action(msgspec.Struct, frozen=True):
 
 
 def command_line(words: str, name: str = "", *options: str) -> str:
-    """`sparklog` with these words, a name and options, as a shell takes it. The name may begin with a dash."""
+    """The command line `sparklog` with these words, a name and options, quoted for a shell.
+
+    The name may begin with a dash.
+    """
     if name.startswith("-"):
         return f"sparklog {words} {shlex.join([*options, '--', name])}"
     return f"sparklog {words} {shlex.join([*([name] if name else []), *options])}".rstrip()

@@ -1,4 +1,4 @@
-"""The actions: their forms, and the rights without which they are not shown."""
+"""The actions: their forms, and the rights that show them."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ VALID_MS: Final = 15 * 60_000  # the greatest age of a plan when it is confirmed
 
 
 class SealedPlan(msgspec.Struct, frozen=True):
-    """A plan as it was shown to a principal. `done`: the sentence to show after it."""
+    """A plan as shown to a principal. `done`: the sentence to show after it."""
 
     action: str
     principal: str
