@@ -1,5 +1,7 @@
-"""The service that coordinates a cluster. Read leading/ first (which process leads, and what it
-does, in which order), then http/ (what it serves) and access/ (to whom). watching/ counts, and page/ shows.
+"""The service that coordinates a cluster.
 
-Safety never depends on it: the chain orders whatever arrives, from coordinators and from everybody else.
+Read leading/ first: it elects the process that leads, and orders its work. Then read http/ (the routes) and access/
+(the rights of callers). watching/ has metrics and samples, and page/ the web pages.
+
+Safety never depends on a coordinator: the chain orders all commands, from coordinators and from other writers.
 """

@@ -1,4 +1,4 @@
-"""Run a coordinator until it is told to stop: the service, and the server in front of it, in one event loop."""
+"""Run a coordinator until it is asked to stop: the service, and the server in front of it, in one event loop."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from sparklog.wire.this_machine import is_this_machine
 
 _ADVERTISED = re.compile(r"https?://([^\s/@:?#]+|\[[0-9a-f:]+\])(:\d{1,5})?")
 BACKLOG = 2_048  # connections that wait to be accepted
-# Thousands of commands wait at once and are no garbage. With Python's 700 a quarter of the time went into looking.
+# Thousands of commands wait at once and are no garbage. With Python's 700, collections took a quarter of the time.
 GC_THRESHOLDS = (50_000, 20, 50)
 
 
 @dataclass(frozen=True)
 class Protection:
-    """Protection from strangers: the certificate for TLS, and the access file. None for what there is not.
+    """Protection from unknown callers: the certificate for TLS, and the access file. None for an absent one.
 
-    `masks`: what pages of records show to nobody.
+    `masks`: parts of records that pages never show.
     """
 
     certificate: Certificate | None = None
@@ -46,7 +46,7 @@ OPEN = Protection()
 
 
 def check_exposure(host: str, *, tls: bool, access: bool) -> None:
-    """Refuse to be reached from other machines without TLS and an access file. Raises InvalidInput."""
+    """Refuse to be reachable from other machines without TLS and an access file. Raises InvalidInput."""
     missing = [
         option
         for option, given in (("--tls-certificate FILE --tls-key FILE", tls), ("--access FILE", access))
@@ -54,13 +54,13 @@ def check_exposure(host: str, *, tls: bool, access: bool) -> None:
     ]
     if missing and not is_this_machine(host):
         raise InvalidInput(
-            f"--listen {host}: everybody who reaches it could read the metadata and write: add "
+            f"--listen {host}: any caller that reaches it could read the metadata and write: add "
             f"{' and '.join(missing)}, or listen on this machine only (127.0.0.1)"
         )
 
 
 def advertised_address(advertise: str | None, host: str, port: int, *, tls: bool) -> str:
-    """The address to which clients send commands: as given, or where this process listens. Raises InvalidInput."""
+    """The address to which clients send commands: the given one, or that of the listener. Raises InvalidInput."""
     scheme = "https" if tls else "http"
     if advertise is None:
         if host in ("0.0.0.0", "::"):
@@ -75,9 +75,9 @@ def advertised_address(advertise: str | None, host: str, port: int, *, tls: bool
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """A socket that listens at this address; with port 0 the system chooses one. Raises InvalidInput."""
+    """Open a socket that listens at this address; with port 0 the system chooses one. Raises InvalidInput."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Only for a socket that names its protocol does asyncio turn Nagle's algorithm off: else each reply takes 40 ms.
+    # asyncio turns Nagle's algorithm off only for a socket that names its protocol: else each reply takes 40 ms.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -96,16 +96,19 @@ def serve(
     ready: Callable[[], None],
     metric_target: MetricTarget | None = None,
 ) -> None:
-    """Serve until SIGTERM or SIGINT. `ready` is called once it answers; `metric_target` says where metrics go."""
+    """Serve until SIGTERM or SIGINT.
+
+    `ready` is called once the server answers; `metric_target` receives the metrics.
+    """
     server = server_of(service, Connections(limits_here()), protection)
-    gc.freeze()  # modules and the state: they stay
+    gc.freeze()  # modules and the state stay
     gc.set_threshold(*GC_THRESHOLDS)
-    with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:  # uvloop, where there is one
+    with asyncio.Runner(loop_factory=server.config.get_loop_factory()) as runner:  # uvloop, if installed
         runner.run(_serve(service, server, listener, protection, ready, metric_target))
 
 
 def server_of(service: Service, connections: Connections, protection: Protection = OPEN) -> uvicorn.Server:
-    """The HTTP server of a coordinator. It leaves signals alone."""
+    """The HTTP server of a coordinator. It does not handle signals."""
     access, certificate = protection.access, protection.certificate
     config = uvicorn.Config(
         app_of(service, None if access is None else lambda: access.value, protection.masks),
@@ -114,7 +117,7 @@ def server_of(service: Service, connections: Connections, protection: Protection
         lifespan="off",
         log_level="error",  # a warning for each malformed request would fill the log
         access_log=False,
-        proxy_headers=False,  # the audit names who connected, not who somebody says it was
+        proxy_headers=False,  # the audit names the peer itself, not one that the peer claims
         date_header=False,
         server_header=False,
         timeout_keep_alive=75,
@@ -122,7 +125,7 @@ def server_of(service: Service, connections: Connections, protection: Protection
     )
     config.load()
     config.ssl = None if certificate is None else certificate.context
-    return _Server(config)
+    return _CoordinatorServer(config)
 
 
 async def _serve(
@@ -146,7 +149,7 @@ async def _serve(
         loop.add_signal_handler(number, service.stop)
     serving = asyncio.create_task(server.serve([listener]))
     ready()
-    await leading  # it has resigned: whoever asks from now on is sent to the next one
+    await leading  # it has resigned: later requests are sent to the next leader
     server.should_exit = True
     looking.cancel()
     await serving
@@ -154,8 +157,8 @@ async def _serve(
         task.cancel()
 
 
-class _Server(uvicorn.Server):
-    """Leaves the signals to `_serve`: a coordinator resigns before it stops to answer."""
+class _CoordinatorServer(uvicorn.Server):
+    """Leaves the signals to `_serve`: a coordinator resigns before it stops answering."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -221,9 +221,11 @@ def rebuild_index(key: str, body: memoryview, named: NewObject) -> Index:
             offsets.append(offset_bounds(batch))
 
 
-def _of_format(what: str, key: str, found: pa.Schema, format_key: bytes, known: Mapping[bytes, pa.Schema]) -> pa.Schema:
+def _of_format(
+    what: str, key: str, schema: pa.Schema, format_key: bytes, known: Mapping[bytes, pa.Schema]
+) -> pa.Schema:
     """The schema of the format that a file names. Raises UnsupportedVersion."""
-    number = (found.metadata or {}).get(format_key)
+    number = (schema.metadata or {}).get(format_key)
     if number is None or number not in known:
         wanted = " or ".join(format_.decode() for format_ in known)
         raise UnsupportedVersion(f"{what} {key}: wanted format {wanted}, found {number!r}")

@@ -102,7 +102,10 @@ class JobOutput:
 
 
 class _PatientConsole(Console):
-    """A console that falls silent when its reader leaves. Rich's own would end the process in the middle of the job."""
+    """A console that falls silent when its reader leaves.
+
+    Rich's own console would end the process in the middle of the job.
+    """
 
     def on_broken_pipe(self) -> None:
         self.quiet = True

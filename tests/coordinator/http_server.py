@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from sparklog.chain.commit.committer import new_command_id
-from sparklog.coordinator.http.connection_table import Limits
+from sparklog.coordinator.http.connection_table import ConnectionLimits
 from sparklog.coordinator.http.server_connections import Connections
 from sparklog.coordinator.leading.service import Service
 from sparklog.coordinator.run import server_of
@@ -114,7 +114,7 @@ def head(method: str, path: str, *headers: str) -> bytes:
     return "\r\n".join([f"{method} {path} HTTP/1.1", "host: localhost", *headers, "", ""]).encode()
 
 
-def served(chain: Member, limits: Limits, work: Callable[[Served], Awaitable[T]]) -> T:
+def served(chain: Member, limits: ConnectionLimits, work: Callable[[Served], Awaitable[T]]) -> T:
     """Run `work` against a server with these limits, once it leads."""
 
     async def run() -> T:

@@ -49,7 +49,7 @@ def test_pages_only_show_until_the_cluster_says_otherwise(tmp_path: Path, action
         before = asked.state.n
         for path in PAGES:
             page = asked.get(path)
-            assert (actions_in(page), "The page only shows" in page.text) == ([], True)
+            assert (actions_in(page), "This page is read-only" in page.text) == ([], True)
         for page in (asked.get(f"/actions/{action}"), plan_of(asked, action), asked.send(action, "x")):
             refused(asked, page, 403, "CLUSTER_AUTHORIZATION_FAILED", "page.writes=true", before=before)
             assert forms_in(page) == []

@@ -288,7 +288,7 @@ def test_a_standby_sends_people_to_the_one_that_leads(shown: Shown) -> None:
     standby.wait_for("stands-by")
     page = watched(shown.browser).page
     page.goto(standby.address)
-    page.click("text=Go to the page of the one that leads")
+    page.click("text=Go to the page of the leader")
     assert page.url.rstrip("/") == shown.address
     assert "leads with epoch 1" in page.inner_text(".lead")
 

@@ -108,7 +108,7 @@ def test_what_retention_deleted_and_what_is_not_there_yet_is_said(cluster: Clust
     asked = Asked(cluster)
     page = asked.page(partition=0, offset=3, order="oldest", count=2)
     assert page.places == [(0, 30), (0, 31)]
-    assert "partition 0 begins at offset 30: what was before it is deleted" in page.text
+    assert "partition 0 begins at offset 30: earlier records are deleted" in page.text
     assert "partition 0 can be read up to 37 so far" in asked.page(partition=0, offset=900).text
     assert sorted(places(asked.walk(count=4))) == sorted(place for place in all_places(*SIZES) if place >= (0, 30))
 
@@ -261,7 +261,7 @@ def test_a_search_stops_at_its_bound_and_goes_on(cluster: Cluster, monkeypatch: 
     pages = list(asked.walk(find="0:7", partition=0))
     assert pages[0].places == []
     assert "searched 10 records" in pages[0].text
-    assert "from offset 27 to 36 of partition 0; 10 records is the most for one page" in pages[0].text
+    assert "from offset 27 to 36 of partition 0; 10 records is the limit for one page" in pages[0].text
     assert "Continue: older records" in pages[0].text
     assert places(iter(pages)) == [(0, 7)]
     assert sum(map(searched, pages)) == 37
@@ -273,7 +273,7 @@ def test_each_bound_ends_a_page(cluster: Cluster, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(record_routes, "LIMITS", replace(LIMITS, **bound))
     page = Asked(cluster).page(partition=0)
     assert len(page.places) <= 1 or "size_bytes" in bound
-    assert "is the most for one page" in page.text or "size_bytes" in bound
+    assert "is the limit for one page" in page.text or "size_bytes" in bound
     assert "next" in page.links or "size_bytes" in bound
 
 
@@ -413,7 +413,7 @@ def test_an_object_that_is_gone_is_a_sentence_and_the_links_end(tmp_path: Path, 
         asked = Asked(cluster)
         page = asked.page(order=order)
         assert (page.status, page.places) == (200, [(0, 0)])
-        assert "partition 1 can't be read on: DATA_LOSS" in page.text
+        assert "partition 1 can't be read further: DATA_LOSS" in page.text
         assert "next" not in page.links
         shutil.rmtree(tmp_path / "a")
         page = asked.page(order=order, find="kept")

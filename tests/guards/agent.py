@@ -147,7 +147,7 @@ GUARDS: Final = (
         "copy-crc",
         "Bytes that pass by are compared with the chain's checksum.",
         _COPY,
-        "    if found != wanted:",
+        "    if actual != wanted:",
         "    if False:",
         (f"{_COPY_TESTS}::test_what_the_source_has_otherwise_is_not_copied",),
         "changed",

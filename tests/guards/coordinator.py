@@ -55,8 +55,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "claim-patience",
         "A coordinator that writes in time is not replaced.",
         "sparklog/coordinator/leading/leadership.py",
-        "            return self.session_ms  # who",
-        "            return 0  # who",
+        "            return self.session_ms  # a process",
+        "            return 0  # a process",
         (f"{_LEADERSHIP}test_a_leader_that_is_in_time_is_never_replaced",),
     ),
     Guard(

@@ -183,8 +183,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "recovery-left-overs",
         "What is left of an object on any replica may complete it.",
         "sparklog/maintenance/verify/repair.py",
-        "        damages = self._left_overs.get(number, {}) | {damage.store: damage for damage in found}\n",
-        "        damages = {damage.store: damage for damage in found}\n",
+        "        damages = self._left_overs.get(number, {}) | {damage.store: damage for damage in of_holders}\n",
+        "        damages = {damage.store: damage for damage in of_holders}\n",
         (f"{_BESIDE}test_the_last_good_batches_of_a_replica_are_neither_deleted_nor_overlooked",),
     ),
     Guard(
@@ -256,7 +256,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "What another run has put together meanwhile is no failure.",
         "sparklog/maintenance/verify/salvage.py",
         "outcome = WorkOutcome.FAILED if _replaced(state, slice_) is not None else WorkOutcome.OVERTAKEN",
-        "outcome = Outcome.FAILED",
+        "outcome = WorkOutcome.FAILED",
         (f"{_SALVAGE}test_what_another_recovery_has_put_together_meanwhile_is_no_failure",),
     ),
     Guard(

@@ -92,7 +92,7 @@ def test_an_index_is_put_again(log: CompactedLog, what: str, stores: str, way: s
     registrations = log.world.state.registrations()
     report = log.recover()
     assert report.exit_code == 0, messages(report)
-    assert "its index was damaged, and was put again" in messages(report)
+    assert "its index was damaged, and was restored" in messages(report)
     log.check()
     assert log.world.state.registrations() == registrations, "nothing was lost"
     assert verified(log).differences == ()

@@ -1,4 +1,4 @@
-"""Coordinators, and the way of a command to the one in force: the real `Control` and `Delivery` at work."""
+"""Coordinators, and the way of a command to the one in force: the real `CoordinatorControl` and `Delivery` at work."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sparklog.client.commits.delivery import Delivery
-from sparklog.coordinator.leading.control import Commit, CommitAll, Control, Look, Moment, Rest, Step
+from sparklog.coordinator.leading.control import CommitAll, CommitOwn, CoordinatorControl, Moment, ReadChain, Rest, Step
 from sparklog.coordinator.leading.leadership import Leadership
 from sparklog.core.commands import AgentDown, Append, Submission
 from sparklog.core.config.cluster_config import effective_cluster
@@ -49,7 +49,7 @@ class _Life:
     def __init__(self, process: Process) -> None:
         self.process = process
         name = f"{process.name}-{process.new_id()[:6]}"
-        self.control = Control(Leadership(name, f"http://{process.name}", SESSION_MS), QUEUED_MAX, self._say)
+        self.control = CoordinatorControl(Leadership(name, f"http://{process.name}", SESSION_MS), QUEUED_MAX, self._say)
         process.control = self.control
 
     def moment(self) -> Moment:
@@ -74,11 +74,11 @@ class _Life:
     def _perform(self, step: Step) -> Steps:
         process = self.process
         match step:
-            case Look():
+            case ReadChain():
                 yield from process.catch_up()
             case Rest():
                 yield max(1, step.longest_ms)
-            case Commit():
+            case CommitOwn():
                 if isinstance(step.command, AgentDown):
                     process.world.terms.taken_for_silent(process, step.command)
                 yield CommitAs(step.author, process.begin(step.command), step.timeout_ms)
@@ -124,7 +124,7 @@ class _Life:
 
     def _say(self, event: str, text: str) -> None:
         self.process.world.note(self.process.name, "coordinator", event, text[:200])
-        if "leads no more" in text:
+        if "no longer leads" in text:
             self.process.world.faults.count("stepped-down")
 
 

@@ -37,7 +37,7 @@ from tests.sim.network import send
 from tests.sim.stores import META, Call, OpenStores, View
 
 if TYPE_CHECKING:
-    from sparklog.coordinator.leading.control import Control
+    from sparklog.coordinator.leading.control import CoordinatorControl
     from tests.sim.world import World
 
 URL = f"memory://{META}"
@@ -94,7 +94,7 @@ class Process:
         self.commits = GroupCommit(Author("client", self.name), URL, self.head, self.world.now_ms)
         self._waiting: dict[Ticket, Task] = {}
         self.serve: Callable[[Any, Callable[[object], None]], None] | None = None  # a coordinator: takes a request
-        self.control: Control | None = None
+        self.control: CoordinatorControl | None = None
         self.woke_ms = self.paused_ms = self.monotonic_ms()
         self.tasks = [Task(steps, f"{self.name}.{number}") for number, steps in enumerate(self._begin(self))]
         for task in self.tasks:

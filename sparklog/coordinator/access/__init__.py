@@ -1,1 +1,1 @@
-"""The caller of each request, its rights, and the audit line of what it did."""
+"""The caller of each request, the caller's rights, and the audit line of the request."""

@@ -28,15 +28,15 @@ _HASH: Final = re.compile(r"[0-9a-f]{64}")
 
 
 def token_hash(token: str) -> str:
-    """The hash of a token, as the access file has it."""
+    """The hash of a token, as in the access file."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 def parse_access(body: bytes) -> Access:
-    """The principals in an access file. Raises InvalidConfig; no error shows a hash, or what may be a token."""
+    """The principals in an access file. Raises InvalidConfig; no error shows a hash, or text that may be a token."""
     try:
         tables = tomllib.loads(body.decode())
-    except ValueError as error:  # no TOML, or no UTF-8; its text may quote a line of the file
+    except ValueError as error:  # no TOML, or no UTF-8; the error's text may quote a line of the file
         raise InvalidConfig("it is not TOML") from error
     for key in tables:
         if key != "principal":
@@ -62,9 +62,9 @@ def lines_of(name: str, hashes: Sequence[str], rights: Sequence[str]) -> str:
 
 
 def with_principal(file: Path, lines: str) -> None:
-    """Add the lines of a principal to an access file, at once; a new file is readable by its owner only.
+    """Add the lines of a principal to an access file atomically. A new file is readable only by its owner.
 
-    Raises InvalidConfig; then the file is as it was.
+    Raises InvalidConfig; then the file is unchanged.
     """
     try:
         before = file.read_text(encoding="utf-8") if file.exists() else ""

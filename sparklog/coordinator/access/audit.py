@@ -3,8 +3,8 @@
     {"time":"2026-11-22T14:03:11.120Z","principal":"loader","address":"10.0.0.7","verb":"write","topics":["orders"],
      "kind":"append","command_id":"…","entry":4711}
 
-Instead of `entry`, `error` has the code of the error and `landed` says whether the command changed the log. Lines have
-no records, no config values and no tokens.
+After a failure, the line has no `entry`. Instead, `error` has the error's code, and `landed` says if the command
+changed the log. Lines have no records, no config values and no tokens.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def audit_to(place: str) -> None:
-    """Write the audit to a file, or to stderr if the place is "-". A file that was moved away is begun anew.
+    """Write the audit to a file, or to stderr if the place is "-". If the file is moved away, a new one is begun.
 
     Raises InvalidInput.
     """
@@ -46,7 +46,7 @@ def audit_to(place: str) -> None:
 
 
 def is_audited() -> bool:
-    """Whether somebody reads the audit."""
+    """True if the audit is written anywhere."""
     return _log.isEnabledFor(logging.INFO)
 
 
@@ -58,7 +58,7 @@ def audit_command(
     submission: Submission,
     outcome: Outcome | BaseException,
 ) -> None:
-    """What became of a command that a client sent."""
+    """Write the outcome of a command that a client sent."""
     line: dict[str, object] = {
         "principal": principal,
         "address": address,
@@ -71,7 +71,7 @@ def audit_command(
 
 
 def audit_refused(principal: str, address: str, request: str, error: SparklogError) -> None:
-    """A request, by method and path, that did not pass the gate. A caller without a right token is anonymous."""
+    """Write a request, by method and path, that the gate refused. A caller without a valid token is anonymous."""
     line = {"principal": principal, "address": address, "request": request[:_LONGEST]}
     _write(line | _outcome(error))
 

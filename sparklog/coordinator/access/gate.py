@@ -1,7 +1,8 @@
-"""The gate before all routes of a coordinator: who is the caller, and may he do what he asks for?
+"""The gate before all routes of a coordinator: identifies the caller, and checks the caller's rights.
 
-Each route states what it needs (`endpoint.py`); one that states nothing is refused, so that a new one can't be open by
-mistake. Nothing of a request but its headers is read before that. A standby does the same checks as the one that leads.
+Each route states the right that it needs (`endpoint.py`). A route that states none is refused, so a new one can't be
+open by mistake. Before these checks, only the headers of a request are read. A standby does the same checks as the
+leader.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """Who sent a request, and from which address."""
+    """The sender of a request, with the address that it came from."""
 
     principal: Principal
     address: str
@@ -47,11 +48,11 @@ def caller_of(scope: Scope) -> Caller:
 
 
 class Gate:
-    """ASGI middleware. `access` gives the access file in force; it is None for a coordinator without one.
+    """ASGI middleware. `access` returns the access file in force; it is None for a coordinator without one.
 
-    Without an access file, whoever reaches this machine's own address may do everything. `hosts` are then the names
-    under which it may be asked, so that a page in a browser can't ask it under a name of its own (DNS rebinding), and
-    the hosts whose pages may send it something (cross-site requests).
+    Without an access file, any caller that reaches this machine's own address may do everything. `hosts` are then the
+    names under which the coordinator may be addressed. So a page in a browser can't reach it under its own name (DNS
+    rebinding). They are also the hosts whose pages may send requests (cross-site requests).
     """
 
     def __init__(
@@ -73,13 +74,13 @@ class Gate:
         if scope["type"] == "lifespan":
             await self.app(scope, receive, send)
             return
-        if scope["type"] != "http":  # no route speaks anything else
+        if scope["type"] != "http":  # the routes support only HTTP
             await send({"type": "websocket.close", "code": 1008})
             return
         request = Request(scope)
         address = scope["client"][0] if scope.get("client") else ""
         route = self._route(scope)
-        # A path without a route needs a token, to be told that there is none.
+        # A path without a route needs a token, even for the answer that there is no route.
         need = Openness.EVERY_PRINCIPAL if route is None else route.needs if isinstance(route, GatedRoute) else None
         for_people = isinstance(route, GatedRoute) and route.for_people
         principal = ANONYMOUS
@@ -87,7 +88,9 @@ class Gate:
             if need is not Openness.EVERYBODY:
                 principal = self._principal(request, for_people)
             if need is None:
-                raise ClusterAuthorizationFailed(f"no right is stated for {request.url.path[:200]}: nobody has it")
+                raise ClusterAuthorizationFailed(
+                    f"no right is stated for {request.url.path[:200]}: no principal has it"
+                )
             if isinstance(need, Need):
                 check_access(principal, need, self._state())
         except SparklogError as error:
@@ -103,7 +106,7 @@ class Gate:
         return next(matching, None)
 
     def _principal(self, request: Request, for_people: bool) -> Principal:
-        """Who the caller is. Raises AuthenticationFailed, ClusterAuthorizationFailed."""
+        """The principal of the caller. Raises AuthenticationFailed, ClusterAuthorizationFailed."""
         if self._access is None:
             self._check_host(request)
             return ANONYMOUS
@@ -125,7 +128,7 @@ class Gate:
         return principal
 
     def _check_host(self, request: Request) -> None:
-        """The name that was asked for, and of the page that asks: a browser names it whenever it sends something."""
+        """Check the host name of the request, and the page that sent it: browsers name that page in such requests."""
         host = _name(request.headers.get("host", "localhost"))
         origin = request.headers.get("origin")
         for name in (host,) if origin is None else (host, _name(origin.partition("://")[2])):
@@ -137,7 +140,7 @@ class Gate:
 
 
 def _refusal(request: Request, error: SparklogError, for_people: bool) -> Response:
-    """What a refused caller gets: a page of text in a browser, else the error as any endpoint answers with it."""
+    """The answer to a refused caller: a page of text in a browser, else the error in the format of all endpoints."""
     if for_people:
         text = f"{error}\nIn a browser, log in with any name, and with your token as the password.\n"
         refusal: Response = PlainTextResponse(text, http_status(error))
@@ -160,6 +163,6 @@ def _password(credentials: str) -> str | None:
 
 
 def _name(host: str) -> str:
-    """The name in a host with or without a port."""
+    """The name in a host, which may have a port."""
     host = host.lower()
     return host if host.endswith("]") else host.rpartition(":")[0] or host

@@ -1,6 +1,6 @@
-"""Files that are taken again when they change, without a restart: the certificate and its key, the access file.
+"""Files that are read again when they change, without a restart: the certificate and its key, the access file.
 
-A version that can't be taken is reported once, and the last good one stays in force.
+An invalid version is reported once, and the last valid one stays in force.
 """
 
 from __future__ import annotations
@@ -22,17 +22,20 @@ T = TypeVar("T")
 
 
 class RenewedFiles(Generic[T]):
-    """What is read from a few small files. `what` names it in messages, `taken` makes the value of their bodies."""
+    """The value read from a few small files. `what` names it in messages, `taken` builds it from their contents."""
 
     def __init__(self, what: str, paths: Sequence[str], taken: Callable[[Sequence[bytes]], T], say: Say) -> None:
-        """Take the files for the first time. Raises InvalidConfig."""
+        """Read the files for the first time. Raises InvalidConfig."""
         self._what, self._paths, self._taken, self._say = what, paths, taken, say
         self._seen: list[bytes] | None = None
         self._problem = ""
         self.value = self._take(self._read())
 
     def look(self) -> None:
-        """Take the files again if they have changed. Their content is compared: times may stay when content changes."""
+        """Read the files again if they have changed.
+
+        Contents are compared, because a change may leave the times the same.
+        """
         try:
             bodies = self._read()
             if bodies == self._seen:
@@ -64,15 +67,18 @@ class RenewedFiles(Generic[T]):
 
 
 def access_in(path: str, say: Say) -> RenewedFiles[Access]:
-    """The access file. Raises InvalidConfig."""
+    """Read the access file. Raises InvalidConfig."""
     return RenewedFiles("the access file", [path], lambda bodies: parse_access(bodies[0]), say)
 
 
 class Certificate:
-    """The certificate of a server. `context` stays the same object, and each new connection gets the newest one."""
+    """The certificate of a server.
+
+    `context` stays the same object, and each new connection gets the newest certificate.
+    """
 
     def __init__(self, certificate: str, key: str, say: Say) -> None:
-        """Raises InvalidConfig."""
+        """Read both files. Raises InvalidConfig."""
         self.files = RenewedFiles(
             "the TLS certificate and key", [certificate, key], lambda _: _server_context(certificate, key), say
         )
@@ -80,12 +86,12 @@ class Certificate:
         self.context.sni_callback = self._choose
 
     def _choose(self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
-        """Called with each handshake, also with one of a client that names no server."""
+        """Use the newest certificate. Called for each handshake, even if the client names no server."""
         connection.context = self.files.value
 
 
 async def look_again(looks: Sequence[Callable[[], None]]) -> None:
-    """Look at the files again and again, until cancelled."""
+    """Look at the files regularly, until cancelled."""
     while True:
         await asyncio.sleep(EVERY_S)
         for look in looks:
@@ -93,9 +99,9 @@ async def look_again(looks: Sequence[Callable[[], None]]) -> None:
 
 
 def _server_context(certificate: str, key: str) -> ssl.SSLContext:
-    """Raises InvalidConfig."""
+    """The TLS context of a server with this certificate. Raises InvalidConfig."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.minimum_version = ssl.TLSVersion.TLSv1_2  # whatever the libraries of the process have made the default
+    context.minimum_version = ssl.TLSVersion.TLSv1_2  # even if a library of this process changed the default
     try:
         context.load_cert_chain(certificate, key, _no_password)
     except ssl.SSLError as error:

@@ -1,4 +1,4 @@
-"""The commands that a client sent: which of them its principal may submit, and what the audit says of each."""
+"""Checks the rights for commands that a client sent, submits the allowed ones, and audits all of them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from sparklog.wire.messages import Outcome, SubmitReply, SubmitRequest
 
 
 async def submit_for(caller: Caller, service: Service, request: SubmitRequest) -> SubmitReply:
-    """As `Service.submit`, for a caller. The outcome of a command for which the caller lacks a right says so.
+    """Submit commands for a caller, as `Service.submit`. Commands for which the caller lacks a right get an error.
 
-    Such a command leaves no trace but a line of the audit.
+    Such a command leaves no trace except a line of the audit.
     """
     needs = [need_of(sent.submission.command) for sent in request.commands]
-    if any(unknown_topics(need, service.follower.state) for need in needs):  # perhaps newer than the state
+    if any(unknown_topics(need, service.follower.state) for need in needs):  # the topics may be newer than the state
         await service.read_up_to(request.seen)
     state = service.follower.state
     refusals = [refusal_of(caller.principal, need, state) for need in needs]
@@ -43,7 +43,7 @@ async def submit_for(caller: Caller, service: Service, request: SubmitRequest) -
 
 
 def refusal_of(principal: Principal, need: Need, state: ClusterState) -> SparklogError | None:
-    """The error for a principal that lacks the right; None if it has it."""
+    """The error for a principal that lacks the right; None if the principal has it."""
     try:
         check_access(principal, need, state)
     except AccessRefused as error:

@@ -1,1 +1,1 @@
-"""What a coordinator serves: app.py lists the routes, exchange.py is one request and its reply."""
+"""The HTTP interface of a coordinator: app.py lists the routes, exchange.py handles one request and its reply."""

@@ -1,4 +1,4 @@
-"""The HTTP face of a coordinator: its routes. What happens is in `service.py`, sizes and errors in `exchange.py`."""
+"""The routes of a coordinator. `service.py` does the work, `exchange.py` handles sizes and errors."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sparklog.coordinator.http.openapi import described
 from sparklog.coordinator.http.request_counts import RequestCounts
 from sparklog.coordinator.http.topic_routes import query_routes
 from sparklog.coordinator.http.waiting_requests import waiting_routes
-from sparklog.coordinator.leading.reader_threads import Reading
+from sparklog.coordinator.leading.reader_threads import ReaderThreads
 from sparklog.coordinator.leading.service import Service
 from sparklog.coordinator.page.records.masks import MaskRule
 from sparklog.coordinator.page.routes import page_routes
@@ -58,7 +58,10 @@ _member_heartbeat = Decoders(MemberHeartbeat)
 
 
 def app_of(service: Service, access: Callable[[], Access] | None = None, masks: Sequence[MaskRule] = ()) -> Starlette:
-    """The ASGI application of a coordinator. `access`: see `Gate`; `masks`: what pages of records do not show."""
+    """The ASGI application of a coordinator.
+
+    `access`: see `Gate`; `masks`: parts of records that pages must not show.
+    """
     endpoints = endpoints_of(service)
     for_people = [described(endpoints), *_liveness(service), *metrics_routes(service), *page_routes(service, masks)]
     routes = [*endpoints, *for_people]
@@ -69,8 +72,8 @@ def app_of(service: Service, access: Callable[[], Access] | None = None, masks: 
 
 
 def endpoints_of(service: Service) -> list[Endpoint]:
-    """What programs ask a coordinator. The first one is asked most often."""
-    reading = Reading(service.follower, service.control.queued_max)
+    """The endpoints for programs. The first one gets the most requests."""
+    reading = ReaderThreads(service.follower, service.control.queued_max)
     queries = [*query_routes(reading, service.metadata, service.stores), *group_routes(reading)]
     return [*_commits(service), *waiting_routes(service.wait), *metadata_routes(reading), *queries]
 
@@ -126,7 +129,7 @@ def _commits(service: Service) -> list[Endpoint]:
             "GET",
             CLUSTER,
             cluster,
-            "Which cluster this is, and who coordinates it",
+            "The cluster, and the process that coordinates it",
             needs=Openness.EVERY_PRINCIPAL,
             gives=ClusterReply,
         ),

@@ -1,4 +1,4 @@
-"""Which connections a server may drop, and when: kept in order, so that a hundred thousand cost no more than one.
+"""Decides which connections a server may drop, and when. They are kept in order, so even 100,000 cost no more than one.
 
 No I/O, no clock: times are seconds of any monotonic clock, given as arguments.
 """
@@ -13,32 +13,32 @@ from typing import Generic, TypeVar
 
 
 class State(Enum):
-    """What a connection is doing."""
+    """The current activity of a connection."""
 
     SILENT = "it never sent a byte"
     IDLE = "its last request was answered"
     RECEIVING = "its request is not complete"
     ANSWERING = "its request is being handled"
     STUCK = "it does not read its reply"
-    LINGERING = "it was answered for the last time, and what it still sends is thrown away"
+    LINGERING = "its last answer was sent, and further input is thrown away"
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """Bounds of a server. Times in seconds.
+class ConnectionLimits:
+    """Bounds of a server. Times are in seconds.
 
-    `request_s`: for the first byte of a connection, and for the head of a request. A body, and a reply that the client
-    is slow to read, must move by `body_bytes` in each `request_s`, or be complete.
+    `request_s`: for the first byte of a connection, and for the head of a request. In each `request_s`, a body must be
+    complete or progress by `body_bytes`; so must a reply that the client is slow to read.
     """
 
     connections: int = 20_000  # at 10 to 20 KiB each a few hundred MiB
     request_s: float = 10.0
-    idle_s: float = 90.0  # longer than uvicorn's own: this one also drops those that do not read the end of a reply
+    idle_s: float = 90.0  # longer than uvicorn's own; this one also drops clients that do not read the end of a reply
     linger_s: float = 2.0
     body_bytes: int = 128 * 2**10
     head_bytes: int = 64 * 2**10
-    pipelined: int = 32  # requests of one connection that wait for the one before them
-    lingering: int = 128  # connections at once; they come on top of the others
+    pipelined: int = 32  # requests of one connection that wait for earlier ones
+    lingering: int = 128  # connections at once, in addition to the others
     sweep_s: float = 1.0
     evict_receiving_s: float = 1.0  # an honest client sends the head of a request in less
 
@@ -47,9 +47,9 @@ C = TypeVar("C")
 
 
 class ConnectionTable(Generic[C]):
-    """The open connections, each in one state; those of a state in the order in which they came into it."""
+    """The open connections, each in one state. Those in a state are in the order in which they entered it."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
         self._states: dict[C, State] = {}
         self._since: dict[State, OrderedDict[C, float]] = {state: OrderedDict() for state in State}
@@ -65,32 +65,35 @@ class ConnectionTable(Generic[C]):
         return len(self._states)
 
     def count(self, state: State) -> int:
-        """How many are in this state."""
+        """The number of connections in this state."""
         return len(self._since[state])
 
     def state(self, connection: C) -> State | None:
-        """The state of a connection; None if it is not here any more."""
+        """The state of a connection; None if it is closed."""
         return self._states.get(connection)
 
     @property
     def is_full(self) -> bool:
-        """Whether a further connection would be one too many."""
+        """True if no further connection is allowed."""
         return len(self._states) - self.count(State.LINGERING) >= self.limits.connections
 
     def enter(self, connection: C, state: State, now_s: float) -> None:
-        """The connection is in this state from now on."""
+        """Put the connection into this state."""
         self.leave(connection)
         self._states[connection] = state
         self._since[state][connection] = now_s
 
     def leave(self, connection: C) -> None:
-        """The connection is closed."""
+        """Remove a closed connection."""
         state = self._states.pop(connection, None)
         if state is not None:
             del self._since[state][connection]
 
     def victim(self, now_s: float) -> C | None:
-        """The connection that makes room for a new one: idle ones first, the longest; None if all are at work."""
+        """The connection to drop for a new one: idle ones first, the longest idle before others.
+
+        None if all are at work.
+        """
         for state in (State.SILENT, State.IDLE):
             if self._since[state]:
                 return next(iter(self._since[state]))
@@ -99,7 +102,7 @@ class ConnectionTable(Generic[C]):
         return None
 
     def overdue(self, now_s: float) -> Iterator[tuple[C, State]]:
-        """The connections whose time is over. They may enter and leave states meanwhile."""
+        """The connections whose time is over. Connections may enter and leave states during the iteration."""
         for state, allowed_s in self._allowed_s.items():
             since = self._since[state]
             late = []

@@ -1,4 +1,4 @@
-"""Routes that state what their callers need, for `gate.py`; endpoints also state what they take and give.
+"""Routes that state the rights that they need, for `gate.py`. Endpoints also state their request and reply types.
 
 `openapi.py` makes the description of the HTTP interface from the endpoints.
 """
@@ -53,20 +53,20 @@ SEEN = Parameter(
 
 
 class Openness(Enum):
-    """What a route may state instead of a right."""
+    """The alternatives to a right that a route may state."""
 
-    EVERYBODY = "everybody, also without a token"
-    EVERY_PRINCIPAL = "everybody with a token"
-    BY_COMMAND = "what the command in the body needs: the route checks it"
+    EVERYBODY = "any caller, also without a token"
+    EVERY_PRINCIPAL = "any caller with a token"
+    BY_COMMAND = "the right that the command in the body needs: the route checks it"
     BY_TOPIC = "a right on the topic that the request names: the route checks it"
 
 
 class GatedRoute(Route):
-    """A route with what a caller needs. A handler may also be an ASGI application.
+    """A route with the right that a caller needs. A handler may also be an ASGI application.
 
-    On a route `for_people` the token may also come as the password of HTTP's Basic authentication (RFC 7617), which is
-    what a browser asks for, and then sends with every request, whoever makes it send one. So such a route changes
-    nothing, except by a form that it has made itself (`page/actions/sealed_plan.py`).
+    On a route `for_people` the token may also be the password of HTTP's Basic authentication (RFC 7617). A browser asks
+    for it once, and then sends it with every request, even one that another site causes. So such a route changes
+    nothing, except through a form that it has made itself (`page/actions/sealed_plan.py`).
     """
 
     def __init__(
@@ -86,7 +86,7 @@ class GatedRoute(Route):
 class Endpoint(GatedRoute):
     """A route for programs.
 
-    `gives` is None for bytes; `errors` are those beyond the ones that every endpoint may raise.
+    `gives` is None for bytes. `errors` are those in addition to the ones that every endpoint may raise.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
 """One exchange with a client: its body within limits, decoded; the reply or the error, in MessagePack or JSON.
 
-A request says with `content-type` what its body is, and with `accept` what it wants back; without either it is
-MessagePack. In JSON bytes are base64.
+The format of the body is in `content-type`, and that of the reply in `accept`; the default is MessagePack. In JSON,
+bytes are base64.
 
-Routes that few call are handlers of Starlette's (`exchange`). The route of commits is a plain ASGI application
+Rarely called routes are handlers of Starlette (`exchange`). The route of commits is a plain ASGI application
 (`Posted`): Starlette's requests and responses would take a fifth of a commit's time.
 """
 
@@ -26,8 +26,8 @@ from sparklog.wire.error_messages import ErrorReply, error_reply, http_status
 from sparklog.wire.messages import CONTENT_TYPE, JSON
 
 MAX_BODY = 64 * 2**20  # bytes: an append of a hundred thousand slices fits
-SMALL_BODY = 64 * 2**10  # bytes that a connection may hold in any case; most commands fit
-MAX_BODIES = 4 * MAX_BODY  # of all bodies that are being received, beyond SMALL_BODY of each
+SMALL_BODY = 64 * 2**10  # bytes that a connection may always hold; most commands fit
+MAX_BODIES = 4 * MAX_BODY  # of all bodies being received, not counting SMALL_BODY of each
 _log = logging.getLogger("sparklog.coordinator")
 _encoder, _json_encoder = msgspec.msgpack.Encoder(), msgspec.json.Encoder()
 
@@ -53,7 +53,7 @@ class Decoders(Generic[T]):
 
 
 class Posted(Generic[T]):
-    """The ASGI application of one route: decodes a request of type T, and answers it with what `handler` returns."""
+    """The ASGI application of one route. It decodes a request of type T, and answers with the result of `handler`."""
 
     def __init__(self, decoders: Decoders[T], handler: Callable[[Scope, T], Awaitable[msgspec.Struct]]) -> None:
         self._decoders = decoders
@@ -77,7 +77,7 @@ class Posted(Generic[T]):
 
 
 def exchange(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
-    """The route of this handler. Whatever the handler raises becomes an error reply."""
+    """The route of this handler. Any exception of the handler becomes an error reply."""
 
     async def handled(request: Request) -> Response:
         try:
@@ -85,7 +85,7 @@ def exchange(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
             return reply if isinstance(reply, Response) else answer(request, reply)
         except HTTPException:
             raise
-        except ClientDisconnect:  # in the middle of its body: nothing was asked for
+        except ClientDisconnect:  # in the middle of its body: there is no request to answer
             return Response(status_code=400)
         except Exception as error:
             status, reply = _refused(error, request.scope)
@@ -95,7 +95,7 @@ def exchange(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
 
 
 def answer(request: Request, reply: msgspec.Struct, status: int = 200) -> Response:
-    """The reply, in what the request accepts: JSON if it asks for it."""
+    """The reply in the format that the request accepts: JSON if it asks for that."""
     if isinstance(reply, ErrorReply):
         request.scope[ERROR_CODE] = reply.code
     body, media_type = _encoded(reply, request.headers.get("accept", ""))
@@ -103,11 +103,11 @@ def answer(request: Request, reply: msgspec.Struct, status: int = 200) -> Respon
 
 
 async def not_served(request: Request, error: Exception) -> Response:
-    """The reply where no route is: an error as any other under /v1/, a line of text elsewhere."""
+    """The reply for a path without a route: under /v1/ the usual error, elsewhere a line of text."""
     status = error.status_code if isinstance(error, HTTPException) else 404
     text = f"nothing is served at {request.method} {request.url.path[:200]}"
     if request.url.path.startswith("/v1/"):
-        return answer(request, error_reply(InvalidInput(f"{text}: GET /v1/openapi.json says what is")), status)
+        return answer(request, error_reply(InvalidInput(f"{text}: GET /v1/openapi.json lists the routes")), status)
     return PlainTextResponse(f"{text}\n", status, {"x-content-type-options": "nosniff"})
 
 
@@ -124,7 +124,7 @@ async def body_of(request: Request) -> bytes:
 
 
 def _headers(scope: Scope) -> tuple[str | None, str, str]:
-    """`content-length`, or None; `content-type` and `accept`, or nothing."""
+    """The headers `content-length` (or None), `content-type` and `accept` (or "")."""
     length, content_type, accept = None, "", ""
     for name, value in scope["headers"]:
         if name == b"content-length":
@@ -153,7 +153,7 @@ def _encoded(reply: msgspec.Struct | None, accept: str) -> tuple[bytes, str]:
 
 
 async def _body(announced: str | None, receive: Receive) -> bytes:
-    """The body, unless it is too large: that is refused before it is read whole. Raises ClientDisconnect."""
+    """Read the body, unless it is too large: then it is refused before it is read whole. Raises ClientDisconnect."""
     limit = f"a request has at most {amount(MAX_BODY)}"
     if announced is not None:
         if not announced.isdecimal():
@@ -180,19 +180,19 @@ async def _body(announced: str | None, receive: Receive) -> bytes:
 
 
 class _Bodies:
-    """The memory of the bodies that are being received: half-sent ones must not fill it."""
+    """The memory of the bodies being received: half-sent ones must not fill it."""
 
     def __init__(self) -> None:
         self.held = 0
 
     def grow(self, before: int, after: int) -> None:
-        """A body has grown. Raises TryAgain if that is too much; small ones always fit."""
+        """Note that a body has grown. Raises TryAgain if that is too much; small ones always fit."""
         self.held += max(0, after - SMALL_BODY) - max(0, before - SMALL_BODY)
         if after > SMALL_BODY and self.held > MAX_BODIES:
             raise TryAgain(f"bodies of {amount(self.held)} are being received, at most {amount(MAX_BODIES)} may be")
 
     def shrink(self, size: int) -> None:
-        """A body of this size has been received, or never will be."""
+        """Release a body of this size that was received, or never will be."""
         self.held -= max(0, size - SMALL_BODY)
 
 

@@ -1,4 +1,4 @@
-"""Consumer groups over HTTP: state, members and lag, as far as the caller may describe the topics."""
+"""Consumer groups over HTTP: state, members and lag, for topics that the caller may describe."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 from sparklog.coordinator.access.gate import caller_of
 from sparklog.coordinator.http.endpoint import CHAIN, SEEN, Endpoint, Openness, Parameter
-from sparklog.coordinator.leading.reader_threads import Reading
+from sparklog.coordinator.leading.reader_threads import ReaderThreads
 from sparklog.core.access import ALL, Principal, Verb
 from sparklog.core.errors import GroupIdNotFound, InconsistentClusterId
 from sparklog.core.groups.group_progress import GroupPartition, group_partitions
@@ -31,14 +31,14 @@ from sparklog.wire.group_messages import (
 )
 from sparklog.wire.topic_messages import MOST_PARTITIONS
 
-_AFTER: Final = Parameter("after", "query", "Begin behind the group of this name.", default="")
-_GROUPS_LIMIT: Final = Parameter("limit", "query", "How many groups at most.", MOST_GROUPS, 1, MOST_GROUPS)
+_AFTER: Final = Parameter("after", "query", "Begin after the group of this name.", default="")
+_GROUPS_LIMIT: Final = Parameter("limit", "query", "Maximum number of groups.", MOST_GROUPS, 1, MOST_GROUPS)
 _NAME: Final = Parameter("name", "path", "The name of the group.")
-_FIRST: Final = Parameter("first", "query", "How many partitions to leave out first.", 0, 0, 2**31 - 1)
-_LIMIT: Final = Parameter("limit", "query", "How many partitions at most.", MOST_PARTITIONS, 1, MOST_PARTITIONS)
+_FIRST: Final = Parameter("first", "query", "Number of partitions to skip.", 0, 0, 2**31 - 1)
+_LIMIT: Final = Parameter("limit", "query", "Maximum number of partitions.", MOST_PARTITIONS, 1, MOST_PARTITIONS)
 
 
-def group_routes(reading: Reading) -> list[Endpoint]:
+def group_routes(reading: ReaderThreads) -> list[Endpoint]:
     """The routes."""
 
     async def groups(request: Request) -> GroupsReply:
@@ -77,20 +77,20 @@ def group_routes(reading: Reading) -> list[Endpoint]:
 
 
 def groups_after(state: ClusterState, after: str, limit: int, principal: Principal) -> GroupsReply:
-    """The first groups behind this name, of those that the principal may see."""
+    """The first groups after this name that the principal may see."""
     lags = group_lags(state)
-    found = (_seen_by(principal, lags.of(state.groups[name])) for name in sorted(state.groups) if name > after)
-    seen = tuple(islice((_summary(lag) for lag in found if lag is not None), limit + 1))
+    visible = (_seen_by(principal, lags.of(state.groups[name])) for name in sorted(state.groups) if name > after)
+    seen = tuple(islice((_summary(lag) for lag in visible if lag is not None), limit + 1))
     return GroupsReply(state.chain_id, EntryNumber(state.n), seen[:limit], len(seen) > limit)
 
 
 def described_group(state: ClusterState, name: str, first: int, limit: int, principal: Principal) -> GroupReply:
-    """A group with its partitions after the `first` ones. Raises GroupIdNotFound, also if the group may not be seen."""
+    """A group with its partitions after the `first` ones. Raises GroupIdNotFound, also if the caller may not see it."""
     group = state.groups.get(name)
     lag = None if group is None else _seen_by(principal, group_lags(state).of(group))
     if group is None or lag is None:
         raise GroupIdNotFound(f"wanted group {name[:80]}, found no group of this name that {principal.name} may see")
-    partitions = [each for each in group_partitions(state, group) if principal.may(Verb.DESCRIBE, each.topic)]
+    partitions = [row for row in group_partitions(state, group) if principal.may(Verb.DESCRIBE, row.topic)]
     return GroupReply(
         state.chain_id,
         EntryNumber(state.n),
@@ -103,9 +103,9 @@ def described_group(state: ClusterState, name: str, first: int, limit: int, prin
 
 
 def _seen_by(principal: Principal, lag: GroupLag) -> GroupLag | None:
-    """The part of it in topics that the principal may describe; None if it may not know of the group.
+    """The group's lag in topics that the principal may describe; None if the principal may not know of the group.
 
-    It may if it may describe one of the group's topics, or all topics there are.
+    A principal may know of it by a right to describe one of the group's topics, or all topics.
     """
     topics = tuple(topic for topic in lag.topics if principal.may(Verb.DESCRIBE, topic.topic))
     wanted = (topic for member in lag.group.members for topic in member.topics)
@@ -131,21 +131,21 @@ def _summary(lag: GroupLag) -> GroupSummary:
 
 def _member(member: Member, partitions: Iterable[GroupPartition], principal: Principal) -> MemberReply:
     topics = tuple(topic for topic in member.topics if principal.may(Verb.DESCRIBE, topic))
-    reads = sum(each.member_id == member.member_id for each in partitions)
+    reads = sum(partition.member_id == member.member_id for partition in partitions)
     return MemberReply(member.member_id, topics, reads, member.session_timeout_ms)
 
 
-def _partition(each: GroupPartition) -> GroupPartitionReply:
-    committed = each.committed
+def _partition(row: GroupPartition) -> GroupPartitionReply:
+    committed = row.committed
     return GroupPartitionReply(
-        each.topic,
-        each.topic_partition.partition,
+        row.topic,
+        row.topic_partition.partition,
         None if committed is None else committed.offset,
         None if committed is None else committed.leader_epoch,
         None if committed is None else committed.committed_ms,
         "" if committed is None else committed.metadata,
-        each.log_start,
-        each.end,
-        each.lag,
-        each.member_id,
+        row.log_start,
+        row.end,
+        row.lag,
+        row.member_id,
     )

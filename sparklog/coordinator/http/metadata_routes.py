@@ -1,7 +1,7 @@
 """The metadata over HTTP, read-only: for clients that have only the address of a coordinator.
 
 The store is asked each time, so a reply is never old. Only entries and the bodies of large commands are kept: they
-never change, and everybody who follows the chain asks for the newest ones. That a key is absent is never kept.
+never change, and every client that follows the chain reads the newest ones. The absence of a key is never kept.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from sparklog.coordinator.http.endpoint import CHAIN, Endpoint, Parameter
-from sparklog.coordinator.leading.reader_threads import Reading
+from sparklog.coordinator.leading.reader_threads import ReaderThreads
 from sparklog.core.access import Need, Verb
 from sparklog.core.errors import (
     InconsistentClusterId,
@@ -35,15 +35,15 @@ _ROOT = METADATA.rpartition("/")[2] + "/"
 _KEPT = (LOG, COMMANDS)
 _RANGE = re.compile(r"bytes=([0-9]{1,18})-([0-9]{1,18})")
 _OCTETS = "application/octet-stream"
-_PREFIX = Parameter("prefix", "query", f"What the keys begin with; itself begins with {_ROOT}", default=_ROOT)
+_PREFIX = Parameter("prefix", "query", f"The prefix of the keys; it begins with {_ROOT} itself", default=_ROOT)
 _AFTER = Parameter("after", "query", "Only greater keys.", default="")
-_LIMIT = Parameter("limit", "query", "How many keys at most.", MOST_KEYS, 1, MOST_KEYS)
+_LIMIT = Parameter("limit", "query", "Maximum number of keys.", MOST_KEYS, 1, MOST_KEYS)
 _BYTES = Parameter("range", "header", "bytes=FIRST-LAST: only these bytes.")
-_NAME = Parameter("key", "path", f"The key, without {_ROOT} at its beginning.")
+_NAME = Parameter("key", "path", f"The key, without the prefix {_ROOT}.")
 
 
 class KeptObjects:
-    """Objects of a store, the latest ones kept in memory. Safe for threads."""
+    """Objects of a store. The latest ones are kept in memory. Thread-safe."""
 
     def __init__(self, store: ObjectStore, most_bytes: int = KEPT_BYTES) -> None:
         self._store = store
@@ -53,7 +53,7 @@ class KeptObjects:
         self._lock = threading.Lock()
 
     def kept(self, key: str) -> bytes | None:
-        """The object, if it is kept."""
+        """The object if it is kept, else None."""
         with self._lock:
             body = self._bodies.get(key)
             if body is not None:
@@ -61,7 +61,7 @@ class KeptObjects:
             return body
 
     def get(self, key: str) -> bytes:
-        """The object, from the store. Raises what `ObjectStore.get` raises."""
+        """Read the object from the store. Raises what `ObjectStore.get` raises."""
         body = bytes(self._store.get(key))
         if key.startswith(_KEPT):
             self._keep(key, body)
@@ -78,12 +78,12 @@ class KeptObjects:
                 self._size_bytes -= len(oldest)
 
 
-def metadata_routes(reading: Reading) -> list[Endpoint]:
+def metadata_routes(reading: ReaderThreads) -> list[Endpoint]:
     """Endpoints that read the metadata store of the coordinator."""
     store = reading.follower.store
     objects = KeptObjects(store)
 
-    async def one(request: Request) -> Response:
+    async def stored_object(request: Request) -> Response:
         reading.check_chain(request)
         key = _key_of(request)
         body = objects.kept(key)
@@ -119,7 +119,7 @@ def metadata_routes(reading: Reading) -> list[Endpoint]:
         Endpoint(
             "GET",
             f"{METADATA}/{{key:path}}",
-            one,
+            stored_object,
             "An object of the metadata: entries, snapshots and what they name",
             needs=Need(Verb.DESCRIBE),
             parameters=(_NAME, _BYTES, CHAIN),
@@ -129,13 +129,13 @@ def metadata_routes(reading: Reading) -> list[Endpoint]:
 
 
 def page_of(store: ObjectStore, prefix: str, after: str, limit: int) -> tuple[list[StoredKey], bool]:
-    """The first `limit` objects after `after` whose key begins with `prefix`, and whether there are more."""
+    """The first `limit` objects after `after` whose keys begin with `prefix`, and True if there are more."""
     if limit == 1 and prefix.endswith("/"):
         key = store.first_key_after(prefix, after)
         while key is not None:
-            found = next(iter(store.list_keys(key)), None)
-            if found is not None and found.key == key:
-                return [found], True
+            first = next(iter(store.list_keys(key)), None)
+            if first is not None and first.key == key:
+                return [first], True
             key = store.first_key_after(prefix, key)  # it was deleted meanwhile
         return [], False
     following = (stored for stored in store.list_keys(prefix) if stored.key > after)
@@ -144,7 +144,7 @@ def page_of(store: ObjectStore, prefix: str, after: str, limit: int) -> tuple[li
 
 
 def _key_of(request: Request) -> str:
-    """The key in the path. Raises InvalidInput for one that is not of the metadata, or is written in another way."""
+    """The key in the path. Raises InvalidInput if it is no key of the metadata, or not written plainly."""
     if b"%" in request.scope.get("raw_path", b""):
         raise InvalidInput("a key needs no percent signs, found one: only plain keys of the metadata are served")
     return check_key(_ROOT + str(request.path_params["key"]))
@@ -158,7 +158,7 @@ def _page_of(request: Request) -> tuple[str, str, int]:
 
 
 def _range(wanted: str, key: str, size_bytes: int) -> tuple[int, int]:
-    """The first and the last byte that are wanted. Raises InvalidInput, OffsetOutOfRange."""
+    """The first and the last requested byte. Raises InvalidInput, OffsetOutOfRange."""
     match = _RANGE.fullmatch(wanted)
     if match is None:
         raise InvalidInput(f"range: wanted bytes=FIRST-LAST, found {wanted[:60]!r}")

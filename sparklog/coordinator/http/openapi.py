@@ -30,8 +30,8 @@ from sparklog.wire.messages import CONTENT_TYPE, JSON
 
 OPENAPI = "/v1/openapi.json"
 _OCTETS = "application/octet-stream"
-# What may come back whatever was asked for: the request is malformed, the caller is unknown or lacks a right, the
-# coordinator or a store is not able to.
+# Errors of any request: it is malformed, the caller is unknown or lacks a right, the coordinator or a store can't
+# serve it.
 _ANY = (
     InvalidInput,
     AuthenticationFailed,
@@ -46,7 +46,7 @@ _CONVERTER = re.compile(r":[a-z]+}")
 
 
 def described(endpoints: Sequence[Endpoint]) -> GatedRoute:
-    """The route at which the description of these endpoints is."""
+    """The route that serves the description of these endpoints."""
 
     @cache
     def body() -> bytes:
@@ -92,7 +92,7 @@ def _responses(endpoint: Endpoint, schema_of: dict[Any, Any]) -> dict[str, Any]:
     reply = {_OCTETS: {"schema": text}} if endpoint.gives is None else _content(schema_of[endpoint.gives])
     responses: dict[str, Any] = {"200": {"description": "The reply", "content": reply}}
     if any(parameter.name == "range" for parameter in endpoint.parameters):
-        responses["206"] = {"description": "The bytes that were wanted", "content": reply}
+        responses["206"] = {"description": "The requested bytes", "content": reply}
     for status, kinds in sorted(_by_status([*_ANY, *endpoint.errors]).items()):
         codes = ", ".join(sorted({kind.code for kind in kinds}))
         error = _content(schema_of[ErrorReply])
@@ -101,10 +101,10 @@ def _responses(endpoint: Endpoint, schema_of: dict[Any, Any]) -> dict[str, Any]:
 
 
 def _by_status(kinds: Iterable[type[SparklogError]]) -> dict[int, list[type[SparklogError]]]:
-    found: dict[int, list[type[SparklogError]]] = {}
+    by_status: dict[int, list[type[SparklogError]]] = {}
     for kind in kinds:
-        found.setdefault(http_status(kind("")), []).append(kind)
-    return found
+        by_status.setdefault(http_status(kind("")), []).append(kind)
+    return by_status
 
 
 def _content(schema: dict[str, Any]) -> dict[str, Any]:

@@ -10,11 +10,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from sparklog.coordinator.watching.activity import Activity
 
 ERROR_CODE = "sparklog.error_code"  # in the scope of a request: the code of the error that was its answer
-OTHER = "other"  # the route of requests that no route is for: paths of strangers are no labels
+OTHER = "other"  # for requests without a route: arbitrary paths must not become labels
 
 
 class RequestCounts:
-    """ASGI middleware: notes each answer in `activity`."""
+    """ASGI middleware: counts each answer in `activity`."""
 
     def __init__(self, app: ASGIApp, activity: Activity, routes: Iterable[Route]) -> None:
         self._app = app

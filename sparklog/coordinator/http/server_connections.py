@@ -1,13 +1,14 @@
 """The connections of a coordinator: bounded in number, and in the time and memory that a slow one may take.
 
-uvicorn waits for a request as long as the client likes, and takes any number of connections. Here
+uvicorn waits for a request without a limit, and accepts any number of connections. Here
 
-- a connection that sends no request, or not all of it, or does not read its reply, is dropped after a time (`Limits`);
-- at the bound, a new connection takes the place of the one that is idle longest; if all are at work, it is refused with
-  503, Retry-After and an error in the format of all others;
-- a connection's requests are answered one after the other, in order, and only a few of them wait for their turn.
+- a connection that sends no request, or not all of it, or does not read its reply, is dropped after a time
+  (`ConnectionLimits`);
+- at the bound, a new connection replaces the one that is idle longest; if all are at work, it is refused with 503,
+  Retry-After and an error in the usual format;
+- a connection's requests are answered one after the other, in order, and only a few of them may wait.
 
-What was dropped without an answer may have been applied: clients ask again under the same command id.
+A request that was dropped without an answer may have been applied: clients retry under the same command id.
 """
 
 from __future__ import annotations
@@ -22,22 +23,22 @@ from typing import Any
 import msgspec
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from sparklog.coordinator.http.connection_table import ConnectionTable, Limits, State
+from sparklog.coordinator.http.connection_table import ConnectionLimits, ConnectionTable, State
 from sparklog.core.describe.readable import amount
 from sparklog.core.errors import InvalidInput, RequestTimedOut, SparklogError, TryAgain
 from sparklog.host.open_files import most_open_files
 from sparklog.wire.error_messages import error_reply
 from sparklog.wire.messages import CONTENT_TYPE
 
-RESERVED_FILES = 4_096  # for the metadata store, and for connections that were accepted and not dropped yet
+RESERVED_FILES = 4_096  # for the metadata store, and for accepted connections that are about to be dropped
 RETRY_AFTER_S = 1
 REPORT_EVERY_S = 60.0
 _log = logging.getLogger("sparklog.coordinator")
 
 
-def limits_here() -> Limits:
-    """The usual limits, as far as this process may have so many files open; its bound on them is raised first."""
-    usual, files = Limits(), most_open_files()
+def limits_here() -> ConnectionLimits:
+    """The usual limits, but within this process's bound on open files, which is raised first."""
+    usual, files = ConnectionLimits(), most_open_files()
     if files is None:
         return usual
     return replace(usual, connections=min(usual.connections, max(files // 2, files - RESERVED_FILES)))
@@ -46,20 +47,20 @@ def limits_here() -> Limits:
 class Connections:
     """All connections of a server; `protocol` makes one. To be used in one event loop."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
-        self.table: ConnectionTable[Connection] = ConnectionTable(limits)
+        self.table: ConnectionTable[ServerConnection] = ConnectionTable(limits)
         self.refused = 0
         self._sweeping: asyncio.TimerHandle | None = None
         self._reported_s: float | None = None
 
     @property
     def protocol(self) -> Callable[..., asyncio.Protocol]:
-        """What uvicorn calls for each connection."""
-        return partial(Connection, connections=self)
+        """The factory that uvicorn calls for each connection."""
+        return partial(ServerConnection, connections=self)
 
-    def admit(self, connection: Connection, now_s: float) -> bool:
-        """Whether the new connection may stay; an idle one may have to go for it."""
+    def admit(self, connection: ServerConnection, now_s: float) -> bool:
+        """True if the new connection may stay; an idle one may be dropped for it."""
         if self.table.is_full:
             self._report(now_s)
             victim = self.table.victim(now_s)
@@ -71,12 +72,12 @@ class Connections:
         return True
 
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """See to it that connections whose time is over are dropped, as long as there are any."""
+        """Make sure that overdue connections are dropped, as long as there are any connections."""
         if self._sweeping is None:
             self._sweeping = loop.call_later(self.limits.sweep_s, self._sweep_again, loop)
 
     def sweep(self, now_s: float) -> None:
-        """Drop the connections whose time is over."""
+        """Drop the overdue connections."""
         for connection, state in self.table.overdue(now_s):
             connection.overdue(state)
 
@@ -90,14 +91,14 @@ class Connections:
         if self._reported_s is None or now_s >= self._reported_s + REPORT_EVERY_S:
             self._reported_s = now_s
             _log.warning(
-                "%d connections are open, which is the most: idle ones are closed for new ones, and while there are "
+                "%d connections are open, which is the limit: idle ones are closed for new ones, and while there are "
                 "none, new ones are refused (%d so far)",
                 len(self.table),
                 self.refused,
             )
 
 
-class Connection(HttpToolsProtocol):
+class ServerConnection(HttpToolsProtocol):
     """One connection. See `Connections`."""
 
     def __init__(self, *arguments: Any, connections: Connections, **named: Any) -> None:
@@ -107,10 +108,10 @@ class Connection(HttpToolsProtocol):
         self._table = connections.table
         self._in_head = self._in_body = False  # of the request that is being received
         self._received = 0  # bytes of its head, or of its body since its time began
-        self._left = 0  # bytes of a reply that the client has not read when its time began
-        self._ended = False  # nothing that comes from now on counts
+        self._left = 0  # bytes of a reply that the client had not read when its time began
+        self._ended = False  # further input is ignored
 
-    # ---- what the transport says ----------------------------------------------------------------
+    # ---- events of the transport ----------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -119,7 +120,7 @@ class Connection(HttpToolsProtocol):
             self._end(
                 503,
                 TryAgain(
-                    f"{self._limits.connections} connections are open, which is the most, and none of them is idle: "
+                    f"{self._limits.connections} connections are open, which is the limit, and none of them is idle: "
                     "try again later"
                 ),
             )
@@ -146,7 +147,7 @@ class Connection(HttpToolsProtocol):
         super().resume_writing()
         self._look()
 
-    # ---- what the parser and the application say ------------------------------------------------
+    # ---- events of the parser and the application ------------------------------------------------
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -166,17 +167,17 @@ class Connection(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        if self._in_body and self.cycle.response_complete:  # it was refused before it was read whole
+        if self._in_body and self.cycle.response_complete:  # the body was refused before it was read whole
             self._linger()
         self._look()
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(400, InvalidInput("wanted a request of HTTP/1.1, found something else"))
 
-    # ---- what becomes of it ---------------------------------------------------------------------
+    # ---- ending a connection --------------------------------------------------------------------
 
     def overdue(self, state: State) -> None:
-        """The time of the connection in this state is over."""
+        """End a connection whose time in this state is over, or extend the time if the connection made progress."""
         if state is State.RECEIVING:
             if self._in_body and self._received >= self._limits.body_bytes:
                 self._received = 0
@@ -193,13 +194,13 @@ class Connection(HttpToolsProtocol):
         self.drop()
 
     def drop(self) -> None:
-        """Close the connection at once, whatever is under way."""
+        """Close the connection at once, even with work under way."""
         self._ended = True
         self._table.leave(self)
         self.transport.abort()
 
     def _look(self) -> None:
-        """Note what the connection is doing now."""
+        """Record the current state of the connection."""
         before = self._table.state(self)
         if before is None or before is State.LINGERING or self.transport.is_closing():
             return
@@ -217,9 +218,10 @@ class Connection(HttpToolsProtocol):
             self._table.enter(self, state, self.loop.time())
 
     def _refuse(self, status: int, error: SparklogError) -> None:
-        """Answer the request that is being received with an error, and end the connection.
+        """Answer the request being received with an error, and end the connection.
 
-        If an earlier request is still being handled, the error would be taken for its answer: then there is none.
+        If an earlier request is still being handled, the client would take the error for its answer. Then the
+        connection is dropped without an answer.
         """
         cycle = self.cycle
         is_answering = cycle is not None and not cycle.response_complete
@@ -232,7 +234,7 @@ class Connection(HttpToolsProtocol):
         self._end(status, error)
 
     def _end(self, status: int, error: SparklogError) -> None:
-        """The last answer of this connection."""
+        """Send the last answer of this connection."""
         body = msgspec.msgpack.encode(error_reply(error))
         head = (
             f"content-type: {CONTENT_TYPE}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n"
@@ -243,7 +245,7 @@ class Connection(HttpToolsProtocol):
         self._linger()
 
     def _linger(self) -> None:
-        """Throw away what the client still sends, for a moment: closing at once could destroy the answer on its way."""
+        """Discard further input for a moment: closing the connection at once could destroy the answer on its way."""
         self._ended = True
         self._unset_keepalive_if_required()
         if self._table.count(State.LINGERING) >= self._limits.lingering or self.transport.is_closing():
@@ -254,4 +256,4 @@ class Connection(HttpToolsProtocol):
 
 
 class _TooManyRequests(Exception):
-    """More requests wait for their turn on one connection than may."""
+    """Too many requests are waiting on one connection."""

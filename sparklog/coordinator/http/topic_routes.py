@@ -1,4 +1,4 @@
-"""Topics, plans and offsets over HTTP. The core answers; here the answers are bounded, and put into messages."""
+"""Topics, plans and offsets over HTTP. The core computes the answers; here they are bounded, and put into messages."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sparklog.client.describe.topic_description import describe_topic
 from sparklog.coordinator.access.gate import caller_of
 from sparklog.coordinator.http.endpoint import CHAIN, SEEN, Endpoint, Openness, Parameter
 from sparklog.coordinator.http.exchange import Decoders, decoded
-from sparklog.coordinator.leading.reader_threads import Reading
+from sparklog.coordinator.leading.reader_threads import ReaderThreads
 from sparklog.core.access import Need, Principal, Verb, check_access
 from sparklog.core.describe.readable import counted
 from sparklog.core.errors import (
@@ -63,16 +63,16 @@ from sparklog.wire.topic_messages import (
 _plan_request = Decoders(PlanRequest)
 _offsets_request = Decoders(OffsetsRequest)
 
-_AFTER = Parameter("after", "query", "Begin behind the topic of this name.", default="")
-_TOPICS_LIMIT = Parameter("limit", "query", "How many topics at most.", MOST_TOPICS, 1, MOST_TOPICS)
+_AFTER = Parameter("after", "query", "Begin after the topic of this name.", default="")
+_TOPICS_LIMIT = Parameter("limit", "query", "Maximum number of topics.", MOST_TOPICS, 1, MOST_TOPICS)
 _NAME = Parameter("name", "path", "The name of the topic.")
 _FIRST = Parameter("first", "query", "The first partition to show.", 0, 0, 2**31 - 1)
-_PARTITIONS_LIMIT = Parameter("limit", "query", "How many partitions at most.", MOST_PARTITIONS, 1, MOST_PARTITIONS)
+_PARTITIONS_LIMIT = Parameter("limit", "query", "Maximum number of partitions.", MOST_PARTITIONS, 1, MOST_PARTITIONS)
 _ALWAYS = (CHAIN, SEEN)
 
 
-def query_routes(reading: Reading, metadata: str, stores: Callable[[ClusterState], Stores]) -> list[Endpoint]:
-    """The routes. `metadata` is the address of the metadata, `stores` opens the stores that time look-ups read."""
+def query_routes(reading: ReaderThreads, metadata: str, stores: Callable[[ClusterState], Stores]) -> list[Endpoint]:
+    """The routes. `metadata` is the address of the metadata. `stores` opens the stores for look-ups by time."""
 
     async def topics(request: Request) -> TopicsReply:
         after, limit = request.query_params.get("after", ""), _TOPICS_LIMIT.number(request)
@@ -128,7 +128,7 @@ def query_routes(reading: Reading, metadata: str, stores: Callable[[ClusterState
             "POST",
             PLAN,
             plan,
-            "Offset ranges -> slices of objects: which bytes of which objects, on which stores",
+            "Offset ranges -> slices of objects: their bytes, objects and stores",
             needs=Openness.BY_TOPIC,
             takes=_plan_request,
             gives=PlanReply,
@@ -139,7 +139,7 @@ def query_routes(reading: Reading, metadata: str, stores: Callable[[ClusterState
             "POST",
             OFFSETS,
             offsets,
-            "Offsets: earliest, latest, by time, and where a leader epoch ends",
+            "Offsets: earliest, latest, by time, and the end of a leader epoch",
             needs=Openness.BY_TOPIC,
             takes=_offsets_request,
             gives=OffsetsReply,
@@ -150,14 +150,14 @@ def query_routes(reading: Reading, metadata: str, stores: Callable[[ClusterState
 
 
 def check_topic(principal: Principal, verb: Verb, name: str, state: ClusterState) -> None:
-    """Raises as `check_access`, and UnknownTopicOrPartition, which names only topics that the principal may see."""
+    """Raise as `check_access`, and UnknownTopicOrPartition, which suggests only topics that the principal may see."""
     check_access(principal, Need(verb, (name,)), state)
     if name not in state.topic_ids:
         raise unknown_topic(name, [known for known in state.topic_ids if principal.may(Verb.DESCRIBE, known)])
 
 
 def topics_after(state: ClusterState, after: str, limit: int, may_see: Callable[[str], bool]) -> TopicsReply:
-    """The first topics behind this name, of those that the caller may see."""
+    """The first topics after this name that the caller may see."""
     names = sorted(name for name in state.topic_ids if name > after and may_see(name))
     topics = (state.topics[state.topic_ids[name]] for name in names[:limit])
     summaries = tuple(TopicSummary(topic.name, topic.topic_id, topic.partitions) for topic in topics)
@@ -182,7 +182,7 @@ def described(state: ClusterState, name: str, first: int, limit: int) -> TopicRe
 
 
 def planned(state: ClusterState, metadata: str, wanted: PlanRequest) -> PlanReply:
-    """Where the records of the wanted ranges are. Raises UnknownTopicOrPartition, OffsetOutOfRange."""
+    """The places of the records in the wanted ranges. Raises UnknownTopicOrPartition, OffsetOutOfRange."""
     topic = topic_of(state, wanted.topic)
     left = wanted.limit
     ranges, more = [], False
@@ -208,10 +208,10 @@ def offsets_of(
         newest = follower.catch_up().state
         return newest, stores(newest)
 
-    found = []
+    replies = []
     for offset, partition in zip(wanted.offsets, partitions, strict=True):
-        found.append(_offset(state, topic, partition, offset, now))
-    return OffsetsReply(state.chain_id, EntryNumber(state.n), topic.topic_id, tuple(found))
+        replies.append(_offset(state, topic, partition, offset, now))
+    return OffsetsReply(state.chain_id, EntryNumber(state.n), topic.topic_id, tuple(replies))
 
 
 def _offset(

@@ -1,7 +1,7 @@
 """Requests that wait for the chain: the shell of `core/purgatory.py` in the event loop of a coordinator.
 
-They are answered as soon as this process has committed or read an entry that completes them, whether it leads or not.
-Entries of others beside it are looked for only while somebody waits.
+A request is answered as soon as this process has committed or read an entry that completes it, also on a standby.
+Entries of other processes are looked for only while a request waits.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from sparklog.wire.messages import WAIT, WaitReply, WaitRequest
 
 MAX_WAIT_MS: Final = 60_000
 MAX_WATCHED: Final = 1_000_000  # partitions, topics and operations: some hundred MB at most
-LOOK_MS: Final = 500  # between looks at the chain's next slot, while somebody waits and nothing is committed
-AT_ONCE: Final = 256  # operations that are answered before others have a turn
+LOOK_MS: Final = 500  # between looks at the chain's next slot, while requests wait and nothing is committed
+AT_ONCE: Final = 256  # operations that are answered before other tasks have a turn
 
 _wait_request = Decoders(WaitRequest)
 
@@ -32,7 +32,7 @@ Gone = Callable[[], Awaitable[object]]  # returns when the client has left
 
 
 class Waits:
-    """Everybody who waits at this process. To be used in one event loop. `read` catches up with the chain."""
+    """All requests that wait at this process. To be used in one event loop. `read` catches up with the chain."""
 
     def __init__(self, follower: Follower, read: Callable[[], Awaitable[None]]) -> None:
         self._follower = follower
@@ -46,21 +46,21 @@ class Waits:
         self._looking: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
-        """How many requests wait."""
+        """The number of waiting requests."""
         return len(self._answers)
 
     @property
     def watched(self) -> int:
-        """How much they watch together: at most MAX_WATCHED."""
+        """The number of things that they watch together: at most MAX_WATCHED."""
         return self._purgatory.watched
 
     @property
     def is_looking(self) -> bool:
-        """Whether it looks at the chain now and then."""
+        """True if it looks at the chain from time to time."""
         return self._looking is not None
 
     async def wait(self, request: WaitRequest, gone: Gone) -> WaitReply:
-        """Answer once it is done or its time is over, or when `end_all` is called.
+        """Answer once the wanted state is reached or the time is over, or when `end_all` is called.
 
         Raises TryAgain (too many wait, or this process stops), and what reading the chain raises.
         """
@@ -72,7 +72,7 @@ class Waits:
         self._advance()
         wanted = request.wanted
         if self._purgatory.watched + weight(wanted) > MAX_WATCHED:
-            raise TryAgain(f"{len(self)} requests wait already, which watch too much: ask again later")
+            raise TryAgain(f"{len(self)} waiting requests watch too much already: ask again later")
         wait_ms = min(request.max_wait_ms, MAX_WAIT_MS)
         operation = self._purgatory.add(wanted, request.seen)
         if operation is None or wait_ms <= 0:
@@ -82,12 +82,12 @@ class Waits:
         return self._reply(await self._answer(operation, wait_ms, gone))
 
     def end_all(self) -> None:
-        """Answer everybody now: their clients read the chain, and find out where to wait."""
+        """Answer all requests now: their clients read the chain, and find out where to wait."""
         for operation in self._purgatory.remove_all():
             self._set(operation, done=False)
 
     def close(self) -> None:
-        """Answer everybody, and take no more."""
+        """Answer all requests, and accept no more."""
         self._closed = True
         self._follower.on_head = None
         self.end_all()
@@ -122,13 +122,13 @@ class Waits:
     # ---- the chain ------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        """With the first request: from now on newer heads matter."""
+        """Follow newer heads, from the first request on."""
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
             self._follower.on_head = self._newer
 
     def _newer(self) -> None:
-        """There is a newer head. In any thread; one advance is enough for several heads."""
+        """Handle a newer head, in any thread. One advance is enough for several heads."""
         if not self._is_newer and self._loop is not None:
             self._is_newer = True
             self._loop.call_soon_threadsafe(self._advance)
@@ -138,14 +138,14 @@ class Waits:
         self._set_some(self._purgatory.advance(self._follower.state))
 
     def _set_some(self, done: list[Operation]) -> None:
-        """Answer them, a part after the other: a leader with ten thousand of them still commits in between."""
+        """Answer them in parts: a leader with ten thousand of them still commits in between."""
         for operation in done[:AT_ONCE]:
             self._set(operation, done=True)
         if len(done) > AT_ONCE:
             asyncio.get_running_loop().call_soon(self._set_some, done[AT_ONCE:])
 
     async def _look(self) -> None:
-        """Look for entries of others. Whoever commits has read up to its own entry, so that counts as a look."""
+        """Look for entries of other processes. A commit reads up to its own entry, so it counts as a look."""
         try:
             while self._answers:
                 n = self._follower.head.n
@@ -156,7 +156,7 @@ class Waits:
             self._looking = None
 
     async def _catch_up(self) -> None:
-        """Read on. Those who call meanwhile share it."""
+        """Read the chain to its end. Concurrent callers share one read."""
         if self._reading is None:
             self._reading = asyncio.create_task(self._try_read())
         await asyncio.shield(self._reading)
@@ -165,13 +165,13 @@ class Waits:
         try:
             await self._read()
         except SparklogError:
-            return  # the loop that leads says so; who waits goes on to wait
+            return  # the loop that leads reports the error; the requests keep waiting
         finally:
             self._reading = None
 
 
 def waiting_routes(wait: Callable[[WaitRequest, Gone], Awaitable[WaitReply]]) -> list[Endpoint]:
-    """The endpoint at which clients wait."""
+    """The endpoint for waiting requests."""
 
     async def waited(request: Request) -> WaitReply:
         return await wait(await decoded(request, _wait_request), request.receive)
@@ -181,7 +181,7 @@ def waiting_routes(wait: Callable[[WaitRequest, Gone], Awaitable[WaitReply]]) ->
             "POST",
             WAIT,
             waited,
-            "Answer once the chain has what is wanted, or after the longest wait",
+            "Answer once the chain has the wanted state, or after the longest wait",
             needs=Need(Verb.DESCRIBE),
             takes=_wait_request,
             gives=WaitReply,

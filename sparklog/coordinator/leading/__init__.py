@@ -1,1 +1,4 @@
-"""One process leads and commits for all. Read leadership.py, then control.py (pure) and service.py (the shell)."""
+"""One process leads and commits for all clients.
+
+Read leadership.py, then control.py (pure) and service.py (the shell).
+"""

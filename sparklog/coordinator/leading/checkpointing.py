@@ -1,4 +1,4 @@
-"""Writes checkpoints to the stores while this process leads (N-06), in a thread of its own: a store may hang."""
+"""Writes checkpoints to the stores while this process leads (N-06), in its own thread, because a store may hang."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from sparklog.log.cluster_stores import Stores
 
 
 class Checkpointing:
-    """Every `log.flush.offset.checkpoint.interval.ms` (0: never), if anything has changed. A failure stops nothing."""
+    """Writes every `log.flush.offset.checkpoint.interval.ms` (0: never) if anything has changed.
+
+    Failures stop nothing.
+    """
 
     def __init__(self, follower: Follower, stores: Callable[[ClusterState], Stores], say: Say) -> None:
         self._follower = follower
@@ -25,7 +28,7 @@ class Checkpointing:
         self._failed: dict[str, str] = {}
 
     def begin(self) -> None:
-        """This process leads from now on."""
+        """Begin to write: this process leads from now on."""
         interval_ms = effective_cluster(self._follower.state.config).log_flush_offset_checkpoint_interval_ms
         if interval_ms:
             self._end = end = threading.Event()
@@ -35,17 +38,17 @@ class Checkpointing:
             thread.start()
 
     def end(self) -> None:
-        """This process leads no more. A write under way comes to its end: checkpoints do no harm."""
+        """Stop: this process no longer leads. A write in progress is completed, because checkpoints do no harm."""
         if self._end is not None:
             self._end.set()
         self._end = None
 
     def write(self) -> None:
-        """Write what has changed now. Says why a store failed, once."""
+        """Write what has changed. Reports the failure of a store once."""
         state = self._follower.state
         try:
             failed: dict[str, str] = dict(self._files.write(state, self._stores(state)).items())
-        except Exception as error:  # whatever it is, try again after the interval
+        except Exception as error:  # of any kind: try again after the interval
             failed = {"all": repr(error)}
         for store, reason in failed.items():
             if store not in self._failed:

@@ -1,6 +1,6 @@
 """Commits commands to the chain from an event loop: the shell that drives the machine of `group_commit.py`.
 
-The stores block, so what the machine asks for is performed by a few threads; everything else happens in the loop.
+Store calls block, so the machine's requests are performed by a few threads; everything else happens in the loop.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from sparklog.core.records import CommandResult
 from sparklog.host.clock import Clock
 from sparklog.host.dice import jittered, new_id
 
-AWAKE = 32  # commands whose callers are woken in one round of the loop: the first replies leave before the last is made
+AWAKE = 32  # commands whose callers wake in one round of the loop: the first replies leave before the last is made
 
 
 @dataclass(slots=True, eq=False)
 class _Call:
-    """One call of `submit_all`: how many of its commands are not done yet, and its caller's future."""
+    """One call of `submit_all`: the number of its commands that are not done yet, and its caller's future."""
 
     open: int
     done: asyncio.Future[None]
@@ -47,12 +47,12 @@ class CommitLoop:
         self._threads = threads
         self._waiting: dict[Ticket, _Call] = {}
         self._handed_in: list[Ticket] = []  # since the loop last looked: they go to the machine together
-        self._waking = False  # whether more callers are woken in the next round of the loop
+        self._waking = False  # true if more callers are woken in the next round of the loop
         self._performing: set[asyncio.Task[None]] = set()
 
     @property
     def counts(self) -> CommitCounts:
-        """Counts of what was committed so far."""
+        """Counts of the commits so far."""
         return self._machine.counts
 
     @property
@@ -63,15 +63,15 @@ class CommitLoop:
     async def submit(self, submission: Submission, timeout_ms: int) -> CommandResult:
         """Commit one command and return its result, as `Committer.submit`, with the same errors.
 
-        A caller who is cancelled leaves the command in the machine: it may land.
+        If the caller is cancelled, the command stays in the machine and may land.
         """
         (ticket,) = await self.submit_all([(submission, timeout_ms)])
         return ticket.outcome()
 
     async def submit_all(self, commands: Sequence[tuple[Submission, int]]) -> Sequence[Ticket]:
-        """Commit commands, each with its timeout in ms; returns once all of them are done. A ticket has the outcome.
+        """Commit commands, each with its timeout in ms, and return once all are done. A ticket has the outcome.
 
-        Commands of other callers who come in the same round of the loop are handed in with them.
+        Commands that other callers submit in the same round of the loop are handed in with them.
         """
         now_ms = self.clock.monotonic_ms()
         tickets = [Ticket(submission, now_ms + timeout_ms, timeout_ms) for submission, timeout_ms in commands]
@@ -88,7 +88,7 @@ class CommitLoop:
         return tickets
 
     async def close(self) -> None:
-        """Wait for what is still to be performed."""
+        """Wait for all pending requests."""
         while self._performing:
             await asyncio.wait(self._performing)
         await asyncio.to_thread(self.snapshots.close)
@@ -98,12 +98,12 @@ class CommitLoop:
         try:
             self._machine.learn(self.follower.head)
             self._machine.submit_all(tickets, self._now())
-            self._go_on()
+            self._continue()
         except Exception as error:
             self._end_all(error)
 
-    def _go_on(self) -> None:
-        """Perform what the machine asks for, and wake those whose commands are done."""
+    def _continue(self) -> None:
+        """Perform the machine's requests, and wake the callers whose commands are done."""
         machine = self._machine
         if machine.head is not self.follower.head:
             self.follower.publish(machine.head)
@@ -114,7 +114,7 @@ class CommitLoop:
             task.add_done_callback(self._performing.discard)
 
     def _wake(self) -> None:
-        """Let callers whose commands are done go on: some now, the others in the next rounds of the loop."""
+        """Wake the callers whose commands are done: some now, the others in the next rounds of the loop."""
         ended = self._machine.ended
         for _ in range(min(AWAKE, len(ended))):
             call = self._waiting.pop(ended.popleft(), None)
@@ -132,7 +132,7 @@ class CommitLoop:
         self._wake()
 
     async def _perform(self, request: Request) -> None:
-        """Perform one request. An error of the process itself, as of no memory, ends all commands that wait."""
+        """Perform one request. An error of the process itself, such as no memory, ends all waiting commands."""
         try:
             reply: Reply = None
             if isinstance(request, Pause):
@@ -141,18 +141,18 @@ class CommitLoop:
                 loop = asyncio.get_running_loop()
                 reply = await loop.run_in_executor(self._threads, self.follower.perform, request)
             self._machine.reply(request, reply, self._now())
-            self._go_on()
+            self._continue()
         except Exception as error:
             self._end_all(error)
 
     def _end_all(self, error: Exception) -> None:
-        self._handed_in.clear()  # their callers hear that nothing was done
+        self._handed_in.clear()  # their callers learn that nothing was done
         for ticket in self._waiting:
             if not ticket.done:
                 ticket.fail(RequestTimedOut(f"the commit ended early: {error!r}"))
         self._machine.ended.extend(self._waiting)
         self._machine.recover((), self._now())
-        self._go_on()
+        self._continue()
 
     def _now(self) -> Now:
         return Now(self.clock.now_ms(), self.clock.monotonic_ms(), new_id())

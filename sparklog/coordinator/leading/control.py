@@ -1,12 +1,12 @@
-"""What a coordinator does, and in which order, without I/O: `service.py` performs it, in an event loop.
+"""The decisions of a coordinator, in order and without I/O. `service.py` performs them in an event loop.
 
-`run` and `submit` are generators. They yield what is to be done next, and get the reply; an error is raised where they
-wait. The process has one `run`, and one `submit` for each request of a client.
+`run` and `submit` are generators. They yield the next step and get its reply. An error of the step is raised at the
+yield. The process has one `run`, and one `submit` for each request of a client.
 
-    Look      read the chain to its end -> Moment
-    Commit    commit a command of its own as the coordinator of an epoch -> Moment
-    CommitAll commit the commands of a client -> (Moment, an outcome for each)
-    Rest      wait, but only until somebody calls `stop` -> Moment
+    ReadChain     read the chain to its end -> Moment
+    CommitOwn     commit a command of its own as the coordinator of an epoch -> Moment
+    CommitAll     commit the commands of a client -> (Moment, an outcome for each)
+    Rest          wait, at most until `stop` is called -> Moment
 """
 
 from __future__ import annotations
@@ -51,27 +51,27 @@ from sparklog.wire.messages import (
     SubmittedCommand,
 )
 
-FAILURES_PER_SESSION = 20  # after a failure, the next try comes after such a part of a session
+FAILURES_PER_SESSION = 20  # after a failure, the next try comes after this fraction of a session
 
-Say = Callable[[str, str], None]  # an event in one word, and what happened
+Say = Callable[[str, str], None]  # an event in one word, and a message
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """What the process knows now: the newest state that it has read, and the time of its monotonic clock."""
+    """The knowledge of the process now: the newest state that it has read, and the time of its monotonic clock."""
 
     state: ClusterState
     now_ms: int
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class ReadChain:
     """Read the chain to its end."""
 
 
 @dataclass(frozen=True, slots=True)
-class Commit:
-    """Commit a command of the coordinator under this author. It begins now."""
+class CommitOwn:
+    """Commit a command of the coordinator itself under this author. It begins now."""
 
     author: Author
     command: Command
@@ -80,7 +80,7 @@ class Commit:
 
 @dataclass(frozen=True, slots=True)
 class CommitAll:
-    """Commit the commands of a client under this author."""
+    """Commit a client's commands under this author."""
 
     author: Author
     commands: tuple[SubmittedCommand, ...]
@@ -88,20 +88,20 @@ class CommitAll:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """Wait for so long."""
+    """Wait for at most this long."""
 
     longest_ms: int
 
 
-Step = Look | Commit | CommitAll | Rest
+Step = ReadChain | CommitOwn | CommitAll | Rest
 T = TypeVar("T")
 Steps = Generator[Step, Any, T]
 
 
-class Control:
-    """One coordinator process: whether it leads, which requests it takes, whom it watches.
+class CoordinatorControl:
+    """The control of one coordinator process: leads or stands by, admits requests, and watches agents and members.
 
-    `queued_max`: commands that may wait at once; further ones are refused, so that memory and delays stay bounded.
+    `queued_max`: commands that may wait at once. Further ones are refused, so that memory and delays stay bounded.
     """
 
     def __init__(self, leadership: Leadership, queued_max: int, say: Say) -> None:
@@ -112,21 +112,24 @@ class Control:
         self.is_outdated = False  # the chain has an entry of a format that this version can't read
         self._say = say
         self._stopping = False
-        self._has_ended = False  # it serves nobody any more, whatever became of its resignation
+        self._has_ended = False  # it serves no requests any more, even if its resignation failed
 
     @property
     def leads(self) -> bool:
-        """Whether this process coordinates the cluster, as far as it knows."""
+        """True if this process coordinates the cluster, as far as it knows."""
         return self.leadership.leads and not self.is_outdated and not self._has_ended
 
     def stop(self) -> None:
-        """End after what is under way."""
+        """End once the current step is done."""
         self._stopping = True
 
     # ---- requests -------------------------------------------------------------------------------
 
     def submit(self, request: SubmitRequest, moment: Moment) -> Steps[SubmitReply]:
-        """Commit the commands of a client. Raises NotController, InconsistentClusterId, InvalidInput, and as Look."""
+        """Commit a client's commands.
+
+        Raises NotController, InconsistentClusterId, InvalidInput, and errors of reading.
+        """
         self._admit(request.chain_id, moment.state)
         wanted = request.commands
         if len(wanted) > MAX_COMMANDS:
@@ -136,7 +139,7 @@ class Control:
         try:
             author = self._author(self.leadership.known.epoch)
             if moment.state.n < request.seen:
-                yield Look()
+                yield ReadChain()
             outcomes: Sequence[Outcome]
             moment, outcomes = yield CommitAll(author, taken)
         finally:
@@ -150,13 +153,13 @@ class Control:
         return SubmitReply(EntryNumber(moment.state.n), (*outcomes, *refused))
 
     def heartbeat(self, heartbeat: Heartbeat, moment: Moment) -> None:
-        """The agent of a store is at work. Raises InconsistentClusterId, NotController."""
+        """Note that the agent of a store is at work. Raises InconsistentClusterId, NotController."""
         self._admit(heartbeat.chain_id, moment.state)
         if self.watching is not None:
             self.watching.heard(heartbeat.store, heartbeat.registration, moment.now_ms)
 
     def member_heartbeat(self, heartbeat: MemberHeartbeat, moment: Moment) -> None:
-        """A member of a group is at work. Raises as `heartbeat`, and what the group refuses."""
+        """Note that a member of a group is at work. Raises as `heartbeat`, and the group's refusals."""
         self._admit(heartbeat.chain_id, moment.state)
         group = existing_group(moment.state, heartbeat.group)
         if group.member(heartbeat.member_id) is None:
@@ -165,7 +168,7 @@ class Control:
             self.watching.heard_member(heartbeat.group, heartbeat.member_id, moment.now_ms)
 
     def _admit(self, chain_id: str, state: ClusterState) -> None:
-        """Take only requests to this cluster, and only while this process leads."""
+        """Accept only requests for this cluster, and only while this process leads."""
         check_chain(chain_id, state.chain_id)
         self.check_leads(state)
 
@@ -176,8 +179,7 @@ class Control:
 
     def _too_busy(self) -> TryAgain:
         return TryAgain(
-            f"{self.queued_max} commands wait already, which is the most that wait at once (queued.max.requests): "
-            "send it again later"
+            f"{self.queued_max} commands wait already, which is the limit (queued.max.requests): send it again later"
         )
 
     # ---- leading --------------------------------------------------------------------------------
@@ -188,8 +190,8 @@ class Control:
         while not self._stopping:
             asked_ms = moment.now_ms
             try:
-                moment = yield Look()
-            except UnsupportedVersion as error:  # a newer sparklog has written: whoever can read it decides from now on
+                moment = yield ReadChain()
+            except UnsupportedVersion as error:  # of a newer sparklog: only processes that can read it may decide now
                 self.is_outdated, self.watching = True, None
                 self._say("stands-by", f"this process can't read the chain, and claims nothing: {error}")
                 moment = yield Rest(retry_ms)
@@ -211,7 +213,7 @@ class Control:
         self._has_ended = True
 
     def _observe(self, moment: Moment, *, is_newest: bool = False) -> None:
-        """Take in what the chain says of the coordinator: begin to lead, or stop.
+        """Take in the chain's information about the coordinator: begin to lead, or stop.
 
         `is_newest`: the chain was read to its end, so this version can read all of it.
         """
@@ -224,15 +226,15 @@ class Control:
             self._say("leads", f"this process coordinates the cluster, with epoch {epoch}")
         elif led and not self.leads:
             self.watching = None
-            self._say("stands-by", f"this process leads no more: {_not_leading(moment.state).message}")
+            self._say("stands-by", f"this process no longer leads: {_not_leading(moment.state).message}")
         elif known is NO_COORDINATOR and self.leadership.known.in_force:
             self._say("stands-by", _not_leading(moment.state).message)
 
     def _claim(self, claim: ClaimCoordination) -> Steps[Moment | None]:
-        """Submit the claim, the first one or one to be seen alive. Returns None if it did not land."""
+        """Submit a claim: the first one, or one that shows that the leader is alive. Return None if it did not land."""
         moment: Moment
         try:
-            moment = yield Commit(self._author(claim.epoch), claim, self.leadership.session_ms)
+            moment = yield CommitOwn(self._author(claim.epoch), claim, self.leadership.session_ms)
         except (StaleControllerEpoch, NotController) as error:
             self._say("stands-by", f"another process was faster: {error.message}")
             return None
@@ -243,14 +245,15 @@ class Control:
         return moment
 
     def _watch(self, asked_ms: int, moment: Moment) -> Steps[Moment]:
-        """Submit what has become of stores: agents that are silent, followers that lag."""
+        """Submit commands for silent agents and members, and for followers that lag."""
         if self.watching is None:
             return moment
         self.watching.observe(moment.state, asked_ms, moment.now_ms)
         author = self._author(self.leadership.known.epoch)
-        for command in self.watching.due(moment.state, moment.now_ms):  # one after the other: a store may be heard of
+        # One after the other: meanwhile a store may be heard of.
+        for command in self.watching.due(moment.state, moment.now_ms):
             try:
-                moment = yield Commit(author, command, self.leadership.session_ms)
+                moment = yield CommitOwn(author, command, self.leadership.session_ms)
             except SparklogError as error:
                 self._say("error", f"{type(command).__name__} failed: {error}")
             else:
@@ -262,9 +265,9 @@ class Control:
             return
         epoch = self.leadership.known.epoch
         try:
-            yield Commit(self._author(epoch), ResignCoordination(epoch), self.leadership.session_ms)
+            yield CommitOwn(self._author(epoch), ResignCoordination(epoch), self.leadership.session_ms)
         except SparklogError as error:
-            self._say("error", f"this process could not resign, another one takes over after a session: {error}")
+            self._say("error", f"this process could not resign; another one takes over after a session: {error}")
 
     def _author(self, epoch: int) -> Author:
         return Author("coordinator", self.leadership.name, epoch)
@@ -279,9 +282,9 @@ def _not_leading(state: ClusterState) -> NotController:
 
 def _what(command: Command) -> str:
     if isinstance(command, AgentDown):
-        return f"the agent of store {command.store} is silent: its partitions have other leaders if they can"
+        return f"the agent of store {command.store} is silent: its partitions get other leaders if possible"
     if isinstance(command, LeaveGroup):
-        return f"member {command.member_id} of group {command.group} is silent: others read its partitions"
+        return f"member {command.member_id} of group {command.group} is silent: other members get its partitions"
     lagging = command.lagging if isinstance(command, DropLagging) else ()
     stores = sorted({store for replicas in lagging for store in replicas.stores})
-    return f"{', '.join(stores)} lag in {counted(len(lagging), 'partition')}, and leave the ISR there"
+    return f"{', '.join(stores)} lag in {counted(len(lagging), 'partition')} and leave the ISR there"

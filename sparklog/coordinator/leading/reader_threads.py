@@ -1,7 +1,7 @@
-"""What a coordinator reads for others, in threads of its own: commits never wait for readers.
+"""The reads of a coordinator for its clients, in threads of its own: commits never wait for readers.
 
-Every coordinator reads, whether it leads or stands by. Whoever asks may say how far he has read: a coordinator that is
-behind catches up first.
+Every coordinator reads, also a standby. A client may say how far it has read: a coordinator that is behind catches up
+first.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _DIGITS = 19
 T = TypeVar("T")
 
 
-class Reading:
+class ReaderThreads:
     """Reads for the clients of one coordinator. To be used from one event loop.
 
-    `waiting_max`: requests that may wait at once; further ones are refused, so that memory and delays stay bounded.
+    `waiting_max`: requests that may wait at once. Further ones are refused, so that memory and delays stay bounded.
     """
 
     def __init__(self, follower: Follower, waiting_max: int) -> None:
@@ -40,15 +40,15 @@ class Reading:
         self._lookup_threads = ThreadPoolExecutor(LOOKUP_THREADS, "sparklog-lookups")
 
     async def run(self, work: Callable[[], T]) -> T:
-        """The result of `work`, done in a thread. Raises what it raises, and TryAgain."""
+        """Return the result of `work`, done in a thread. Raises what it raises, and TryAgain."""
         return await self._run(work, self._threads)
 
     async def look_up(self, work: Callable[[], T]) -> T:
-        """As `run`, for work that reads objects of the log."""
+        """Run work that reads objects of the log, as `run`."""
         return await self._run(work, self._lookup_threads)
 
     async def state(self, request: Request) -> ClusterState:
-        """A state that is no older than what the client has seen; the newest one, if the request does not say.
+        """A state no older than the one that the client has seen; the newest one if the request does not say.
 
         Raises InconsistentClusterId, InvalidInput, TryAgain, and the metadata store's errors.
         """
@@ -61,7 +61,7 @@ class Reading:
         if seen is not None and state.n < seen:
             raise TryAgain(
                 f"the client has seen entry {seen}, the newest one that this coordinator can read is {state.n}: ask "
-                "another coordinator, or look whether an old copy of the metadata is in place"
+                "another coordinator, or check that the metadata is not an old copy"
             )
         return state
 
@@ -72,15 +72,14 @@ class Reading:
             check_chain(wanted, self.follower.state.chain_id)
 
     def headers(self) -> dict[str, str]:
-        """What a reply says of this coordinator."""
+        """Headers of a reply that identify the cluster and the chain position."""
         state = self.follower.state
         return {CHAIN_HEADER: state.chain_id, POSITION_HEADER: str(state.n)}
 
     async def _run(self, work: Callable[[], T], threads: Executor) -> T:
         if self.waiting >= self.waiting_max:
             raise TryAgain(
-                f"{self.waiting} reads wait already, which is the most that wait at once (queued.max.requests): "
-                "send it again later"
+                f"{self.waiting} reads wait already, which is the limit (queued.max.requests): send it again later"
             )
         self.waiting += 1
         try:

@@ -1,7 +1,7 @@
-"""The jobs that a coordinator runs while it leads. A new leader goes on from the last runs that the chain knows of.
+"""The jobs that a coordinator runs while it leads. A new leader continues from the last runs that the chain knows of.
 
-A leader that was deposed stops its jobs. That is a courtesy and no promise: a job changes the log only by commands that
-the chain accepts or refuses, so two leaders that run the same job do no harm.
+A deposed leader stops its jobs. That is a courtesy, not a guarantee: a job changes the log only by commands that the
+chain accepts or refuses, so two leaders that run the same job do no harm.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sparklog.maintenance.job_scheduler import JobRunner, Scheduler
 from sparklog.maintenance.jobs import ages_ms, in_order, scheduled_tasks
 from sparklog.wire.job_messages import JobStanding, LastRun, last_run
 
-FIRST_DELAY_MS: Final = 30_000  # nothing runs before, as in Kafka: a new leader has more urgent things to do
+FIRST_DELAY_MS: Final = 30_000  # no job runs earlier, as in Kafka: a new leader has more urgent work
 
 
 class Scheduling:
@@ -44,7 +44,7 @@ class Scheduling:
         self._errors: dict[str, str] = {}  # by job, of its last run here
 
     def begin(self) -> None:
-        """This process leads from now on."""
+        """Begin to run jobs: this process leads from now on."""
         if self._runner is None:
             return
         state = self._follower.state
@@ -63,7 +63,7 @@ class Scheduling:
         self._present.add_done_callback(self._stopped)
 
     def end(self) -> None:
-        """This process leads no more: its jobs are stopped."""
+        """Stop the jobs: this process no longer leads."""
         if self._present is not None:
             self._present.cancel()
         self._scheduler = self._present = None
@@ -75,10 +75,10 @@ class Scheduling:
             await asyncio.wait(self._tasks)
 
     def standing(self) -> tuple[JobStanding, ...]:
-        """Where each job is."""
+        """The last run of each job, and its next one if it is scheduled."""
         state = self._follower.state
         schedule = () if self._scheduler is None else self._scheduler.schedule
-        planned = {each.task.name: each for each in schedule}
+        planned = {job.task.name: job for job in schedule}
         return tuple(
             self._standing(name, last_run(state.jobs[name]) if name in state.jobs else None, planned.get(name))
             for name in in_order({*planned, *state.jobs})
@@ -112,7 +112,7 @@ class Scheduling:
 
 
 async def _run_after(ending: Collection[asyncio.Task[None]], scheduler: Scheduler) -> None:
-    """Run the scheduler once the ones before it have stopped their jobs: so no job runs twice at a time here."""
+    """Run the scheduler once the earlier ones have stopped their jobs, so that no job runs twice at a time here."""
     if ending:
         await asyncio.wait(ending)
     await scheduler.run()

@@ -1,6 +1,6 @@
-"""One coordinator process: it follows the chain, claims when it is time, and commits for everybody while it leads.
+"""One coordinator process: it follows the chain, claims when it is due, and commits for all clients while it leads.
 
-What it does when is decided in `control.py`. No HTTP here: `app.py` calls its methods.
+`control.py` decides what it does and when. No HTTP here: `app.py` calls its methods.
 """
 
 from __future__ import annotations
@@ -20,7 +20,17 @@ from sparklog.client.stores.store_look import StoreLook
 from sparklog.coordinator.http.waiting_requests import Gone, Waits
 from sparklog.coordinator.leading.checkpointing import Checkpointing
 from sparklog.coordinator.leading.commit_loop import CommitLoop
-from sparklog.coordinator.leading.control import Commit, CommitAll, Control, Look, Moment, Rest, Say, Step, Steps
+from sparklog.coordinator.leading.control import (
+    CommitAll,
+    CommitOwn,
+    CoordinatorControl,
+    Moment,
+    ReadChain,
+    Rest,
+    Say,
+    Step,
+    Steps,
+)
 from sparklog.coordinator.leading.leadership import Leadership
 from sparklog.coordinator.leading.scheduling import Scheduling
 from sparklog.coordinator.watching.activity import Activity
@@ -62,11 +72,11 @@ T = TypeVar("T")
 
 
 class Service:
-    """A coordinator of the cluster that `follower` follows. `address` is where clients reach it.
+    """A coordinator of the cluster that `follower` follows. `address` is the one for its clients.
 
-    `queued_max`: see `Control`. `jobs` runs the jobs that are due while this process leads; None: it runs none.
-    `stores` opens the stores for look-ups by time, in the platform's own way unless it is given.
-    All methods are to be called in one event loop.
+    `queued_max`: see `CoordinatorControl`. `jobs` runs the jobs that are due while this process leads; None: it runs
+    none. `stores` opens the stores for look-ups by time; by default with the platform's own settings. Call all methods
+    in one event loop.
     """
 
     def __init__(
@@ -85,7 +95,7 @@ class Service:
         self.follower = follower
         self.metadata = metadata
         self.stores = stores or (lambda state: Stores(places_in(state, metadata, StorageSettings())))
-        self.control = Control(Leadership(_drawn_name(), address, session_ms), queued_max, say)
+        self.control = CoordinatorControl(Leadership(_drawn_name(), address, session_ms), queued_max, say)
         self.activity = Activity()
         self._clock = clock or SystemClock()
         self.schedule = Scheduling(follower, jobs, say, self._clock)
@@ -98,14 +108,14 @@ class Service:
 
     @property
     def leads(self) -> bool:
-        """Whether this process coordinates the cluster, as far as it knows."""
+        """True if this process coordinates the cluster, as far as it knows."""
         return self.control.leads
 
     async def submit(self, request: SubmitRequest) -> SubmitReply:
-        """Commit the commands of a client; the reply has an outcome for each, once all are done.
+        """Commit the commands of a client. The reply has an outcome for each, once all are done.
 
-        Raises NotController, InconsistentClusterId, InvalidInput, and the store's error if the chain can't be read on:
-        then nothing was done for any of them.
+        Raises NotController, InconsistentClusterId, InvalidInput, and the store's error if the chain can't be read
+        further: then nothing was done for any of them.
         """
         began_ms = self._clock.monotonic_ms()
         reply = await self._performed(self.control.submit(request, self._moment()))
@@ -119,38 +129,38 @@ class Service:
         return reply
 
     def heartbeat(self, heartbeat: Heartbeat) -> ClusterReply:
-        """The agent of a store is at work. Raises InconsistentClusterId, NotController."""
+        """Note that the agent of a store is at work. Raises InconsistentClusterId, NotController."""
         self.control.heartbeat(heartbeat, self._moment())
         return self.cluster()
 
     def member_heartbeat(self, heartbeat: MemberHeartbeat) -> ClusterReply:
-        """A member of a group is at work. Raises as `Control.member_heartbeat`."""
+        """Note that a member of a group is at work. Raises as `CoordinatorControl.member_heartbeat`."""
         self.control.member_heartbeat(heartbeat, self._moment())
         return self.cluster()
 
     async def wait(self, request: WaitRequest, gone: Gone) -> WaitReply:
-        """Answer once the chain has what is wanted, whether this process leads or not; see `Waits.wait`."""
+        """Answer once the chain has the wanted state, on a leader or a standby; see `Waits.wait`."""
         check_chain(request.chain_id, self.follower.state.chain_id)
         return await self.waits.wait(request, gone)
 
     def cluster(self) -> ClusterReply:
-        """Which cluster this is."""
+        """Describe the cluster."""
         state = self.follower.state
         return ClusterReply(state.chain_id, self.metadata, EntryNumber(state.n), state.coordinator)
 
     async def read_up_to(self, seen: EntryNumber) -> None:
-        """Read the chain on, if a client has seen more of it than this process."""
+        """Read the chain further if a client has seen more of it than this process."""
         if self.follower.head.n < seen:
             await self._read()
 
     def commit_counts(self) -> CommitCounts:
-        """Counts of what this process has committed since it leads; zero while it does not."""
+        """Counts of the commits of this process since it began to lead; zero on a standby."""
         if self._commits is None or not self.leads:
             return CommitCounts()
         return self._commits.counts.copy()
 
     def heard_ms_ago(self) -> dict[StoreId, int]:
-        """How long ago each store was heard of. Empty while this process does not lead."""
+        """The time since each store was last heard of. Empty on a standby."""
         watching = self.control.watching
         return {} if watching is None else watching.heard_ms_ago(self._clock.monotonic_ms())
 
@@ -159,11 +169,11 @@ class Service:
         self._looks.begin(self.follower.state, self._clock.monotonic_ms())
 
     def looks_at_stores(self) -> Mapping[StoreId, StoreLook]:
-        """The newest look at each store that was looked at."""
+        """The newest look at each store."""
         return self._looks.newest(self._clock.monotonic_ms())
 
     def jobs(self) -> JobsReply:
-        """Where the jobs are that this process schedules. Raises NotController."""
+        """The schedule of this process, with the last and next run of each job. Raises NotController."""
         self.control.check_leads(self.follower.state)
         return JobsReply(EntryNumber(self.follower.head.n), self.schedule.standing())
 
@@ -183,10 +193,10 @@ class Service:
         self.checkpoints.end()
         self._stopping.set()
 
-    # ---- what the control asks for --------------------------------------------------------------
+    # ---- steps of the control -------------------------------------------------------------------
 
     async def _performed(self, steps: Steps[T]) -> T:
-        """Do step after step, up to the last. Returns what they come to."""
+        """Perform step after step, up to the last. Return the result of the steps."""
         reply: object = None
         try:
             while True:
@@ -197,11 +207,11 @@ class Service:
                     self._led_until_now(led)
                 try:
                     reply = await self._perform(step)
-                    if isinstance(step, Commit):
+                    if isinstance(step, CommitOwn):
                         self.activity.storage_failure = ""
                 except SparklogError as error:
                     reply = error
-                    if isinstance(step, Commit) and error.code in _OF_STORAGE:
+                    if isinstance(step, CommitOwn) and error.code in _OF_STORAGE:
                         self.activity.storage_failure = str(error)
         except StopIteration as end:
             return end.value  # type: ignore[no-any-return]
@@ -209,7 +219,7 @@ class Service:
             steps.close()
 
     def _led_until_now(self, led: bool) -> None:
-        """Begin or end what only the one that leads does."""
+        """Begin or end the work that only the leader does."""
         if self.leads and not led:
             self.schedule.begin()
             self.checkpoints.begin()
@@ -220,9 +230,9 @@ class Service:
 
     async def _perform(self, step: Step) -> object:
         match step:
-            case Look():
+            case ReadChain():
                 await self._read()
-            case Commit():
+            case CommitOwn():
                 await self._loop(step.author).submit(self._begun(step.command), step.timeout_ms)
             case CommitAll():
                 commands = [(sent.submission, sent.timeout_ms) for sent in step.commands]
@@ -233,12 +243,15 @@ class Service:
         return self._moment()
 
     def _loop(self, author: Author) -> CommitLoop:
-        """Where commands of this author are committed. Raises NotController if it has claimed a newer epoch since."""
+        """The loop that commits for this author.
+
+        Raises NotController if this process has claimed a newer epoch since.
+        """
         commits = self._commits
         if commits is None or commits.author.epoch < author.epoch:
             commits = self._commits = CommitLoop(self.follower, author, self._threads, self._clock)
         if commits.author != author:
-            raise NotController(f"{author.name} coordinates no more under epoch {author.epoch}")
+            raise NotController(f"{author.name} no longer coordinates under epoch {author.epoch}")
         return commits
 
     def _begun(self, command: Command) -> Submission:
@@ -265,7 +278,7 @@ def _outcome(ticket: Ticket) -> Outcome:
 
 
 def storage_failure(reply: SubmitReply, before: str) -> str:
-    """Why storage took none of the newest commands; "" if one landed. Those that are wrong themselves do not count."""
+    """The storage error of the newest commands; "" if one landed. Commands that are wrong themselves do not count."""
     errors = [outcome.error for outcome in reply.outcomes]
     if None in errors:
         return ""

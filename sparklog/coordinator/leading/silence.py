@@ -1,9 +1,10 @@
-"""What a coordinator finds out while it leads: which agents and members of groups are silent, which followers lag.
+"""The observations of a leading coordinator: silent agents, silent members of groups, and followers that lag.
 
-A store is heard of by a heartbeat of its agent, or by a write that reached it (rule E8); a member of a group by its
-heartbeats and commits (`core/groups/sessions.py`). None of this is in the chain, only what becomes of the silent. Times
-are milliseconds of the process's monotonic clock. Whoever takes over begins anew: nobody is silent before a whole
-session has passed. Time in which the process itself was paused proves nothing, so it does not count.
+A heartbeat of its agent shows that a store is alive, and so does a write that reached it (rule E8). A member of a group
+shows it by its heartbeats and commits (`core/groups/sessions.py`). None of this is in the chain, only the consequences
+for the silent ones. Times are milliseconds of the process's monotonic clock. After a takeover all timers restart: none
+counts as silent before one full session. Time in which the process itself was paused proves nothing, so it does not
+count.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from sparklog.core.types import StoreId
 
 
 class Watching:
-    """The watch of one coordinator, begun when it began to lead."""
+    """The watch of one coordinator, which began when it became the leader."""
 
     def __init__(self, session_ms: int) -> None:
         self._session_ms = session_ms
@@ -30,25 +31,25 @@ class Watching:
         self._groups = GroupsWatch()
 
     def heard(self, store: StoreId, registration: int, now_ms: int) -> None:
-        """The agent of the store is at work, or a write has reached the store."""
+        """Note that the agent of the store is at work, or that a write has reached the store."""
         self._heard_ms[store, registration] = now_ms
 
     def heard_member(self, group: str, member_id: str, now_ms: int) -> None:
-        """A member of a group is at work."""
+        """Note that a member of a group is at work."""
         self._groups.heard(group, member_id, now_ms)
 
     def heard_ms_ago(self, now_ms: int) -> dict[StoreId, int]:
-        """How long ago each store was heard of, or began to be watched."""
+        """The time since each store was last heard of, or began to be watched."""
         return {store: now_ms - heard_ms for (store, _), heard_ms in self._heard_ms.items()}
 
     def written(self, command: Append, now_ms: int) -> None:
-        """A write was committed: the stores that hold it were reached."""
+        """Note that a write was committed: it has reached the stores that hold it."""
         for named in command.objects:
             for holder in named.holders:
                 self.heard(holder.store, holder.registration, now_ms)
 
     def observe(self, state: ClusterState, asked_ms: int, now_ms: int) -> None:
-        """Take a state that was asked for at `asked_ms` and is here at `now_ms`."""
+        """Take in a state that was requested at `asked_ms` and arrived at `now_ms`."""
         self._lag_clock.observe(state, asked_ms, now_ms)
         known = {(store.store, store.registration) for store in state.stores.values()}
         deaf_ms = self._deaf_ms(now_ms)
@@ -57,7 +58,7 @@ class Watching:
         self._observed_ms, self._asked_ms = now_ms, asked_ms
 
     def _deaf_ms(self, now_ms: int) -> int:
-        """For how long this process did nothing since it last looked, beyond the third of a session that is usual."""
+        """The time in which this process did nothing since it last looked, beyond the usual third of a session."""
         if self._observed_ms is None:
             return 0
         return max(0, now_ms - self._observed_ms - self._session_ms // ENTRIES_PER_SESSION)
@@ -65,8 +66,8 @@ class Watching:
     def due(self, state: ClusterState, now_ms: int) -> Iterator[Command]:
         """The commands to submit now: silent agents are down, silent members leave, followers that lag leave the ISR.
 
-        `state` and `now_ms` are those that were observed last.
-        A store that was not heard of yet has a session from now on, and so has one that was silent and comes back.
+        `state` and `now_ms` are those that were observed last. A store that was not heard of yet has one session from
+        now on. So has a silent store that comes back.
         """
         for store in sorted(state.stores.values(), key=lambda store: store.store):
             heard_ms = self._heard_ms.setdefault((store.store, store.registration), now_ms)

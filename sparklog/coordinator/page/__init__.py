@@ -1,4 +1,4 @@
-"""The pages of a coordinator for people. Begin with `routes.py`; `views.py` says what is on each page.
+"""The web pages of a coordinator. Begin with `routes.py`; `views.py` has the content of each page.
 
-The pages only show. Everything is rendered here, without anything from other hosts.
+The pages only show, except for those in `actions/`. Everything is rendered here, without anything from other hosts.
 """

@@ -10,7 +10,7 @@ WIDTH, HEIGHT = 600, 80
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart of one series, oldest value first. `line` and `area` are points; "" if there is nothing to show yet."""
+    """A chart of one series, oldest value first. `line` and `area` are points; "" if there is no data yet."""
 
     title: str
     unit: str
@@ -23,7 +23,7 @@ class Chart:
 
 
 def chart(title: str, unit: str, command: str, values: Sequence[float], slots: int, seconds: int) -> Chart:
-    """A chart with room for `slots` values, the newest at the right. `seconds`: how long all slots last."""
+    """A chart with room for `slots` values, the newest at the right. `seconds`: the time span of all slots."""
     values = values[-slots:]
     top = max(values, default=0.0)
     if len(values) < 2:

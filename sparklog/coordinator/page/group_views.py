@@ -26,7 +26,7 @@ _SHORT_CHART: Final = 60  # samples: ten minutes
 
 
 class GroupPartitionRow(msgspec.Struct, frozen=True):
-    """A partition of a group. `unread_since_ms`: when the oldest record that is left was appended; None if none is."""
+    """A partition of a group. `unread_since_ms`: the append time of the oldest unread record; None if all are read."""
 
     partition: GroupPartitionReply
     unread_since_ms: int | None
@@ -42,7 +42,7 @@ def groups(seen: Observation, find: str, page: int) -> dict[str, Any]:
 
 
 def group(seen: Observation, name: str, page: int, principal: Principal) -> dict[str, Any]:
-    """One group, as far as the principal may see it. Raises GroupIdNotFound."""
+    """One group, with the parts that the principal may see. Raises GroupIdNotFound."""
     described = described_group(seen.state, name, (page - 1) * ROWS, ROWS, principal)
     pages = max(1, -(-described.partitions_total // ROWS))
     if page > pages:
@@ -60,7 +60,7 @@ def group(seen: Observation, name: str, page: int, principal: Principal) -> dict
 
 
 def lag_charts(seen: Observation, name: str) -> list[Chart]:
-    """The lag of a group in the last hour or less, in the samples that know it. None while this process stands by."""
+    """The lag of a group in at most the last hour, from samples that have it. No chart on a standby."""
     values = [float(sample.lags[name]) for sample in seen.lags if name in sample.lags]
     if not values or not seen.leads:
         return []
@@ -70,12 +70,12 @@ def lag_charts(seen: Observation, name: str) -> list[Chart]:
 
 
 def partition_rows(state: ClusterState, partitions: Sequence[GroupPartitionReply]) -> list[GroupPartitionRow]:
-    """The partitions, and since when they have records that the group has not read."""
-    behind = [each for each in partitions if each.lag]
-    places = [TopicPartition(state.topic_ids[each.topic], each.partition) for each in behind]
-    offsets = [max(each.committed or 0, each.log_start) for each in behind]
+    """The partitions, each with the time since when it has had records that the group has not read."""
+    behind = [row for row in partitions if row.lag]
+    places = [TopicPartition(state.topic_ids[row.topic], row.partition) for row in behind]
+    offsets = [max(row.committed or 0, row.log_start) for row in behind]
     keys = np.array([partition_key(place) for place in places], dtype=np.int64)
     since = appended_ms(state, keys, np.array(offsets, dtype=np.int64)).tolist()
-    by_place = dict(zip(((each.topic, each.partition) for each in behind), since, strict=True))
-    found = (by_place.get((each.topic, each.partition), NEVER) for each in partitions)
-    return [GroupPartitionRow(each, None if at == NEVER else at) for each, at in zip(partitions, found, strict=True)]
+    by_place = dict(zip(((row.topic, row.partition) for row in behind), since, strict=True))
+    times_ms = (by_place.get((row.topic, row.partition), NEVER) for row in partitions)
+    return [GroupPartitionRow(row, None if at == NEVER else at) for row, at in zip(partitions, times_ms, strict=True)]

@@ -1,4 +1,4 @@
-"""Answers that the readers of one page share: fifty browsers that show it cost little more than one."""
+"""Answers that the readers of one page share: fifty browsers with the same page cost little more than one."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class SharedAnswers:
         self._kept: dict[str, _Kept] = {}
 
     async def of(self, key: str, make: Callable[[], Coroutine[Any, Any, Response]]) -> Response:
-        """The answer that is being made under this key, or was made just now; else what `make` returns.
+        """The answer under this key that is being made or was just made; else the result of `make`.
 
-        Only answers with status 200 are shared: an error may be one of its reader. Raises what `make` raises.
+        Only answers with status 200 are shared: an error may concern only one reader. Raises what `make` raises.
         """
         now_ms = self._clock.monotonic_ms()
         self._kept = {
-            name: each for name, each in self._kept.items() if each.made_ms is None or now_ms - each.made_ms < FRESH_MS
+            name: kept for name, kept in self._kept.items() if kept.made_ms is None or now_ms - kept.made_ms < FRESH_MS
         }
         kept = self._kept.get(key)
         is_own = kept is None
@@ -44,7 +44,7 @@ class SharedAnswers:
             if len(self._kept) < MOST:
                 self._kept[key] = kept
         try:
-            answer = await asyncio.shield(kept.task)  # a reader who leaves takes nothing from the others
+            answer = await asyncio.shield(kept.task)  # one reader's leaving must not affect the others
         except Exception:
             self._drop(key, kept)
             raise

@@ -1,6 +1,6 @@
-"""What is on each page: functions of an `Observation`, without I/O. The templates only lay it out.
+"""The content of each page: functions of an `Observation`, without I/O. The templates only lay it out.
 
-Every part names the command line that shows the same numbers. Long lists are cut into pages.
+Every part names the command line that shows the same numbers. Long lists are split into pages.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ T = TypeVar("T")
 ROWS: Final = 100  # on one page
 TOPICS_AT_FIRST: Final = 15  # on the overview
 GROUPS_AT_FIRST: Final = 15
-SENTENCES: Final = 15  # of what is wrong, and of remarks
+SENTENCES: Final = 15  # of findings, and of remarks
 LATE_MS: Final = 1_000  # an event loop that is later than this has too much to do
 REPORT_CHARACTERS: Final = 20_000
-_CHARTS: Final = ((60, 1), (120, 1), (300, 5), (600, 5))  # how long a chart lasts, and one point of it; seconds
+_CHARTS: Final = ((60, 1), (120, 1), (300, 5), (600, 5))  # the time span of a chart, and of one point in it; seconds
 
 
 class Health(msgspec.Struct, frozen=True):
-    """What is wrong, and what is only worth a remark; `more` sentences of each are left out."""
+    """The findings, and mere remarks; `more` sentences of each are left out."""
 
     wrong: list[str]
     remarks: list[str]
@@ -55,7 +55,7 @@ class Health(msgspec.Struct, frozen=True):
 
     @property
     def verdict(self) -> str:
-        """In a few words."""
+        """A summary in a few words."""
         if wrong := len(self.wrong) + self.more_wrong:
             return f"{counted(wrong, 'thing')} {'is' if wrong == 1 else 'are'} wrong"
         remarks = len(self.remarks) + self.more_remarks
@@ -67,7 +67,7 @@ class Health(msgspec.Struct, frozen=True):
 
 
 class Lead(msgspec.Struct, frozen=True):
-    """Who leads, in words. `link` is the page of the process that leads, if this one does not."""
+    """The leader, as text. `link` is the page of the process that leads, if this one does not."""
 
     text: str
     leads: bool
@@ -133,7 +133,7 @@ class JobRow(msgspec.Struct, frozen=True):
 
 
 def overview(seen: Observation, tail: ChainTail | SparklogError) -> dict[str, Any]:
-    """The first page: what is wrong, the numbers, and the beginning of each list."""
+    """The first page: the findings, the numbers, and the beginning of each list."""
     state, counts = seen.state, seen.replicas
     rows = _topic_rows(state, _first_topics(state))
     return {
@@ -190,7 +190,7 @@ def stores(seen: Observation) -> dict[str, Any]:
 
 
 def chain(seen: Observation, tail: ChainTail | SparklogError, *, every: bool) -> dict[str, Any]:
-    """The newest entries, and the state in numbers. `every`: quiet entries in a row are not folded."""
+    """The newest entries, and the state in numbers. With `every`, consecutive quiet entries are not folded."""
     return {"tail": tail, "charts": charts(seen), "every": every}
 
 
@@ -203,7 +203,7 @@ def jobs(seen: Observation) -> dict[str, Any]:
 
 
 def lead(seen: Observation) -> Lead:
-    """Who leads, as far as this process knows."""
+    """The leader, as far as this process knows."""
     known = seen.state.coordinator
     if seen.leads:
         return Lead(f"This process, {seen.name}, leads with epoch {known.epoch}.", True, "")
@@ -220,15 +220,15 @@ def health(seen: Observation) -> Health:
         store_findings(seen.state, store, [look.problem] if look.problem else [], look.free_bytes)
         for store, look in sorted(seen.looks.items())
     ]
-    wrong = [text for found in of_stores for text in found.wrong] + replication.wrong + failed_jobs(seen.state)
+    wrong = [text for findings in of_stores for text in findings.wrong] + replication.wrong + failed_jobs(seen.state)
     if seen.storage_failure:
         wrong.append(f"the newest write failed: {seen.storage_failure}")
     if seen.leads:
-        wrong += stale_snapshot(seen.entries_since_snapshot)  # a standby does not hear of the snapshots of others
+        wrong += stale_snapshot(seen.entries_since_snapshot)  # a standby does not learn of other processes' snapshots
     if seen.queued >= seen.queued_max:
         wrong.append(f"{counted(seen.queued, 'command')} wait, which is queued.max.requests: further ones are refused")
     late_ms = max((sample.lag_ms for sample in seen.samples[-60:]), default=0)
-    remarks = [text for found in of_stores for text in found.remarks] + replication.remarks
+    remarks = [text for findings in of_stores for text in findings.remarks] + replication.remarks
     remarks += clock_remarks(seen.state.time_ms, seen.now_ms)
     if late_ms > LATE_MS:
         remarks.append(f"the event loop of this process was late by {late_ms / 1000:.1f} s in the last minute")
@@ -236,32 +236,32 @@ def health(seen: Observation) -> Health:
 
 
 def charts(seen: Observation) -> list[Chart]:
-    """What this process has committed in the last minutes."""
+    """Charts of the commits of this process in the last minutes."""
     seconds, every = _spans(seen)
-    found = rates(seen.samples, every)
+    steps = rates(seen.samples, every)
     series = (
-        ("Commits", "entries per second", [rate.entries for rate in found]),
-        ("Commands", "per second", [rate.commands for rate in found]),
-        ("Group size", "commands per entry", [rate.group for rate in found]),
+        ("Commits", "entries per second", [rate.entries for rate in steps]),
+        ("Commands", "per second", [rate.commands for rate in steps]),
+        ("Group size", "commands per entry", [rate.group for rate in steps]),
     )
     tail = "sparklog chain tail"
     return [chart(title, unit, tail, values, seconds // every, seconds) for title, unit, values in series]
 
 
 def topic_charts(seen: Observation, name: str) -> list[Chart]:
-    """Charts of what this process has appended to a topic in the last minutes."""
+    """Charts of this process's appends to a topic in the last minutes."""
     seconds, every = _spans(seen)
-    found = appended_rates(seen.samples, every, seen.state.topic_ids[name])
+    steps = appended_rates(seen.samples, every, seen.state.topic_ids[name])
     describe = f"sparklog topic describe {shlex.quote(name)}"
     series = (("Records", "appended per second", 0), ("Bytes", "stored per second", 1))
     return [
-        chart(title, unit, describe, [rate[at] for rate in found], seconds // every, seconds)
+        chart(title, unit, describe, [rate[at] for rate in steps], seconds // every, seconds)
         for title, unit, at in series
     ]
 
 
 def _spans(seen: Observation) -> tuple[int, int]:
-    """How long a chart of the samples lasts, and one point of it; seconds."""
+    """The time span of a chart of the samples, and of one point in it; seconds."""
     return next((chart for chart in _CHARTS if len(seen.samples) <= chart[0]), _CHARTS[-1])
 
 
@@ -293,19 +293,19 @@ def job_rows(state: ClusterState) -> list[JobRow]:
 
 
 def listed(rows: Sequence[T], page: int) -> Listed[T]:
-    """The page of the list with this number, or the nearest that there is."""
+    """The page of the list with this number, or the nearest existing one."""
     pages = max(1, -(-len(rows) // ROWS))
     page = min(max(page, 1), pages)
     return Listed(list(rows[(page - 1) * ROWS : page * ROWS]), len(rows), page, pages)
 
 
 def late(seen: Observation) -> str:
-    """How old what a process that does not lead shows may be."""
+    """The greatest age of the data that a standby shows."""
     return span(seen.session_ms // 3)
 
 
 def _first_topics(state: ClusterState) -> list[Topic]:
-    """The topics with a partition that is not well, then the others by name."""
+    """The topics with an unhealthy partition, then the others by name."""
     ill: set[int] = set()
     for partition in state.partitions.values():
         value = partition.replication

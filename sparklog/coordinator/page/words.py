@@ -8,7 +8,7 @@ _STEPS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 
 
 def number(value: float | None) -> str:
-    """1,234,567; 12.3; - for none."""
+    """Format a number: 1,234,567; 12.3; - for none."""
     if value is None:
         return "-"
     if isinstance(value, int) or value == int(value):
@@ -17,12 +17,12 @@ def number(value: float | None) -> str:
 
 
 def size(size_bytes: int | None) -> str:
-    """12.3 MiB."""
+    """Format a size: 12.3 MiB."""
     return "-" if size_bytes is None else amount(size_bytes)
 
 
 def ago(at_ms: int, now_ms: int) -> str:
-    """5 min ago; in 3 h."""
+    """Format a time relative to now: 5 min ago; in 3 h."""
     passed_ms = now_ms - at_ms
     length = span(abs(passed_ms))
     if length == "0 s":
@@ -31,7 +31,7 @@ def ago(at_ms: int, now_ms: int) -> str:
 
 
 def span(length_ms: int) -> str:
-    """A length of time in its largest unit, rounded down: 5 min."""
+    """Format a length of time in its largest unit, rounded down: 5 min."""
     for unit_ms, unit in _STEPS:
         if length_ms >= unit_ms:
             return f"{length_ms // unit_ms} {unit}"
@@ -39,5 +39,5 @@ def span(length_ms: int) -> str:
 
 
 def exact_time(at_ms: int) -> str:
-    """2026-01-31T23:59:59.000Z."""
+    """Format a time: 2026-01-31T23:59:59.000Z."""
     return point_in_time(at_ms)

@@ -1,7 +1,7 @@
-"""What a coordinator process has done: counts since its start, and a sample per second of the last minutes.
+"""The activity of a coordinator process: counts since its start, and a sample per second of the last minutes.
 
-Values only: `service.py` and `request_counts.py` note what happens, `sampling.py` takes the samples, and metrics and
-pages read an `Observation`.
+Values only: `service.py` and `request_counts.py` note events, `sampling.py` takes the samples, and metrics and pages
+read an `Observation`.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from sparklog.core.types import TopicId, TopicPartition
 LATENCY_BOUNDS_MS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 30_000)
 SAMPLES = 600  # one per second: ten minutes
 LAG_SAMPLES = 360  # one per ten seconds: an hour
-GROUPS_PER_SAMPLE = 100  # so at most some 5 MiB in all samples of lags
-TOPICS_PER_SAMPLE = 100  # of what was appended: at most some 10 MiB in all samples
+GROUPS_PER_SAMPLE = 100  # at most some 5 MiB in all samples of lags
+TOPICS_PER_SAMPLE = 100  # with appends: at most some 10 MiB in all samples
 
 
 @dataclass(slots=True)
 class Distribution:
-    """How many values lie at or below each of the bounds (ascending), and above them all."""
+    """The number of values up to each of the bounds (ascending), and above all of them."""
 
     bounds: tuple[int, ...]
     counts: list[int] = field(default_factory=list)
@@ -42,15 +42,15 @@ class Distribution:
         self.total += value * times
 
     def copy(self) -> Distribution:
-        """One that does not change any more."""
+        """A copy, which does not change any more."""
         return Distribution(self.bounds, self.counts.copy(), self.total)
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The counts at one moment. `at_ms` is the wall clock's; `lag_ms`: how late the event loop was.
+    """The counts at one moment. `at_ms` is the wall clock's; `lag_ms`: the delay of the event loop.
 
-    `appended`: what topics got since the sample before, of the TOPICS_PER_SAMPLE that got most bytes.
+    `appended`: appends to topics since the previous sample, for the TOPICS_PER_SAMPLE topics with the most bytes.
     """
 
     at_ms: int
@@ -63,7 +63,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class LagSample:
-    """The lag of groups at one moment, in offsets: of the GROUPS_PER_SAMPLE that are furthest behind."""
+    """The lag of groups at one moment, in offsets: of the GROUPS_PER_SAMPLE groups that are furthest behind."""
 
     at_ms: int
     lags: Mapping[str, int]
@@ -71,7 +71,7 @@ class LagSample:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """What happened between two samples. `commands` and `entries` are per second, `group` commands per entry."""
+    """Rates between two samples. `commands` and `entries` are per second, `group` is commands per entry."""
 
     at_ms: int
     entries: float
@@ -98,20 +98,20 @@ class Activity:
     _appended: Mapping[TopicId, AppendCounts] = field(default_factory=dict)  # at the newest sample
 
     def newly_appended(self, appended: Mapping[TopicId, AppendCounts]) -> dict[TopicId, AppendCounts]:
-        """Return what topics got since the last call; see `Sample`. Counts that fell began anew."""
+        """Return the appends to topics since the last call; see `Sample`. A count that fell has restarted at 0."""
         before, self._appended = self._appended, appended
-        found = {}
+        grown = {}
         for topic_id, now in appended.items():
             was = before.get(topic_id, AppendCounts())
             if was != now:
                 was = was if was.records <= now.records else AppendCounts()
-                found[topic_id] = AppendCounts(now.records - was.records, now.size_bytes - was.size_bytes)
-        if len(found) <= TOPICS_PER_SAMPLE:
-            return found
-        return dict(nlargest(TOPICS_PER_SAMPLE, found.items(), key=lambda each: each[1].size_bytes))
+                grown[topic_id] = AppendCounts(now.records - was.records, now.size_bytes - was.size_bytes)
+        if len(grown) <= TOPICS_PER_SAMPLE:
+            return grown
+        return dict(nlargest(TOPICS_PER_SAMPLE, grown.items(), key=lambda topic: topic[1].size_bytes))
 
     def observe(self, state: ClusterState) -> None:
-        """Count how ISRs and leaders differ from those of the state that was observed before."""
+        """Count the changes of ISRs and leaders since the previously observed state."""
         before, self._state = self._state, state
         if before is None or before is state:
             return
@@ -135,24 +135,25 @@ def group_sizes(sizes: Mapping[int, int], bounds: tuple[int, ...]) -> Distributi
 
 
 def rates(samples: Iterable[Sample], every: int) -> list[Rates]:
-    """What happened per `every` samples, oldest first. Counts that fell began anew: another lead of this process."""
+    """The rates per `every` samples, oldest first. Counts that fell have restarted: this process leads again."""
     listed = list(samples)[::-1][:: max(1, every)][::-1]
-    found = []
+    steps = []
     for before, after in pairwise(listed):
         seconds = max(after.at_ms - before.at_ms, 1) / 1000
-        anew = after.entries < before.entries
-        entries = after.entries - (0 if anew else before.entries)
-        commands = after.commands - (0 if anew else before.commands)
-        found.append(Rates(after.at_ms, entries / seconds, commands / seconds, commands / entries if entries else 0.0))
-    return found
+        restarted = after.entries < before.entries
+        entries = after.entries - (0 if restarted else before.entries)
+        commands = after.commands - (0 if restarted else before.commands)
+        steps.append(Rates(after.at_ms, entries / seconds, commands / seconds, commands / entries if entries else 0.0))
+    return steps
 
 
 def appended_rates(samples: Iterable[Sample], every: int, topic_id: TopicId) -> list[tuple[float, float]]:
-    """Records and bytes per second that a topic got per `every` samples, oldest first."""
+    """Records and bytes appended to a topic per second, per `every` samples, oldest first."""
     listed = list(samples)
-    found = []
+    per_step = []
     for low, high in pairwise(list(range(len(listed) - 1, -1, -every))[::-1]):
-        got = [sample.appended[topic_id] for sample in listed[low + 1 : high + 1] if topic_id in sample.appended]
+        parts = [sample.appended[topic_id] for sample in listed[low + 1 : high + 1] if topic_id in sample.appended]
         seconds = max(listed[high].at_ms - listed[low].at_ms, 1) / 1000
-        found.append((sum(each.records for each in got) / seconds, sum(each.size_bytes for each in got) / seconds))
-    return found
+        records, size_bytes = sum(part.records for part in parts), sum(part.size_bytes for part in parts)
+        per_step.append((records / seconds, size_bytes / seconds))
+    return per_step

@@ -1,9 +1,9 @@
-"""Print metrics once a minute in CloudWatch's embedded metric format: CloudWatch takes them out of the process's log.
+"""Print metrics once a minute in CloudWatch's embedded metric format. CloudWatch extracts them from the process's log.
 
 The values are those of `/metrics` that `EXPORTED` lists. A counter is printed as its growth since the previous lines,
-so that a sum over processes and time is right; a gauge as it is, so take the maximum over the processes. Every metric
-has the dimension `Cluster`, the address of the metadata. One with a label is printed twice: for each value of the
-label, and over all of them.
+so that sums over processes and time are right. A gauge is printed as it is, so take the maximum over the processes.
+Every metric has the dimension `Cluster`, the address of the metadata. One with a label is printed twice: for each value
+of the label, and over all of them.
 
 Source: "Specification: Embedded metric format", Amazon CloudWatch User Guide.
 """
@@ -102,14 +102,14 @@ class MetricTarget:
 
 
 async def print_metrics(service: Service, target: MetricTarget, clock: Clock | None = None) -> None:
-    """Print the metrics now and then once a minute, until this is cancelled."""
+    """Print the metrics at once and then every minute, until this is cancelled."""
     clock = clock or SystemClock()
     before: Totals = {}
     due_ms = clock.monotonic_ms()
     while True:
         observation = observe(service, clock.now_ms())
         lines, before = await asyncio.to_thread(_observed_lines, observation, target.namespace, before)
-        # In a thread too: a log that takes nothing for a while must not hold up commits.
+        # In a thread too: a blocked log must not delay commits.
         await asyncio.to_thread(_print, lines, target)
         # At fixed times: with a pause of a minute after the work, some minute would have no line.
         due_ms = max(due_ms + EVERY_MS, clock.monotonic_ms())
@@ -128,7 +128,7 @@ def _observed_lines(observation: Observation, namespace: str, before: Totals) ->
 def metric_lines(
     metrics: Iterable[Metric], namespace: str, cluster: str, now_ms: int, before: Totals
 ) -> tuple[list[str], Totals]:
-    """One line of JSON for the metrics without a label, and one for each value of a label; and the counters' totals.
+    """Lines of JSON, one for the metrics without a label and one for each value of a label; and the counters' totals.
 
     `before` is the totals of the previous call, {} at first. A counter that is smaller than before has restarted at 0.
     """

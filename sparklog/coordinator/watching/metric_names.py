@@ -1,7 +1,8 @@
 """Every metric of `/metrics`: its name, kind, labels and meaning. docs/metrics.md is made from this list.
 
-Units and endings follow Prometheus' rules; what Kafka has too names Kafka's MBean. Names that begin with `kafka_` are
-those of kafka_exporter, with its labels but for `partition`, so that its dashboards show a sparklog cluster.
+Units and endings follow Prometheus' rules. A metric that Kafka also has names Kafka's MBean. Names that begin with
+`kafka_` are those of kafka_exporter, with its labels except `partition`, so that its dashboards work for a sparklog
+cluster.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ GAUGE, COUNTER, HISTOGRAM = "gauge", "counter", "histogram"
 
 
 class Metric(msgspec.Struct, frozen=True):
-    """A metric as a scrape shows it. `kafka`: the MBean that has the same meaning, or ""."""
+    """A metric as a scrape shows it. `kafka`: the MBean with the same meaning, or ""."""
 
     name: str
     kind: str
@@ -26,7 +27,7 @@ class Metric(msgspec.Struct, frozen=True):
 _CONTROLLER = "kafka.controller:type=KafkaController"
 _REPLICAS = "kafka.server:type=ReplicaManager"
 _TOPICS = "kafka.server:type=BrokerTopicMetrics"
-# How many series there are at most. Only the process that leads has them, so that a sum over processes is right.
+# The maximum number of series. Only the process that leads has them, so that a sum over processes is right.
 TOPICS_OF_A_GROUP: Final = 10
 _OF_TOPICS = "Of at most metrics.topics.max topics; only from the process that leads."
 _OF_GROUPS = "Of at most metrics.groups.max groups; only from the process that leads."
@@ -36,7 +37,7 @@ _OF_PAIRS = (
 )
 
 METRICS: Final[tuple[Metric, ...]] = (
-    # ---- who leads, and the chain
+    # ---- the leader, and the chain
     Metric(
         "sparklog_active_controller",
         GAUGE,
@@ -67,7 +68,7 @@ METRICS: Final[tuple[Metric, ...]] = (
     Metric(
         "sparklog_submit_duration_seconds",
         HISTOGRAM,
-        "How long commands that were committed took, from the request to the answer.",
+        "Duration of committed commands, from the request to the answer.",
         kafka="kafka.network:type=RequestMetrics,name=TotalTimeMs,request=Produce",
     ),
     Metric(
@@ -76,7 +77,7 @@ METRICS: Final[tuple[Metric, ...]] = (
         "Commands that wait to be committed.",
         kafka="kafka.network:type=RequestChannel,name=RequestQueueSize",
     ),
-    Metric("sparklog_queued_commands_limit", GAUGE, "As many may wait at once (queued.max.requests)."),
+    Metric("sparklog_queued_commands_limit", GAUGE, "Limit of commands that wait (queued.max.requests)."),
     Metric("sparklog_refused_requests_total", COUNTER, "Requests that were answered with an error.", ("code",)),
     Metric(
         "sparklog_requests_total",
@@ -96,7 +97,7 @@ METRICS: Final[tuple[Metric, ...]] = (
     Metric(
         "sparklog_offline_partitions",
         GAUGE,
-        "Partitions without a leader: nobody can write to them.",
+        "Partitions without a leader: they can't be written.",
         kafka=f"{_CONTROLLER},name=OfflinePartitionsCount",
     ),
     Metric(
@@ -108,36 +109,36 @@ METRICS: Final[tuple[Metric, ...]] = (
     Metric(
         "sparklog_under_replicated_partitions",
         GAUGE,
-        "Partitions with a replica that is not in sync. Those that a move adds don't count.",
+        "Partitions with a replica that is not in sync. Replicas that a move adds don't count.",
         kafka=f"{_REPLICAS},name=UnderReplicatedPartitions",
     ),
     Metric(
         "sparklog_isr_shrinks_total",
         COUNTER,
-        "How often a replica left an ISR, as seen once a second.",
+        "Times that a replica left an ISR, as seen once a second.",
         kafka=f"{_REPLICAS},name=IsrShrinksPerSec",
     ),
     Metric(
         "sparklog_isr_expands_total",
         COUNTER,
-        "How often a replica joined an ISR, as seen once a second.",
+        "Times that a replica joined an ISR, as seen once a second.",
         kafka=f"{_REPLICAS},name=IsrExpandsPerSec",
     ),
     Metric(
         "sparklog_leader_elections_total",
         COUNTER,
-        "How often a partition got a leader of a new epoch, as seen once a second.",
+        "Times that a partition got a leader with a new epoch, as seen once a second.",
         kafka="kafka.controller:type=ControllerStats,name=LeaderElectionRateAndTimeMs",
     ),
     Metric("sparklog_log_size_bytes", GAUGE, "Stored batch bytes of all partitions, one replica of each."),
     Metric("sparklog_slices", GAUGE, "Slices that the state names. Rolling makes fewer of them."),
     Metric("sparklog_objects", GAUGE, "Objects that the state names, the retired ones included."),
-    Metric("sparklog_retired_objects", GAUGE, "Objects that nothing reads any more, and that wait for their deletion."),
+    Metric("sparklog_retired_objects", GAUGE, "Objects that nothing reads any more, and that wait to be deleted."),
     # ---- topics
     Metric(
         "sparklog_appended_records_total",
         COUNTER,
-        "Records that were appended to all topics by what this process has committed since it leads.",
+        "Records that this process has appended to all topics since it leads.",
         kafka=f"{_TOPICS},name=MessagesInPerSec",
     ),
     Metric(
@@ -164,7 +165,7 @@ METRICS: Final[tuple[Metric, ...]] = (
     Metric(
         "kafka_topic_partition_current_offset",
         GAUGE,
-        "High watermarks of all partitions of the topic together: kafka_exporter has one for each partition. "
+        "Sum of the high watermarks of all partitions of the topic: kafka_exporter has one for each partition. "
         f"{_OF_TOPICS}",
         ("topic",),
     ),
@@ -172,36 +173,36 @@ METRICS: Final[tuple[Metric, ...]] = (
     Metric(
         "sparklog_groups",
         GAUGE,
-        "Consumer groups by state: Stable has members, Empty has none, as that of a stream with groupId.",
+        "Consumer groups by state: Stable has members, Empty has none, such as the group of a stream with groupId.",
         ("state",),
         "kafka.coordinator.group:type=GroupMetadataManager,name=NumGroups",
     ),
     Metric(
         "sparklog_group_lag_records",
         GAUGE,
-        "Offsets between what the group has committed and the high watermarks, over all partitions in which it has "
-        f"committed. {_OF_GROUPS}",
+        "Offsets between the group's commits and the high watermarks, over all partitions in which it has committed. "
+        f"{_OF_GROUPS}",
         ("consumergroup",),
     ),
     Metric(
         "sparklog_group_max_lag_records",
         GAUGE,
-        f"The same of the partition with the largest lag. {_OF_GROUPS}",
+        f"The same for the partition with the largest lag. {_OF_GROUPS}",
         ("consumergroup",),
         "kafka.consumer:type=consumer-fetch-manager-metrics,records-lag-max",
     ),
     Metric(
         "sparklog_group_lag_seconds",
         GAUGE,
-        "Age of the oldest record that the group has not consumed: since the append that brought it. If it was rolled "
-        "meanwhile, that is estimated: by its place between the first and the last timestamp of its segment, at "
-        f"least since the segment's newest append. 0 if nothing is left. {_OF_GROUPS}",
+        "Age of the oldest record that the group has not consumed, since its append. If the record was rolled "
+        "meanwhile, the age is estimated from its place between the first and the last timestamp of its segment, and "
+        f"is at least that of the segment's newest append. 0 if nothing is left. {_OF_GROUPS}",
         ("consumergroup",),
     ),
     Metric(
         "sparklog_group_rebalances_total",
         COUNTER,
-        f"Generations of the group: how often its partitions were divided again. {_OF_GROUPS}",
+        f"Generations of the group: times that its partitions were reassigned. {_OF_GROUPS}",
         ("consumergroup",),
         "kafka.server:type=group-coordinator-metrics,group-completed-rebalance-count",
     ),
@@ -209,13 +210,13 @@ METRICS: Final[tuple[Metric, ...]] = (
     Metric(
         "kafka_consumergroup_current_offset",
         GAUGE,
-        f"Committed offsets of all partitions of the topic together. {_OF_PAIRS}",
+        f"Sum of the committed offsets of all partitions of the topic. {_OF_PAIRS}",
         ("consumergroup", "topic"),
     ),
     Metric(
         "kafka_consumergroup_lag",
         GAUGE,
-        f"Lag in all partitions of the topic together, in offsets. {_OF_PAIRS}",
+        f"Total lag in all partitions of the topic, in offsets. {_OF_PAIRS}",
         ("consumergroup", "topic"),
     ),
     Metric(
@@ -235,19 +236,19 @@ METRICS: Final[tuple[Metric, ...]] = (
     Metric(
         "sparklog_store_up",
         GAUGE,
-        "1 if the store answers this process and is the one that was registered, else 0. Every 30 s it is asked.",
+        "1 if the store answers this process and is the registered one, else 0. It is asked every 30 s.",
         ("store",),
     ),
     Metric(
         "sparklog_store_free_bytes",
         GAUGE,
-        "Bytes that can still be written to the store. Only for stores that say so: disks and HDFS.",
+        "Bytes that can still be written to the store. Only for stores that report it: disks and HDFS.",
         ("store",),
     ),
     Metric(
         "sparklog_store_heard_age_seconds",
         GAUGE,
-        "How long ago the store was heard of, by a heartbeat or a write. Only from the process that leads.",
+        "Time since the store was last heard of, by a heartbeat or a write. Only from the process that leads.",
         ("store",),
     ),
     Metric("sparklog_store_replicas", GAUGE, "Replicas on the store.", ("store",), f"{_REPLICAS},name=PartitionCount"),
@@ -258,26 +259,26 @@ METRICS: Final[tuple[Metric, ...]] = (
     Metric(
         "sparklog_store_lag_records",
         GAUGE,
-        "What all replicas on the store lack together: offsets between their LEOs and the ends of the logs.",
+        "Total lag of all replicas on the store: offsets between their LEOs and the ends of the logs.",
         ("store",),
     ),
     Metric(
         "sparklog_store_max_lag_records",
         GAUGE,
-        "The same of the replica on the store that lacks most.",
+        "The same for the replica on the store that lacks most.",
         ("store",),
         "kafka.server:type=ReplicaFetcherManager,name=MaxLag,clientId=Replica",
     ),
     # ---- jobs
-    Metric("sparklog_job_last_run_timestamp_seconds", GAUGE, "When the last run of the job ended.", ("name",)),
-    Metric("sparklog_job_last_run_duration_seconds", GAUGE, "How long it took.", ("name",)),
-    Metric("sparklog_job_last_run_failed_partitions", GAUGE, "Partitions that failed in it.", ("name",)),
+    Metric("sparklog_job_last_run_timestamp_seconds", GAUGE, "End of the last run of the job.", ("name",)),
+    Metric("sparklog_job_last_run_duration_seconds", GAUGE, "Duration of that run.", ("name",)),
+    Metric("sparklog_job_last_run_failed_partitions", GAUGE, "Partitions that failed in that run.", ("name",)),
     # ---- the process
     Metric("sparklog_build_info", GAUGE, "Always 1; the version is a label.", ("version",)),
     Metric("process_cpu_seconds_total", COUNTER, "CPU time of this process."),
     Metric("process_resident_memory_bytes", GAUGE, "Resident memory of this process."),
     Metric("process_virtual_memory_bytes", GAUGE, "Virtual memory of this process."),
-    Metric("process_start_time_seconds", GAUGE, "When this process started."),
+    Metric("process_start_time_seconds", GAUGE, "Start of this process."),
     Metric("process_open_fds", GAUGE, "Open file descriptors of this process."),
-    Metric("process_max_fds", GAUGE, "How many it may open."),
+    Metric("process_max_fds", GAUGE, "Maximum number of file descriptors that it may open."),
 )  # fmt: skip

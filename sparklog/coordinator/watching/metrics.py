@@ -1,7 +1,7 @@
 """`/metrics` for Prometheus, made from one `Observation` at each scrape. The names are in `metric_names.py`.
 
-No metric has a label for a partition, and those of topics and consumer groups are bounded: stores and jobs are few,
-partitions may be ten thousands.
+No metric has a label for a partition, and the number of topics and consumer groups with labels is bounded: there are
+few stores and jobs, but there may be tens of thousands of partitions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from sparklog.core.state import STORE_CONDITIONS, ClusterState, Topic
 from sparklog.host.clock import now_ms
 
 GROUP_BOUNDS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)
-MOST_JOBS: Final = 50  # with labels of their own: the ones that ran last
+MOST_JOBS: Final = 50  # with labels of their own: those that ran last
 _LOOP_LAG_SAMPLES: Final = 60  # one per second
 _BY_NAME: Final = {metric.name: metric for metric in METRICS}
 
@@ -59,7 +59,7 @@ def exposition(observation: Observation, accept: str) -> tuple[bytes, str]:
 
 
 def families(observation: Observation) -> Iterator[Metric]:
-    """Every metric that is in `METRICS`, but for those of the process."""
+    """Every metric in `METRICS`, except those of the process."""
     yield from _of_chain(observation)
     yield from _of_commits(observation)
     yield from _of_partitions(observation)

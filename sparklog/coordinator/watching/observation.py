@@ -1,4 +1,4 @@
-"""What a coordinator process knows at one moment, as a value: `/metrics` and the pages are made from it in a thread."""
+"""The knowledge of a coordinator process at one moment, as a value. `/metrics` and the pages use it in a thread."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from sparklog.core.types import StoreId
 
 @dataclass(frozen=True)
 class Observation:
-    """Nobody changes it any more, so any thread may read it. `now_ms` is the wall clock's.
+    """An immutable value, so any thread may read it. `now_ms` is the wall clock's.
 
-    `commits` are those of this process since it leads; `heard_ms_ago`: how long ago each store was heard of, empty on a
-    process that does not lead. `looks`: the newest look at each store. `snapshot_time_ms`: None if this process knows
-    of no snapshot.
+    `commits` are those of this process since it leads. `heard_ms_ago`: the time since each store was last heard of,
+    empty on a standby. `looks`: the newest look at each store. `snapshot_time_ms`: None if this process knows of no
+    snapshot.
     """
 
     now_ms: int
@@ -50,12 +50,12 @@ class Observation:
 
     @property
     def entries_since_snapshot(self) -> int:
-        """How far the newest snapshot that this process knows lags behind."""
+        """The number of entries since the newest snapshot that this process knows."""
         return self.state.n - self.snapshot_n
 
     @cached_property
     def replicas(self) -> ReplicaCounts:
-        """Counts over all partitions. Milliseconds for thousands of them: not to be asked for in the event loop."""
+        """Counts over all partitions. Takes milliseconds for thousands of them: do not use it in the event loop."""
         return replica_counts(self.state)
 
 

@@ -1,6 +1,6 @@
-"""Take a sample of a coordinator each second, while it serves: for the charts, and for how late its event loop is.
+"""Take a sample of a coordinator each second while it serves: for the charts, and for the delay of its event loop.
 
-Every half minute, begin a look at each store. Every ten seconds, the one that leads notes the lag of groups.
+Every half minute, begin a look at each store. Every ten seconds, a leader notes the lag of groups.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ async def sampling(service: Service, clock: Clock | None = None) -> None:
 
 
 def take_sample(service: Service, now_ms: int, lag_ms: int) -> None:
-    """Take one sample, and count what has become of ISRs and leaders."""
+    """Take one sample, and count changes of ISRs and leaders."""
     counts = service.commit_counts()
     commands = sum(size * times for size, times in counts.group_sizes.items())
     appended = service.activity.newly_appended(counts.appended)

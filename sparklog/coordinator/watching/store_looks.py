@@ -1,4 +1,4 @@
-"""Looks at each store and at the place of the metadata, for the pages and `/metrics`: the chain can't say what is lost.
+"""Looks at each store and at the metadata's place, for the pages and `/metrics`: the chain does not know of losses.
 
 Each look has a thread of its own that ends with the process, because a store may never answer.
 """
@@ -26,7 +26,7 @@ PATIENCE_MS: Final = 20_000  # as that of sparklog cluster health
 
 
 class StoreLooks:
-    """The newest look at each store. `begin` and `newest` are to be called in one thread.
+    """The newest look at each store. Call `begin` and `newest` in one thread.
 
     `metadata` is the store of the chain. It is looked at under the id METADATA_STORE, unless a registered store is at
     its address.
@@ -40,7 +40,7 @@ class StoreLooks:
         self._lock = threading.Lock()
 
     def begin(self, state: ClusterState, now_ms: int) -> None:
-        """Begin a look at each store, unless the last one is still under way. `now_ms`: of the monotonic clock."""
+        """Begin a look at each store, unless the last one is still under way. `now_ms` is the monotonic clock's."""
         targets: dict[_Target, Callable[[], StoreLook]] = {
             (store.store, store.registration): partial(self._look_at_store, store, state)
             for store in state.stores.values()
@@ -59,7 +59,7 @@ class StoreLooks:
                 thread.start()
 
     def newest(self, now_ms: int) -> Mapping[StoreId, StoreLook]:
-        """The newest look at each store that was looked at. One that does not answer has no answer as its problem."""
+        """The newest look at each store. For a store that does not answer, the missing answer is the problem."""
         with self._lock:
             newest = {store: look for (store, _), look in self._newest.items()}
         for (store, _), (thread, began_ms) in self._under_way.items():
@@ -72,10 +72,10 @@ class StoreLooks:
 
     def _look(self, key: _Target, look: Callable[[], StoreLook]) -> None:
         try:
-            found = look()
+            newest = look()
         except SparklogError as error:
-            found = StoreLook(str(error))
+            newest = StoreLook(str(error))
         except Exception as error:
-            found = StoreLook(f"the look itself failed with {error!r}")
+            newest = StoreLook(f"the look itself failed with {error!r}")
         with self._lock:
-            self._newest[key] = found
+            self._newest[key] = newest

@@ -213,9 +213,9 @@ def _read(source: ObjectStore, key: str, start: int, end: int) -> memoryview:
     return body
 
 
-def _check_crc(source: ObjectStore, key: str, wanted: int, found: int) -> None:
-    if found != wanted:
-        raise _failed(source, key, Damaged(f"it has CRC32C {found:08x}, wanted {wanted:08x}"))
+def _check_crc(source: ObjectStore, key: str, wanted: int, actual: int) -> None:
+    if actual != wanted:
+        raise _failed(source, key, Damaged(f"it has CRC32C {actual:08x}, wanted {wanted:08x}"))
 
 
 def _asked(source: ObjectStore, key: str, ask: Callable[[], T]) -> T:

@@ -31,7 +31,7 @@ _SYSTEM = SystemClock()
 
 
 class OpensStores(Protocol):
-    """Opens stores by id: `log.stores.Stores`."""
+    """Opens stores by id: `log.cluster_stores.Stores`."""
 
     def get(self, store: StoreId) -> ObjectStore: ...
 
@@ -210,7 +210,7 @@ class StoreLanes:
         return {lane.store: reason(lane.failure) for lane in self._lanes.values() if lane.failure is not None}
 
     def too_slow(self) -> frozenset[StoreId]:
-        """The stores that did not answer in time."""
+        """The stores that were given up because they were too slow."""
         return frozenset(lane.store for lane in self._lanes.values() if isinstance(lane.failure, RequestTimedOut))
 
     def in_another_life(self) -> frozenset[StoreId]:

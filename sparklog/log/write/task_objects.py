@@ -54,7 +54,7 @@ class WriterLimits:
         return 1 if partitions == 1 else min(wanted, self.most_gathered_rows)
 
     def enough_bytes(self, pending_partitions: int) -> int:
-        """The raw bytes of a partition to collect before they are encoded."""
+        """The raw bytes of a partition at which they are encoded."""
         return min(self.full_batch_bytes, max(self.smallest_full_batch_bytes, self.object_bytes // pending_partitions))
 
 

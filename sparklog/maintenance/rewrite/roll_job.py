@@ -1,4 +1,4 @@
-"""The roll job: rewrite append objects into sealed segments, one swap per segment (S-06)."""
+"""The roll job: rewrites append objects into sealed segments, one swap per segment (S-06)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The retention job: the log drops old segments; after the delay their objects are deleted (R-01 to R-06)."""
+"""The retention job: drops old segments from the log; after the delay their objects are deleted (R-01 to R-06)."""
 
 from __future__ import annotations
 

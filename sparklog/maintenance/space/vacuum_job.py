@@ -153,19 +153,19 @@ def _wanted(frame: JobFrame, state: ClusterState, topic_id: TopicId) -> bool:
     return frame.topics is None or (topic is not None and topic.name in frame.topics)
 
 
-def _planned(search: OrphanSearch, found: OrphansFound) -> PartitionResult:
-    foreign = f", {found.foreign:,} names that are not sparklog's are left" if found.foreign else ""
+def _planned(search: OrphanSearch, result: OrphansFound) -> PartitionResult:
+    foreign = f", {result.foreign:,} names that are not sparklog's are left" if result.foreign else ""
     return PartitionResult(
         f"{search.store}:{search.prefix}",
         None,
         None,
         f"begun before FLOOR {search.floor}, named by nothing{foreign}",
-        Work(found.orphans, 0, found.size_bytes, found.orphans + _listings(found)),
+        Work(result.orphans, 0, result.size_bytes, result.orphans + _listings(result)),
     )
 
 
-def _listings(found: OrphansFound) -> int:
-    return 1 + found.keys // _KEYS_PER_LISTING
+def _listings(result: OrphansFound) -> int:
+    return 1 + result.keys // _KEYS_PER_LISTING
 
 
 def _remove_abandoned(frame: JobFrame) -> list[PartitionResult]:

@@ -99,7 +99,7 @@ class Repair:
                     self._fail(damage, f"{damage}; the repair broke off: {error}")
 
     def _read_everywhere(
-        self, found: Mapping[ObjectNumber, Sequence[Damage]]
+        self, by_object: Mapping[ObjectNumber, Sequence[Damage]]
     ) -> tuple[dict[ObjectNumber, list[Damage]], dict[ObjectNumber, dict[StoreId, str]]]:
         """Read the damaged objects on all stores that hold them now, and note in `_whole` a store that has one whole.
 
@@ -117,11 +117,11 @@ class Repair:
         wanted: dict[StoreId, list[ObjectToCheck]] = {}
         with self._frame.connection.follower.current() as state:
             registered = state.registrations()
-            for number, slices in slices_by_object(state, found).items():
-                object_ = msgspec.structs.replace(found[number][0].object, slices=tuple(slices))
+            for number, slices in slices_by_object(state, by_object).items():
+                object_ = msgspec.structs.replace(by_object[number][0].object, slices=tuple(slices))
                 holders[number] = {store for slice_ in slices for store in holders_of(state, slice_)}
                 asked[number] = holders[number] | _replicas_of(state, _without_leader(state, slices))
-                left[number] = [] if holders[number] or not slices else [*found[number]]
+                left[number] = [] if holders[number] or not slices else [*by_object[number]]
                 for store in sorted(holders[number] | _replicas_of(state, slices)):
                     if store in registered:
                         wanted.setdefault(store, []).append(object_)
@@ -145,9 +145,9 @@ class Repair:
                         self._left_overs.setdefault(number, {})[store] = Damage(store, object_, outcome.check)
         return left, silent
 
-    def _salvage(self, number: ObjectNumber, found: Sequence[Damage]) -> None:
+    def _salvage(self, number: ObjectNumber, of_holders: Sequence[Damage]) -> None:
         """Put together, give up or report an object that no store has whole."""
-        damages = self._left_overs.get(number, {}) | {damage.store: damage for damage in found}
+        damages = self._left_overs.get(number, {}) | {damage.store: damage for damage in of_holders}
         salvage(self._frame, list(damages.values()), self._note, accept_loss=self._accept_loss)
 
     def fill(self, store: StoreId, objects: Sequence[ObjectToCheck]) -> None:

@@ -69,7 +69,7 @@ def run_verify(
 ) -> VerifyReport:
     """Verify the cluster; with `topics` or `stores` only their objects, and then not the metadata.
 
-    With `share` N only one of N parts of the objects is read, another one each day (UTC) of `now_ms`, so that N daily
+    With `share` N, only one of N parts of the objects is read: another one each day (UTC) of `now_ms`, so that N daily
     runs read everything.
 
     Raises BrokerIdNotRegistered, UnknownTopicOrPartition, InvalidInput, ClusterNotFound, and any error of reading the

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparklog.coordinator.http.connection_table import ConnectionTable, Limits, State
+from sparklog.coordinator.http.connection_table import ConnectionLimits, ConnectionTable, State
 
-LIMITS = Limits(connections=5, request_s=10, idle_s=90, linger_s=2, evict_receiving_s=1)
+LIMITS = ConnectionLimits(connections=5, request_s=10, idle_s=90, linger_s=2, evict_receiving_s=1)
 ALLOWED_S = {State.SILENT: 10, State.RECEIVING: 10, State.IDLE: 90, State.STUCK: 10, State.LINGERING: 2}
 STEPS = st.lists(st.tuples(st.integers(0, 9), st.sampled_from([*State, None]), st.integers(0, 8)), max_size=60)
 

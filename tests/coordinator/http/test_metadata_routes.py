@@ -14,7 +14,7 @@ from starlette.applications import Starlette
 
 from sparklog.chain.follow.follower import Follower
 from sparklog.coordinator.http.metadata_routes import KeptObjects, metadata_routes
-from sparklog.coordinator.leading.reader_threads import Reading
+from sparklog.coordinator.leading.reader_threads import ReaderThreads
 from sparklog.core.config.storage import StorageSettings
 from sparklog.core.errors import Damaged, InconsistentClusterId, InvalidInput, KeyNotFound, SparklogError
 from sparklog.storage.http.calls import Calls
@@ -38,7 +38,7 @@ def chain() -> Member:
 
 
 def app(chain: Member, waiting_max: int = 100) -> Starlette:
-    return Starlette(routes=metadata_routes(Reading(chain.follower, waiting_max)))
+    return Starlette(routes=metadata_routes(ReaderThreads(chain.follower, waiting_max)))
 
 
 def get(chain: Member, path: str, headers: dict[str, str] | None = None, **fields: str) -> Answer:

@@ -13,7 +13,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sparklog.coordinator import run
 from sparklog.coordinator.http import exchange
-from sparklog.coordinator.http.connection_table import Limits, State
+from sparklog.coordinator.http.connection_table import ConnectionLimits, State
 from sparklog.core.errors import Landed
 from sparklog.wire.error_messages import ErrorReply
 from sparklog.wire.messages import CLUSTER, SUBMIT
@@ -21,7 +21,7 @@ from tests.chain.chain_kit import Member, member, new_chain
 from tests.coordinator.http_server import Client, Served, committed, head, served
 
 NEVER_S = 3_600.0
-PATIENT = Limits(sweep_s=NEVER_S)  # time passes only when a test says so
+PATIENT = ConnectionLimits(sweep_s=NEVER_S)  # time passes only when a test says so
 LATER_S = PATIENT.request_s + 1
 LARGE = b"x" * 2**20
 
@@ -90,7 +90,7 @@ def test_one_that_never_sends_a_byte_is_dropped(chain: Member) -> None:
             assert await client.end() == b""
         assert len(here.connections.table) == 0
 
-    served(chain, Limits(request_s=0.05, sweep_s=0.02), work)
+    served(chain, ConnectionLimits(request_s=0.05, sweep_s=0.02), work)
 
 
 # M: N-04
@@ -168,11 +168,11 @@ def test_idle_connections_make_room_for_new_ones_the_longest_idle_first(chain: M
         await here.commit(last)
         assert await kept.end() == b""  # no silent one is left
 
-    served(chain, Limits(connections=10, sweep_s=NEVER_S), work)
+    served(chain, ConnectionLimits(connections=10, sweep_s=NEVER_S), work)
 
 
 def test_half_sent_requests_make_room_too_but_not_at_once(chain: Member) -> None:
-    limits = Limits(connections=5, sweep_s=NEVER_S, evict_receiving_s=0.05)
+    limits = ConnectionLimits(connections=5, sweep_s=NEVER_S, evict_receiving_s=0.05)
 
     async def work(here: Served) -> None:
         slow = [await here.connect() for _ in range(5)]
@@ -215,14 +215,14 @@ def test_if_all_connections_are_at_work_a_new_one_is_refused_politely(
             error = msgspec.msgpack.decode(body, type=ErrorReply)
             assert (status, headers["retry-after"], headers["connection"]) == (503, "1", "close")
             assert (error.code, error.retriable, error.landed) == ("COORDINATOR_NOT_AVAILABLE", True, Landed.NO)
-            assert error.message.startswith("4 connections are open, which is the most")
+            assert error.message.startswith("4 connections are open, which is the limit")
             refused.writer.close()
         release.set()
         for client in busy:
             assert (await client.reply())[2] == b"done"
         await here.commit(await here.connect())
 
-    served(chain, Limits(connections=4, sweep_s=NEVER_S), work)
+    served(chain, ConnectionLimits(connections=4, sweep_s=NEVER_S), work)
     assert len(member(chain.store.inner).uploads()) == 1
 
 
@@ -234,7 +234,7 @@ def test_the_refused_do_not_pile_up(chain: Member) -> None:
         await here.until(lambda: all(client.reader.at_eof() or client.reader._buffer for client in clients))  # type: ignore[attr-defined]
         assert here.connections.table.count(State.LINGERING) <= 2
 
-    served(chain, Limits(lingering=2, sweep_s=NEVER_S), work)
+    served(chain, ConnectionLimits(lingering=2, sweep_s=NEVER_S), work)
 
 
 # ---- malformed, oversized, pipelined --------------------------------------------------------------------
@@ -272,7 +272,7 @@ def test_a_malformed_request_is_an_error_in_our_format(
         assert await client.end() == b""
         await here.commit(await here.connect())
 
-    served(chain, Limits(linger_s=0.05, sweep_s=0.02), work)
+    served(chain, ConnectionLimits(linger_s=0.05, sweep_s=0.02), work)
     assert [each for each in caplog.records if each.levelno >= logging.WARNING] == []
 
 
@@ -306,7 +306,7 @@ def test_a_body_that_is_refused_before_its_end_ends_the_connection(chain: Member
         client.send(LARGE)
         assert await client.end() == b""
 
-    served(chain, Limits(linger_s=0.05, sweep_s=0.02), work)
+    served(chain, ConnectionLimits(linger_s=0.05, sweep_s=0.02), work)
 
 
 # M: N-04

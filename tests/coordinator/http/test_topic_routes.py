@@ -19,7 +19,7 @@ from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster, connect
 from sparklog.coordinator.access.gate import Gate
 from sparklog.coordinator.http.topic_routes import planned, query_routes
-from sparklog.coordinator.leading.reader_threads import Reading
+from sparklog.coordinator.leading.reader_threads import ReaderThreads
 from sparklog.core.config.storage import StorageSettings
 from sparklog.core.reading.plan import plan_range
 from sparklog.core.types import Offset, OffsetRange
@@ -65,7 +65,7 @@ def app(cluster: Cluster, follower: Follower | None = None) -> Starlette:
     if follower is None:
         follower = Follower(open_store(url))
         follower.open()
-    reading = Reading(follower, 100)
+    reading = ReaderThreads(follower, 100)
     routes = query_routes(reading, url, lambda state: Stores(places_in(state, url, StorageSettings())))
     gate = Middleware(Gate, routes=routes, state=lambda: follower.state, access=None)
     return Starlette(routes=list(routes), middleware=[gate])

@@ -287,7 +287,7 @@ def test_who_watches_too_much_is_sent_away(chain: Member, monkeypatch: pytest.Mo
         waiting = [await at.waits(at.records()) for _ in range(2)]
         refused = await at.ask(at.records(), longest_ms=1)
         assert (refused.status, error_in(refused).code) == (503, "COORDINATOR_NOT_AVAILABLE")
-        assert "2 requests wait already" in error_in(refused).message
+        assert "2 waiting requests watch too much" in error_in(refused).message
         await at.commit()
         assert all([(await reply(each)).done for each in waiting])
         await (await at.waits(at.records(), longest_ms=1))

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from sparklog.coordinator.leading.control import Commit, CommitAll, Control, Look, Moment, Rest
+from sparklog.coordinator.leading.control import CommitAll, CommitOwn, CoordinatorControl, Moment, ReadChain, Rest
 from sparklog.coordinator.leading.leadership import Leadership
 from sparklog.core.commands import (
     AgentDown,
@@ -41,16 +41,16 @@ def nobody(now_ms: int) -> Moment:
     return Moment(ClusterState(chain_id=CHAIN, n=EntryNumber(4)), now_ms)
 
 
-def control() -> Control:
-    return Control(Leadership("me", "http://me", SESSION_MS), 10, lambda event, text: None)
+def control() -> CoordinatorControl:
+    return CoordinatorControl(Leadership("me", "http://me", SESSION_MS), 10, lambda event, text: None)
 
 
-def leading() -> Control:
+def leading() -> CoordinatorControl:
     leader = control()
     steps = leader.run(nobody(0))
-    assert next(steps) == Look()
+    assert next(steps) == ReadChain()
     claim = steps.send(nobody(0))
-    assert claim == Commit(ME, ClaimCoordination(1, "me", "http://me"), SESSION_MS)
+    assert claim == CommitOwn(ME, ClaimCoordination(1, "me", "http://me"), SESSION_MS)
     steps.send(moment(10))
     assert leader.leads
     return leader
@@ -74,7 +74,7 @@ def test_the_leader_claims_again_a_third_of_a_session_after_its_newest_entry() -
 
 def test_one_that_is_behind_its_client_reads_first() -> None:
     steps = leading().submit(request(seen=7), moment(20))
-    assert next(steps) == Look()
+    assert next(steps) == ReadChain()
     assert isinstance(steps.send(moment(30, entry=7)), CommitAll)
 
 
@@ -100,7 +100,7 @@ def test_one_that_another_followed_watches_nobody_any_more(name: str, epoch: int
     for now_ms in range(30, 3 * SESSION_MS, SESSION_MS // 6):  # the coordinator of each moment has just written
         state = log.state.fork()
         state.coordinator = Coordinator(epoch, name, f"http://{name}", EntryNumber(now_ms))
-        if isinstance(step, Commit):
+        if isinstance(step, CommitOwn):
             committed.append(step.command)
             log.submit(step.command)
         step = steps.send(Moment(state, now_ms))
@@ -110,10 +110,10 @@ def test_one_that_another_followed_watches_nobody_any_more(name: str, epoch: int
 def test_a_chain_that_can_not_be_read_is_asked_again_after_a_while() -> None:
     """Also when a claim is long due: else it would be asked without a pause."""
     steps = control().run(nobody(0))
-    assert next(steps) == Look()
+    assert next(steps) == ReadChain()
     for now_ms in (500, 1_000, 50_000):
         assert steps.throw(StoreUnavailable("slow down")) == Rest(SESSION_MS // 20)
-        assert steps.send(nobody(now_ms)) == Look()
+        assert steps.send(nobody(now_ms)) == ReadChain()
 
 
 def test_a_request_that_was_under_way_makes_nobody_lead_who_can_not_read_the_chain() -> None:
@@ -134,7 +134,7 @@ def test_a_request_that_was_under_way_makes_nobody_lead_who_can_not_read_the_cha
 def test_it_resigns_before_it_ends() -> None:
     leader = leading()
     leader.stop()
-    assert next(leader.run(moment(20))) == Commit(ME, ResignCoordination(1), SESSION_MS)
+    assert next(leader.run(moment(20))) == CommitOwn(ME, ResignCoordination(1), SESSION_MS)
 
 
 @pytest.mark.parametrize("resigned", [True, False])

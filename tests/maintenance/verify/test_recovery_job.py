@@ -102,7 +102,7 @@ def test_an_index_that_is_damaged_is_put_again(log: DamagedLog, way: str) -> Non
     log.damage("b", 1, way, index=True)
     report = log.recover()
     assert report.exit_code == 0
-    assert f"{log.key(1)}: its index was damaged, and was put again" in messages(report)
+    assert f"{log.key(1)}: its index was damaged, and was restored" in messages(report)
     log.check()
     assert log.world.state.registrations() == registrations, "nothing was lost"
     assert log.point("b") == LAST + 1

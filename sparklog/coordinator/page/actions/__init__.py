@@ -1,4 +1,4 @@
-"""Changes from the pages, by people with the right and if `page.writes` is true: form -> plan -> commands.
+"""Changes from the pages, by users with the right and if `page.writes` is true: form -> plan -> commands.
 
 Read `action_routes.py` first; each action is one entry of `action_list.py`.
 """

@@ -1,4 +1,4 @@
-"""The parts of an action: its form, and its plan, which has the commands that do it and the same as a command line."""
+"""The parts of an action: its form, and its plan with the commands that perform it and an equivalent command line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,10 @@ _DIGITS = 19
 
 
 class Field(msgspec.Struct, frozen=True):
-    """An input of a form, for one parameter of the address. `choices`: what to choose from; `is_long`: many lines."""
+    """An input of a form, for one parameter of the address.
+
+    `choices`: the values to choose from; `is_long`: many lines.
+    """
 
     name: str
     label: str
@@ -32,7 +35,8 @@ class Field(msgspec.Struct, frozen=True):
 class Plan(msgspec.Struct, frozen=True):
     """The effect of an action, decided by a state, and the command line that does the same.
 
-    `commands`: none if there is nothing to do. `summary` is a sentence of what would be, `done` one of what is then.
+    `commands`: none if there is nothing to do. `summary` is a sentence about the planned effect, `done` one about the
+    result.
     """
 
     summary: str
@@ -56,18 +60,18 @@ class Planning(msgspec.Struct, frozen=True):
     offset_for_time: Callable[[str, int, int], int | None]
 
     def text(self, name: str) -> str:
-        """A parameter without the blanks around it; "" without one."""
+        """A parameter without the blanks around it; "" if it is absent."""
         return self.given.get(name, "").strip()
 
     def wanted(self, name: str) -> str:
-        """A parameter that must be there. Raises InvalidOption."""
+        """A parameter that must be present. Raises InvalidOption."""
         text = self.text(name)
         if not text:
             raise InvalidOption(f"{name}: wanted a value, found none")
         return text
 
     def number(self, name: str) -> int | None:
-        """A parameter as a number, which may be negative; None without one. Raises InvalidOption."""
+        """A parameter as a number, which may be negative; None if it is absent. Raises InvalidOption."""
         text = self.text(name)
         digits = text.removeprefix("-")
         if not text:
@@ -77,11 +81,11 @@ class Planning(msgspec.Struct, frozen=True):
         return int(text)
 
     def lines(self, name: str) -> list[str]:
-        """The lines of a parameter that are not blank."""
+        """The lines of a parameter, except blank ones."""
         return [line.strip() for line in self.text(name).splitlines() if line.strip()]
 
     def decided(self, command: Command) -> tuple[Record, ...]:
-        """The records that the command would lead to now. Raises what its commit would."""
+        """The records to which the command would lead now. Raises what its commit would raise."""
         submission = Submission(new_command_id(), EntryNumber(max(self.state.n, 0)), command)
         return decide(self.state, submission, At(EntryNumber(self.state.n + 1), self.now_ms)).records
 
@@ -89,8 +93,8 @@ class Planning(msgspec.Struct, frozen=True):
 class Action(msgspec.Struct, frozen=True):
     """An action on a topic or a group (`of`), or on neither ("").
 
-    `may` says whether a principal has the right to do it to the thing of this name, as far as that is known before
-    there is a plan. An action that `changes` nothing has a plan only.
+    `may` is true if a principal has the right to perform it on the topic or group of this name, as far as that is known
+    before there is a plan. An action that `changes` nothing has only a plan.
     """
 
     name: str
@@ -109,7 +113,10 @@ class Action(msgspec.Struct, frozen=True):
 
 
 def command_line(words: str, name: str = "", *options: str) -> str:
-    """`sparklog` with these words, a name and options, as a shell takes it. The name may begin with a dash."""
+    """The command line `sparklog` with these words, a name and options, quoted for a shell.
+
+    The name may begin with a dash.
+    """
     if name.startswith("-"):
         return f"sparklog {words} {shlex.join([*options, '--', name])}"
     return f"sparklog {words} {shlex.join([*([name] if name else []), *options])}".rstrip()

@@ -1,4 +1,4 @@
-"""The actions: their forms, and the rights without which they are not shown."""
+"""The actions: their forms, and the rights that show them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ON_TOPIC: Final = ("alter-topic", "delete-records", "delete-topic")
 ON_GROUP: Final = ("reset-group", "delete-group")
 
 
-class Link(msgspec.Struct, frozen=True):
+class FormLink(msgspec.Struct, frozen=True):
     """A link to a form."""
 
     title: str
@@ -46,7 +46,7 @@ def _may_create(principal: Principal, state: ClusterState, name: str) -> bool:
 
 
 def _may_reset(principal: Principal, state: ClusterState, name: str) -> bool:
-    """True if one of the topics of the group may be read, or any topic if it has committed nothing yet."""
+    """True if the principal may read a topic of the group, or any topic if the group has committed nothing yet."""
     topics = {topic for topic, _ in committed(state, name)}
     if topics:
         return any(principal.may(Verb.READ, topic) for topic in topics)
@@ -109,7 +109,8 @@ _ACTIONS: Final = (
     Action(
         "reset-group",
         "Reset offsets",
-        "Where the group goes on; it must have no active members. An offset outside the log becomes its nearer end.",
+        "The offsets where the group continues; it must have no active members. An offset outside the log becomes its "
+        "nearer end.",
         "group",
         (
             Field("to", "Where to", choices=TARGETS),
@@ -132,8 +133,8 @@ _ACTIONS: Final = (
     Action(
         "plan-job",
         "What is due",
-        "What a run would do now, by the state of the chain alone. This page starts no job: the process that leads "
-        "runs the scheduled ones, and the command runs one where you see its output.",
+        "The work that a run would do now, by the state of the chain alone. This page starts no job: the process that "
+        "leads runs the scheduled ones, and the command runs one where you see its output.",
         "",
         (Field("job", "Job", choices=PLANNED), Field("topic", "Only topic", "all")),
         plan_job,
@@ -151,21 +152,21 @@ def address_of(action: str, given: Mapping[str, str]) -> str:
 
 
 def writes_are_on(state: ClusterState) -> bool:
-    """True if the pages of this cluster change anything."""
+    """True if the pages of this cluster can change anything."""
     return effective_cluster(state.config).page_writes
 
 
-def links(seen: Observation, principal: Principal, *names: str, of: str = "") -> list[Link]:
-    """The forms of these actions, for a topic or group `of` this name, that the principal may use at this process."""
+def links(seen: Observation, principal: Principal, *names: str, of: str = "") -> list[FormLink]:
+    """The forms of these actions that the principal may use at this process, for a topic or group `of` this name."""
     if not seen.leads or not writes_are_on(seen.state):
         return []
     return [
-        Link(action.title, address_of(name, _given(action, of)))
+        FormLink(action.title, address_of(name, _given(action, of)))
         for name in names
         if (action := ACTIONS[name]).may(principal, seen.state, of)
     ]
 
 
 def _given(action: Action, of: str) -> dict[str, str]:
-    """Parameters of a link to a form. A form without fields is passed over: the link leads to the plan."""
+    """Parameters of a link to a form. For an action without fields, the link leads straight to the plan."""
     return {**({action.of: of} if action.of else {}), **({} if action.fields else {"plan": "1"})}

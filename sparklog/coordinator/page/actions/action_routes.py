@@ -1,8 +1,7 @@
-"""The pages of actions. GET shows a form, or the plan of one that is filled in; POST commits a plan that was shown.
+"""The pages of actions. GET shows a form, or the plan of a completed form; POST commits a plan that was shown.
 
-Nothing but the POST changes anything. It sends the commands of the plan the way that every client's commands go
-(`submit_for`): the same checks, rights, audit and results by command id. A form that is not filled in well never gets
-so far.
+Only the POST changes anything. It sends the commands of the plan in the same way as every client's commands
+(`submit_for`): with the same checks, rights, audit and results by command id. An incorrect form never gets so far.
 """
 
 from __future__ import annotations
@@ -53,14 +52,14 @@ from sparklog.wire.messages import MAX_COMMANDS, SubmitRequest, SubmittedCommand
 
 ROWS: Final = 200  # of a plan that are shown
 ERRORS: Final = 15
-MOST_CHARACTERS: Final = 20_000  # of what is filled in
-TIMEOUT_MS: Final = 30_000  # of the commands; the person waits
+MOST_CHARACTERS: Final = 20_000  # of the values filled in
+TIMEOUT_MS: Final = 30_000  # of the commands; the user waits
 _log = logging.getLogger("sparklog.coordinator")
 
 
 @dataclass
 class ActionPage:
-    """The content of an action's page. `sealed`: what its form of confirmation carries; "" for no such form."""
+    """The content of an action's page. `sealed`: the content of its confirmation form; "" if it has none."""
 
     given: Mapping[str, str]
     action: Action | None = None
@@ -101,7 +100,7 @@ class ActionPage:
 
 
 def action_routes(service: Service) -> list[GatedRoute]:
-    """The routes: a page for each action, and where its plans are sent."""
+    """The routes: a page for each action, to which its plans are sent as well."""
     seals, reads = Seals(), RecordReads()
 
     async def shown(request: Request) -> Response:
@@ -128,8 +127,8 @@ def action_routes(service: Service) -> list[GatedRoute]:
             if (refusal := refusal_of(principal, need_of(command), state)) is not None:
                 raise refusal
         if len(planned.commands) > MAX_COMMANDS:
-            found = len(planned.commands)
-            raise InvalidOption(f"a page changes at most {MAX_COMMANDS} partitions at once, found {found}")
+            changes = len(planned.commands)
+            raise InvalidOption(f"a page changes at most {MAX_COMMANDS} partitions at once, found {changes}")
         if planned.commands:
             begun = EntryNumber(max(state.n, 0))
             submissions = tuple(Submission(new_command_id(), begun, command) for command in planned.commands)
@@ -144,7 +143,7 @@ def action_routes(service: Service) -> list[GatedRoute]:
             check_same_origin(request, service.control.leadership.address)
             text = _sealed_in(await body_of(request))
             made = seals.opened(text, action.name, caller_of(request.scope).principal.name, now_ms())
-        except ClientDisconnect:  # in the middle of its body: nothing was asked for
+        except ClientDisconnect:  # in the middle of its body: there is no request to answer
             return Response(status_code=400)
         except SparklogError as error:
             _audit(request, error)
@@ -178,19 +177,19 @@ def _action(request: Request) -> Action:
 
 
 def _check_on(service: Service, action: Action) -> None:
-    """Raise ClusterAuthorizationFailed if the pages of this cluster only show, NotController if another one leads."""
+    """Raise ClusterAuthorizationFailed if this cluster's pages only show, NotController if another process leads."""
     if not action.changes:
         return
     if not writes_are_on(service.follower.state):
         raise ClusterAuthorizationFailed(
-            "the pages of this cluster only show: wanted page.writes=true in its config, found false; sparklog cluster "
-            "alter --set page.writes=true changes that, and the command line changes the same things"
+            "the pages of this cluster are read-only: wanted page.writes=true in its config, found false; sparklog "
+            "cluster alter --set page.writes=true changes that, or use the command line for the same changes"
         )
     service.control.check_leads(service.follower.state)
 
 
 def _planned(service: Service, action: Action, given: Mapping[str, str]) -> tuple[ClusterState, Plan]:
-    """The newest state, and the plan by it. To be called in a thread."""
+    """Return the newest state, and the plan based on it. To be called in a thread."""
 
     def now() -> tuple[ClusterState, Stores]:
         newest = service.follower.catch_up().state
@@ -201,7 +200,7 @@ def _planned(service: Service, action: Action, given: Mapping[str, str]) -> tupl
 
 
 async def _committed(request: Request, service: Service, made: SealedPlan) -> list[SparklogError]:
-    """Commit what was sealed. Return an error for each command without a result."""
+    """Commit the sealed commands. Return an error for each command without a result."""
     commands = tuple(SubmittedCommand(submission, TIMEOUT_MS) for submission in made.submissions)
     wanted = SubmitRequest(made.chain_id, made.submissions[0].n0, commands)
     try:
@@ -223,11 +222,11 @@ def _sealed_in(body: bytes) -> str:
 
 
 def _given(request: Request) -> dict[str, str]:
-    """Parameters of the address: what is filled in, cut to MOST_CHARACTERS each."""
+    """Parameters of the address: the values filled in, cut to MOST_CHARACTERS each."""
     return {name: text[:MOST_CHARACTERS] for name, text in request.query_params.items()}
 
 
 def _audit(request: Request, error: SparklogError) -> None:
-    """Tell the audit of a request that was refused before it had a command."""
+    """Audit a request that was refused before it had a command."""
     caller = caller_of(request.scope)
     audit_refused(caller.principal.name, caller.address, f"{request.method} {request.url.path}", error)

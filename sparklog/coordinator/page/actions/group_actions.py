@@ -1,4 +1,4 @@
-"""The plans of what can be done to consumer groups: reset their offsets, delete them."""
+"""The plans of actions on consumer groups: reset their offsets, delete them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OF_NO_VALUE: Final = (ResetKind.EARLIEST, ResetKind.LATEST)
 
 
 def plan_reset(planning: Planning) -> Plan:
-    """Other offsets of a group, all in one commit. Raises as `planned_resets`, and what the commit would."""
+    """Plan new offsets of a group, all in one commit. Raises as `planned_resets`, and what the commit would raise."""
     state, group = planning.state, planning.wanted("group")
     topic, partition = planning.text("topic"), planning.number("partition")
     if partition is not None and not topic:
@@ -27,7 +27,7 @@ def plan_reset(planning: Planning) -> Plan:
     target, option = _target(planning)
     topics, chosen = [topic] if topic else [], [] if partition is None else [partition]
     resets = planned_resets(state, planning.offset_for_time, group, target, topics, chosen)
-    offsets = {(each.topic, each.partition): each.after for each in resets}
+    offsets = {(reset.topic, reset.partition): reset.after for reset in resets}
     command = CommitOffsets(state.chain_id, group, rows_to_commit(state, offsets, ""))
     if resets:
         planning.decided(command)
@@ -35,28 +35,28 @@ def plan_reset(planning: Planning) -> Plan:
     options += [] if partition is None else ["--partition", str(partition)]
     what = f"{counted(len(resets), 'partition')} of group {group}"
     return Plan(
-        f"This sets where the group goes on, in {what}.",
+        f"This sets the offsets where the group continues, in {what}.",
         f"Reset {what}.",
         command_line("group reset", group, *options, "--execute"),
         (command,) if resets else (),
         ("Topic", "Partition", "Committed now", "Then", "End", "Lag then"),
-        tuple((each.topic, each.partition, each.before, each.after, each.end, each.lag) for each in resets),
+        tuple((reset.topic, reset.partition, reset.before, reset.after, reset.end, reset.lag) for reset in resets),
     )
 
 
 def plan_delete_group(planning: Planning) -> Plan:
-    """The end of a group and its offsets. Raises GroupIdNotFound, NonEmptyGroup."""
+    """Plan the deletion of a group and its offsets. Raises GroupIdNotFound, NonEmptyGroup."""
     name = planning.wanted("group")
     lag = group_lags(planning.state).of(existing_group(planning.state, name))
     command = DeleteGroups((name,))
     planning.decided(command)
     return Plan(
-        f"This deletes group {name} with all its offsets: whoever reads under this name begins anew.",
+        f"This deletes group {name} with all its offsets: a new reader of this name starts over.",
         f"Deleted group {name}.",
         command_line("group delete", name),
         (command,),
         ("Topic", "Partitions with an offset", "Lag, offsets"),
-        tuple((each.topic, each.partitions, each.lag_records) for each in lag.topics),
+        tuple((topic.topic, topic.partitions, topic.lag_records) for topic in lag.topics),
     )
 
 
@@ -74,6 +74,6 @@ def _target(planning: Planning) -> tuple[ResetTarget, str]:
         return ResetTarget(kind, parse_timestamp_us("value", planning.wanted("value"))), f"--{kind}={value}"
     number = planning.number("value")
     if number is None or (number < 0 and kind is ResetKind.OFFSET):
-        least = "an offset from 0" if kind is ResetKind.OFFSET else "how many offsets to go forward, or back by -N"
+        least = "an offset from 0" if kind is ResetKind.OFFSET else "the number of offsets to go forward, or back by -N"
         raise InvalidOption(f"value: wanted {least}, found {value[:30]!r}")
     return ResetTarget(kind, number), f"--{kind}={number}"

@@ -1,7 +1,8 @@
-"""The plans of roll and retention, as their dry runs decide them: for people who then run the job where jobs run.
+"""The plans of roll and retention, as their dry runs decide them. The user then runs the job in its usual place.
 
-A page starts no job: a job moves bytes for minutes, in a process with memory of its own, often on Spark elsewhere, and
-whoever starts one by hand wants to see its output and to stop it. The process that leads runs the scheduled ones.
+A page starts no job: a job moves bytes for minutes, in a process with memory of its own, often on Spark elsewhere. A
+user who starts one by hand wants to see its output and to be able to stop it. The process that leads runs the scheduled
+ones.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ MOST_PARTITIONS: Final = 10_000  # in one plan: about a second of a thread
 
 
 def plan_job(planning: Planning) -> Plan:
-    """Plan what the job would do now. Raises InvalidOption, UnknownTopicOrPartition."""
+    """Plan the work that the job would do now. Raises InvalidOption, UnknownTopicOrPartition."""
     state, job, name = planning.state, planning.wanted("job"), planning.text("topic")
     if job not in PLANNED:
         raise InvalidOption(f"job: wanted one of {', '.join(PLANNED)}, found {job[:30]!r}")
@@ -39,7 +40,7 @@ def plan_job(planning: Planning) -> Plan:
             elif (cut := plan_retention(state, topic, partition, planning.now_ms)) is not None:
                 due.append(cut)
     amount_due = (
-        f"{counted(sum(each.records for each in due), 'record')} ({size(sum(each.size_bytes for each in due))})"
+        f"{counted(sum(part.records for part in due), 'record')} ({size(sum(part.size_bytes for part in due))})"
     )
     what = "segment" if job == "roll" else "partition"
     return Plan(
@@ -50,13 +51,13 @@ def plan_job(planning: Planning) -> Plan:
         ("Topic", "Partition", "Up to offset", "Records", "Size", "Why"),
         tuple(
             (
-                each.topic,
-                each.partition.partition,
-                each.end if isinstance(each, SegmentToRoll) else each.to,
-                each.records,
-                size(each.size_bytes),
-                each.reason,
+                part.topic,
+                part.partition.partition,
+                part.end if isinstance(part, SegmentToRoll) else part.to,
+                part.records,
+                size(part.size_bytes),
+                part.reason,
             )
-            for each in due
+            for part in due
         ),
     )

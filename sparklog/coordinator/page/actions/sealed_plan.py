@@ -1,8 +1,8 @@
-"""The content of a form of confirmation: commands of a plan with their ids, sealed for one principal, for minutes.
+"""The content of a confirmation form: commands of a plan with their ids, sealed for one principal, for minutes.
 
 The server keeps nothing between the plan and its confirmation. A form that is sent twice has the same commands, under
-the same ids, so the chain applies them once. Nobody can make such a form for somebody else: the seal is an HMAC under a
-key of this process, and the browser lets no other site read a form that was made for its user.
+the same ids, so the chain applies them once. A form can't be forged for another user: the seal is an HMAC under a key
+of this process, and the browser lets no other site read a form that was made for its user.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from sparklog.core.describe.readable import duration
 from sparklog.core.errors import ClusterAuthorizationFailed
 from sparklog.host.dice import new_token
 
-VALID_MS: Final = 15 * 60_000  # of a plan: what it shows is no older when it is confirmed
+VALID_MS: Final = 15 * 60_000  # the greatest age of a plan when it is confirmed
 
 
 class SealedPlan(msgspec.Struct, frozen=True):
-    """A plan as it was shown to a principal. `done`: the sentence to show after it."""
+    """A plan as shown to a principal. `done`: the sentence to show after it."""
 
     action: str
     principal: str
@@ -38,7 +38,7 @@ _encoder, _decoder = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(SealedPl
 
 
 class Seals:
-    """Seals plans, and opens what it has sealed itself: a form of another process, or of an earlier one, is refused."""
+    """Seals plans, and opens only its own seals: a form of another process, or of an earlier one, is refused."""
 
     def __init__(self) -> None:
         self._key = new_token().encode()
@@ -49,7 +49,7 @@ class Seals:
         return urlsafe_b64encode(self._digest(body) + body).decode()
 
     def opened(self, text: str, action: str, principal: str, now_ms: int) -> SealedPlan:
-        """The plan in a form. Raises ClusterAuthorizationFailed if it is not this principal's, or too old."""
+        """Open the plan in a form. Raises ClusterAuthorizationFailed if it is not this principal's, or too old."""
         try:
             raw = urlsafe_b64decode(text.encode())
         except ValueError:
@@ -75,9 +75,9 @@ class Seals:
 def check_same_origin(request: Request, address: str) -> None:
     """Raise ClusterAuthorizationFailed unless a page of this coordinator has sent the request.
 
-    A browser sends the credentials of HTTP's Basic authentication with whatever any site makes it send, but always says
-    which site that was: in Origin (RFC 6454), and in Sec-Fetch-Site where it has it. `address` is the coordinator's
-    own, for one behind a proxy that changes Host.
+    A browser sends the credentials of HTTP's Basic authentication with any request, even one that another site causes.
+    But it always names that site: in Origin (RFC 6454), and in Sec-Fetch-Site if the browser supports it. `address` is
+    the coordinator's own, for one behind a proxy that changes Host.
     """
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin", "")
     name = origin.partition("://")[2].lower()

@@ -1,4 +1,4 @@
-"""The plans of what can be done to topics: create, change the config, delete, delete records."""
+"""The plans of actions on topics: create, change the config, delete, delete records."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from sparklog.core.reading.plan import topic_of
 from sparklog.core.records import TopicAltered, TopicCreated
 from sparklog.options.key_value import key_values
 
-_GROUPS: Final = 100  # that are named
+_GROUPS: Final = 100  # that a plan names
 
 
 def plan_create(planning: Planning) -> Plan:
-    """A new topic. Raises as `Cluster.create_topic`."""
+    """Plan a new topic. Raises as `Cluster.create_topic`."""
     name, partitions = planning.wanted("topic"), planning.number("partitions")
     factor = planning.number("replication_factor")
     given = key_values(planning.lines("config"), "config")
@@ -43,7 +43,7 @@ def plan_create(planning: Planning) -> Plan:
         f"This creates {what}.",
         f"Created {what}.",
         command_line("topic create", name, *options),
-        (CreateTopic(name, config=config, assignment=record.assignment),),  # what is shown, whatever comes meanwhile
+        (CreateTopic(name, config=config, assignment=record.assignment),),  # as shown, whatever happens meanwhile
         ("Partition", "Stores, the preferred leader first"),
         tuple((at, ", ".join(stores)) for at, stores in enumerate(record.assignment)),
         () if warning is None else (warning,),
@@ -51,7 +51,7 @@ def plan_create(planning: Planning) -> Plan:
 
 
 def plan_alter(planning: Planning) -> Plan:
-    """Another config of a topic. Raises as `Cluster.alter`."""
+    """Plan a change of a topic's config. Raises as `Cluster.alter`."""
     state = planning.state
     topic = topic_of(state, planning.wanted("topic"))
     changed = parse_topic_config(key_values(planning.lines("set"), "set"))
@@ -82,7 +82,7 @@ def plan_alter(planning: Planning) -> Plan:
 
 
 def plan_delete(planning: Planning) -> Plan:
-    """The end of a topic. Raises UnknownTopicOrPartition."""
+    """Plan the deletion of a topic. Raises UnknownTopicOrPartition."""
     topic = describe_topic(planning.state, planning.wanted("topic"))
     described = topic_of(planning.state, topic.name)
     command = DeleteTopic(described.topic_id)
@@ -101,7 +101,7 @@ def plan_delete(planning: Planning) -> Plan:
 
 
 def plan_delete_records(planning: Planning) -> Plan:
-    """Higher log starts of a topic's partitions. Raises as `Cluster.delete_records`."""
+    """Plan higher log starts of a topic's partitions. Raises as `Cluster.delete_records`."""
     topic, partition = planning.wanted("topic"), planning.number("partition")
     text = planning.wanted("offset")
     to = None if text == "end" else planning.number("offset")
@@ -114,13 +114,15 @@ def plan_delete_records(planning: Planning) -> Plan:
     option = ("--all-to", text) if partition is None else ("--partition", f"{partition}={text}")
     delays_ms = [deletion.delete_after_ms for deletion in due if deletion.delete_after_ms is not None]
     objects = counted(sum(deletion.objects for deletion in due), "object")
-    later = f" {objects} go with the first job that runs after {point_in_time(max(delays_ms))}." if delays_ms else ""
+    later = (
+        f" {objects} are deleted by the first job that runs after {point_in_time(max(delays_ms))}." if delays_ms else ""
+    )
     return Plan(
         f"This deletes {records} of topic {topic} for ever.{later}",
         f"Deleted {records} of topic {topic}.",
         command_line("topic delete-records", topic, *option, "--yes"),
         tuple(deletion.command for deletion in due),
-        ("Partition", "Log start now", "Then", "Records that go", "Size of the objects that go"),
+        ("Partition", "Log start now", "Then", "Records to delete", "Size of the objects to delete"),
         tuple(
             (deletion.command.partition, deletion.before, deletion.after, deletion.records, size(deletion.size_bytes))
             for deletion in deletions

@@ -1,13 +1,13 @@
-"""Masks: rules that keep parts of records from a page. They are applied to the bytes before anything else sees them.
+"""Masks: rules that hide parts of records from a page. They are applied to the bytes before any other code sees them.
 
     customers                        the values of a topic
-    pay-*:card.number                a field of its JSON values, here of all topics that begin so
-    orders:lines.price               lists on the way are passed: this is the price of every line
+    pay-*:card.number                a field of its JSON values, here of all topics with this prefix
+    orders:lines.price               a path passes through lists: this is the price of every line
     customers:#key                   the keys
     customers:#headers               the values of the headers
 
-A value of a topic with a rule for fields is masked as a whole if it is no JSON object or list, and so is a part of it
-that is neither where the path goes on. A key may also hold several steps of the path, as in {"card.number": 4}.
+In a topic with a rule for fields, a value that is no JSON object or list is masked as a whole. So is a part of a value
+that is neither, where the path continues. A key may also contain several steps of the path, as in {"card.number": 4}.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ _TOPICS: Final = re.compile(r"[a-zA-Z0-9._-]*\*?")
 
 
 class MaskRule(msgspec.Struct, frozen=True):
-    """A part of the records of a topic, or of all topics that begin with what is before a `*`. No `path`: the value."""
+    """A part of the records of a topic, or of all topics with the prefix before a `*`. Without `path`: the value."""
 
     topics: str
     path: str = ""
 
     def covers(self, topic: str) -> bool:
-        """True if the rule is for this topic."""
+        """True if the rule applies to this topic."""
         return topic.startswith(self.topics[:-1]) if self.topics.endswith("*") else topic == self.topics
 
 
 class Mask(msgspec.Struct, frozen=True):
-    """The rules of one topic, added up. `fields` are paths of JSON values."""
+    """The combined rules of one topic. `fields` are paths of JSON values."""
 
     key: bool = False
     value: bool = False
@@ -47,11 +47,11 @@ class Mask(msgspec.Struct, frozen=True):
 
     @property
     def hides_values(self) -> bool:
-        """True if anything of values is masked. Such values are not searched: a search would reveal them bit by bit."""
+        """True if any part of values is masked. Such values are not searched: a search would reveal them bit by bit."""
         return self.value or bool(self.fields)
 
     def of_value(self, value: bytes | None) -> bytes | None:
-        """The value as it may be shown."""
+        """The value in the form that may be shown."""
         if value is None or not self.hides_values:
             return value
         if self.value:
@@ -67,21 +67,21 @@ class Mask(msgspec.Struct, frozen=True):
             return MASKED.encode()
 
     def of_key(self, key: bytes | None) -> bytes | None:
-        """The key as it may be shown."""
+        """The key in the form that may be shown."""
         return MASKED.encode() if self.key and key is not None else key
 
     def of_header(self, value: bytes | None) -> bytes | None:
-        """The value of a header as it may be shown."""
+        """The value of a header in the form that may be shown."""
         return MASKED.encode() if self.headers and value is not None else value
 
 
 UNMASKED: Final = Mask()
-# A path of jq, JSONPath or JSON Pointer would be taken and mask nothing.
+# A path of jq, JSONPath or JSON Pointer would be accepted, but mask nothing.
 _OTHER_LANGUAGE: Final = re.compile(r"[$\[\]/\s]")
 
 
 def mask_rule(text: str) -> MaskRule:
-    """The rule of a text like `customers:card.number`. Raises InvalidConfig."""
+    """Parse a rule like `customers:card.number`. Raises InvalidConfig."""
     topics, colon, path = text.strip().partition(":")
     wanted = f"wanted a rule like customers, pay-*:card.number or customers:{KEY}, found {text[:80]!r}"
     if not topics or len(topics) > MAX_LENGTH or _TOPICS.fullmatch(topics) is None:
@@ -94,14 +94,14 @@ def mask_rule(text: str) -> MaskRule:
 
 
 def mask_of(rules: Iterable[MaskRule], topic: str) -> Mask:
-    """Return the rules of a topic, added up."""
+    """Return the combined rules of a topic."""
     paths = {rule.path for rule in rules if rule.covers(topic)}
     fields = sorted(tuple(path.split(".")) for path in paths - {"", KEY, HEADERS})
     return Mask(KEY in paths, "" in paths, HEADERS in paths, tuple(fields))
 
 
 def _masked(node: Any, path: tuple[str, ...]) -> Any:
-    """This node of a document, with what is at the path below it masked."""
+    """This node of a document, with everything at the path below it masked."""
     if not path:
         return MASKED
     if isinstance(node, list):

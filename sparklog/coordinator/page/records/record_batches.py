@@ -1,4 +1,4 @@
-"""Chooses the records that a page keeps of a batch: those that match a search, and not more than it may show."""
+"""Chooses the records of a batch that a page keeps: those that match a search, within the page's limits."""
 
 from __future__ import annotations
 
@@ -15,27 +15,27 @@ from sparklog.core.numbering import Int64Array
 
 
 def matching(batch: pa.RecordBatch, query: RecordQuery, mask: Mask) -> pa.RecordBatch:
-    """The records that the query searches; all of them if it searches nothing. What is masked never matches."""
+    """The records that match the query's search; all records if it has none. Masked parts never match."""
     matches: Any = None
     if query.find:
         columns = [*(() if mask.hides_values else ("value",)), *(() if mask.key else ("key",))]
         for name in columns:
-            found = pc.fill_null(pc.match_substring(batch.column(name), query.find.encode()), False)
-            matches = found if matches is None else pc.or_(matches, found)
+            hits = pc.fill_null(pc.match_substring(batch.column(name), query.find.encode()), False)
+            matches = hits if matches is None else pc.or_(matches, hits)
     if query.key:
         wanted = pa.scalar(query.key.encode(), pa.binary())
-        found = pc.fill_null(pc.equal(batch.column("key"), wanted), False)
-        found = pa.repeat(False, batch.num_rows) if mask.key else found
-        matches = found if matches is None else pc.and_(matches, found)
+        hits = pc.fill_null(pc.equal(batch.column("key"), wanted), False)
+        hits = pa.repeat(False, batch.num_rows) if mask.key else hits
+        matches = hits if matches is None else pc.and_(matches, hits)
     if query.searches and matches is None:
         return batch.slice(0, 0)
     return batch if matches is None else batch.filter(matches)
 
 
 def trimmed(records: pa.Table, most: int, most_bytes: int, *, last: bool) -> pa.Table:
-    """A copy of the first records, or the `last` ones: so many and so many bytes at most, but at least one.
+    """A copy of the first records, or the `last` ones, within both limits; at least one record.
 
-    It is a copy because a slice would keep all of the batch in memory.
+    It is a copy because a slice would keep the whole batch in memory.
     """
     rows = records.num_rows
     own = sizes(records)
@@ -46,7 +46,7 @@ def trimmed(records: pa.Table, most: int, most_bytes: int, *, last: bool) -> pa.
 
 
 def ordered(records: Sequence[pa.Table], order: Order) -> pa.Table | None:
-    """The records as a page shows them: of one partition by offset, of several by time. None if there are none."""
+    """The records in the order of the page: of one partition by offset, of several by time. None if there are none."""
     if not records:
         return None
     joined = pa.concat_tables(records)

@@ -1,7 +1,7 @@
-"""The query in the address of a page: which records of a topic it shows. The server keeps no state between pages.
+"""The query in the address of a page: the records of a topic that it shows. The server keeps no state between pages.
 
-A page covers a range of offsets of each partition. The links to the next page and the one before give the ends of these
-ranges (`at`), and whether the page is read against the order in which it is shown (`back`).
+A page covers a range of offsets of each partition. The links to the next and the previous page contain the ends of
+these ranges (`at`), and the direction of reading (`back`: against the order in which the page is shown).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from sparklog.options.starting_offsets import parse_timestamp_us
 COUNTS: Final = (25, 50, 100, 250)  # records on a page, to choose from
 MOST_COUNT: Final = 500
 MOST_PARTITIONS: Final = 100  # read for one page
-MOST_CHARACTERS: Final = 500  # of what is searched
+MOST_CHARACTERS: Final = 500  # of a search text
 _DIGITS: Final = 19
 
 Choice = TypeVar("Choice", bound=StrEnum)
 
 
 class Order(StrEnum):
-    """The records that come first."""
+    """The order of records: the ones that come first."""
 
     NEWEST = "newest"
     OLDEST = "oldest"
@@ -43,10 +43,10 @@ class Shape(StrEnum):
 
 
 class RecordQuery(msgspec.Struct, frozen=True):
-    """The records to show. `partition`: None for all. At most one of `offset`, `time` and `at` says where to begin.
+    """The records to show. `partition`: None for all. At most one of `offset`, `time` and `at` sets the beginning.
 
-    `find` is a part of a value or key, `key` a whole key; "" for no search. `live`: the newest records, read again and
-    again.
+    `find` is a part of a value or key, `key` a whole key; "" for no search. `live`: the newest records, read
+    repeatedly.
     """
 
     partition: int | None = None
@@ -63,30 +63,30 @@ class RecordQuery(msgspec.Struct, frozen=True):
 
     @property
     def reads_down(self) -> bool:
-        """True if it is read from higher to lower offsets."""
+        """True if the page is read from higher to lower offsets."""
         return (self.order is Order.NEWEST) is not self.back
 
     @property
     def searches(self) -> bool:
-        """True if it shows only some of the records it reads."""
+        """True if the page shows only some of the records it reads."""
         return bool(self.find or self.key)
 
     @property
     def time_us(self) -> int | None:
-        """The time to begin at; None without one."""
+        """The time to begin at, or None."""
         return parse_timestamp_us("time", self.time[:MOST_CHARACTERS]) if self.time else None
 
     def address(self, topic: str, **extra: str) -> str:
-        """The address of the page that shows this."""
+        """The address of this page."""
         default = RecordQuery()
         query = {name: text for name, text in _texts(self).items() if text != _texts(default)[name]}
         return f"{address_of_records(topic)}?{urlencode({**query, **extra})}".rstrip("?")
 
     def beginning(self, **changes: Any) -> RecordQuery:
-        """The same without a place to begin, and with these changes."""
+        """The same query without a place to begin, and with these changes."""
         return msgspec.structs.replace(self, **{"offset": None, "time": "", "at": (), "back": False, **changes})
 
-    def going_on(self, at: tuple[tuple[int, int], ...], *, down: bool) -> RecordQuery:
+    def next_page(self, at: tuple[tuple[int, int], ...], *, down: bool) -> RecordQuery:
         """The next page in this direction, from these offsets of the partitions on."""
         return self.beginning(at=at, back=(self.order is Order.NEWEST) is not down, live=False)
 
@@ -113,7 +113,7 @@ def query_of(given: Mapping[str, str]) -> RecordQuery:
         text.get("live") == "1",
     )
     if sum((query.offset is not None, bool(query.time), bool(query.at))) > 1:
-        raise InvalidInput("an offset and a time: wanted at most one of them to begin at")
+        raise InvalidInput("an offset and a time: wanted at most one of them as the beginning")
     if query.partition is not None and any(partition != query.partition for partition, _ in query.at):
         raise InvalidInput(f"at: wanted an offset of partition {query.partition}, found {text['at'][:80]!r}")
     if query.time_us is not None and query.time_us < 0:
@@ -122,7 +122,7 @@ def query_of(given: Mapping[str, str]) -> RecordQuery:
 
 
 def _texts(query: RecordQuery) -> dict[str, str]:
-    """The parameters of an address, all of them; those of default queries need not be in it."""
+    """All parameters of an address. Those with default values need not be in it."""
     return {
         "partition": "" if query.partition is None else str(query.partition),
         "offset": "" if query.offset is None else str(query.offset),
@@ -152,7 +152,7 @@ def _at(text: str) -> tuple[tuple[int, int], ...]:
 
 
 def _short(given: Mapping[str, str], name: str) -> str:
-    """Return a text to search. Blanks at its ends count."""
+    """Return a text to search. Blanks at its ends are kept."""
     text = given.get(name, "")
     if len(text) > MOST_CHARACTERS:
         raise InvalidInput(f"{name}: wanted at most {MOST_CHARACTERS} characters, found {len(text):,}")
@@ -163,12 +163,12 @@ Default = TypeVar("Default", int, None)
 
 
 def _number(text: Mapping[str, str], name: str, default: Default, most: int, *, least: int = 0) -> int | Default:
-    found = text.get(name)
-    if found is None:
+    digits = text.get(name)
+    if digits is None:
         return default
-    if not _is_number(found) or not least <= int(found) <= most:
-        raise InvalidInput(f"{name}: wanted a number from {least} to {most}, found {found[:30]!r}")
-    return int(found)
+    if not _is_number(digits) or not least <= int(digits) <= most:
+        raise InvalidInput(f"{name}: wanted a number from {least} to {most}, found {digits[:30]!r}")
+    return int(digits)
 
 
 def _is_number(text: str) -> bool:
@@ -176,7 +176,7 @@ def _is_number(text: str) -> bool:
 
 
 def _choice(text: Mapping[str, str], name: str, default: Choice) -> Choice:
-    found = text.get(name, default)
-    if found not in list(type(default)):
-        raise InvalidInput(f"{name}: wanted {', '.join(type(default))}, found {found[:30]!r}")
-    return type(default)(found)
+    chosen = text.get(name, default)
+    if chosen not in list(type(default)):
+        raise InvalidInput(f"{name}: wanted {', '.join(type(default))}, found {chosen[:30]!r}")
+    return type(default)(chosen)

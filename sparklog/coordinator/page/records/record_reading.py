@@ -1,7 +1,7 @@
 """Reads the records of one page: piece by piece in one direction, until there are enough or a bound is reached.
 
 A piece is a range of offsets of one partition. Partitions take turns, so that each has its share of a page. Memory is
-bounded: what is kept of a piece are the records to show, copied out of the batches that were read.
+bounded: of each piece, only the records to show are kept, copied out of the batches.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from sparklog.log.records_schema import READ_SCHEMA
 
 _PIECE_BYTES: Final = 8 << 20  # stored
 _PIECE_RECORDS: Final = 10_000  # of a search
-_LONGEST_PIECE: Final = 1 << 24  # offsets, where nearly none has a record
+_LONGEST_PIECE: Final = 1 << 24  # offsets, if nearly none has a record
 _SHOWN_LOSSES: Final = 5
 _COLUMNS: Final = ("offset", "timestamp", "timestampType", "partition", "key", "value", "headers")
 _NOTHING: Final = pa.schema([READ_SCHEMA.field(name) for name in _COLUMNS]).empty_table()
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """The most that is read for one page. `shown_bytes`: of keys, values and headers that are kept to be shown."""
+class PageReadLimits:
+    """Limits of reading for one page. `shown_bytes`: of the keys, values and headers that are kept to be shown."""
 
     records: int = 500_000
     size_bytes: int = 64 << 20
@@ -45,13 +45,13 @@ class Limits:
     shown_bytes: int = 8 << 20
 
 
-LIMITS: Final = Limits()
-LIVE_LIMITS: Final = Limits(records=1_000)  # again and again
+LIMITS: Final = PageReadLimits()
+LIVE_LIMITS: Final = PageReadLimits(records=1_000)  # read repeatedly
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """A place to read records from: `state` and the stores it names; `replan` and `now` ask the chain again."""
+class RecordSource:
+    """A source of records: `state` and the stores it names; `replan` and `now` ask the chain again."""
 
     state: ClusterState
     stores: Stores
@@ -62,7 +62,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """The range of a partition that was read, of those in [log_start, high_watermark) that can be read."""
+    """The range of a partition that was read, within the readable range [log_start, high_watermark)."""
 
     partition: int
     start: int
@@ -73,10 +73,10 @@ class Covered:
 
 @dataclass(frozen=True, slots=True)
 class RecordsFound:
-    """The records to show, in the order of offsets, one table for each piece. `notes` are sentences on what is missing.
+    """The records to show, in the order of offsets, one table for each piece. `notes` are sentences on missing ones.
 
-    `searched`: how many records were read. `stopped`: the bound that ended it before the page was full; "" for none.
-    `broken`: partitions that could not be read on.
+    `searched`: the number of records read. `stopped`: the bound that ended it before the page was full; "" for none.
+    `broken`: partitions that could not be read further.
     """
 
     tables: list[pa.Table]
@@ -88,18 +88,20 @@ class RecordsFound:
     broken: frozenset[int] = frozenset()
 
     def at(self, *, down: bool) -> tuple[tuple[int, int], ...] | None:
-        """Return the offsets at which the next page in this direction begins; None if nothing is left there."""
+        """The offsets at which the next page in this direction begins; None if nothing is left there."""
         left = [
-            (each.start > each.log_start if down else each.end < each.high_watermark)
-            for each in self.covered
-            if each.partition not in self.broken
+            (covered.start > covered.log_start if down else covered.end < covered.high_watermark)
+            for covered in self.covered
+            if covered.partition not in self.broken
         ]
-        return tuple((each.partition, each.start if down else each.end) for each in self.covered) if any(left) else None
+        if not any(left):
+            return None
+        return tuple((covered.partition, covered.start if down else covered.end) for covered in self.covered)
 
 
 @dataclass(slots=True)
 class _Section:
-    """A partition of which [low, high) was read so far. `step`: the offsets of its next piece."""
+    """A partition of which [low, high) was read so far. `step`: the number of offsets of its next piece."""
 
     partition: Partition
     low: int
@@ -114,9 +116,9 @@ class _Section:
 
 
 def find_records(
-    source: Source, topic: str, query: RecordQuery, mask: Mask = UNMASKED, limits: Limits = LIMITS
+    source: RecordSource, topic: str, query: RecordQuery, mask: Mask = UNMASKED, limits: PageReadLimits = LIMITS
 ) -> RecordsFound:
-    """The records of a page. A partition that can't be read is a note; what was read of the others is there.
+    """The records of a page. A partition that can't be read becomes a note; records read from the others are included.
 
     Raises UnknownTopicOrPartition, and TryAgain if it took too long to look up a time.
     """
@@ -124,14 +126,16 @@ def find_records(
 
 
 class _Finding:
-    def __init__(self, source: Source, topic: Topic, query: RecordQuery, mask: Mask, limits: Limits) -> None:
+    def __init__(
+        self, source: RecordSource, topic: Topic, query: RecordQuery, mask: Mask, limits: PageReadLimits
+    ) -> None:
         self._source = source
         self._topic = topic
         self._query = query
         self._mask = mask
         self._limits = limits
         self._deadline_ms = source.monotonic_ms() + limits.time_ms
-        self._found: list[pa.Table] = []
+        self._tables: list[pa.Table] = []
         self._left = query.count
         self._left_bytes = limits.shown_bytes
         self._searched = self._size_bytes = 0
@@ -140,7 +144,7 @@ class _Finding:
 
     def run(self) -> RecordsFound:
         down = self._query.reads_down
-        while open_ := [each for each in self._sections if not each.is_broken and _is_left(each.rest(down=down))]:
+        while open_ := [at for at in self._sections if not at.is_broken and _is_left(at.rest(down=down))]:
             for number, section in enumerate(open_):
                 if not self._left or self._bound():
                     break
@@ -152,11 +156,11 @@ class _Finding:
             for at in self._sections
         ]
         broken = frozenset(int(at.partition.partition) for at in self._sections if at.is_broken)
-        is_more = any(_is_left(each.rest(down=down)) for each in self._sections if not each.is_broken)
+        is_more = any(_is_left(at.rest(down=down)) for at in self._sections if not at.is_broken)
         stopped = self._bound() if self._left and is_more else ""
         for section in self._sections:
             self._note_losses(section)
-        return RecordsFound(self._found, covered, self._searched, self._size_bytes, stopped, self._notes, broken)
+        return RecordsFound(self._tables, covered, self._searched, self._size_bytes, stopped, self._notes, broken)
 
     def _partitions(self) -> list[Partition]:
         query, state = self._query, self._source.state
@@ -164,7 +168,7 @@ class _Finding:
         partitions = chosen_partitions(state, self._topic, wanted)
         if wanted:
             return partitions
-        full = [each for each in partitions if each.log_start < each.high_watermark]
+        full = [partition for partition in partitions if partition.log_start < partition.high_watermark]
         if len(full) > MOST_PARTITIONS:
             self._notes.append(
                 f"{counted(len(full), 'partition')} have records; these are of the first {MOST_PARTITIONS}: "
@@ -177,7 +181,7 @@ class _Finding:
         at = min(max(start, partition.log_start), partition.high_watermark)
         if start < partition.log_start:
             self._notes.append(
-                f"partition {partition.partition} begins at offset {partition.log_start}: what was before it is deleted"
+                f"partition {partition.partition} begins at offset {partition.log_start}: earlier records are deleted"
             )
         elif start > partition.high_watermark:
             self._notes.append(f"partition {partition.partition} can be read up to {partition.high_watermark} so far")
@@ -185,7 +189,7 @@ class _Finding:
         return _Section(partition, at, at, step)
 
     def _beginning(self, partition: Partition) -> int:
-        """The offset between what is read downwards and what is read upwards."""
+        """The offset between the parts that are read downwards and upwards."""
         query, down = self._query, self._query.reads_down
         if query.at:
             return dict(query.at)[partition.partition]
@@ -199,7 +203,7 @@ class _Finding:
         return partition.high_watermark if down else partition.log_start
 
     def _bound(self) -> str:
-        """The bound that is reached, in words; "" if none is."""
+        """The bound that is reached, as text; "" if none is."""
         limits = self._limits
         if self._searched >= limits.records:
             return counted(limits.records, "record")
@@ -217,7 +221,7 @@ class _Finding:
         piece = next_piece(self._source.state, key, section.rest(down=down), step, _PIECE_BYTES, down=down)
         kept = _NOTHING
         is_cut = False
-        behind = int(piece.start)  # what was read
+        behind = int(piece.start)  # the offset after the last record read
         searched_before = self._searched
         try:
             with closing(self._scan(piece, section.partition)) as batches:
@@ -228,18 +232,18 @@ class _Finding:
                     matches = matching(batch, self._query, self._mask)
                     if not matches.num_rows:
                         continue
-                    found = pa.concat_tables([kept, pa.Table.from_batches([matches])])
-                    kept = trimmed(found, most, self._left_bytes, last=down)
-                    is_cut = is_cut or kept.num_rows < found.num_rows
+                    candidates = pa.concat_tables([kept, pa.Table.from_batches([matches])])
+                    kept = trimmed(candidates, most, self._left_bytes, last=down)
+                    is_cut = is_cut or kept.num_rows < candidates.num_rows
                     if is_cut and not down:
                         break
                 else:
                     behind = int(piece.end)
         except SparklogError as error:
             section.is_broken = True
-            self._notes.append(f"partition {section.partition.partition} can't be read on: {error}")
+            self._notes.append(f"partition {section.partition.partition} can't be read further: {error}")
             if down:
-                return  # the records next to those that were read before are missing
+                return  # the records next to those read before are missing
         if down:
             section.low = kept.column("offset")[0].as_py() if is_cut else piece.start
         else:
@@ -247,22 +251,24 @@ class _Finding:
         if 2 * (self._searched - searched_before) < piece.end - piece.start:
             section.step = min(_LONGEST_PIECE, 2 * step)
         if kept.num_rows:
-            self._found.append(kept)
+            self._tables.append(kept)
             self._left -= kept.num_rows
             self._left_bytes -= int(sizes(kept).sum())
 
     def _scan(self, piece: OffsetRange, partition: Partition) -> Generator[pa.RecordBatch, None, None]:
-        """The records of a piece. Lost ones are passed over: `_note_losses` says so."""
+        """The records of a piece. Lost ones are skipped: `_note_losses` reports them."""
         source = self._source
         plan = plan_range(source.state, self._topic, partition.partition, piece)
         yield from scan(plan, source.stores, _COLUMNS, source.replan, fail_on_data_loss=False)
 
     def _note_losses(self, section: _Section) -> None:
         lost = [
-            each for each in section.partition.replication.lost if each.start < section.high and each.end > section.low
+            range_
+            for range_ in section.partition.replication.lost
+            if range_.start < section.high and range_.end > section.low
         ]
         if lost:
-            shown = ", ".join(f"[{each.start}, {each.end})" for each in lost[:_SHOWN_LOSSES])
+            shown = ", ".join(f"[{range_.start}, {range_.end})" for range_ in lost[:_SHOWN_LOSSES])
             more = f" and {len(lost) - _SHOWN_LOSSES} more ranges" if len(lost) > _SHOWN_LOSSES else ""
             self._notes.append(
                 f"partition {section.partition.partition}: records {shown}{more} were lost in an unclean election or "
@@ -275,6 +281,6 @@ def _is_left(offsets: OffsetRange) -> bool:
 
 
 def _offset_behind(records: pa.RecordBatch | pa.Table) -> int:
-    """The offset behind the last record; there is one."""
+    """The offset after the last record; there is one."""
     offset: int = records.column("offset")[-1].as_py()
     return offset + 1

@@ -1,7 +1,7 @@
-"""The page of a topic's records: for those who may read the topic. They are read in threads of their own.
+"""The page of a topic's records, for principals that may read the topic. Reads have their own threads.
 
-This is the only place where bytes of records pass through a coordinator. So reads are few at once, bounded in records,
-bytes and time, and a store that never answers holds up nothing but its thread.
+This is the only place where bytes of records pass through a coordinator. So only a few reads run at once, bounded in
+records, bytes and time, and a store that never answers blocks only its own thread.
 """
 
 from __future__ import annotations
@@ -22,7 +22,13 @@ from sparklog.coordinator.http.topic_routes import check_topic
 from sparklog.coordinator.leading.service import Service
 from sparklog.coordinator.page.records.masks import MaskRule, mask_of
 from sparklog.coordinator.page.records.record_query import RecordQuery, query_of
-from sparklog.coordinator.page.records.record_reading import LIMITS, LIVE_LIMITS, RecordsFound, Source, find_records
+from sparklog.coordinator.page.records.record_reading import (
+    LIMITS,
+    LIVE_LIMITS,
+    RecordsFound,
+    RecordSource,
+    find_records,
+)
 from sparklog.coordinator.page.records.record_views import json_lines, record_page
 from sparklog.coordinator.page.rendering import HEADERS, rendered
 from sparklog.coordinator.watching.observation import Observation
@@ -39,7 +45,7 @@ from sparklog.wire.error_messages import http_status
 MESSAGES: Final = "/topics/{name}/messages"
 READS: Final = 4  # at once
 ABANDONED: Final = 32  # threads at most
-PATIENCE_MS: Final = 20_000  # of the person who waits for a page
+PATIENCE_MS: Final = 20_000  # the longest wait for a page
 
 T = TypeVar("T")
 
@@ -51,20 +57,20 @@ def record_page_of(service: Service, masks: Sequence[MaskRule]) -> Callable[[Req
     async def messages(request: Request) -> Response:
         topic = request.path_params["name"]
         mask = mask_of(masks, topic)
-        query, found, problem, status = RecordQuery(), None, "", 200
+        query, records, problem, status = RecordQuery(), None, "", 200
         try:
             _check_may_read(request, service.follower.state, topic)
             query = query_of(request.query_params)
             source = _source(service)
             limits = LIVE_LIMITS if query.live else LIMITS
-            found = await reads.run(partial(find_records, source, topic, query, mask, limits))
+            records = await reads.run(partial(find_records, source, topic, query, mask, limits))
         except SparklogError as error:
             problem, status = str(error), http_status(error)
         if request.query_params.get("format") == "jsonl":
-            return await _download(topic, partial(json_lines, topic, query, mask), found, problem, status)
+            return await _download(topic, partial(json_lines, topic, query, mask), records, problem, status)
 
         def view(seen: Observation) -> dict[str, object]:
-            return record_page(seen.state, topic, query, mask, found, problem)
+            return record_page(seen.state, topic, query, mask, records, problem)
 
         return await rendered(service, "messages.html", view, status)
 
@@ -74,27 +80,27 @@ def record_page_of(service: Service, masks: Sequence[MaskRule]) -> Callable[[Req
 class RecordReads:
     """Reads in threads that end with the process, because a store may never answer.
 
-    Somebody waits for `READS` of them at most, and `ABANDONED` go on that nobody waits for any more.
+    At most `READS` of them are waited for, and at most `ABANDONED` continue after their caller has given up.
     """
 
     def __init__(self) -> None:
-        self._under_way = 0  # reads that somebody waits for
+        self._under_way = 0  # reads with a waiting caller
         self._abandoned = 0  # reads that took too long: their threads may never end
 
     async def run(self, work: Callable[[], T]) -> T:
-        """The result of `work`. Raises what it raises, TryAgain if too many are under way, StoreUnavailable."""
+        """Return the result of `work`. Raises what it raises, TryAgain if too many are under way, StoreUnavailable."""
         if self._abandoned >= ABANDONED:
             raise TryAgain(f"{counted(ABANDONED, 'read')} of records hang: a store does not answer")
         if self._under_way >= READS:
             raise TryAgain(
-                f"{counted(READS, 'page')} of records are being read already, which is the most at once: "
+                f"{counted(READS, 'page')} of records are being read already, which is the limit: "
                 "load this one again in some seconds"
             )
         loop = asyncio.get_running_loop()
         outcome: asyncio.Future[T] = loop.create_future()
 
         def ended(result: T | None, error: Exception | None) -> None:
-            if outcome.done():  # nobody waits any more
+            if outcome.done():  # the caller no longer waits
                 self._abandoned -= 1
                 return
             if error is not None:
@@ -128,7 +134,7 @@ class RecordReads:
 
 
 def _check_may_read(request: Request, state: ClusterState, topic: str) -> None:
-    """Raise TopicAuthorizationFailed, which the audit notes, or UnknownTopicOrPartition."""
+    """Raise TopicAuthorizationFailed, which is audited, or UnknownTopicOrPartition."""
     caller = caller_of(request.scope)
     try:
         check_topic(caller.principal, Verb.READ, topic, state)
@@ -137,7 +143,7 @@ def _check_may_read(request: Request, state: ClusterState, topic: str) -> None:
         raise
 
 
-def _source(service: Service) -> Source:
+def _source(service: Service) -> RecordSource:
     state = service.follower.state
 
     def now() -> tuple[ClusterState, Stores]:
@@ -147,14 +153,14 @@ def _source(service: Service) -> Source:
     def replan(plan: RangeToRead, at: Offset) -> RangeToRead:
         return replanned(service.follower.catch_up().state, plan, at)
 
-    return Source(state, service.stores(state), replan, now, SystemClock().monotonic_ms)
+    return RecordSource(state, service.stores(state), replan, now, SystemClock().monotonic_ms)
 
 
 async def _download(
-    topic: str, lines: Callable[[RecordsFound], bytes], found: RecordsFound | None, problem: str, status: int
+    topic: str, lines: Callable[[RecordsFound], bytes], records: RecordsFound | None, problem: str, status: int
 ) -> Response:
     headers = {**HEADERS, "cache-control": "no-store"}
-    if found is None:
+    if records is None:
         return Response(f"{problem}\n", status, media_type="text/plain", headers=headers)
     headers["content-disposition"] = f"attachment; filename*=UTF-8''{quote(topic, safe='')}.jsonl"
-    return Response(await asyncio.to_thread(lines, found), media_type="application/jsonl", headers=headers)
+    return Response(await asyncio.to_thread(lines, records), media_type="application/jsonl", headers=headers)

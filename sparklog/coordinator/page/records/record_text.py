@@ -12,15 +12,15 @@ from sparklog.coordinator.page.records.record_query import Shape
 PREVIEW_CHARACTERS: Final = 120
 SHOWN_BYTES: Final = 16_384  # of one key or value; the rest is in the download
 _INDENTED_BYTES: Final = 1_048_576  # values that would be longer when indented are shown as they are
-_JSON_BYTES: Final = 262_144  # larger values are not looked at as JSON
+_JSON_BYTES: Final = 262_144  # larger values are not parsed as JSON
 _ROW: Final = 16  # bytes on a line of hexadecimal digits
 _PLAIN: Final = frozenset("\t\n\r")
 
 
 class ShownBytes(msgspec.Struct, frozen=True):
-    """Bytes in words: `kind` is JSON, text, hex, null or empty; `preview` their beginning on one line.
+    """Formatted bytes: `kind` is JSON, text, hex, null or empty; `preview` is their beginning on one line.
 
-    `left_out_bytes`: how many of them `text` leaves out.
+    `left_out_bytes`: the number of bytes that `text` leaves out.
     """
 
     kind: str
@@ -31,19 +31,19 @@ class ShownBytes(msgspec.Struct, frozen=True):
 
     @property
     def is_long(self) -> bool:
-        """True if there is more to see than the preview."""
+        """True if the text is longer than the preview."""
         return self.preview != self.text
 
 
 def shown_bytes(value: bytes | None, shape: Shape) -> ShownBytes:
-    """The bytes of a key, value or header, in this shape, or in the nearest one that is possible."""
+    """Format the bytes of a key, value or header in this shape, or in the nearest possible one."""
     if not value:
         return ShownBytes("null" if value is None else "empty", "", "", 0)
     if shape in (Shape.AUTO, Shape.JSON) and (indented := _indented(value)) is not None:
         return _shown("JSON", value, *_cut(indented, value))
     shown = value[:SHOWN_BYTES]
     if shape is not Shape.HEX:
-        # A cut in the middle of a character is no reason to call it bytes.
+        # A cut in the middle of a character does not make it binary.
         text = shown.decode(errors="strict" if len(shown) == len(value) else "ignore") if _is_utf8(value) else None
         if text is None and shape is Shape.TEXT:
             text = shown.decode(errors="replace")
@@ -75,7 +75,7 @@ def _indented(value: bytes) -> str | None:
 
 
 def _most_indented(value: bytes) -> int:
-    """At most how long the indented text is. It grows with depth times lines: a short value may nest very deep."""
+    """An upper bound of the indented length. It grows with depth times lines: a short value may nest very deep."""
     text = np.frombuffer(value, np.uint8)
     opening, closing = ((text == brackets[0]) | (text == brackets[1]) for brackets in (b"{[", b"}]"))
     depth = int(np.cumsum(opening.astype(np.int32) - closing).max())
@@ -84,7 +84,7 @@ def _most_indented(value: bytes) -> int:
 
 
 def _cut(indented: str, value: bytes) -> tuple[str, int]:
-    """The beginning of an indented text, and about how many bytes of the value it leaves out."""
+    """The beginning of an indented text, and the approximate number of bytes of the value that it leaves out."""
     if len(indented) <= SHOWN_BYTES:
         return indented, 0
     return indented[:SHOWN_BYTES], len(value) * (len(indented) - SHOWN_BYTES) // len(indented)

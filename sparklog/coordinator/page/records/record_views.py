@@ -1,4 +1,4 @@
-"""The content of the page of a topic's records, made from what was read; and the same records as lines of JSON."""
+"""The content of the page of a topic's records, and the same records as lines of JSON."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ _encoder = msgspec.json.Encoder()
 
 
 class RecordRow(msgspec.Struct, frozen=True):
-    """A record in words. `more_headers` of its headers are left out.
+    """A formatted record. `more_headers` of its headers are left out.
 
-    `size_bytes` counts key, value and headers; it is None if any of them is masked, because it may tell what is masked.
+    `size_bytes` counts key, value and headers. It is None if any of them is masked, because it may reveal the masked
+    part.
     """
 
     partition: int
@@ -40,7 +41,7 @@ class RecordRow(msgspec.Struct, frozen=True):
     size_bytes: int | None
 
 
-class Link(msgspec.Struct, frozen=True):
+class PageLink(msgspec.Struct, frozen=True):
     """A link to another page of records."""
 
     text: str
@@ -49,11 +50,11 @@ class Link(msgspec.Struct, frozen=True):
 
 
 def record_page(
-    state: ClusterState, topic: str, query: RecordQuery, mask: Mask, found: RecordsFound | None, problem: str
+    state: ClusterState, topic: str, query: RecordQuery, mask: Mask, result: RecordsFound | None, problem: str
 ) -> dict[str, Any]:
-    """The content of the page. Without `found`, the problem says why. Raises UnknownTopicOrPartition."""
+    """The content of the page. Without `result`, `problem` is the reason. Raises UnknownTopicOrPartition."""
     known = topic_of(state, topic)
-    rows = [] if found is None else record_row_list(ordered(found.tables, query.order), mask, query.shape)
+    rows = [] if result is None else record_row_list(ordered(result.tables, query.order), mask, query.shape)
     return {
         "topic": topic,
         "address": address_of_records(topic),
@@ -63,17 +64,17 @@ def record_page(
         "counts": sorted({*COUNTS, query.count}),
         "records": rows,
         "problem": problem,
-        "notes": [*([] if found is None else _first(found.notes)), *mask_notes(mask, query)],
-        "searched": "" if found is None else summary(query, found),
-        "links": [] if found is None else links(topic, query, found),
-        "download": "" if found is None else download_address(topic, query, found),
+        "notes": [*([] if result is None else _first(result.notes)), *mask_notes(mask, query)],
+        "searched": "" if result is None else summary(query, result),
+        "links": [] if result is None else links(topic, query, result),
+        "download": "" if result is None else download_address(topic, query, result),
         "live": query.beginning(live=True, order=Order.NEWEST).address(topic),
-        "command": consume_command(topic, query, found),
+        "command": consume_command(topic, query, result),
     }
 
 
 def record_row_list(records: pa.Table | None, mask: Mask, shape: Shape) -> list[RecordRow]:
-    """The records, which are few, in words."""
+    """Format the records, which are few."""
     if records is None:
         return []
     stamps = records.column("timestamp").cast(pa.int64()).to_pylist()
@@ -100,7 +101,7 @@ def record_row_list(records: pa.Table | None, mask: Mask, shape: Shape) -> list[
     ]
 
 
-def json_lines(topic: str, query: RecordQuery, mask: Mask, found: RecordsFound) -> bytes:
+def json_lines(topic: str, query: RecordQuery, mask: Mask, result: RecordsFound) -> bytes:
     """The records as `sparklog consume --format json` prints them, in the order of the page.
 
     Keys and values are in hexadecimal if the page shows them so, and never cut.
@@ -111,7 +112,7 @@ def json_lines(topic: str, query: RecordQuery, mask: Mask, found: RecordsFound) 
             return None
         return value.hex() if query.shape is Shape.HEX else value.decode(errors="replace")
 
-    records = ordered(found.tables, query.order)
+    records = ordered(result.tables, query.order)
     if records is None:
         return b""
     rows = record_rows(
@@ -124,21 +125,21 @@ def json_lines(topic: str, query: RecordQuery, mask: Mask, found: RecordsFound) 
     return _encoder.encode_lines(rows)
 
 
-def summary(query: RecordQuery, found: RecordsFound) -> str:
-    """Say how much was read, and where."""
+def summary(query: RecordQuery, result: RecordsFound) -> str:
+    """A summary of the amount that was read, and its place."""
     verb = "searched" if query.searches else "read"
-    read = [each for each in found.covered if each.start < each.end]
+    read = [covered for covered in result.covered if covered.start < covered.end]
     where = ""
     if len(read) == 1:
         where = f", from offset {read[0].start} to {read[0].end - 1} of partition {read[0].partition}"
     elif read:
         where = f" of {counted(len(read), 'partition')}"
-    ended = f"; {found.stopped} is the most for one page" if found.stopped else ""
-    return f"{verb} {counted(found.searched, 'record')}, {amount(found.size_bytes)}{where}{ended}"
+    ended = f"; {result.stopped} is the limit for one page" if result.stopped else ""
+    return f"{verb} {counted(result.searched, 'record')}, {amount(result.size_bytes)}{where}{ended}"
 
 
 def mask_notes(mask: Mask, query: RecordQuery) -> list[str]:
-    """Name what is masked, and what a search therefore leaves out."""
+    """Notes on the masked parts, and on the parts that a search therefore leaves out."""
     hidden = [
         name
         for name, is_hidden in (("keys", mask.key), ("values", mask.value), ("header values", mask.headers))
@@ -153,43 +154,43 @@ def mask_notes(mask: Mask, query: RecordQuery) -> list[str]:
 
 
 def _first(notes: list[str]) -> list[str]:
-    """The first notes: there may be some for each partition."""
+    """The first notes: there may be several for each partition."""
     left = len(notes) - _SHOWN_NOTES
     return notes if left <= 0 else [*notes[:_SHOWN_NOTES], f"and {counted(left, 'more sentence')} like these"]
 
 
-def links(topic: str, query: RecordQuery, found: RecordsFound) -> list[Link]:
-    """The pages before and after this one, as far as there are any."""
+def links(topic: str, query: RecordQuery, result: RecordsFound) -> list[PageLink]:
+    """The pages before and after this one, if there are any."""
     if query.live:
         return []
     newest_first = query.order is Order.NEWEST
     pages = []
     for relation, down in (("prev", not newest_first), ("next", newest_first)):
-        at = found.at(down=down)
+        at = result.at(down=down)
         if at is None:
             continue
-        goes_on = found.stopped and down is query.reads_down
-        text = "Continue" if goes_on else {"prev": "Previous", "next": "Next"}[relation]
+        continues = result.stopped and down is query.reads_down
+        text = "Continue" if continues else {"prev": "Previous", "next": "Next"}[relation]
         text += ": older records" if down else ": newer records"
-        pages.append(Link(text, query.going_on(at, down=down).address(topic), relation))
+        pages.append(PageLink(text, query.next_page(at, down=down).address(topic), relation))
     return pages
 
 
-def download_address(topic: str, query: RecordQuery, found: RecordsFound) -> str:
-    """The address of the same records as lines of JSON, also when newer ones have come."""
+def download_address(topic: str, query: RecordQuery, result: RecordsFound) -> str:
+    """The address of the same records as lines of JSON, also after newer ones have arrived."""
     down = query.reads_down
-    at = tuple((each.partition, each.end if down else each.start) for each in found.covered)
-    return query.going_on(at, down=down).address(topic, format="jsonl")
+    at = tuple((covered.partition, covered.end if down else covered.start) for covered in result.covered)
+    return query.next_page(at, down=down).address(topic, format="jsonl")
 
 
-def consume_command(topic: str, query: RecordQuery, found: RecordsFound | None) -> str:
+def consume_command(topic: str, query: RecordQuery, result: RecordsFound | None) -> str:
     """The command line that prints these records, or those of the topic."""
     command = f"sparklog consume {shlex.quote(topic)}"
     if query.live:
         return f"{command} --offset end --follow"
-    covered = [] if found is None else [each for each in found.covered if each.start < each.end]
-    if len(covered) != 1:
+    read = [] if result is None else [covered for covered in result.covered if covered.start < covered.end]
+    if len(read) != 1:
         return command
-    (only,) = covered
-    records = found.searched if found is not None else 0
+    (only,) = read
+    records = result.searched if result is not None else 0
     return f"{command} --partition {only.partition} --offset {only.start} --num {max(records, 1)} --format json"

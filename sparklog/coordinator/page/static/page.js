@@ -39,7 +39,7 @@ function say(text, wrong) {
 pause.addEventListener("click", () => {
   paused = !paused;
   pause.setAttribute("aria-pressed", String(paused));
-  pause.textContent = paused ? "go on" : "pause";
+  pause.textContent = paused ? "resume" : "pause";
   say(paused ? "paused" : "live", false);
   refresh();
 });
