@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from sparklog.chain.commit.committer import Committer
 from sparklog.chain.follow.follower import Follower
-from sparklog.chain.mirror.mirrors import Copies
-from sparklog.chain.peers import Peer, tell
+from sparklog.chain.mirror.mirrors import Mirrors
+from sparklog.chain.peers import Peer, announce_peer
 from sparklog.client.connection import default_author
 from sparklog.client.stores.add_store import check_addresses, check_apart
 from sparklog.core.commands import CreateCluster, NewStore
@@ -49,12 +49,12 @@ def init_cluster(
     root = absolute_url(url)
     reached = settings_here(storage_settings(storage or {}))
     metadata = open_metadata(root, reached)
-    copies = Copies(
+    mirrors = Mirrors(
         metadata,
         lambda state, store: open_registered(root, store, state.stores[store].url, reached),
         lambda store: is_elsewhere(root, store.url),
     )
-    follower = Follower(metadata, copies=copies)
+    follower = Follower(metadata, mirrors=mirrors)
     follower.catch_up()
     if follower.state.n >= 0:
         raise ClusterAlreadyExists(
@@ -79,7 +79,7 @@ def init_cluster(
     )
     for store, target in targets.items():
         for other in sorted(targets.keys() - {store}):
-            tell(target, Peer(other, EntryNumber(0), targets[other].url), 0)
+            announce_peer(target, Peer(other, EntryNumber(0), targets[other].url), 0)
     committer = Committer(follower, author or default_author())
     committer.submit(committer.begin(CreateCluster(chain_id, registered, settings)))
     return chain_id

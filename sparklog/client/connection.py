@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from sparklog.chain.commit.committer import DEFAULT_TIMEOUT_MS
 from sparklog.chain.follow.follower import Follower
-from sparklog.chain.mirror.mirrors import Copies
+from sparklog.chain.mirror.mirrors import Mirrors
 from sparklog.client.commits.coordinated import Coordinated
 from sparklog.client.waiting import Waiting
 from sparklog.core.commands import Command
@@ -59,8 +59,8 @@ class Connection:
         if self.coordinators is None:
             self.url = absolute_url(url)
             metadata = open_metadata(self.url, self._settings)
-            copies = Copies(metadata, self._registered, self._is_elsewhere, _check_life)
-            self.follower = Follower(metadata, copies=copies)
+            mirrors = Mirrors(metadata, self._registered, self._is_elsewhere, _check_life)
+            self.follower = Follower(metadata, mirrors=mirrors)
         else:
             cluster = self.coordinators.cluster()
             self.coordinators.chain_id = cluster.chain_id

@@ -46,7 +46,7 @@ def counted_day(connection: Connection, state: ClusterState, now_ms: int) -> Usa
     kept_bytes = kept * sum(sizes) // max(1, len(sizes))
     is_first = first == state.first_entry or _entry(follower.store, first - 1) is None  # no older one is there
     config = effective_cluster(state.config)
-    copies = 0 if follower.copies is None else follower.copies.wanted(state)
+    copies = 0 if follower.mirrors is None else follower.mirrors.wanted(state)
     agents = [store for store in state.stores.values() if store.agent_up]
     return Usage(
         from_ms=found[0].entry.time_ms if found and is_first else now_ms - DAY_MS,

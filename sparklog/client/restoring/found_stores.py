@@ -13,8 +13,8 @@ import msgspec
 
 from sparklog.chain.follow.follower import Follower
 from sparklog.chain.head import Head
-from sparklog.chain.mirror.mirror_place import CopyPlace
-from sparklog.chain.mirror.mirrored_chain import CopiedChain, begins, beyond, last_copied
+from sparklog.chain.mirror.mirror_place import MirrorPlace
+from sparklog.chain.mirror.mirrored_chain import MirroredChain, begins, beyond, last_mirrored
 from sparklog.chain.owner import Owner, owners_on
 from sparklog.chain.peers import Peer, newest_of, peers_on
 from sparklog.core.config.storage import StorageSettings
@@ -106,7 +106,7 @@ class FoundStores:
         copies = {}
         for store in sorted(self.found):
             with suppress(SparklogError):
-                copies[store] = last_copied(self._place(store))
+                copies[store] = last_mirrored(self._place(store))
         return copies
 
     def newer(self) -> str | None:
@@ -195,8 +195,8 @@ class FoundStores:
     def _peers(self, store: StoreId) -> list[Peer]:
         return peers_on(self.found[store].target)
 
-    def _place(self, store: StoreId) -> CopyPlace:
-        return CopyPlace(self.found[store].target, self.chain_id)
+    def _place(self, store: StoreId) -> MirrorPlace:
+        return MirrorPlace(self.found[store].target, self.chain_id)
 
     def _targets(self) -> list[ObjectStore]:
         return [self.found[store].target for store in sorted(self.found)]
@@ -210,7 +210,7 @@ class FoundStores:
             return
         if chain_id != self.chain_id:
             self.chain_id, self.head = chain_id, Head()
-        follower = Follower(CopiedChain(self._targets(), chain_id, accept_loss=self._accept_loss))
+        follower = Follower(MirroredChain(self._targets(), chain_id, accept_loss=self._accept_loss))
         follower.publish(self.head)
         self.head = follower.catch_up()
 
@@ -230,7 +230,7 @@ class FoundStores:
         return newest[0] if newest else None
 
     def _has_copies(self, chain_id: str) -> bool:
-        return any(begins(CopyPlace(target, chain_id)) for target in self._targets())
+        return any(begins(MirrorPlace(target, chain_id)) for target in self._targets())
 
     def _stores_of(self, chain_id: str) -> list[StoreId]:
         return sorted(

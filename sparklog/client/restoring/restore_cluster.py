@@ -16,7 +16,7 @@ from contextlib import closing, suppress
 
 import msgspec
 
-from sparklog.chain.chain_requests import Copy
+from sparklog.chain.chain_requests import MirrorEntry
 from sparklog.chain.entry import Entry, decode_entry, encode_entry
 from sparklog.chain.follow.follower import Follower
 from sparklog.chain.head import Draft
@@ -349,9 +349,9 @@ class _Restore:
         """Give the new chain its own copies. The next commit does that, too."""
         with suppress(SparklogError), closing(Connection(self._url, settings=self._settings)) as connection:
             follower = connection.follower
-            if follower.copies is not None and follower.copies_wanted(follower.state):
+            if follower.mirrors is not None and follower.mirrors_wanted(follower.state):
                 body = bytes(follower.store.get(entry_key(follower.head.n)))
-                follower.copies.perform(Copy(follower.head, body))
+                follower.mirrors.perform(MirrorEntry(follower.head, body))
                 return True
         return False
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from sparklog.chain.entry import hash_of
 from sparklog.chain.owner import Owner, owners_on, put_owner
-from sparklog.chain.peers import Peer, tell
+from sparklog.chain.peers import Peer, announce_peer
 from sparklog.client.connection import Connection
 from sparklog.client.stores.returning_store import check_same_place, lost_while_fenced
 from sparklog.core.commands import NewStore, RegisterStore, RemoveStore, ReportLoss
@@ -120,7 +120,7 @@ def remove_store(connection: Connection, store: StoreId) -> None:
         others = sorted(state.registrations().keys() - {store})
     for other in others:
         with suppress(SparklogError):  # a restore asks for the store, and can be told to leave it out
-            tell(stores.get(other), Peer(store, EntryNumber(result.n), None), ancestors)
+            announce_peer(stores.get(other), Peer(store, EntryNumber(result.n), None), ancestors)
 
 
 def announce(connection: Connection, store: StoreId, target: ObjectStore) -> tuple[dict[StoreId, int], int]:
@@ -137,7 +137,7 @@ def announce(connection: Connection, store: StoreId, target: ObjectStore) -> tup
     failures = []
     for other in others:
         url = join_url(connection.url, other.url)
-        tell(target, Peer(other.store, EntryNumber(state.n), url), ancestors)
+        announce_peer(target, Peer(other.store, EntryNumber(state.n), url), ancestors)
         try:
             _tell_next(stores.get(other.store), Peer(store, EntryNumber(state.n + 1), target.url), ancestors)
             check_incarnation(stores.get(other.store), other.incarnation)  # else it has lost the mark of a restore, too
@@ -162,8 +162,8 @@ def _tell_next(target: ObjectStore, peer: Peer, ancestors: int) -> None:
     """Announce a store as of the next free number: an add that died may have announced it at another address."""
     for n in range(peer.n, peer.n + _ANNOUNCED_AT_ONCE):
         with suppress(Conflict):
-            return tell(target, replace(peer, n=EntryNumber(n)), ancestors)
-    return tell(target, replace(peer, n=EntryNumber(peer.n + _ANNOUNCED_AT_ONCE)), ancestors)
+            return announce_peer(target, replace(peer, n=EntryNumber(n)), ancestors)
+    return announce_peer(target, replace(peer, n=EntryNumber(peer.n + _ANNOUNCED_AT_ONCE)), ancestors)
 
 
 def _claim(store: StoreId, target: ObjectStore, lineage: Sequence[str], cluster: str) -> None:
