@@ -37,7 +37,7 @@ from sparklog.wire.messages import (
     HEARTBEAT,
     LEADS,
     MEMBER_HEARTBEAT,
-    NOBODY_LEADS,
+    NO_LEADER,
     READYZ,
     STANDS_BY,
     SUBMIT,
@@ -152,7 +152,7 @@ class Coordinated(Committer):
         """
         reply = self._calls.request("GET", known.address, READYZ, read_s=patience_ms / 1000)
         said = reply.data.decode("utf-8", "replace")
-        if reply.status not in (200, 503) or not said.startswith((LEADS, STANDS_BY, NOBODY_LEADS)):
+        if reply.status not in (200, 503) or not said.startswith((LEADS, STANDS_BY, NO_LEADER)):
             raise NoCoordinator(
                 f"wanted a coordinator at {known.address}, found a server that answers {reply.status} to {READYZ}"
             )

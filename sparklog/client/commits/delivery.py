@@ -92,7 +92,7 @@ class Delivery:
         if known.in_force:
             what = f"the coordinator {known.name} at {known.address} did not commit command {command}"
         else:
-            what = f"nobody coordinates the cluster, so command {command} was not committed"
+            what = f"no coordinator leads the cluster, so command {command} was not committed"
         text = f"{what} within {duration(self._timeout_ms)}: {error.message}; {self.advice(known)}"
         if self.submission.in_doubt:
             return OutcomeUnknown(f"{text}; the command may have landed", landed=Landed.UNKNOWN)

@@ -36,7 +36,7 @@ from sparklog.core.groups.group_progress import lag_of
 from sparklog.core.reading.positions import Position
 from sparklog.core.state import Partition
 from sparklog.core.types import Offset, Place, TopicPartition
-from sparklog.host.fork import Owner
+from sparklog.host.fork import OwnerProcess
 from sparklog.log.records_schema import read_schema
 
 FOREVER_MS = ALL_RECORDS = 1 << 40
@@ -68,7 +68,7 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
         self._reading = Reading(connection, group, options)
         self._deserializers = Deserializers(options.key_deserializer, options.value_deserializer)
         self._in_use = threading.RLock()
-        self._owner = Owner("consumer")
+        self._owner = OwnerProcess("consumer")
         self._when_closed = when_closed
         self._closed = False
 

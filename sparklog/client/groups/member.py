@@ -28,7 +28,7 @@ from sparklog.core.state import ClusterState
 from sparklog.core.types import Place, TopicPartition
 from sparklog.host.clock import Clock
 from sparklog.host.dice import new_id
-from sparklog.host.fork import Owner
+from sparklog.host.fork import OwnerProcess
 
 SESSION_TIMEOUT_MS = 45_000  # Kafka's session.timeout.ms
 NO_GENERATION = GroupGeneration(0, 0)  # of who is no member: a group with members is at generation 1 at least
@@ -71,7 +71,7 @@ class GroupMember:
         self.assigned: tuple[Place, ...] = ()
         self.share: dict[TopicPartition, str] = {}  # the names of topics, by partition
         self._connection = connection
-        self._owner = Owner("member of a group")
+        self._owner = OwnerProcess("member of a group")
         self._session_timeout_ms = session_timeout_ms
         self._clock = clock or connection.committer.clock
         self._peers = PeerWatch(self.member_id)

@@ -45,7 +45,7 @@ from sparklog.core.replication.replica_append import Acks
 from sparklog.host.clock import SystemClock
 from sparklog.host.deadline import Deadline
 from sparklog.host.dice import SystemDice
-from sparklog.host.fork import Owner
+from sparklog.host.fork import OwnerProcess
 
 log = logging.getLogger("sparklog")
 
@@ -97,7 +97,7 @@ class Producer(AnswersKafkaMethods):
         self._refusal: SparklogError | None = None  # why nothing may be sent any more
         self._renewal: Submission | None = None  # one without an answer
         self._ended = False
-        self._owner = Owner("producer")
+        self._owner = OwnerProcess("producer")
         self._abandoned: SparklogError | None = None  # in a forked child: the error of every call
         open_producers.add(self)
 

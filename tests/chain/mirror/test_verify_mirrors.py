@@ -93,7 +93,7 @@ def test_a_hole_is_named(copied: Copied, n: int) -> None:
 
 def test_holes_before_a_copied_snapshot_do_not_count(copied: Copied) -> None:
     copied.chain.committer.snapshots.write()
-    copied.copy.copy_snapshot(copied.chain.follower.state.n)
+    copied.mirror.copy_snapshot(copied.chain.follower.state.n)
     copied.store.delete(copied.key(5))
     assert copied.differences() == []
     place = MirrorPlace(copied.store, CHAIN)
