@@ -377,7 +377,7 @@ class Agent:
         return state
 
     def _patiently(self, request: Callable[[], Request]) -> Control[Any]:
-        """The reply to a request, repeated until there is one. Raises errors that don't pass; with `once`, any error."""
+        """The reply to a request, repeated until there is one. Raises errors that don't pass; with `once`, all."""
         pause = Backoff()
         while True:
             (reply,) = yield [request()]

@@ -24,7 +24,7 @@ def java_problem() -> str | None:
     else:
         java_in_path = shutil.which("java")
         if java_in_path is None:
-            return "none was java_in_path: JAVA_HOME is not set, and there is no java in PATH"
+            return "none was found: JAVA_HOME is not set, and there is no java in PATH"
         java = where = java_in_path
     try:
         done = subprocess.run(

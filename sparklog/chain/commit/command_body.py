@@ -143,7 +143,7 @@ def append_of(
     actual = hashlib.sha256(body).hexdigest()
     if actual != record.body_sha256:
         wanted = f"entry {n} names {record.body_size_bytes} bytes with SHA-256 {record.body_sha256}"
-        raise damage(key, f"{wanted}, actual {len(body)} bytes with {actual}", url)
+        raise damage(key, f"{wanted}, found {len(body)} bytes with {actual}", url)
     objects, slices = decode_body(body)
     return Append(objects, slices, (), record.application, record.label)
 
