@@ -263,7 +263,7 @@ class ConsumerReading:
         try:
             is_begun = is_begun or self.commits.commit_if_still_its_own(self.positions, at_end)
         finally:
-            if not is_begun:  # decide in the next generation, which this process now knows, or after an error
+            if not is_begun:  # decide in the next generation, which is known by now, or after an error
                 self.positions.decide_again(at_end)
 
     # ---- where it is ----------------------------------------------------------------------------
