@@ -249,7 +249,7 @@ class Agent:
     def _lagging(self, state: ClusterState) -> tuple[LaggingReplicas, ...]:
         """The followers to drop now. None with `once`, as they were not watched for long enough.
 
-        None also if there is a coordinator: it watches them.
+        None either if there is a coordinator in force, which watches them.
         """
         if self._once or self._stopping or state.coordinator.in_force:
             return ()

@@ -20,7 +20,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Put(Request):
-    """Put `body` under `key` if the key is free. Reply: None, or what `ObjectStore.put_if_absent` raises."""
+    """Put `body` under `key` if the key is free. Reply: None, or the error of `ObjectStore.put_if_absent`."""
 
     key: str
     body: Bytes
@@ -28,7 +28,7 @@ class Put(Request):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Get(Request):
-    """Read an object. Reply: its bytes, or what `ObjectStore.get` raises."""
+    """Read an object. Reply: its bytes, or the error of `ObjectStore.get`."""
 
     key: str
 
@@ -42,7 +42,7 @@ class GetMany(Request):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadSnapshot(Request):
-    """Load the newest snapshot. Reply: a `Head`, None if there is no snapshot, or what reading it raises."""
+    """Load the newest snapshot. Reply: a `Head`, None if there is no snapshot, or the error of reading it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -51,7 +51,7 @@ class AsyncProducer(AnswersKafkaMethods):
         self._make = make
         self._producer: Producer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._lock = threading.Lock()  # held to change what follows
+        self._lock = threading.Lock()  # held to change the fields below
         self._settled: list[tuple[asyncio.Future[RecordMetadata], RecordFuture]] = []  # for the loop to deliver
 
     async def __aenter__(self) -> AsyncProducer:

@@ -112,7 +112,7 @@ _METHOD_ANSWERS: Final[tuple[tuple[str, str], ...]] = (
         "write `with producer.transaction() as transaction:`, which commits at the end of the block",
     ),
     ("send_offsets_to_transaction consumer_group_metadata", "write transaction.send_offsets(consumer)"),
-    # what send returns
+    # the future that send returns
     ("get", "write future.result(timeout=…), in seconds"),
     ("add_callback add_errback add_both", "write future.add_done_callback(function)"),
     ("is_done succeeded failed", "write future.done() and future.exception()"),

@@ -143,10 +143,10 @@ class GroupCommit:
         if not self._pending and not self._attempts and head.n >= self.head.n:
             self.head = head
 
-    # ---- what comes next ------------------------------------------------------------------------
+    # ---- the next step --------------------------------------------------------------------------
 
     def _advance(self, now: Now) -> None:
-        """Start whatever can be started."""
+        """Start everything that can be started."""
         while self._may_decide():
             if not self._attempts and is_long_silent(self.head, self._known_ms, now):
                 self._check_chain()
@@ -377,7 +377,7 @@ class GroupCommit:
     def _fail_round(self, error: SparklogError) -> None:
         self._fail(self._round, error)
 
-    # ---- what others wrote ----------------------------------------------------------------------
+    # ---- entries of others ----------------------------------------------------------------------
 
     def _settle(self) -> None:
         """Make the newest entry durable, and with it all earlier ones; put it on mirrors if that is wanted."""
@@ -393,7 +393,7 @@ class GroupCommit:
         else:
             self._settled_n = outcome
 
-    # ---- what was committed before --------------------------------------------------------------
+    # ---- earlier commits ------------------------------------------------------------------------
 
     def _read_back(self, committed: Sequence[tuple[Ticket, EntryNumber]]) -> None:
         """Answer commands that the chain has already applied, from the entries that applied them."""

@@ -73,8 +73,8 @@ class Follower:
         self.catch_up()
         if self.head.n < 0:
             raise ClusterNotFound(
-                f"no cluster at {self.store.url}; to make one, run 'sparklog cluster init'; if there was one, is its "
-                "disk mounted? (docs/replication.md, When the metadata is lost)"
+                f"no cluster at {self.store.url}; to make one, run 'sparklog cluster init'; if there was one, check "
+                "that its disk is mounted (docs/replication.md, When the metadata is lost)"
             )
         self._check_end()
 

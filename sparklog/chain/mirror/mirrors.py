@@ -103,7 +103,7 @@ class Mirrors:
     def perform(self, request: MirrorEntry) -> None:
         """Put an entry on mirrors, with what they lack before it. Returns once enough mirrors have it.
 
-        Raises InconsistentClusterId if another chain owns a store, else NotEnoughReplicasAfterAppend.
+        Raises InconsistentClusterId if another chain owns a store, otherwise NotEnoughReplicasAfterAppend.
         """
         state = request.head.state
         wanted = self.wanted(state)

@@ -257,7 +257,7 @@ def load_newest(store: ObjectStore) -> tuple[Manifest, ClusterState] | None:
             manifest = read_manifest(store, key)
             return manifest, load(store, manifest)
         except ChainDamaged as damaged:
-            if _has(store, key):  # else it was deleted as old while it was read
+            if _has(store, key):  # otherwise it was deleted as old while it was read
                 first = first or damaged
                 _log.warning("another snapshot or the entries are read instead: %s", damaged)
         except KeyNotFound:  # it was deleted as old since it was found

@@ -86,7 +86,7 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
         """Close. After an error, the records returned last are not committed: they may not have been processed."""
         self._close(commits=kind in (None, Wakeup))
 
-    # ---- what it reads --------------------------------------------------------------------------
+    # ---- its partitions -------------------------------------------------------------------------
 
     def subscribe(
         self, topics: Sequence[str] | str = (), *, pattern: str | None = None, listener: RebalanceListener | None = None

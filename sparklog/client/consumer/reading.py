@@ -82,7 +82,7 @@ class ConsumerReading:
         self._woken = True
         self._bell.ring()
 
-    # ---- what it reads --------------------------------------------------------------------------
+    # ---- its partitions -------------------------------------------------------------------------
 
     def begin(self, wanted: Subscription | Assignment, listener: RebalanceListener | None) -> None:
         """Give up the present partitions, and read `wanted` from the next call on. Raises the errors of `settle`."""

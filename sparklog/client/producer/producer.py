@@ -122,7 +122,7 @@ class Producer(AnswersKafkaMethods):
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    # ---- what users call ------------------------------------------------------------------------
+    # ---- for users ------------------------------------------------------------------------------
 
     def send(
         self,

@@ -168,7 +168,7 @@ class _Restore:
         self._begin(owner)
         return msgspec.structs.replace(report, chain_id=owner.chain_id, copied=self._copied())
 
-    # ---- what there is --------------------------------------------------------------------------
+    # ---- the present state ----------------------------------------------------------------------
 
     def _begun(self) -> tuple[Beginning, Entry] | None:
         """The beginning that an earlier run has put here, or None. Raises ClusterAlreadyExists, ChainDamaged."""
@@ -241,7 +241,7 @@ class _Restore:
             "without these writes, with --accept-loss"
         )
 
-    # ---- what is done ---------------------------------------------------------------------------
+    # ---- the steps ------------------------------------------------------------------------------
 
     def _mark(self, store: StoreId, owner: Owner) -> None:
         """Mark a store, also under the numbers of restores that were given up, so that no number is left out."""
