@@ -1,12 +1,13 @@
 """The agent of one store, as a state machine: replies and the time go in, requests come out.
 
-    follow the chain -> is this the store? (INCARNATION, samples) -> AgentUp
+    follow the chain -> check that this is the store (INCARNATION, samples) -> AgentUp
       -> follow -> plan, copy in batches -> INCARNATION -> ReportReplicas -> follow …
 
-The control is a generator that waits for one answer after the other; copies go on beside it (`fetchers.py`). Every
-decision is made on the newest state, under the registration in it; the chain refuses what another change overtook, and
-the agent plans again. Where it was killed, the next one goes on: what is there is found by its length. Where its store
-leads, the agent also takes followers that lag out of the ISR, as Kafka's leading broker does.
+The control is a generator that waits for one answer after the other, while copies run beside it (`fetchers.py`). Every
+decision is made on the newest state, under the registration in it. If another change was faster, the chain refuses the
+command, and the agent plans again. After a kill, the next agent continues: existing objects are recognized by their
+length. For partitions that its store leads, the agent also takes followers that lag out of the ISR, as Kafka's leading
+broker does.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from sparklog.agent.agent_requests import (
     AwaitNews,
     Fetch,
     Follow,
-    Heartbeat,
     Note,
-    PutMark,
-    ReadMark,
+    PutIncarnation,
+    ReadIncarnation,
     Reply,
     Request,
+    SendHeartbeat,
     Submit,
 )
 from sparklog.agent.backoff import Backoff
@@ -72,9 +73,9 @@ from sparklog.log.incarnation import Incarnation
 from sparklog.storage.keys import INCARNATION
 
 EXAMINE_EVERY_MS: Final = 300_000
-NEWEST_OBJECTS: Final = 256  # of a periodic sample; the first one has the newest object of every partition
+NEWEST_OBJECTS: Final = 256  # in a periodic sample; the first sample has the newest object of every partition
 
-_PASSES: Final = (  # or somebody mends it
+_PASSES: Final = (  # these errors pass, or an administrator mends them
     TryAgain,
     OutcomeUnknown,
     AccessRefused,
@@ -88,8 +89,8 @@ _OVERTAKEN: Final = (Conflict, NotFound, NotLeaderOrFollower, WriteExpired)  # t
 class Agent:
     """The agent of `store`. Call `step` with replies as they come, and at `wake_ms` if none come, until `ended`.
 
-    `once`: it ends when nothing is missing any more, and does not say that an agent is up: nobody is when it has ended.
-    `notes` are for people; whoever shows them takes them out.
+    `once`: it ends when nothing is missing any more, and does not report that an agent is up, because none is up after
+    its end. `notes` are for people; the caller that shows them takes them out.
     """
 
     def __init__(self, store: StoreId, dice: Dice, *, once: bool = False) -> None:
@@ -113,31 +114,31 @@ class Agent:
 
     @property
     def ended(self) -> bool:
-        """Whether it does nothing more."""
+        """True if it does nothing more."""
         return self._control.ended
 
     @property
     def error(self) -> SparklogError | None:
-        """Why it ended, if not by `stop`."""
+        """The error that ended it; None if `stop` ended it."""
         return self._control.error
 
     @property
     def wake_ms(self) -> float | None:
-        """When to call `step` if no reply comes before; None: only a reply leads on."""
+        """Time at which to call `step` if no reply comes before; None: wait for a reply."""
         wait = self._control.wait
         times = (None if wait is None else self._until_ms(wait), self._heartbeats.wake_ms)
         return min((time for time in times if time is not None), default=None)
 
     def stop(self) -> None:
-        """End after the copies under way; what they brought is still reported."""
+        """End after the copies under way. Their objects are still reported."""
         self._stopping = True
         self._fetchers.stop()
 
     def step(self, now_ms: int, replies: Iterable[tuple[Request, Reply]] = ()) -> list[Request]:
-        """Take replies and the time (ms, of a clock that never goes back). Returns what to do now, all at once."""
+        """Take replies and the time (ms, of a clock that never goes back). Returns the requests to perform now."""
         self._now_ms = now_ms
         for request, reply in replies:
-            if isinstance(request, Heartbeat):
+            if isinstance(request, SendHeartbeat):
                 self._heartbeats.answered()
             elif isinstance(request, AwaitNews):
                 self._news.answered(reply)
@@ -197,7 +198,7 @@ class Agent:
         yield from self._said_down(state)
 
     def _is_done(self, at: UnfinishedReplicas) -> bool:
-        """Whether to end now. With `once`, raises if something is missing that can't be had now."""
+        """True if it is time to end. With `once`, raises if an object is missing that can't be fetched now."""
         if self._fetchers.active or not (self._stopping or self._once):
             return False
         if at.behind and not self._stopping:
@@ -206,12 +207,15 @@ class Agent:
             lacking = counted(len(at.behind), "replica")
             raise StoreUnavailable(
                 f"store {self.store}: {lacking} could not be caught up; last error: "
-                f"{self._fetchers.last_error or 'no store that holds what is missing can be asked'}"
+                f"{self._fetchers.last_error or 'no store that holds the missing objects can be asked'}"
             )
         return True
 
     def _registered(self, state: ClusterState) -> Store:
-        """The store as it is registered. Raises if it is not, or is fenced. A new registration begins anew."""
+        """The store as it is registered. Raises if it is not registered, or is fenced.
+
+        Under a new registration all fetching starts again.
+        """
         store = registered_store(state, self.store)
         if store.fenced:
             raise StaleBrokerEpoch(
@@ -219,20 +223,20 @@ class Agent:
                 "registers it again, then start the agent"
             )
         if self._registration != store.registration:
-            # What was found before may have been there in another life of the store only.
+            # Objects found before may only have been there in another life of the store.
             self._registration, self._fetchers = store.registration, Fetchers(self.store, self._dice)
         return store
 
     def _reported(self, state: ClusterState, at: UnfinishedReplicas) -> Control[ClusterState]:
-        """Report what is there by now. The mark is read after the copies: the store is still in this life.
+        """Report the objects that are there by now. The mark is read after the copies: the store is still in this life.
 
-        It was read after each copy, too. That alone tells of a disk that was not mounted then, and is by now.
+        It was read after each copy, too. Only that shows if the disk was not mounted then, but is by now.
         """
         store = self._registered(state)
         fetchers, numbers = self._fetchers, set(self._fetchers.unreported)
         reports = replica_reports(state, self.store, at, fetchers.checked())
         if reports:
-            mark = yield from self._patiently(ReadMark)
+            mark = yield from self._patiently(ReadIncarnation)
             if mark is None or mark.incarnation != store.incarnation:
                 return (yield from self._examined(state))
             refused = yield from self._submitted(ReportReplicas(self.store, store.registration, reports))
@@ -243,16 +247,16 @@ class Agent:
         return (yield from self._follow())
 
     def _lagging(self, state: ClusterState) -> tuple[LaggingReplicas, ...]:
-        """The followers to drop now. With `once` it has not watched them for long enough to say.
+        """The followers to drop now. None with `once`, as they were not watched for long enough.
 
-        If there is a coordinator, it watches them.
+        None either if there is a coordinator in force, which watches them.
         """
         if self._once or self._stopping or state.coordinator.in_force:
             return ()
         return self._lag_clock.check(self._now_ms)
 
     def _dropped(self, state: ClusterState, lagging: tuple[LaggingReplicas, ...]) -> Control[ClusterState]:
-        """Take followers that lag out of the ISR, so that HW goes on without them (rule I2)."""
+        """Take followers that lag out of the ISR, so that the high watermark rises without them (rule I2)."""
         refused = yield from self._submitted(DropLagging(lagging))
         if refused is not None:
             return (yield from self._refused(refused, state))
@@ -282,14 +286,14 @@ class Agent:
     # ---- losses (S1, F2) ------------------------------------------------------------------------
 
     def _examined(self, state: ClusterState, *, thorough: bool = False) -> Control[ClusterState]:
-        """Find out whether the store is the one that the chain knows, and has what it should have; report what not."""
+        """Check that the store is the one that the chain knows, and has what it should have. Report a loss."""
         self._examine_at_ms = self._now_ms + EXAMINE_EVERY_MS
         self._registered(state)
         self._fetchers.lost_something = False
-        mark = yield from self._patiently(ReadMark)
+        mark = yield from self._patiently(ReadIncarnation)
         if is_of_another_life(self._registered(state), mark, state):
             state = yield from self._follow()  # another process may have reported it meanwhile
-            mark = yield from self._patiently(ReadMark)  # and a mount may have been missing for a moment
+            mark = yield from self._patiently(ReadIncarnation)  # and the mount may have been missing for a moment
         if is_of_another_life(self._registered(state), mark, state):
             return (yield from self._lost(state, mark, held_partitions(state, self.store)))
         held = held_partitions(state, self.store)
@@ -299,13 +303,13 @@ class Agent:
             missing = yield from searched(missing_of_sample(state, self.store, chosen, held, below), self._follow)
             if not missing:
                 return state
-            if not thorough:  # whatever happened, it may have happened to all
+            if not thorough:  # the same may have happened to all objects
                 missing |= yield from searched(missing_of_sample(state, self.store, held, held, below), self._follow)
         except _PASSES as error:
             return (yield from self._examined_later(error))
         newer = yield from self._follow()
         if not any(is_still_held(newer, self.store, object_) for object_ in missing.values()):
-            return newer  # retention or a rewrite was quicker than the look
+            return newer  # retention or a rewrite was faster than the look-up
         return (yield from self._lost(newer, mark, [key for key in missing if key in newer.partitions]))
 
     def _lost(
@@ -314,8 +318,8 @@ class Agent:
         """Find where each damaged log breaks off, mark a store without a mark, and report the loss in one command."""
         store = self._registered(state)
         wiped = mark is None or mark.incarnation != store.incarnation
-        found = "no" if mark is None else "another"
-        what = f"{found} {INCARNATION} is there: it was wiped or swapped" if wiped else "objects are missing"
+        which = "no" if mark is None else "another"
+        what = f"{which} {INCARNATION} is there: it was wiped or swapped" if wiped else "objects are missing"
         self._note("loss", f"store {self.store} at {store.url}: {what}; looking for what is left")
         try:
             search = held_ends(state, self.store, damaged, whole_too=wiped)
@@ -327,7 +331,7 @@ class Agent:
             state = yield from self._follow()
         now = self._registered(state)
         if now.registration != store.registration or is_of_another_life(now, mark, state) != wiped:
-            self._examine_at_ms = 0  # somebody else reported it
+            self._examine_at_ms = 0  # another process has reported it
             return state
         if not ends and not wiped:
             return state
@@ -340,17 +344,17 @@ class Agent:
         return (yield from self._follow())
 
     def _marked(self, state: ClusterState) -> Control[Incarnation]:
-        """Begin a new life of the store. Never over the mark of another: put-if-absent, then what is there counts."""
+        """Begin a new life of the store. Never overwrites another mark: put if absent, then the one there counts."""
         new = Incarnation(self._dice.new_id(), state.chain_id)
         self._note("loss", f"store {self.store}: putting a new {INCARNATION}, {new.incarnation}")
-        yield from self._patiently(lambda: PutMark(new))
-        mark: Incarnation | None = yield from self._patiently(ReadMark)
+        yield from self._patiently(lambda: PutIncarnation(new))
+        mark: Incarnation | None = yield from self._patiently(ReadIncarnation)
         if mark is None:
             raise StoreUnavailable(f"store {self.store}: its new {INCARNATION} was put and is not there")
         return mark
 
     def _next_of(self, held: list[TopicPartition]) -> list[TopicPartition]:
-        """The next partitions whose newest objects are looked for: all of them in turn."""
+        """The next partitions to look for the newest objects of. Takes all partitions in turn."""
         after = self._examined_to
         rest = held if after is None else [key for key in held if key > after]
         chosen = rest[:NEWEST_OBJECTS]
@@ -373,7 +377,7 @@ class Agent:
         return state
 
     def _patiently(self, request: Callable[[], Request]) -> Control[Any]:
-        """The reply, asked for until there is one. Raises errors that time does not heal; with `once`, all."""
+        """The reply to a request, repeated until there is one. Raises errors that don't pass; with `once`, all."""
         pause = Backoff()
         while True:
             (reply,) = yield [request()]
@@ -384,7 +388,7 @@ class Agent:
             yield from self._paused(reply, pause)
 
     def _submitted(self, command: Command) -> Control[SparklogError | None]:
-        """None if the command was applied, else why not. An unknown outcome shows in the next state."""
+        """Submit a command. Returns None if it was applied, or the error. The next state shows an unknown outcome."""
         (reply,) = yield [Submit(command)]
         if not isinstance(reply, SparklogError):
             return None
@@ -393,7 +397,7 @@ class Agent:
         return reply
 
     def _refused(self, error: SparklogError, state: ClusterState) -> Control[ClusterState]:
-        """The state on which to decide again: at once if another change came after `state`, else after a pause."""
+        """The state on which to decide again: at once if another change came after `state`, otherwise after a pause."""
         if isinstance(error, _OVERTAKEN):
             newer = yield from self._follow()
             if newer.n > state.n:
@@ -402,7 +406,7 @@ class Agent:
         return (yield from self._follow())
 
     def _paused(self, error: SparklogError, pause: Backoff) -> Control[None]:
-        """Wait after an error, each time longer. With `once`, or when it should stop, raises it."""
+        """Wait after an error, each time longer. Raises the error with `once`, or when the agent should stop."""
         if self._once or self._stopping:
             raise error
         if not pause.failures:

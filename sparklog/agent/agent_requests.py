@@ -24,53 +24,53 @@ class Submit:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ReadMark:
+class ReadIncarnation:
     """Read the INCARNATION of the agent's store. Reply: an Incarnation, or None if there is none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class PutMark:
-    """Put this INCARNATION into the agent's store if it has none. Reply: None, also if there is one already."""
+class PutIncarnation:
+    """Put this INCARNATION into the agent's store if it has none. Reply: None, even if there was one already."""
 
     mark: Incarnation
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Look:
-    """Look for an object on the agent's store. Reply: whether it is there, with its length."""
+class LookForObject:
+    """Look for an object on the agent's store. Reply: True if it is there, with its length."""
 
     held: HeldObject
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fetch:
-    """Copy an object to the agent's store (`object_copy.fetch_object`), and check that it is still in its life.
+    """Copy an object to the agent's store (`object_copy.fetch_object`), and check that the store is still in its life.
 
-    Reply: a Fetched. An error is the store's.
+    Reply: a Fetched. An error is the error of the agent's store.
     """
 
     wanted: ObjectToFetch
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Heartbeat:
-    """Tell the coordinator that the agent is at work. Reply: None."""
+class SendHeartbeat:
+    """Send a heartbeat to the coordinator: the agent is at work. Reply: None."""
 
     registration: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AwaitNews:
-    """Wait until entries after `seen` have something for the store, at most so long. Reply: whether they have.
+    """Wait at most `longest_ms` until entries after `seen` have something for the store. Reply: True if they have.
 
-    None if nobody can be asked; any other reply but True counts as no news.
+    None if no coordinator can be asked. Any reply but True counts as no news.
     """
 
     seen: EntryNumber
     longest_ms: int
 
 
-Request = Follow | Submit | ReadMark | PutMark | Look | Fetch | Heartbeat | AwaitNews
+Request = Follow | Submit | ReadIncarnation | PutIncarnation | LookForObject | Fetch | SendHeartbeat | AwaitNews
 Reply = object
 
 

@@ -1,4 +1,4 @@
-"""A conversation between a generator, which asks, and whoever answers: it waits for replies, or for a time."""
+"""A conversation of a generator, which asks, with its driver, which answers: it waits for replies, or for a time."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ _NONE_YET: Final = object()
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Go on at this time; if `for_copies`, also when a batch of copies has ended."""
+    """A wait that ends at this time; if `for_copies`, also when a batch of copies has ended."""
 
     until_ms: float
     for_copies: bool
 
 
 T = TypeVar("T")
-# Yields requests, to be answered together, or a wait.
+# Yields requests that are answered together, or a wait.
 Control = Generator[list[Request] | Wait, list[Reply], T]
 
 
 class Conversation:
-    """Runs `control`, which gets its replies once all of them are there. `error` is why it ended, if it failed."""
+    """Runs `control`, which gets its replies once all of them are there. `error` is the error that ended it, if any."""
 
     def __init__(self, control: Control[None]) -> None:
-        self.wait: Wait | None = None  # what it waits for, if not for replies
+        self.wait: Wait | None = None  # the wait under way; None while it waits for replies
         self.ended = False
         self.error: SparklogError | None = None
         self._control = control
@@ -38,7 +38,7 @@ class Conversation:
 
     @property
     def is_answered(self) -> bool:
-        """Whether no reply is missing."""
+        """True if no reply is missing."""
         return all(reply is not _NONE_YET for reply in self._asked.values())
 
     def answer(self, request: Request, reply: Reply) -> None:
@@ -46,7 +46,7 @@ class Conversation:
         self._asked[request] = reply
 
     def resume(self) -> list[Request]:
-        """Go on, with the replies or because the wait is over. Returns what it asks next; nothing if it waits."""
+        """Continue, with the replies or because the wait is over. Returns the next requests; none if it waits."""
         replies = list(self._asked.values())
         self._asked, self.wait = {}, None
         try:

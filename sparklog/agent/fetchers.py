@@ -1,6 +1,6 @@
 """The replica fetchers of one store (N-07): one batch of objects from each source at a time.
 
-A source that is slow or fails holds up only the partitions that are fetched from it.
+A source that is slow or fails delays only the partitions that are fetched from it.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ TRIES: Final = 3
 
 
 @dataclass(slots=True)
-class _Batch:
-    """A batch under way: objects that are `waiting`, that are being `copied`, and that are `there`."""
+class _SourceBatch:
+    """A batch under way from one source: objects that are `waiting`, that are being `copied`, and that are `there`."""
 
     partitions: frozenset[TopicPartition]
     waiting: deque[ObjectToFetch]
@@ -43,32 +43,32 @@ class Fetchers:
     def __init__(self, store: StoreId, dice: Dice, limits: FetchLimits = LIMITS) -> None:
         self.store = store
         self.unreported: set[ObjectNumber] = set()  # objects of finished batches that are there
-        self.lost_something = False  # an object that only this store should hold, or the life it was registered with
+        self.lost_something = False  # True if it lost an object that no other store holds, or its registered life
         self.last_error = ""
         self._dice = dice
         self._limits = limits
         self._config: ClusterConfig = effective_cluster({})
-        self._batches: dict[StoreId, _Batch] = {}
+        self._batches: dict[StoreId, _SourceBatch] = {}
         self._asked: dict[Fetch, StoreId] = {}
         self._sources: dict[StoreId, Backoff] = {}
         self._partitions: dict[TopicPartition, Backoff] = {}
-        self._stopped_at: dict[TopicPartition, ObjectNumber] = {}  # which object it was that could not be had
+        self._stopped_at: dict[TopicPartition, ObjectNumber] = {}  # the object that could not be fetched
         self._own = Backoff()
         self._after: TopicPartition | None = None
 
     @property
     def active(self) -> bool:
-        """Whether any batch is under way."""
+        """True if any batch is under way."""
         return bool(self._batches)
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether the missing objects can't be had: no store should have them, or asking failed several times."""
+        """True if the missing objects can't be fetched: no store should have them, or several attempts failed."""
         failures = [backoff.failures for backoff in (*self._sources.values(), *self._partitions.values(), self._own)]
         return max(failures) >= TRIES or not any(failures)
 
     def checked(self) -> set[ObjectNumber]:
-        """The objects that are there and not reported yet, as far as is known."""
+        """The objects that are known to be there and are not reported yet."""
         return self.unreported.union(*(batch.there for batch in self._batches.values()))
 
     def reported(self, numbers: Collection[ObjectNumber]) -> None:
@@ -76,7 +76,7 @@ class Fetchers:
         self.unreported.difference_update(numbers)
 
     def plan(self, state: ClusterState, behind: Sequence[TopicPartition], now_ms: int) -> None:
-        """Begin a batch from each source that has none, where something is missing."""
+        """Begin a batch from each source that has none, if something is missing."""
         self._config = effective_cluster(state.config)
         lagging = set(behind)
         for key in [key for key in self._partitions if key not in lagging]:
@@ -137,7 +137,7 @@ class Fetchers:
                 if not failure.lacks_it:
                     notes += self._failed(self._sources, failure.source, failure.error, now_ms)
                     if failure.source == source:
-                        batch.waiting.clear()  # to be planned again, from other sources where there are any
+                        batch.waiting.clear()  # to be planned again, from other sources if there are any
         self._end_if_done(source)
         return notes
 
@@ -157,7 +157,7 @@ class Fetchers:
         )
 
     def _begin(self, batch: FetchBatch) -> None:
-        self._batches[batch.source] = _Batch(frozenset(batch.partitions), deque(batch.objects))
+        self._batches[batch.source] = _SourceBatch(frozenset(batch.partitions), deque(batch.objects))
 
     def _end_if_done(self, source: StoreId) -> None:
         batch = self._batches.get(source)
@@ -165,8 +165,8 @@ class Fetchers:
             self.unreported |= batch.there
             del self._batches[source]
 
-    def _stopped(self, batch: _Batch, wanted: ObjectToFetch, error: str, now_ms: int) -> list[Note]:
-        """Leave a partition alone: without this object its log end can't rise, whatever comes behind it."""
+    def _stopped(self, batch: _SourceBatch, wanted: ObjectToFetch, error: str, now_ms: int) -> list[Note]:
+        """Leave a partition alone: without this object its log end can't rise, whatever comes after it."""
         key = wanted.topic_partition
         batch.waiting = deque(other for other in batch.waiting if other.topic_partition != key)
         if self._stopped_at.get(key) != wanted.number:
@@ -184,7 +184,7 @@ class Fetchers:
         return [Note("error", error)] if first else []
 
     def _own_failed(self, error: str, now_ms: int) -> list[Note]:
-        """The store itself can't be written: nothing more is copied for a while."""
+        """Copy nothing more for a while, because the store itself can't be written."""
         first = not self._own.failures
         if not self._own.waits(now_ms):
             self._own.failed(now_ms, self._config, self._dice)

@@ -1,15 +1,15 @@
-"""When an agent tells the coordinator that it is at work: often enough not to be taken for dead."""
+"""Heartbeats of an agent to the coordinator, often enough that the agent is not taken for dead."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from sparklog.agent.agent_requests import Heartbeat
+from sparklog.agent.agent_requests import SendHeartbeat
 from sparklog.core.config.cluster_config import effective_cluster
 from sparklog.core.state import ClusterState
 from sparklog.core.types import StoreId
 
-PER_SESSION: Final = 3  # so one may be late
+PER_SESSION: Final = 3  # so a heartbeat may be late
 
 
 class Heartbeats:
@@ -31,17 +31,17 @@ class Heartbeats:
 
     @property
     def wake_ms(self) -> int | None:
-        """When the next one is due; None if none is."""
+        """Time at which the next one is due; None if none is."""
         return None if self._registration is None or self._under_way else self._next_ms
 
-    def due(self, now_ms: int) -> list[Heartbeat]:
-        """The one to send now, if it is time. The next one waits for its reply, whatever that is."""
+    def due(self, now_ms: int) -> list[SendHeartbeat]:
+        """The heartbeat to send now, if it is time. The next one waits for its reply, or for its error."""
         if self.wake_ms is None or now_ms < self._next_ms or self._registration is None:
             return []
         self._under_way = True
         self._next_ms = now_ms + self._every_ms
-        return [Heartbeat(self._registration)]
+        return [SendHeartbeat(self._registration)]
 
     def answered(self) -> None:
-        """There is a reply, or an error: without a coordinator, the chain will say who comes next."""
+        """Note a reply or an error. If the coordinator is gone, the chain will name the next one."""
         self._under_way = False

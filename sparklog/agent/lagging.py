@@ -1,4 +1,4 @@
-"""What people hear of followers that lag."""
+"""Notes for people about followers that lag."""
 
 from __future__ import annotations
 

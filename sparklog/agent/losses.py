@@ -1,11 +1,11 @@
-"""Find out what happened to a store (rules S1, F2): is it the one that was registered, and what has it lost?"""
+"""Finds out if a store is the one that was registered, and what it has lost (rules S1, F2)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TypeVar
 
-from sparklog.agent.agent_requests import Look
+from sparklog.agent.agent_requests import LookForObject
 from sparklog.agent.conversation import Control
 from sparklog.core.errors import DuplicateBrokerRegistration, InconsistentClusterId
 from sparklog.core.placement.loss_search import LookFor, Search
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 def is_of_another_life(store: Store, mark: Incarnation | None, state: ClusterState) -> bool:
-    """Whether the store was wiped or swapped. Raises if it belongs to another cluster, or is another store."""
+    """True if the store was wiped or swapped. Raises if it belongs to another cluster, or is another store."""
     if mark is None:
         return True
     if mark.chain_id not in state.lineage:
@@ -35,12 +35,12 @@ def is_of_another_life(store: Store, mark: Incarnation | None, state: ClusterSta
 
 
 def searched(search: Search[T], follow: Callable[[], Control[ClusterState]]) -> Control[T]:
-    """The outcome of a search for lost objects, with its requests as the agent's. Raises what the search raises."""
+    """Run a search for lost objects, with its requests made by the agent. Raises what the search raises."""
     try:
         wanted = next(search)
         while True:
             if isinstance(wanted, LookFor):
-                wanted = search.send((yield [Look(held) for held in wanted.objects]))
+                wanted = search.send((yield [LookForObject(held) for held in wanted.objects]))
             else:
                 wanted = search.send((yield from follow()))
     except StopIteration as ended:

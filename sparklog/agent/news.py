@@ -1,4 +1,4 @@
-"""How an agent that has nothing to fetch learns that it has: the coordinator says so, or it looks by itself."""
+"""Wakes an agent that has nothing to fetch once it has: the coordinator says so, or the agent looks by itself."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from sparklog.core.config.cluster_config import effective_cluster
 from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber
 
-LONGEST_MS: Final = 5_000  # then the agent looks, whatever the coordinator says
+LONGEST_MS: Final = 5_000  # after this the agent looks, whatever the coordinator says
 
 
 class News:
-    """One request at a time. `arrived`: there may be something to do since the agent began to wait."""
+    """Requests for news, one at a time. `arrived`: since the agent began to wait, there may be something to do."""
 
     def __init__(self) -> None:
         self.arrived = False
-        self._wanted: AwaitNews | None = None  # to be sent
-        self._until_ms: int | None = None  # when the answer to the one that was sent is due
-        self._is_awaited = False  # the present wait ends with it
+        self._wanted: AwaitNews | None = None  # the request to send next
+        self._until_ms: int | None = None  # when the answer to the request that was sent is due
+        self._is_awaited = False  # True if the present wait ends with that answer
 
     def begin(self, state: ClusterState, *, is_idle: bool) -> None:
-        """A wait begins in this state. With nothing to fetch it ends with news, if a coordinator can bring some."""
+        """Begin a wait in this state. It ends with news if there is nothing to fetch, and a coordinator to ask."""
         self.arrived, self._wanted = False, None
         self._is_awaited = is_idle and state.coordinator.in_force
         if self._is_awaited and self._until_ms is None:
@@ -43,5 +43,5 @@ class News:
         self.arrived = reply is True
 
     def postponed(self, until_ms: float) -> float:
-        """When to look, if not at `until_ms`: while an answer is due, not before that."""
+        """Time of the next look: `until_ms`, or later if an answer is due later."""
         return max(until_ms, self._until_ms) if self._is_awaited and self._until_ms is not None else until_ms

@@ -1,4 +1,4 @@
-"""Notes about a store's progress, for people: how far it is behind, and when it has caught up. Not too many of them."""
+"""Notes for people about a store's progress: how far it is behind, and that it has caught up. Limited in number."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ EVERY_MS: Final = 10_000
 
 
 class Progress:
-    """Remembers the last note."""
+    """The notes of one store. Remembers the last one."""
 
     def __init__(self, store: StoreId) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""Run the agent of a store with threads: the shell that performs what the machine of agent.py asks for."""
+"""Runs the agent of a store with threads: the shell that performs the requests of the machine in agent.py."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from sparklog.agent.agent_requests import (
     AwaitNews,
     Fetch,
     Follow,
-    Heartbeat,
-    Look,
+    LookForObject,
     Note,
-    PutMark,
-    ReadMark,
+    PutIncarnation,
+    ReadIncarnation,
     Reply,
     Request,
+    SendHeartbeat,
     Submit,
 )
 from sparklog.client.connection import Connection
@@ -39,12 +39,12 @@ from sparklog.storage.keys import INCARNATION
 from sparklog.storage.object_store import ObjectStore
 
 LOOKS_AT_ONCE: Final = 16
-SUBMIT_MS: Final = 20_000  # what is still due then is submitted again; an agent that stops must not wait for long
+SUBMIT_MS: Final = 20_000  # after this a command is submitted again; an agent that stops must not wait for long
 _MOST_COPIES_AT_ONCE: Final = 64
 
 
 class AgentRun:
-    """One run of the agent of `store`: `run` returns when it has stopped, `stop` makes it stop.
+    """One run of the agent of `store`: `stop` makes it stop, and `run` returns when it has stopped.
 
     `say` gets each note as it comes, in the thread of `run`.
     """
@@ -67,7 +67,7 @@ class AgentRun:
         self._replies: SimpleQueue[tuple[Request, Reply] | None] = SimpleQueue()  # None: stop
 
     def stop(self) -> None:
-        """Stop cleanly: copies under way end, and are reported. For signal handlers and other threads."""
+        """Stop cleanly: copies under way end and are reported. May be called by signal handlers and other threads."""
         self._replies.put(None)
 
     def run(self) -> None:
@@ -114,7 +114,7 @@ class AgentRun:
 
 
 def perform(request: Request, store: StoreId, connection: Connection) -> Reply:
-    """Do what the agent of `store` asks for. Any error becomes a reply: without one, the agent would wait for ever."""
+    """Perform a request of the agent of `store`. Any error becomes a reply: without one, it would wait forever."""
     try:
         return _reply(request, store, connection)
     except SparklogError as error:
@@ -136,14 +136,14 @@ def _reply(request: Request, store: StoreId, connection: Connection) -> Reply:
     stores = connection.stores(state)
     registered = registered_store(state, store)  # it may have been removed since the agent asked
     match request:
-        case ReadMark():
+        case ReadIncarnation():
             return read_incarnation(stores.get(store))
-        case PutMark():
+        case PutIncarnation():
             _put_mark(stores.get(store), request.mark)
             return None
-        case Look():
+        case LookForObject():
             return is_there(stores.get(store), request.held)
-        case Heartbeat():
+        case SendHeartbeat():
             connection.committer.heartbeat(store, request.registration)
             return None
         case Fetch():
@@ -154,4 +154,4 @@ def _put_mark(store: ObjectStore, mark: Incarnation) -> None:
     try:
         store.put_if_absent(INCARNATION, msgspec.json.encode(mark))
     except KeyExists:
-        return  # the agent reads next whose mark it is
+        return  # the agent reads the existing mark next

@@ -1,4 +1,4 @@
-"""The requests that the chain's machines (`machine.py`) make of a shell, and what each is replied to with."""
+"""The requests that the chain's machines (`machine.py`) make of a shell, and the reply to each."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Put(Request):
-    """Put `body` under `key` if the key is free. Reply: None, or what `ObjectStore.put_if_absent` raises."""
+    """Put `body` under `key` if the key is free. Reply: None, or the error of `ObjectStore.put_if_absent`."""
 
     key: str
     body: Bytes
@@ -28,7 +28,7 @@ class Put(Request):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Get(Request):
-    """Read an object. Reply: its bytes, or what `ObjectStore.get` raises."""
+    """Read an object. Reply: its bytes, or the error of `ObjectStore.get`."""
 
     key: str
 
@@ -42,14 +42,14 @@ class GetMany(Request):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoadSnapshot(Request):
-    """Load the newest snapshot. Reply: a `Head`, None if there is no snapshot, or what reading it raises."""
+    """Load the newest snapshot. Reply: a `Head`, None if there is no snapshot, or the error of reading it."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Copy(Request):
-    """Copy the newest entry, `head.n`, and all before it that lack copies, to as many other stores as `head` asks for.
+class MirrorEntry(Request):
+    """Put the newest entry, `head.n`, on as many mirrors as `head` asks for, with all earlier entries that they lack.
 
-    `body` is that of the entry, or None: it was deleted as old. Reply: None, or an error; `InconsistentClusterId` if
+    `body` is the body of the entry; None if it was deleted as old. Reply: None, or an error; `InconsistentClusterId` if
     the cluster was restored elsewhere.
     """
 
@@ -69,7 +69,7 @@ Reply = object
 
 @dataclass(frozen=True, slots=True)
 class Now:
-    """What a machine may know about the present: two clocks, and a fresh id.
+    """All that a machine may know about the present: two clocks, and a fresh id.
 
     `wall_ms` becomes the time of an entry and never decides anything. `monotonic_ms` is for deadlines. `nonce`
     distinguishes two entries with equal content.

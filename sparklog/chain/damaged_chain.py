@@ -1,4 +1,4 @@
-"""The errors of a damaged metadata chain: which object is damaged, what was wanted and found, and what to do.
+"""The errors of a damaged metadata chain. They name the damaged object, what was wanted and found, and what to do.
 
 Entries, and the bodies that they name, are deleted only when three snapshots cover them. A snapshot can be rebuilt as
 long as one of these three can be read, or all entries and bodies still exist. An entry cannot be rebuilt.
@@ -9,10 +9,10 @@ from __future__ import annotations
 from sparklog.core.errors import ChainDamaged
 from sparklog.storage.keys import CHUNKS, COMMANDS, LOG, SNAPSHOTS, parse_entry_key, parse_snapshot_key
 
-_FROM_A_COPY = "back from a backup, or from an older version of it in the store"
+_FROM_BACKUP = "back from a backup, or from an older version of it in the store"
 PUT_BACK = (
-    f"put this object {_FROM_A_COPY}; until then nothing that needs it can go on; the data objects of the cluster are "
-    "not affected"
+    f"put this object {_FROM_BACKUP}; until then nothing that needs it can continue; the data objects of the cluster "
+    "are not affected"
 )
 
 
@@ -25,7 +25,7 @@ def damage(key: str, found: str, store_url: str = "") -> ChainDamaged:
 def damaged_chunk(snapshot: str, chunk: str, found: str, store_url: str) -> ChainDamaged:
     """The error for a chunk of the newest snapshot, whose key is `snapshot`. Older snapshots may name it too."""
     return ChainDamaged(
-        f"{_named(chunk)} at {store_url}, which {snapshot} names: {found}; put {chunk} {_FROM_A_COPY}; while an older "
+        f"{_named(chunk)} at {store_url}, which {snapshot} names: {found}; put {chunk} {_FROM_BACKUP}; while an older "
         "snapshot without it, or every entry, can be read, the state is built from that, and 'sparklog chain snapshot' "
         "writes it again"
     )

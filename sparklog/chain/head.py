@@ -1,4 +1,4 @@
-"""The head of a chain: the state after entry n, and the hash that entry n+1 must name. A value."""
+"""The head of a chain, a value: the state after entry n, and the hash that entry n+1 must name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ from sparklog.core.types import CommandId
 
 
 class Head(msgspec.Struct, frozen=True):
-    """`state` never changes: later entries are applied to a fork of it."""
+    """The state after the newest entry, and the hash of that entry.
+
+    `state` never changes: later entries are applied to a fork of it.
+    """
 
     state: ClusterState = msgspec.field(default_factory=ClusterState)
     entry_hash: str = NO_PREVIOUS
@@ -34,7 +37,7 @@ class Draft:
     def __init__(self, head: Head) -> None:
         self.state = head.state.fork()
         self.entry_hash = head.entry_hash
-        self.is_torn = False  # a command was applied in part only: the draft is no state of the chain
+        self.is_torn = False  # True once a command was applied only in part: the draft is not a state of the chain
 
     def follows(self, entry: Entry) -> bool:
         """True if the entry names this chain and the hash of the previous entry."""
@@ -43,7 +46,7 @@ class Draft:
     def apply(self, entry: Entry, body: bytes | memoryview, appends: Mapping[CommandId, Append]) -> None:
         """Apply the next entry, whose bytes are `body`. `appends` has the appends that it names by reference.
 
-        The commands of a coordinator that another one followed change nothing (rule C1).
+        The commands of a coordinator change nothing after another one has taken over (rule C1).
         """
         if not is_fenced(self.state.coordinator, entry.author):
             for command in entry.commands:
@@ -51,7 +54,7 @@ class Draft:
         self.end_entry(entry.at, entry.author, body)
 
     def apply_command(self, command: AppliedCommand, at: At, append: Append | None = None) -> None:
-        """Apply one command of entry `at`. `append` is the append that it names by reference, if any."""
+        """Apply one command of entry `at`. `append` is the append that the command names by reference, if any."""
         self.is_torn = True
         apply_command(self.state, _expanded(self.state, command, at, append), at)
         self.is_torn = False

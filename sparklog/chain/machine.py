@@ -1,9 +1,10 @@
-"""A machine of the chain as a straight line: a generator that asks, gets the reply, and in the end returns or raises.
+"""A machine of the chain: a generator that yields requests, receives the replies, and in the end returns or raises.
 
     reply, now = yield Get(key)
 
 It holds no store, clock, lock or random numbers. A shell performs its requests in any way it likes (in threads, in an
-event loop, under a test's control). An error of the store is a reply, not an exception: the machine says what it means.
+event loop, under a test's control). An error of the store is a reply, not an exception: the machine decides what it
+means.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Steps = Generator[Request, tuple[Reply, Now], T]
 
 
 def run(steps: Steps[T], perform: Callable[[Request], Reply], now: Callable[[], Now]) -> T:
-    """Perform one request after the other, and return the outcome. Raises what the machine raises."""
+    """Perform the requests one after the other, and return the outcome. Raises what the machine raises."""
     request = next(steps)
     while True:
         try:
@@ -30,7 +31,7 @@ def run(steps: Steps[T], perform: Callable[[Request], Reply], now: Callable[[], 
 
 
 def check_answered(reply: Reply) -> None:
-    """Raise a reply that is an error, unless it says that the key is free."""
+    """Raise the reply if it is an error, except KeyNotFound: the key is free."""
     if isinstance(reply, SparklogError) and not isinstance(reply, KeyNotFound):
         raise reply
 

@@ -1,15 +1,15 @@
-"""Deleting old blocks of entries, behind marks (DESIGN 3, "Void marks").
+"""Deletes old blocks of entries, each after its void mark was put (DESIGN 3, "Void marks").
 
-    decide which blocks go (pure) -> for each block, oldest first: is its snapshot still there? -> put the mark
-    -> list the block -> delete its entries by name
+    decide which blocks go (pure) -> for each block, oldest first: check that its snapshot is still there
+    -> put the mark -> list the block -> delete its entries by name
 
-A block goes once FLOOR has passed all of it, and the oldest snapshot that stays covers it and the whole block after it.
-So whoever opens the chain reads no entry of it, and no command in doubt needs one for its result. Everybody who still
-reads or writes there finds the mark, because it is put before the first entry goes, and starts again at the newest
-snapshot.
+A block may go once FLOOR has passed all of it, and the oldest snapshot that stays covers it and the whole block after
+it. Then opening the chain reads no entry of it, and no command in doubt needs one for its result. The mark is put
+before the first entry is deleted. So a process that still reads or writes there finds the mark, and starts again at
+the newest snapshot.
 
-A run that is killed leaves a mark, and some of the entries. The next run finds them: it begins at the oldest entry that
-exists. So it also finds what a stalled writer has put into a block that was gone already.
+A run that is killed leaves a mark and some of the entries. The next run finds them, because it begins at the oldest
+entry that exists. It also finds entries that a stalled writer has put into a block that was already gone.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ class OldBlocks(msgspec.Struct, frozen=True):
 
 
 class OldEntries(msgspec.Struct, frozen=True):
-    """Entries of a block that may be deleted: all that it still has, or some of them."""
+    """Entries of a block that may be deleted: all that the block still has, or some of them."""
 
     block: int
     entries: tuple[StoredKey, ...]
 
     @property
     def size_bytes(self) -> int:
-        """Of all of them."""
+        """Size of all these entries."""
         return sum(stored.size_bytes for stored in self.entries)
 
     @property
     def requests(self) -> int:
-        """About how many requests deleting them takes where 1,000 can be listed, or deleted, at once."""
+        """Approximate number of requests to delete them, if 1,000 keys can be listed or deleted by one request."""
         return 4 + 2 * -(-len(self.entries) // KEYS_PER_REQUEST)
 
 
@@ -73,13 +73,13 @@ class PutMark(msgspec.Struct, frozen=True):
 
     @property
     def body(self) -> bytes:
-        """Text for people: a mark counts whatever it contains."""
+        """Human-readable text: a mark counts whatever it contains."""
         numbers = block_entries(self.block)
         return f"entries {numbers.start} to {numbers[-1]} are being deleted, or are gone\n".encode()
 
 
 def decide_blocks(found: Found) -> OldBlocks:
-    """Which blocks may go, by the snapshots that there are. None while there are fewer than `KEPT` whole ones."""
+    """The blocks that may go, given the stored snapshots: none while there are fewer than `KEPT` whole ones."""
     oldest = oldest_kept(found)
     if oldest is None or oldest.floor is None:
         return OldBlocks()
@@ -104,20 +104,20 @@ def deletion(
 ) -> Iterator[PutMark | OldEntries]:
     """The changes that delete `old`: marks to put, and entries to delete by name. Make each before asking for the next.
 
-    `check` is called before each block, and raises if there must be no deletion any more. Ends early if the snapshot
-    is gone: a faster run has kept newer ones, and goes on itself; or the place was cleared. Raises the store's errors.
+    `check` is called before each block, and raises if nothing more may be deleted. Ends early if the snapshot is gone:
+    a faster run has kept only newer ones and continues the work, or the place was cleared. Raises the store's errors.
     """
-    for found in blocks_found(store, old.end):
+    for block in blocks_found(store, old.end):
         check()
         if not _exists(store, old.covered_by):
             return
-        yield PutMark(found.block)
-        for at in range(0, len(found.entries), DELETED_AT_ONCE):
-            yield OldEntries(found.block, found.entries[at : at + DELETED_AT_ONCE])
+        yield PutMark(block.block)
+        for at in range(0, len(block.entries), DELETED_AT_ONCE):
+            yield OldEntries(block.block, block.entries[at : at + DELETED_AT_ONCE])
 
 
 def delete_blocks(store: ObjectStore, old: OldBlocks, check: Callable[[], None] = lambda: None) -> Iterator[OldEntries]:
-    """Delete the blocks of `old`. Yields what was deleted, as it goes on. Raises the store's errors."""
+    """Delete the blocks of `old`. Yields deleted entries as the work proceeds. Raises the store's errors."""
     for change in deletion(store, old, check):
         match change:
             case PutMark():

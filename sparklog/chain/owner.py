@@ -1,13 +1,14 @@
-"""OWNER/<number>: which chain owns a store since the cluster was restored for the `number`-th time.
+"""OWNER/<number>: names the chain that owns a store since the cluster was restored for the `number`-th time.
 
-A restore puts its mark on each store before it reads the copies there to their end. Marks are put if absent, with all
-numbers, and never deleted. So a process of the old chain that looks for the next number, and does not find it, is still
-in time.
+A restore puts its mark on each store before it reads the mirror there to its end. Marks are put if absent, no number is
+left out, and none is deleted. So if a process of the old chain looks for the next number and does not find it, the
+store still belonged to its chain at that time.
 
 A restore has begun once the first entry of its chain is in its place, under `meta/restores/<number>`. Before that it
-can be given up: whoever puts a mark there is sure that the chain never begins, and takes the next number.
+can be given up: another restore puts a mark into that place, so the chain can never begin, and takes the next number.
 
-A mark is a line of JSON behind a frame with its checksum (`framing.py`): a flipped bit names no other chain or place.
+A mark is a line of JSON behind a frame with its checksum (`framing.py`), so a flipped bit can't make it name another
+chain or place.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from sparklog.storage.object_store import ObjectStore
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
-    """The contents of a mark: the chain that owns the store, the one that it was restored from, and its address.
+    """The contents of a mark: the chain that owns the store, the chain that it was restored from, and its address.
 
-    `previous` is an earlier chain of the cluster. `given_up`: the chains of restores before it that never began.
+    `previous` is an earlier chain of the cluster. `given_up`: the chains of earlier restores that never began.
     """
 
     chain_id: str
@@ -52,14 +53,14 @@ def decoded(body: bytes | memoryview, key: str, url: str) -> Owner:
 
 
 def is_mark(body: bytes | memoryview) -> bool:
-    """True if this is the mark of a restore, in the place of what another one would begin with."""
+    """True if this is the mark of a restore, put into the place of another restore's first entry."""
     return bytes(body[: len(_START)]) == _START
 
 
 def read_owner(store: ObjectStore, number: int, beside: Collection[str] = ()) -> Owner | None:
     """The mark of the `number`-th restore, or None. Raises ChainDamaged, and the store's errors.
 
-    With `beside`: StoreUnavailable if it was not looked for at the place that has these objects.
+    With `beside`: raises StoreUnavailable if the place that was read does not have these objects.
     """
     key = owner_key(number)
     try:
@@ -69,7 +70,7 @@ def read_owner(store: ObjectStore, number: int, beside: Collection[str] = ()) ->
 
 
 def put_owner(store: ObjectStore, number: int, owner: Owner) -> Owner:
-    """Put the mark if there is none; returns the one that is there. Raises OutcomeUnknown, and the store's errors."""
+    """Put the mark if there is none. Returns the mark that is there. Raises OutcomeUnknown, and the store's errors."""
     try:
         store.put_if_absent(owner_key(number), encoded(owner))
     except (KeyExists, OutcomeUnknown) as error:
@@ -98,9 +99,9 @@ def owners_on(store: ObjectStore) -> tuple[dict[int, Owner], frozenset[int]]:
 
 
 def check_owner(store: ObjectStore, ancestors: int, beside: Collection[str] = ()) -> None:
-    """Check that the chain with so many `ancestors` still owns the store. Raises InconsistentClusterId.
+    """Check that the chain with this number of `ancestors` still owns the store. Raises InconsistentClusterId.
 
-    With `beside`: StoreUnavailable if the store is not at the place that has these objects.
+    With `beside`: raises StoreUnavailable if the store is not at the place that has these objects.
     """
     owner = read_owner(store, ancestors + 1, beside)
     if owner is not None:

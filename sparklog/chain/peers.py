@@ -1,11 +1,11 @@
-"""Peers: what each store knows of the other stores of its cluster, so that a restore finds all of them from any one.
+"""Peers: each store has announcements of the other stores of its cluster, so that a restore finds all of them from any.
 
     copies/peers/<store>/<n>      put if absent: where the store is, as of entry n; or that it was removed by entry n
 
-A store is announced to the others before it is registered. So whoever has the chain up to some entry, and has asked all
-stores of that state for their peers, knows every store on which a later entry may have its copies. A process of a chain
-that was restored elsewhere announces nothing any more, as it acknowledges nothing: it looks for the new owner after the
-put.
+A store is announced to the others before it is registered. So a process that has the chain up to some entry, and has
+read the peers on all stores of that state, knows every store that may have a mirror with a later entry. A process whose
+chain was restored elsewhere looks for the new owner after the put, so it announces nothing any more, as it acknowledges
+nothing.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sparklog.storage.object_store import ObjectStore
 class Peer(msgspec.Struct, frozen=True):
     """A store as of entry `n`. `url` is absolute, and None once the store was removed from the cluster.
 
-    `damaged` is never stored: somebody said something of the store, and it can't be read.
+    `damaged` is never stored. It means that there is an announcement of the store, but it can't be read.
     """
 
     store: StoreId
@@ -35,25 +35,25 @@ class Peer(msgspec.Struct, frozen=True):
     damaged: bool = False
 
 
-def tell(target: ObjectStore, peer: Peer, ancestors: int) -> None:
-    """Let the store at `target` know of `peer`. `ancestors`: how often the cluster was restored.
+def announce_peer(target: ObjectStore, peer: Peer, ancestors: int) -> None:
+    """Announce `peer` to the store at `target`. `ancestors`: how often the cluster was restored.
 
-    Raises InconsistentClusterId, Conflict (something else is said of it as of that entry), and the store's errors.
+    Raises InconsistentClusterId, Conflict (another announcement of it as of that entry exists), and the store's errors.
     """
     key = peer_key(peer.store, peer.n)
     if put(target, key, frame("peer", msgspec.json.encode(peer))) is not None:
         raise Conflict(f"{key} at {target.url} says something else than {peer}: try again")
-    check_owner(target, ancestors, [INCARNATION, key])  # and that is where the announcement is
+    check_owner(target, ancestors, [INCARNATION, key])  # the owner is read at the place that has the announcement
 
 
 def peers_on(target: ObjectStore) -> list[Peer]:
-    """All that the store has been told, also what is outdated. Raises the store's errors."""
+    """All announcements on the store, including outdated ones. Raises the store's errors."""
     named = [parse_peer_key(stored.key) for stored in target.list_keys(PEERS)]
     return [_peer(target, StoreId(store), n) for store, n in filter(None, named)]
 
 
 def newest_of(peers: Iterable[Peer]) -> dict[StoreId, Peer]:
-    """The newest announcement of each store; of two as of one entry, the readable one."""
+    """The newest announcement of each store; of two as of the same entry, the readable one."""
     newest: dict[StoreId, Peer] = {}
     for peer in sorted(peers, key=lambda peer: (peer.n, not peer.damaged)):
         newest[peer.store] = peer

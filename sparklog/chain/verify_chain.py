@@ -1,4 +1,4 @@
-"""Whether the metadata chain is consistent, from its oldest entry to its newest. Only reads.
+"""Checks that the metadata chain is consistent, from its oldest entry to its newest. Only reads.
 
     every entry: checksum, the hash of the one before it; bodies of large commands: SHA-256
     every snapshot: manifest and chunks; its state is the one to which the entries lead
@@ -6,8 +6,8 @@
     the newest state: its invariants
 
 One pass in the order of the chain, with READ_WIDTH entries read ahead. In memory are one replayed state and, at a
-snapshot, the one that it holds. What is deleted as old meanwhile is no difference: `verify` looks for the void mark, or
-for a newer snapshot, before it says that something is missing.
+snapshot, the state that the snapshot holds. Objects deleted as old meanwhile are no difference: before it reports a
+missing object, `verify` looks for the void mark, or for a newer snapshot.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ Progress = Callable[[int, int], None]  # entries read, of how many
 
 @dataclass
 class ChainVerified:
-    """What was read, and what differs."""
+    """Counts of the objects that were read, and the differences."""
 
     entries: int = 0
     snapshots: int = 0
@@ -61,27 +61,27 @@ class ChainVerified:
 
 
 def verify_chain(
-    store: ObjectStore, head: Head, *, copied: bool = False, progress: Progress = lambda done, of: None
+    store: ObjectStore, head: Head, *, mirrored: bool = False, progress: Progress = lambda done, of: None
 ) -> ChainVerified:
-    """Check the chain at `store` up to `head`, which was read from it. `copied`: other stores have copies of it.
+    """Check the chain at `store` up to `head`, which was read from it. `mirrored`: other stores have mirrors of it.
 
     Raises UnsupportedVersion, StoreUnavailable and StoreAccessDenied: then nothing is known of the rest.
     """
-    walk = _Walk(store, head, copied)
+    walk = _Walk(store, head, mirrored)
     walk.run(progress)
     return walk.verified
 
 
 class _Walk:
-    """One pass over the chain. `_draft` is None while nobody knows the state: after damage, up to a snapshot."""
+    """One pass over the chain. `_draft` is None while the state is unknown: after damage, up to a snapshot."""
 
-    def __init__(self, store: ObjectStore, head: Head, copied: bool) -> None:
+    def __init__(self, store: ObjectStore, head: Head, mirrored: bool) -> None:
         self.verified = ChainVerified()
         self._store = store
         self._head = head
-        self._copied = copied
+        self._mirrored = mirrored
         self._draft: Draft | None = Draft(Head())
-        self._hash: str | None = NO_PREVIOUS  # of the entry before; None if that is missing or damaged
+        self._hash: str | None = NO_PREVIOUS  # hash of the previous entry; None if that is missing or damaged
 
     def run(self, progress: Progress) -> None:
         first = max(block_entries(self._first_block()).start, self._head.state.first_entry)
@@ -107,9 +107,9 @@ class _Walk:
                 self._at_snapshot(manifests[n])
             progress(n - first + 1, self._head.n - first + 1)
         if self._hash is not None and self._hash != self._head.entry_hash:
-            found = f"an entry with hash {self._hash}"
+            actual = f"an entry with hash {self._hash}"
             self._differs(
-                DifferenceKind.ENTRY_LINK, entry_key(self._head.n), f"hash {self._head.entry_hash}, as read", found
+                DifferenceKind.ENTRY_LINK, entry_key(self._head.n), f"hash {self._head.entry_hash}, as read", actual
             )
         for at, text in zip(range(MOST_VIOLATIONS), violations(self._head.state), strict=False):
             self._differs(DifferenceKind.INVARIANT, entry_key(self._head.n), f"invariant {at + 1} of the state", text)
@@ -141,8 +141,8 @@ class _Walk:
             return
         chain_id = self._head.state.chain_id
         if entry.chain_id != chain_id:
-            found = f"an entry of chain {entry.chain_id}"
-            self._differs(DifferenceKind.ENTRY_LINK, entry_key(n), f"an entry of chain {chain_id}", found)
+            actual = f"an entry of chain {entry.chain_id}"
+            self._differs(DifferenceKind.ENTRY_LINK, entry_key(n), f"an entry of chain {chain_id}", actual)
             self._draft = None
         elif before is not None and entry.previous != before:
             wanted = f"an entry with hash {entry.previous}, which entry {n} names"
@@ -181,14 +181,14 @@ class _Walk:
         return appends if whole else None
 
     def _deleted_since(self, n0: int) -> bool:
-        """Whether newer snapshots let vacuum delete this body meanwhile."""
+        """True if newer snapshots have let vacuum delete this body meanwhile."""
         newest = read_manifests(self._store, lambda *_: None)[-KEPT:]
         return len(newest) == KEPT and n0 < newest[0].floor
 
     # ---- snapshots --------------------------------------------------------------------------------
 
     def _at_snapshot(self, manifest: Manifest) -> None:
-        """Check the snapshot, whose entry was just read, or is gone. Without a state, go on from the snapshot's."""
+        """Check the snapshot, whose entry was just read, or is gone. If no state is known, continue from its state."""
         key = snapshot_key(manifest.n)
         self.verified.snapshots += 1
         self.verified.requests += 2
@@ -196,8 +196,8 @@ class _Walk:
         if state is None:
             return
         if self._hash is not None and manifest.entry_hash != self._hash:
-            wanted, found = f"the hash of entry {manifest.n}, {self._hash}", manifest.entry_hash
-            self._differs(DifferenceKind.SNAPSHOT_STATE, key, wanted, found)
+            wanted = f"the hash of entry {manifest.n}, {self._hash}"
+            self._differs(DifferenceKind.SNAPSHOT_STATE, key, wanted, manifest.entry_hash)
         elif self._draft is not None:
             replayed = self._draft.head()
             if differing := differing_parts(replayed.state, state):
@@ -210,7 +210,7 @@ class _Walk:
     # ---- void marks -------------------------------------------------------------------------------
 
     def _first_block(self) -> int:
-        """The first block that is not marked as deleted, as all before it are."""
+        """The first block that is not marked as deleted. All blocks before it are."""
         begin = entry_block(self._head.state.first_entry)
         keys = [stored.key for stored in self._store.list_keys(VOID)]
         for block, key in zip(count(begin), keys, strict=False):
@@ -223,22 +223,24 @@ class _Walk:
     def _check_covered(self, first: int, manifests: dict[int, Manifest]) -> None:
         if first and (not manifests or max(manifests) < first - 1):
             block = entry_block(first - 1)
-            found = f"the newest that can be read is of entry {max(manifests)}" if manifests else "none"
-            self._differs(DifferenceKind.VOID_MARK, void_key(block), f"a snapshot of entry {first - 1} or later", found)
+            newest = f"the newest that can be read is of entry {max(manifests)}" if manifests else "none"
+            wanted = f"a snapshot of entry {first - 1} or later"
+            self._differs(DifferenceKind.VOID_MARK, void_key(block), wanted, newest)
 
     def _is_void(self, n: int) -> bool:
-        """Whether the entry is gone because its block was deleted since the walk began."""
+        """True if the entry is gone because its block was deleted since the walk began."""
         return self._get(void_key(entry_block(n))) is not None
 
-    # ---- what was found ---------------------------------------------------------------------------
+    # ---- the outcome ------------------------------------------------------------------------------
 
     def _count(self, size_bytes: int) -> None:
         self.verified.size_bytes += size_bytes
         self.verified.requests += 1
 
     def _differs(self, kind: DifferenceKind, key: str, wanted: str, found: str) -> None:
-        advice = advice_for_metadata(kind, copied=self._copied)
-        repairable = kind.value.startswith("snapshot") or (self._copied and kind.value.startswith(("entry", "command")))
+        advice = advice_for_metadata(kind, copied=self._mirrored)
+        can_copy_back = self._mirrored and kind.value.startswith(("entry", "command"))
+        repairable = kind.value.startswith("snapshot") or can_copy_back
         difference = Difference(kind, METADATA, key, wanted, found, repairable=repairable, advice=advice)
         if difference not in self.verified.differences:
             self.verified.differences.append(difference)

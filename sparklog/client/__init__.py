@@ -1,6 +1,6 @@
 """A cluster for Python programs, and the plans of reads and writes that Spark's driver uses too.
 
-Read cluster.py first; connection.py is what every process that uses a cluster holds. plans/ holds
-the plans, commits/ brings commands into the chain, groups/ is for consumer groups, and producer/ and consumer/ are
-those of Python programs.
+Read cluster.py first; every process that uses a cluster holds the connection of connection.py. plans/ has the plans,
+commits/ brings commands into the chain, groups/ is for consumer groups, and producer/ and consumer/ are those of Python
+programs.
 """

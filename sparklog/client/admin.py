@@ -99,10 +99,10 @@ class Admin:
     def delete_records(self, topic: str, offsets: Mapping[int, int]) -> dict[int, int]:
         """Delete the records below an offset in each of these partitions; -1 stands for the high watermark.
 
-        Returns the log starts after that. A log start that is higher already stays. Nothing is changed if any offset
-        or partition is not legal. Else each partition is a commit of its own: if some fail, the error of the first is
-        raised with what became of the others, and the same call may be made again. Raises OffsetOutOfRange,
-        PolicyViolation (the topic is only compacted), UnknownTopicOrPartition, and what `submit` raises.
+        Returns the log starts after that. A log start that is already higher stays. If any offset or partition is not
+        legal, nothing is changed. Otherwise each partition is a commit of its own: if some fail, the first error is
+        raised with the number of those that are done, and the same call may be made again. Raises OffsetOutOfRange,
+        PolicyViolation (the topic is only compacted), UnknownTopicOrPartition, and the errors of `submit`.
         """
         deletions = plan_deletions(self.connection, topic, offsets)
         return all_done(deletions, delete_records(self.connection, deletions))
@@ -115,11 +115,11 @@ class Admin:
             return sorted(state.stores.values(), key=lambda store: store.registration)
 
     def add_store(self, store: str, url: str, *, zone: str | None = None) -> Store:
-        """Register a new store, or one that was fenced and is back; see `client.stores.add_store`."""
+        """Register a new store, or a fenced store that is back; see `client.stores.add_store`."""
         return add_store(self.connection, StoreId(store), url, zone)
 
     def fence_store(self, store: str) -> None:
-        """Let the store take part in nothing until it is added again: where it led, another replica does.
+        """Exclude the store until it is added again. Where it led, another replica leads.
 
         Raises BrokerIdNotRegistered.
         """
@@ -179,5 +179,5 @@ class Admin:
 
 
 def by_hand(assignment: Sequence[Sequence[str]] | None) -> Assignment | None:
-    """A manual assignment as commands have it; None for none."""
+    """A manual assignment in the form that commands use; None for None."""
     return None if assignment is None else tuple(tuple(StoreId(store) for store in stores) for stores in assignment)

@@ -5,13 +5,13 @@
     async with cluster.async_consumer("orders", group="billing") as consumer:
         async for record in consumer: ...
 
-The work is done by the producer and the consumer that other programs use. A producer has its sender threads anyway, and
-what they have written reaches the event loop once for many records; a consumer has one thread. The methods are named as
-those of aiokafka, or else as in the classes behind them. Transactions, `commit_async` and `poll_table` are only in
-those classes: a program that needs them runs a `Producer` or a `Consumer` in a thread.
+The work is done by the producer and the consumer that other programs use. A producer already has its sender threads,
+and their results reach the event loop once for many records; a consumer has one thread. The methods have the names of
+aiokafka, or else those of the classes behind them. Transactions, `commit_async` and `poll_table` are only in those
+classes: a program that needs them runs a `Producer` or a `Consumer` in a thread.
 
-A wait that is cancelled loses nothing: a record whose future is cancelled is written all the same, and records that
-were read for a `poll` that was cancelled come with the next one.
+A cancelled wait loses nothing: a record whose future is cancelled is written nevertheless, and the next `poll` returns
+the records that were read for a cancelled one.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ from sparklog.host.clock import SystemClock
 P = ParamSpec("P")
 T = TypeVar("T")
 
-ROOM_LOOK_S: Final = 0.005  # how often a send looks for room in a full buffer
-LONGEST_POLL_MS: Final = 5_000  # an iteration polls again after so long; its thread outlives a program no longer
+ROOM_LOOK_S: Final = 0.005  # time between two looks of a send for room in a full buffer
+LONGEST_POLL_MS: Final = 5_000  # an iteration polls again after this; its thread outlives a program no longer than this
 _CLOCK: Final = SystemClock()
 
 
@@ -51,7 +51,7 @@ class AsyncProducer(AnswersKafkaMethods):
         self._make = make
         self._producer: Producer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._lock = threading.Lock()  # held to change what follows
+        self._lock = threading.Lock()  # held to change the fields below
         self._settled: list[tuple[asyncio.Future[RecordMetadata], RecordFuture]] = []  # for the loop to deliver
 
     async def __aenter__(self) -> AsyncProducer:
@@ -62,7 +62,7 @@ class AsyncProducer(AnswersKafkaMethods):
         await self.close()
 
     async def start(self) -> None:
-        """Ask the chain for a producer id. Raises as `Cluster.producer`."""
+        """Get a producer id from the chain. Raises the errors of `Cluster.producer`."""
         self._loop = asyncio.get_running_loop()
         self._producer = await asyncio.to_thread(self._make)
 
@@ -76,10 +76,10 @@ class AsyncProducer(AnswersKafkaMethods):
         timestamp_ms: int | None = None,
         partition: int | None = None,
     ) -> asyncio.Future[RecordMetadata]:
-        """Add a record to what waits, once there is room. The future that it returns is done as `Producer.send` says.
+        """Add a record to those that wait, once there is room. Returns a future like that of `Producer.send`.
 
-        Cancelling `send` prevents the record from being sent; cancelling the returned future does not. Raises as
-        `Producer.send`, and InvalidInput in another event loop than the one in which it was started.
+        Cancelling `send` prevents the record from being sent; cancelling the returned future does not. Raises the
+        errors of `Producer.send`, and InvalidInput in another event loop than the one in which it was started.
         """
         producer = self._started()
         if asyncio.get_running_loop() is not self._loop:
@@ -112,17 +112,17 @@ class AsyncProducer(AnswersKafkaMethods):
         timestamp_ms: int | None = None,
         partition: int | None = None,
     ) -> RecordMetadata:
-        """As `send`, and wait until the record is written. Raises what it failed with."""
+        """Send a record as `send` does, and wait until it is written. Raises its error."""
         sent = self.send(topic, value, key=key, headers=headers, timestamp_ms=timestamp_ms, partition=partition)
         return await (await sent)
 
     async def flush(self) -> None:
-        """Wait until everything sent before is written, or has failed; see `Producer.flush`."""
+        """Wait until every record sent before is written, or has failed; see `Producer.flush`."""
         await asyncio.to_thread(self._started().flush)
         self._deliver_here()
 
     async def close(self) -> None:
-        """Write everything that was sent, then end. Closing twice does nothing."""
+        """Write every record that was sent, then end. Closing twice does nothing."""
         if self._producer is not None:
             await asyncio.to_thread(self._producer.close)
             self._deliver_here()
@@ -133,12 +133,12 @@ class AsyncProducer(AnswersKafkaMethods):
         return self._producer
 
     def _note(self, future: asyncio.Future[RecordMetadata], sent: RecordFuture) -> None:
-        """In a thread of the producer, or in the loop: let the loop deliver what is settled, all of it at once."""
+        """Let the loop deliver all settled results at once. Runs in a thread of the producer, or in the loop."""
         with self._lock:
             self._settled.append((future, sent))
             is_first = len(self._settled) == 1
         if is_first and self._loop is not None:
-            with suppress(RuntimeError):  # the loop has ended, and nobody waits
+            with suppress(RuntimeError):  # the loop has ended, so no task waits
                 self._loop.call_soon_threadsafe(self._deliver)
 
     def _deliver_here(self) -> None:
@@ -187,7 +187,7 @@ def _documented(call: T, method: Callable[..., object]) -> T:
 class AsyncConsumer(AnswersKafkaMethods):
     """A consumer. For one event loop and one task at a time; use it with `async with`, or `start` and `close`.
 
-    What the thread has read and the caller has not got yet counts as not read: a commit or a close does not cover it.
+    Records that the thread has read but not yet returned count as not read: a commit or a close does not cover them.
     """
 
     def __init__(self, make: Callable[[], Consumer]) -> None:
@@ -210,26 +210,26 @@ class AsyncConsumer(AnswersKafkaMethods):
         await self._end(lambda consumer: consumer.__exit__(kind))
 
     async def start(self) -> None:
-        """Make the consumer. Raises as `Cluster.consumer`."""
+        """Make the consumer. Raises the errors of `Cluster.consumer`."""
         self._consumer = await self._run(self._make)
 
     async def close(self) -> None:
-        """As `Consumer.close`."""
+        """Close the consumer as `Consumer.close` does."""
         await self._end(Consumer.close)
 
     # ---- reading --------------------------------------------------------------------------------
 
     async def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> dict[Place, list[ConsumerRecord]]:
-        """As `Consumer.poll`. If it is cancelled, the next call returns the records it read."""
+        """Read records as `Consumer.poll` does. If it is cancelled, the next call returns the records that it read."""
         if not self._unread:
             await self._fetch(timeout_ms, max_records)
-        found: dict[Place, list[ConsumerRecord]] = {}
+        polled: dict[Place, list[ConsumerRecord]] = {}
         most = max_records or self._started().options.max_poll_records
         while self._unread and most:
             record = self._unread.popleft()
-            found.setdefault((record.topic, record.partition), []).append(record)
+            polled.setdefault((record.topic, record.partition), []).append(record)
             most -= 1
-        return found
+        return polled
 
     def __aiter__(self) -> AsyncConsumer:
         return self
@@ -249,7 +249,7 @@ class AsyncConsumer(AnswersKafkaMethods):
         return self._unread.popleft()
 
     def wakeup(self) -> None:
-        """Let the `poll` that waits, or else the next one, raise Wakeup at once."""
+        """Let the waiting `poll`, or the next one if none waits, raise Wakeup at once."""
         self._started().wakeup()
 
     subscribe = _after_rewinding(Consumer.subscribe)
@@ -285,20 +285,20 @@ class AsyncConsumer(AnswersKafkaMethods):
         return await self._run(partial(method, self._started(), *args, **kwargs))
 
     async def _run(self, call: Callable[[], T]) -> T:
-        """Run this in the consumer's thread, to its end, even if the caller is cancelled."""
+        """Run the call in the consumer's thread, to its end, even if the caller is cancelled."""
         return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, call))
 
     async def _fetch(self, timeout_ms: int, max_records: int | None) -> None:
-        """Read on; if a `poll` that was cancelled is still under way, wait for that one."""
+        """Read more records. If a cancelled `poll` is still under way, wait for that one."""
         if self._polling is None:
             call = partial(self._started().poll, timeout_ms, max_records)
             self._poll = self._thread.submit(call)
             self._polling = asyncio.wrap_future(self._poll)
         polling = self._polling
         try:
-            found = await asyncio.shield(polling)
+            fetched = await asyncio.shield(polling)
         except asyncio.CancelledError:
-            raise  # what it reads is for the next call, also if it is done by now
+            raise  # the records that it reads are for the next call, even if it is done by now
         except BaseException:
             self._polling = None
             raise
@@ -306,7 +306,7 @@ class AsyncConsumer(AnswersKafkaMethods):
             return
         self._polling = None
         self._polled_ms = _CLOCK.monotonic_ms()
-        self._unread.extend(record for records in found.values() for record in records)
+        self._unread.extend(record for records in fetched.values() for record in records)
 
     async def _put_back(self) -> None:
         """Rewind the consumer to the caller's position, so that prefetched records are read again."""
@@ -323,13 +323,13 @@ class AsyncConsumer(AnswersKafkaMethods):
                         await self._fetch(0, None)
                     raise
                 else:
-                    await self._fetch(0, None)  # if that one was over by then, the wakeup ends this one
+                    await self._fetch(0, None)  # if that poll was already over, the wakeup ends this one
         unread, self._unread = self._unread, deque()
         if unread:
             await self._call(_go_back, unread)
 
     async def _end(self, end: Callable[[Consumer], None]) -> None:
-        """Put back what was not handed out, and end, in one call of the thread: a cancellation leaves no half of it."""
+        """Put back the records not yet returned, and end, in one call of the thread: a cancellation can't halve it."""
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
             polled = None if self._polling is None else self._poll
@@ -350,7 +350,7 @@ def _put_back_and_end(
     end: Callable[[Consumer], None],
 ) -> None:
     try:
-        with suppress(SparklogError):  # of a poll that was cancelled
+        with suppress(SparklogError):  # the error of a cancelled poll
             if polled is not None and not polled.cancelled():
                 unread.extend(record for records in polled.result().values() for record in records)
         with suppress(SparklogError):
@@ -360,7 +360,7 @@ def _put_back_and_end(
 
 
 def _go_back(consumer: Consumer, unread: Iterable[ConsumerRecord]) -> None:
-    """Seek to the first of these records in each partition, as far as the consumer has it and the log has it."""
+    """Seek to the first of these records in each partition, if the consumer still has it and the log the record."""
     first: dict[Place, int] = {}
     for record in unread:
         first.setdefault((record.topic, record.partition), record.offset)

@@ -1,4 +1,4 @@
-"""A request to the coordinator that its caller may stop waiting for: a thread of its own waits for the reply."""
+"""A request to the coordinator whose reply the caller may stop waiting for: its own thread waits for the reply."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ SLACK_MS: Final = 50  # two waits for the same moment read the clock one after t
 
 
 class AskedCoordinator:
-    """One such request. Its thread is a daemon: a coordinator that hangs keeps no process from ending."""
+    """One such request. Its thread is a daemon, so a coordinator that hangs does not keep the process from ending."""
 
     def __init__(
         self, wanted: Wanted, ask: Callable[[], WaitReply | None], bell: Bell, begun_ms: int, until_ms: int
     ) -> None:
-        """Begin to ask. `bell` is the caller's, and rings when the reply comes, at `until_ms` or soon after."""
+        """Send the request. `bell` is the caller's, and rings when the reply comes, at `until_ms` or soon after."""
         self._wanted = wanted
         self.begun_ms = begun_ms
         self._until_ms = until_ms
@@ -31,11 +31,11 @@ class AskedCoordinator:
         threading.Thread(target=self._run, name="sparklog-wait", daemon=True).start()
 
     def serves(self, wanted: Wanted, deadline_ms: int) -> bool:
-        """Whether a reply is under way that answers this, in time for a caller who has until then."""
+        """True if the reply under way answers this, in time for a caller that waits until `deadline_ms`."""
         return not self._is_done and self._wanted == wanted and self._until_ms <= deadline_ms + SLACK_MS
 
     def wait(self, stop: Callable[[], bool]) -> bool:
-        """Wait for the reply, or until `stop`, which is asked whenever the bell rings. Whether the reply has come."""
+        """Wait for the reply, or until `stop` is true whenever the bell rings. Returns True if the reply has come."""
         while not self._is_done:
             if stop():
                 return False
@@ -43,7 +43,7 @@ class AskedCoordinator:
         return True
 
     def reply(self) -> WaitReply | None:
-        """The reply, once it has come. Raises what asking raised."""
+        """The reply, once it has come. Raises the error of the request."""
         if self._error is not None:
             raise self._error
         return self._reply

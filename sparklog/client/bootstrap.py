@@ -1,4 +1,4 @@
-"""Creating a cluster: a mark on each of its stores, then entry 0 of its metadata chain."""
+"""Creates a cluster: a mark on each of its stores, then entry 0 of its metadata chain."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from sparklog.chain.commit.committer import Committer
 from sparklog.chain.follow.follower import Follower
-from sparklog.chain.mirror.mirrors import Copies
-from sparklog.chain.peers import Peer, tell
+from sparklog.chain.mirror.mirrors import Mirrors
+from sparklog.chain.peers import Peer, announce_peer
 from sparklog.client.connection import default_author
 from sparklog.client.stores.add_store import check_addresses, check_apart
 from sparklog.core.commands import CreateCluster, NewStore
@@ -44,17 +44,17 @@ def init_cluster(
     cluster's own root. `zones` maps store ids to zones. `storage`: see `sparklog.client.cluster.connect`.
     Probes every store first, and the place of the chain. Continues an earlier init at the same address that died.
     Raises ClusterAlreadyExists, InconsistentClusterId (a store belongs to another cluster), InvalidInput,
-    DuplicateBrokerRegistration (two ids for one store), StoreUnfit, or a store's error. What was refused left no mark.
+    DuplicateBrokerRegistration (two ids for one store), StoreUnfit, or a store's error. A refused init leaves no mark.
     """
     root = absolute_url(url)
     reached = settings_here(storage_settings(storage or {}))
     metadata = open_metadata(root, reached)
-    copies = Copies(
+    mirrors = Mirrors(
         metadata,
         lambda state, store: open_registered(root, store, state.stores[store].url, reached),
         lambda store: is_elsewhere(root, store.url),
     )
-    follower = Follower(metadata, copies=copies)
+    follower = Follower(metadata, mirrors=mirrors)
     follower.catch_up()
     if follower.state.n >= 0:
         raise ClusterAlreadyExists(
@@ -70,7 +70,7 @@ def init_cluster(
     check_addresses(follower.store, [(store, target.url) for store, target in targets.items()])
     for target in {target.url: target for target in (follower.store, *targets.values())}.values():
         check_store(target, new_id())
-    for store, target in targets.items():  # all of them before the first is marked: an init that is refused marks none
+    for store, target in targets.items():  # check all before marking the first: a refused init marks none
         _check_free(target, store, chain_id)
     check_apart(follower.store, targets)
     registered = tuple(
@@ -79,16 +79,16 @@ def init_cluster(
     )
     for store, target in targets.items():
         for other in sorted(targets.keys() - {store}):
-            tell(target, Peer(other, EntryNumber(0), targets[other].url), 0)
+            announce_peer(target, Peer(other, EntryNumber(0), targets[other].url), 0)
     committer = Committer(follower, author or default_author())
     committer.submit(committer.begin(CreateCluster(chain_id, registered, settings)))
     return chain_id
 
 
 def _left_by_a_failed_init(place: ObjectStore) -> str | None:
-    """The chain id of an init that marked its own root and died before entry 0, if nothing but the mark is there.
+    """The chain id of an init that marked its own root and died before entry 0, if only the mark is there.
 
-    If there is anything else, it may be a cluster that lost its chain, and its data must not pass to a new cluster.
+    Anything else may belong to a cluster that lost its chain, and its data must not pass to a new cluster.
     """
     if _holds_more_than_a_mark(place):
         return None
@@ -97,7 +97,7 @@ def _left_by_a_failed_init(place: ObjectStore) -> str | None:
 
 
 def _check_free(target: ObjectStore, store: StoreId, chain_id: str) -> None:
-    """Refuse a store of another cluster, or one that holds data of a chain that was lost."""
+    """Refuse a store of another cluster, or a store that holds data of a lost chain."""
     mark = read_incarnation(target)
     if mark is not None:
         check_owner(mark, target, store, chain_id)
@@ -108,7 +108,7 @@ def _check_free(target: ObjectStore, store: StoreId, chain_id: str) -> None:
 def _mark(target: ObjectStore, store: StoreId, chain_id: str) -> str:
     """Begin a store's life, and return its uuid.
 
-    A mark of this chain that is already there comes from an earlier init, if there is nothing else.
+    If a mark of this chain is already there, and nothing else, it comes from an earlier init.
     """
     mark, is_new = begin_incarnation(target, store, chain_id)
     if not is_new:

@@ -68,7 +68,7 @@ log = logging.getLogger("sparklog")
 class Cluster(Admin, AnswersKafkaMethods):
     """One cluster, as this process sees it: records and groups here, topics, stores and replicas in `Admin`.
 
-    What needs pyarrow is imported by the first call that needs it, so that commands without records start quickly.
+    pyarrow is imported by the first call that needs it, so that commands without records start quickly.
 
     Thread-safe. Use it as a context manager, or call `close`.
     """
@@ -87,15 +87,15 @@ class Cluster(Admin, AnswersKafkaMethods):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
-        """Close. After an error, the consumers commit nothing, as at the end of a `with` of their own."""
+        """Close. After an error, the consumers commit nothing, as at the end of their own `with`."""
         self._close(kind)
 
     def close(self) -> None:
-        """Write what was sent with producers, wait for other background writes, then close the consumers.
+        """Write the records sent with producers, wait for other background writes, then close the consumers.
 
-        In this order no consumer commits records before their results were sent. After an error or an interrupt none
-        commits anything, and all is closed nevertheless. But only its future says that a record failed: ask the futures
-        of results before this. Raises as `Producer.close` and `Consumer.close`.
+        In this order no consumer commits records before the results made from them were sent. After an error or an
+        interrupt no consumer commits anything, and all is closed nevertheless. But only a record's future says that it
+        failed: check the futures of results before this. Raises the errors of `Producer.close` and `Consumer.close`.
         """
         self._close(None)
 
@@ -181,7 +181,7 @@ class Cluster(Admin, AnswersKafkaMethods):
         return commit(spent_ms=spent_ms + deadline.spent_ms())
 
     def allocate_producer(self, producer_id: int | None = None) -> tuple[int, int]:
-        """(producer id, epoch): a new idempotent producer, or the next epoch of a known one, which fences the last."""
+        """(producer id, epoch): a new idempotent producer, or the next epoch of a known one, fencing the last epoch."""
         result = self.submit(AllocateProducer(producer_id))
         if result.producer_id is None or result.producer_epoch is None:
             raise AssertionError("an allocation leads to a producer id and an epoch")
@@ -309,14 +309,14 @@ class Cluster(Admin, AnswersKafkaMethods):
     def offset_of_last(self, topic: str, partition: int, records: int) -> int:
         """The offset at which the last `records` readable records of a partition begin, at least the log start.
 
-        Raises as `offset_for_time`.
+        Raises the errors of `offset_for_time`.
         """
         from sparklog.log.read.record_lookup import start_of_last
 
         return start_of_last(self._now, topic, partition, records)
 
     def offsets_for_leader_epoch(self, topic: str, partition: int, leader_epoch: int) -> EpochEnd | None:
-        """Where a leader epoch of a partition ends; see `core.leader_epochs.end_of_leader_epoch` (L-05)."""
+        """The end of a leader epoch of a partition; see `core.leader_epochs.end_of_leader_epoch` (L-05)."""
         with self.connection.follower.current() as state:
             return end_of_leader_epoch(state, topic_of(state, topic), partition, leader_epoch)
 
@@ -345,8 +345,8 @@ class Cluster(Admin, AnswersKafkaMethods):
     def commit_offsets(self, group: str, offsets: Offsets, *, metadata: str = "") -> None:
         """Set the offsets at which a group resumes, by topic and partition: all of them, or nothing.
 
-        For groups without members; a member commits by itself (`join_group`). With a `Position` in place of an offset,
-        it is checked that the topic is still the same. Raises UnknownMemberId (the group has members),
+        For groups without members; a member commits by itself (`join_group`). A `Position` in place of an offset is
+        accepted only if the topic is still the same. Raises UnknownMemberId (the group has members),
         OffsetOutOfRange, OffsetMetadataTooLarge, InvalidCommitOffsetSize, UnknownTopicOrPartition, InvalidGroupId,
         InvalidInput.
         """
@@ -366,10 +366,10 @@ class Cluster(Admin, AnswersKafkaMethods):
         listener: RebalanceListener | None = None,
         **options: object,
     ) -> Consumer:
-        """A consumer of these topics, or of all whose names match a pattern; of none yet, without either.
+        """A consumer of these topics, or of all topics whose names match a pattern; without either, of none yet.
 
         With `group`, it is a member from its first `poll` on, and shares the partitions with the others. `options` are
-        those of `ConsumerOptions`. Close it, or use it as a context manager; `close` of the cluster closes it as well.
+        those of `ConsumerOptions`. Close it, or use it as a context manager; `close` of the cluster closes it, too.
         Raises InvalidOption, InvalidGroupId, InvalidInput, UnknownTopicOrPartition.
         """
         from sparklog.client.consumer.consumer import Consumer
@@ -383,13 +383,13 @@ class Cluster(Admin, AnswersKafkaMethods):
         return consumer
 
     def async_producer(self, **settings: Any) -> AsyncProducer:
-        """As `producer`, for asyncio: `async with cluster.async_producer() as producer`. It takes the same settings."""
+        """Like `producer`, for asyncio: `async with cluster.async_producer() as producer`. Takes the same settings."""
         from sparklog.client.aio import AsyncProducer
 
         return AsyncProducer(partial(self.producer, **settings))
 
     def async_consumer(self, *topics: str, **options: Any) -> AsyncConsumer:
-        """As `consumer`, for asyncio: `async with cluster.async_consumer("orders") as consumer`. Same arguments."""
+        """Like `consumer`, for asyncio: `async with cluster.async_consumer("orders") as consumer`. Same arguments."""
         from sparklog.client.aio import AsyncConsumer
 
         return AsyncConsumer(partial(self.consumer, *topics, **options))
@@ -405,11 +405,11 @@ class Cluster(Admin, AnswersKafkaMethods):
             return state, self.connection.stores(state)
 
     def _plan(self, state: ClusterState, topic: str, partition: int, start: int | None, end: int | None) -> RangeToRead:
-        found_topic = topic_of(state, topic)
-        partition_state = partition_of(state, found_topic, partition)
+        known_topic = topic_of(state, topic)
+        partition_state = partition_of(state, known_topic, partition)
         low = partition_state.log_start if start is None else start
         high = partition_state.high_watermark if end is None else end
-        return plan_range(state, found_topic, partition, check_range(topic, partition_state, low, high))
+        return plan_range(state, known_topic, partition, check_range(topic, partition_state, low, high))
 
 
 def _end_of(
@@ -419,9 +419,9 @@ def _end_of(
     error: BaseException | None,
     traceback: TracebackType | None,
 ) -> None:
-    """The end of a `with` block that raised this kind of error, or in whose end something else has raised since.
+    """End a consumer after a `with` block that raised `kind`, or whose end raised `kind_since`.
 
-    A wakeup is no error, but hides none: what came since counts then.
+    A wakeup is no error, and hides none: after one, `kind_since` counts.
     """
     consumer.__exit__((kind_since or kind) if kind in (None, Wakeup) else kind)
 
@@ -446,7 +446,7 @@ def connect(
 
     `storage` maps "store.key" to a setting, like {"metadata.endpoint_url": "http://127.0.0.1:9000"}; docs/stores.md
     lists them. They take precedence over the file that SPARKLOG_CONFIG names, and that file over the platform's own
-    configuration. `token` (default: SPARKLOG_TOKEN) is what coordinators ask for, `ca` (default: SPARKLOG_CA) a file
+    configuration. `token` (default: SPARKLOG_TOKEN) is the token for coordinators, `ca` (default: SPARKLOG_CA) a file
     with the certificates to trust for them. SPARKLOG_ZONE names the zone of this process: stores there are read before
     others.
     Raises ClusterNotFound, ChainDamaged, UnsupportedVersion, InvalidInput, InvalidOption, StoreUnavailable,
@@ -455,5 +455,5 @@ def connect(
     refuse_unknown("connect", unknown, ("url", "storage", "token", "ca"))
     address = url or os.environ.get("SPARKLOG_CLUSTER")
     if not address:
-        raise InvalidInput("which cluster? give its address, or set SPARKLOG_CLUSTER (for example file:///path)")
+        raise InvalidInput("no cluster given: give its address, or set SPARKLOG_CLUSTER (for example file:///path)")
     return Cluster(Connection(address, settings=storage_settings(storage or {}, token, ca)))

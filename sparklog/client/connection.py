@@ -1,4 +1,4 @@
-"""A process's connection to one cluster: the metadata store, the state that follows the chain, and the committer."""
+"""A process's connection to one cluster: the metadata store, the follower of the chain, and the committer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from sparklog.chain.commit.committer import DEFAULT_TIMEOUT_MS
 from sparklog.chain.follow.follower import Follower
-from sparklog.chain.mirror.mirrors import Copies
+from sparklog.chain.mirror.mirrors import Mirrors
 from sparklog.client.commits.coordinated import Coordinated
 from sparklog.client.waiting import Waiting
 from sparklog.core.commands import Command
@@ -42,13 +42,13 @@ _Key = tuple[int, str, bytes]  # process, address, settings
 
 
 class Connection:
-    """Everything a process needs to use a cluster. Thread-safe; after a fork `shared` makes a new one."""
+    """Everything that a process needs to use a cluster. Thread-safe; after a fork `shared` makes a new one."""
 
     def __init__(self, url: str, author: Author | None = None, settings: StorageSettings = _PLATFORMS_OWN) -> None:
         """Open the cluster at `url`: the place of its metadata, or addresses of coordinators, separated by commas.
 
-        Through coordinators the chain is followed without access to the metadata's place. `url` of the connection is
-        that place in any case: relative addresses of stores begin there, and tasks read the chain there.
+        Through coordinators the chain is followed without access to the metadata's place. The connection's own `url` is
+        always that place: relative addresses of stores begin there, and tasks read the chain there.
         `settings` take precedence over the file that SPARKLOG_CONFIG names, and that file over the platform's own
         configuration.
         Raises ClusterNotFound, ChainDamaged, UnsupportedVersion, InvalidInput, AccessRefused.
@@ -59,8 +59,8 @@ class Connection:
         if self.coordinators is None:
             self.url = absolute_url(url)
             metadata = open_metadata(self.url, self._settings)
-            copies = Copies(metadata, self._registered, self._is_elsewhere, _check_life)
-            self.follower = Follower(metadata, copies=copies)
+            mirrors = Mirrors(metadata, self._registered, self._is_elsewhere, _check_life)
+            self.follower = Follower(metadata, mirrors=mirrors)
         else:
             cluster = self.coordinators.cluster()
             self.coordinators.chain_id = cluster.chain_id
@@ -110,7 +110,7 @@ class Connection:
     def decided(self, command: Command) -> tuple[ClusterState, tuple[Record, ...]]:
         """The newest state, and the records that a commit of the command would lead to.
 
-        Changes nothing; raises what the commit would.
+        Changes nothing. Raises the error that the commit would raise.
         """
         submission = self.committer.begin(command)
         with self.follower.current() as state:
@@ -123,17 +123,17 @@ class Connection:
     def replan(self, plan: RangeToRead, at: Offset) -> RangeToRead:
         """A new plan for [at, plan.end) by the newest state (`scan.Replan`). A risen log start moves its beginning.
 
-        Its `lost` says what an unclean election has given up since. Raises as `right_up_to`.
+        Its `lost` has the offsets that an unclean election has given up since. Raises the errors of `right_up_to`.
         """
         with self.follower.current() as state:
             return replanned(state, plan, at)
 
     def check_chain(self, chain_id: str) -> None:
         """Raise InconsistentClusterId if this is not cluster `chain_id`, on which the caller's work began."""
-        found = self.follower.state.chain_id
-        if found != chain_id:
+        present = self.follower.state.chain_id
+        if present != chain_id:
             raise InconsistentClusterId(
-                f"wanted cluster {chain_id}, found cluster {found} at {self.url}: it was deleted and created again"
+                f"wanted cluster {chain_id}, found cluster {present} at {self.url}: it was deleted and created again"
             )
 
     def close(self) -> None:
@@ -146,7 +146,7 @@ def _check_life(target: ObjectStore, store: Store) -> None:
 
 
 def default_author() -> Author:
-    """The name of this process for people who read the chain: host name and process id, no secrets."""
+    """The name of this process in the chain, for people: host name and process id, no secrets."""
     return Author("client", f"{socket.gethostname()}:{os.getpid()}")
 
 
@@ -154,17 +154,17 @@ _shared: dict[_Key, Connection] = {}
 _shared_lock = threading.Lock()
 
 
-def _begin_anew() -> None:
-    """Another thread of the parent may have held the lock: it opens connections under it."""
+def _replace_lock() -> None:
+    """Replace the lock: another thread of the parent, opening a connection, may have held it."""
     global _shared_lock
     _shared_lock = threading.Lock()
 
 
-after_fork_in_child(_begin_anew)
+after_fork_in_child(_replace_lock)
 
 
 def shared(url: str, settings: StorageSettings = _PLATFORMS_OWN) -> Connection:
-    """The process's shared connection to the cluster at `url`. Its state is kept, and catches up at each use.
+    """The process's shared connection to the cluster at `url`. It keeps its state, which catches up at each use.
 
     A forked child gets its own connection. If the cluster was deleted and created again, it is opened again.
     """

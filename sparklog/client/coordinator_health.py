@@ -12,22 +12,22 @@ from sparklog.core.coordination import NO_COORDINATOR, Coordinator
 from sparklog.core.describe.readable import duration
 from sparklog.core.errors import AuthenticationFailed, SparklogError
 
-PATIENCE_MS: Final = 5_000  # for an answer; one that is paused, or hangs, gives none
-_LOOKS: Final = 3  # a coordinator may take over between two of them
+PATIENCE_MS: Final = 5_000  # for an answer; a paused or hanging coordinator gives none
+_LOOKS: Final = 3  # a coordinator may take over between two looks
 
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorHealth:
-    """The process that commits, in words, and the reason why writes from here fail now; "" if they work."""
+    """The process that commits, in words, and the reason why writes from here fail now, or "" if they work."""
 
     committer: str
     problem: str = ""
 
 
 def check_coordinator(connection: Connection) -> CoordinatorHealth:
-    """Ask the coordinator in force whether it leads, and whether it knows the token of this process.
+    """Check that the coordinator in force leads, and knows the token of this process.
 
-    Waits for each answer for `PATIENCE_MS` at most, and for `CONNECT_S` before.
+    Waits at most `CONNECT_S` for a connection, then at most `PATIENCE_MS` for each answer.
     """
     known = connection.follower.catch_up().state.coordinator
     for _ in range(_LOOKS):
@@ -46,7 +46,7 @@ def _without(connection: Connection) -> CoordinatorHealth:
     if connection.coordinators is None:
         return CoordinatorHealth("no coordinator: each process commits by itself")
     return CoordinatorHealth(
-        "nobody", f"writes fail: no coordinator leads; {advice(NO_COORDINATOR, may_commit_here=False)}"
+        "none", f"writes fail: no coordinator leads; {advice(NO_COORDINATOR, may_commit_here=False)}"
     )
 
 
@@ -63,6 +63,5 @@ def _problem(connection: Connection, known: Coordinator) -> str:
         return f"writes from here fail: {leader} {error.message}; {mend}"
     session = duration(effective_cluster(connection.follower.state.config).broker_session_timeout_ms)
     return (
-        f"writes fail: {leader} the process at {known.address} stands by; one that stands by takes over within "
-        f"{session}; {mend}"
+        f"writes fail: {leader} the process at {known.address} stands by; a standby takes over within {session}; {mend}"
     )

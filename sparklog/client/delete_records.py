@@ -1,7 +1,7 @@
-"""Delete the records of partitions below given offsets (R-05, Kafka's DeleteRecords): plan, then commit.
+"""Deletes the records of partitions below given offsets (R-05, Kafka's DeleteRecords): plan, then commit.
 
 Everything is checked before anything is sent, so a call with a bad offset changes nothing. Then each partition is a
-command of its own, as in Kafka. Each raises a log start or leaves it, so whatever fails may be repeated.
+command of its own, as in Kafka. A command raises a log start or leaves it, so a failed one may be repeated.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from sparklog.core.maintenance.record_deletion import RecordDeletion, plan_recor
 from sparklog.core.types import Offset
 from sparklog.host.clock import now_ms
 
-HIGH_WATERMARK = -1  # as people and Kafka's tools write it
+HIGH_WATERMARK = -1  # as in Kafka's tools
 
 
 def plan_deletions(connection: Connection, topic: str, offsets: Mapping[int, int]) -> list[RecordDeletion]:
-    """What would become of each partition; -1 stands for the high watermark as it is now. Changes nothing.
+    """The deletion planned for each partition; -1 stands for the present high watermark. Changes nothing.
 
-    Raises as `plan_record_deletion`.
+    Raises the errors of `plan_record_deletion`.
     """
     chosen = {number: None if offset == HIGH_WATERMARK else offset for number, offset in offsets.items()}
     with connection.follower.current() as state:
@@ -30,7 +30,7 @@ def plan_deletions(connection: Connection, topic: str, offsets: Mapping[int, int
 
 
 def delete_records(connection: Connection, planned: Sequence[RecordDeletion]) -> list[Offset | SparklogError]:
-    """Do what was planned. Returns the log start of each partition after that, or why it is not known to have risen."""
+    """Commit the planned deletions. Returns each partition's log start after that, or the error of its command."""
     commands = [deletion.command for deletion in planned]
     results = commit_many(connection.submit, commands)
     with connection.follower.current() as state:
@@ -47,7 +47,8 @@ def delete_records(connection: Connection, planned: Sequence[RecordDeletion]) ->
 def all_done(planned: Sequence[RecordDeletion], outcomes: Sequence[Offset | SparklogError]) -> dict[int, int]:
     """The new log start of each partition.
 
-    If some failed, raises the first error, with how many others are done; its `landed` is unknown if any is.
+    If some failed, raises the first error, with the number of those that are done; then its `landed` is unknown if any
+    is done.
     """
     done: dict[int, int] = {
         deletion.command.partition: outcome

@@ -1,4 +1,4 @@
-"""How an error reaches whoever started a command or a job: one line on stderr, with a traceback on request."""
+"""Errors of commands and jobs for their caller: one line on stderr, with a traceback on request."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEBUG: Final = "SPARKLOG_DEBUG"  # if set to anything, errors come with their tr
 
 
 def unforeseen(error: Exception, text: str) -> str:
-    """The line for an error that is not one of sparklog's, with a hint how to see where it came from."""
+    """The line for an error that is not one of sparklog's, with a hint how to see its traceback."""
     hint = "" if os.environ.get(DEBUG) else f"; {DEBUG}=1 shows where"
     return f"{SparklogError.code}: {type(error).__name__}: {text}{hint}"
 
@@ -33,5 +33,5 @@ def print_traceback_if_wanted() -> None:
 
 
 def one_line(text: str) -> str:
-    """The text without line breaks, because an error is one line."""
+    """The text on one line, because an error is one line."""
     return " ".join(text.split("\n")) if "\n" in text else text

@@ -1,7 +1,7 @@
 """Answers to options and methods of kafka-python, confluent-kafka and aiokafka that have another name here, or none.
 
-One table of options for producers, consumers and `connect`: docs/migrate-clients.md shows it. Names with dots, as
-librdkafka writes them, count as those with underscores. One table of methods for all classes.
+One table of options is for producers, consumers and `connect`: docs/migrate-clients.md shows it. Names with dots, as
+librdkafka writes them, count as names with underscores. One table of methods is for all classes.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ _METHOD_ANSWERS: Final[tuple[tuple[str, str], ...]] = (
         "write `with producer.transaction() as transaction:`, which commits at the end of the block",
     ),
     ("send_offsets_to_transaction consumer_group_metadata", "write transaction.send_offsets(consumer)"),
-    # what send returns
+    # the future that send returns
     ("get", "write future.result(timeout=…), in seconds"),
     ("add_callback add_errback add_both", "write future.add_done_callback(function)"),
     ("is_done succeeded failed", "write future.done() and future.exception()"),
@@ -132,8 +132,8 @@ ANSWERS: Final[Mapping[str, str]] = {name: answer for names, answer in _ANSWERS 
 METHOD_ANSWERS: Final[Mapping[str, str]] = {name: answer for names, answer in _METHOD_ANSWERS for name in names.split()}
 
 
-class _Answer:
-    """An attribute that is not there: the error says what to write instead, and `hasattr` is false."""
+class _MissingMethod:
+    """A method that does not exist: the error says what to write instead, and `hasattr` is false."""
 
     def __init__(self, name: str, answer: str) -> None:
         self._name = name
@@ -141,13 +141,13 @@ class _Answer:
 
     def __get__(self, made: object, kind: type) -> Never:
         text = f"{kind.__name__!r} object has no attribute {self._name!r}: {self._answer}"
-        raise AttributeError(text, name=self._name)  # without `obj`, for which Python would add a guess of its own
+        raise AttributeError(text, name=self._name)  # without `obj`, or else Python would add its own guess
 
 
 class AnswersKafkaMethods:
-    """The last base of a class that answers for methods of Kafka's clients. Its own methods come before the answers.
+    """The last base of a class, which answers for methods of Kafka's clients that the class does not have.
 
-    Without `__getattr__`, which would make every other attribute slower (Python 3.11), and so `Producer.send`.
+    It has no `__getattr__`, which would slow down every other attribute (Python 3.11), and so `Producer.send`.
     """
 
     def __dir__(self) -> list[str]:
@@ -155,20 +155,20 @@ class AnswersKafkaMethods:
 
 
 for _name, _answer in METHOD_ANSWERS.items():
-    setattr(AnswersKafkaMethods, _name, _Answer(_name, _answer))
+    setattr(AnswersKafkaMethods, _name, _MissingMethod(_name, _answer))
 
 
 def answer_to(name: str) -> str | None:
-    """What sparklog has in place of an option of Kafka's clients; None if it is none that is known."""
+    """The advice for an option of Kafka's clients that sparklog lacks; None if the option is not known."""
     spelled = name.replace(".", "_")
-    found = ANSWERS.get(spelled)
-    if found is not None:
-        return found
+    known = ANSWERS.get(spelled)
+    if known is not None:
+        return known
     return next((answer for key, answer in ANSWERS.items() if key[-1] == "*" and spelled.startswith(key[:-1])), None)
 
 
 def unknown_option(owner: str, name: str, known: Iterable[str]) -> InvalidOption:
-    """The error for an option that `owner` ("a consumer") does not have; `known` are those that it has."""
+    """The error for an option that `owner` ("a consumer") does not have. `known` are the options that it has."""
     options = list(known)
     spelled = name.replace(".", "_")
     if spelled in options:
@@ -179,6 +179,6 @@ def unknown_option(owner: str, name: str, known: Iterable[str]) -> InvalidOption
 
 
 def refuse_unknown(owner: str, given: Mapping[str, object], known: Iterable[str]) -> None:
-    """Raise InvalidOption for the first of these options, all of which are unknown; do nothing if there is none."""
+    """Raise InvalidOption for the first of these options. All of them are unknown; does nothing if there is none."""
     for name in given:
         raise unknown_option(owner, name, known)

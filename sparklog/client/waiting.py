@@ -1,12 +1,12 @@
-"""Waiting for the chain to go on: at the coordinator while one is in force, else by looks that all who wait share.
+"""Waits for new entries of the chain: at the coordinator while one is in force, otherwise by looks that waiters share.
 
     watch = connection.waiting.watch()
     while watch.wait(Records(positions), longest_ms):
-        (read on from the positions, with connection.follower.state)
+        (continue to read at the positions, with connection.follower.state)
 
-A coordinator that can't be reached is left alone for a moment, and the chain is looked at meanwhile: that also shows
-which coordinator is the next one. A wait that a bell may end asks the coordinator in a thread of its own
-(`asked_coordinator`); any other wait needs no thread.
+A coordinator that can't be reached is left alone for a moment. Meanwhile the chain is looked at, which also shows the
+next coordinator. A wait that a bell may end asks the coordinator in a thread of its own (`asked_coordinator`); any
+other wait needs no thread.
 """
 
 from __future__ import annotations
@@ -29,28 +29,28 @@ from sparklog.host.dice import jittered
 from sparklog.wire.messages import WaitReply
 
 ROUND_MS: Final = 5_000  # a coordinator that hangs is noticed after this and the grace for its reply
-SILENT_MS: Final = 1_000  # for so long a coordinator that could not be asked is not asked again
-LOOK_MS: Final = 200  # between looks at the chain without a coordinator, unless the caller says otherwise
+SILENT_MS: Final = 1_000  # a coordinator that could not be asked is left alone for this long
+LOOK_MS: Final = 200  # between looks at the chain without a coordinator, unless the caller sets another pause
 
 
 class Waiting:
-    """All that waits in this process for the chain of one connection. Safe for threads."""
+    """All waits of this process for the chain of one connection. Thread-safe."""
 
     def __init__(self, committer: Coordinated) -> None:
         self._committer = committer
         self._follower = committer.follower
-        self._looks = 0  # begun so far
-        self._silent: tuple[str, int] | None = None  # the coordinator's name, and until when it is not asked
+        self._looks = 0  # looks begun so far
+        self._silent: tuple[str, int] | None = None  # the coordinator's name, and the time until it may be asked again
 
     def watch(self, longest_pause_ms: float = LOOK_MS, bell: Bell | None = None) -> Watch:
-        """For one caller that waits, perhaps several times in a row. `longest_pause_ms`: between its own looks.
+        """A watch for one caller that waits, perhaps several times in a row. `longest_pause_ms`: between its own looks.
 
-        Whenever `bell` rings, the wait asks at once whether it should `stop`.
+        Whenever `bell` rings, the wait checks `stop` at once.
         """
         return Watch(self, longest_pause_ms, bell)
 
     def is_done(self, wanted: Replicated | Records) -> bool:
-        """Whether the newest state that this process knows has what is wanted, or a reason why it will not come."""
+        """True if the newest state that this process knows has what is wanted, or shows that it will not come."""
         return is_done(self._follower.state, wanted)
 
     @property
@@ -65,13 +65,13 @@ class Waiting:
             return None
         try:
             return self._committer.wait(known, wanted, seen, min(longest_ms, ROUND_MS))
-        except SparklogError:  # it is gone, or too busy, or something else is at its address: the chain says more
+        except SparklogError:  # it is gone, or too busy, or something else is at its address: read the chain
             self._silent = known.name, self.clock.monotonic_ms() + SILENT_MS
             return None
 
     @property
     def can_ask(self) -> bool:
-        """Whether a coordinator is in force that was not silent just now."""
+        """True if a coordinator is in force that was not silent just now."""
         known = self._follower.state.coordinator
         return known.in_force and not self._is_silent(known)
 
@@ -92,9 +92,9 @@ class Waiting:
         return EntryNumber(self._follower.head.n)
 
     def catch_up(self) -> None:
-        """Read the chain to its end. If it can't be read now, it may be there again before the caller's time is over.
+        """Read the chain to its end. Raises the errors of reading it, except StoreUnavailable.
 
-        Raises what reading the chain raises, but for StoreUnavailable.
+        If it can't be read now, it may become readable before the caller's time is over.
         """
         with suppress(StoreUnavailable):
             self._follower.catch_up()
@@ -105,26 +105,26 @@ class Waiting:
 
 
 class Watch:
-    """One caller's wait."""
+    """The waits of one caller."""
 
     def __init__(self, waiting: Waiting, longest_pause_ms: float, bell: Bell | None) -> None:
         self._waiting = waiting
         self._longest_pause_ms = longest_pause_ms
         self._bell = bell
-        self._asked: AskedCoordinator | None = None  # in a thread, perhaps since an earlier wait
+        self._asked: AskedCoordinator | None = None  # a request in its thread, perhaps since an earlier wait
         self._pause_ms = FIRST_PAUSE_MS
         self._woken_at = EntryNumber(-1)
 
     def wait(self, wanted: Replicated | Records, longest_ms: int, *, stop: Callable[[], bool] = lambda: False) -> bool:
-        """Wait until the process knows a state in which it is done, at most `longest_ms`. Returns whether it is.
+        """Wait until the process knows a state that has what is wanted, at most `longest_ms`. Returns True if it has.
 
         Between two looks at the chain and between two requests to a coordinator, and whenever the bell rings, `stop`
-        may end the wait. Raises as `Waiting.catch_up`.
+        may end the wait. Raises the errors of `Waiting.catch_up`.
         """
         waiting, clock = self._waiting, self._waiting.clock
         deadline_ms = clock.monotonic_ms() + longest_ms
         if waiting.newest == self._woken_at and waiting.is_done(wanted):
-            self._look(deadline_ms)  # the caller could do nothing with it: not again at once
+            self._look(deadline_ms)  # the caller could not use it: don't return the same at once
         while not waiting.is_done(wanted):
             left_ms = deadline_ms - clock.monotonic_ms()
             if left_ms <= 0 or stop():
@@ -143,12 +143,12 @@ class Watch:
                 if reply.done and waiting.newest > seen:
                     continue
             if reply is None or clock.monotonic_ms() - asked_ms < max(1, min(left_ms, ROUND_MS) // 2):
-                self._look(deadline_ms)  # nobody could be asked, or the reply came too soon to ask again at once
+                self._look(deadline_ms)  # no coordinator could be asked, or it replied too soon to ask again at once
         self._pause_ms, self._woken_at = FIRST_PAUSE_MS, waiting.newest
         return True
 
     def _ask(self, bell: Bell, wanted: Replicated | Records, seen: EntryNumber, deadline_ms: int) -> AskedCoordinator:
-        """A request for this: the one that is under way since the bell ended a wait, or else a new one."""
+        """A request for this: the one still under way since the bell ended a wait, or a new one."""
         if self._asked is None or not self._asked.serves(wanted, deadline_ms):
             now_ms = self._waiting.clock.monotonic_ms()
             longest_ms = min(deadline_ms - now_ms, ROUND_MS)

@@ -6,23 +6,23 @@ import queue
 
 
 class Bell:
-    """Wakes the one thread that waits for it. It does not say why it rang: the caller notes that before it rings.
+    """Wakes the one thread that waits for it. A ring gives no reason: the caller notes the reason before it rings.
 
-    A signal handler may ring while the same thread waits. A `threading.Event` could not do that: its lock may be held.
+    A signal handler may ring while the same thread waits. A `threading.Event` can't do that: its lock may be held.
     """
 
     def __init__(self) -> None:
         self._rings: queue.SimpleQueue[None] = queue.SimpleQueue()
 
     def ring(self) -> None:
-        """End the present wait, or else the next one."""
+        """End the present wait, or the next one if no thread waits."""
         self._rings.put(None)
 
     def wait(self, longest_ms: float | None = None) -> None:
-        """Wait until it rings, or has rung since the last wait, but not longer than this."""
+        """Wait at most `longest_ms` for a ring. Returns at once if it has rung since the last wait."""
         try:
             self._rings.get(timeout=None if longest_ms is None else max(0.0, longest_ms) / 1000)
             while True:
-                self._rings.get_nowait()  # several rings wake once
+                self._rings.get_nowait()  # several rings wake the thread once
         except queue.Empty:
             return

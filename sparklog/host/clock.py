@@ -10,7 +10,7 @@ from sparklog.host.bell import Bell
 
 
 class Clock(Protocol):
-    """A wall clock for timestamps, a monotonic clock for deadlines, and a pause between tries."""
+    """A wall clock for timestamps, a monotonic clock for deadlines, and a pause between attempts."""
 
     def now_ms(self) -> int: ...
 
@@ -22,7 +22,7 @@ class Clock(Protocol):
 
 
 class WaitingClock(Protocol):
-    """A monotonic clock that can also wait for what other threads do."""
+    """A monotonic clock that can also wait for other threads."""
 
     def monotonic_ms(self) -> int: ...
 

@@ -1,4 +1,4 @@
-"""When a call to a store gives up, and how long it pauses between tries."""
+"""The deadline of a call to a store, and its pauses between attempts."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Deadline:
 
 
 def tries(deadline: Deadline) -> Iterator[int]:
-    """Yield the numbers of tries from 1, with growing, jittered pauses, until the deadline. At least one try."""
+    """Yield the numbers of attempts from 1, with growing, jittered pauses, until the deadline. At least one attempt."""
     longest_s = _FIRST_PAUSE_S
     number = 1
     while True:

@@ -1,4 +1,4 @@
-"""Ids that nobody has drawn before, and pauses that differ between processes."""
+"""Ids that were never drawn before, and pauses that differ between processes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def jittered(longest: float) -> float:
 
 
 class Dice(Protocol):
-    """Everything random that a machine without dice of its own needs. A simulation rolls them from its seed."""
+    """Everything random that a state machine needs. A simulation rolls these dice from its seed."""
 
     def new_id(self) -> str: ...
 

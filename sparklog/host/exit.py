@@ -1,4 +1,4 @@
-"""A hook for the end of the program, at which threads and executors still work."""
+"""A hook for the end of the program, called while threads and executors still work."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 
 def at_program_end(call: Callable[[], None]) -> None:
-    """Call it when the main thread ends, and once more after the other threads, which may have gone on.
+    """Call it when the main thread ends, and once more after the other threads, which may have run longer.
 
-    `atexit` alone comes too late: by then executors take nothing, and newer interpreters start no threads. The first
-    hook is the one of `concurrent.futures`; of two calls, the one that was registered last comes first.
+    `atexit` alone comes too late: by then executors take no tasks, and newer interpreters start no threads. The hook
+    registered first is that of `concurrent.futures`; hooks are called in reverse order of registration.
     """
     register: Any = getattr(threading, "_register_atexit", None)
     if register is not None:

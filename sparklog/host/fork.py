@@ -1,4 +1,4 @@
-"""What a forked child may not use: it inherits held locks, threads, connections and identities of its parent."""
+"""Guards against use in a forked child, which inherits held locks, threads, connections and ids from its parent."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ def after_fork_in_child(reset: Callable[[], None]) -> None:
     os.register_at_fork(after_in_child=reset)
 
 
-class Owner:
-    """The process that made an object, and alone may use it. A forked child has a copy of the object."""
+class OwnerProcess:
+    """The process that made an object and alone may use it. A forked child has a copy of the object."""
 
     def __init__(self, what: str) -> None:
-        """`what`: the object, for people: "consumer"."""
+        """Take the present process as the owner. `what` is a human-readable name of the object: "consumer"."""
         self._what = what
         self._process = os.getpid()
 
     @property
     def is_here(self) -> bool:
-        """Whether this is the process that made the object."""
+        """True if this is the process that made the object."""
         return self._process == os.getpid()
 
     def check(self) -> None:
@@ -32,8 +32,8 @@ class Owner:
             raise self.refusal()
 
     def refusal(self) -> InvalidInput:
-        """The error of every use of the object in a forked child."""
+        """The error for any use of the object in a forked child."""
         return InvalidInput(
-            f"this {self._what} belongs to the process that was forked, which goes on with it: connect again in the "
-            f"child, and make a {self._what} there"
+            f"this {self._what} belongs to the process that was forked, which continues to use it: connect again in "
+            f"the child, and make a {self._what} there"
         )

@@ -1,7 +1,8 @@
-"""Ctrl-C for a command that goes on until then.
+"""Ctrl-C for a command that runs until it is interrupted.
 
-Python drops what is raised while it finalizes a file or an HTTP reply (`iobase_finalize`), even the KeyboardInterrupt
-of a signal that arrives just then. So an interrupt is also noted, and the command asks between its rounds.
+Python drops exceptions raised while it finalizes a file or an HTTP reply (`iobase_finalize`), even the
+KeyboardInterrupt of a signal that arrives just then. So an interrupt is also noted, and the command checks for it
+between its rounds.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from types import FrameType
 
 @contextmanager
 def interrupts_noted() -> Iterator[Callable[[], None]]:
-    """Gives a function that raises KeyboardInterrupt if SIGINT has come since, wherever its first one was lost.
+    """Yield a function that raises KeyboardInterrupt if SIGINT has come since, even if its first exception was lost.
 
     Changes nothing outside the main thread, and nothing if the process ignores SIGINT.
     """

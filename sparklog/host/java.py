@@ -9,23 +9,23 @@ import subprocess
 from pathlib import Path
 from typing import Final
 
-OLDEST: Final = 17  # of those that Spark 4 runs on; scripts/check_java.sh says the same
+OLDEST: Final = 17  # the oldest Java that Spark 4 runs on; scripts/check_java.sh has the same number
 _VERSION: Final = re.compile(r'version "(?:1\.)?(\d+)[^"]*"')  # Java 8 calls itself 1.8.0
 _PATIENCE_S: Final = 20
 
 
 def java_problem() -> str | None:
-    """What is wrong with the Java of $JAVA_HOME, or else of PATH; None if Spark can start it."""
+    """The problem with the Java of $JAVA_HOME, or of PATH if that is not set; None if Spark can start it."""
     home = os.environ.get("JAVA_HOME")
     if home:
         java, where = str(Path(home, "bin", "java")), f"JAVA_HOME={home}"
         if not os.access(java, os.X_OK):
             return f"{where} has no bin/java"
     else:
-        found = shutil.which("java")
-        if found is None:
+        java_in_path = shutil.which("java")
+        if java_in_path is None:
             return "none was found: JAVA_HOME is not set, and there is no java in PATH"
-        java = where = found
+        java = where = java_in_path
     try:
         done = subprocess.run(
             [java, "-version"], capture_output=True, text=True, errors="replace", timeout=_PATIENCE_S, check=False

@@ -1,4 +1,4 @@
-"""How many files and sockets this process may have open."""
+"""The number of files and sockets that this process may have open."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import resource
 
 
 def most_open_files() -> int | None:
-    """Raise the limit of this process to the highest that the system allows; returns it, None if there is none."""
+    """Raise the limit of this process to the highest that the system allows. Returns it; None if there is no limit."""
     _, highest = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (highest, highest))
     return None if highest == resource.RLIM_INFINITY else highest

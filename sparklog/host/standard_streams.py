@@ -1,4 +1,4 @@
-"""Standard streams with nobody at the other end: a pipe whose reader has left, or one that was closed at the start."""
+"""Standard streams without another end: a pipe whose reader has left, or a stream that was closed at the start."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TextIO
 
 
 def open_missing_streams() -> None:
-    """Put /dev/null in the place of each standard stream that this process was started without (`>&-`)."""
+    """Open /dev/null in place of each standard stream that this process was started without (`>&-`)."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - open to the end of the process
 
 
 def print_to(stream: TextIO, text: str) -> None:
-    """Print the text and a line break. A reader who has left changes nothing for the one who prints."""
+    """Print the text and a line break. It is no error if the reader has left."""
     try:
         print(text, file=stream)
     except BrokenPipeError:
@@ -23,7 +23,7 @@ def print_to(stream: TextIO, text: str) -> None:
 
 
 def flush(stream: TextIO) -> None:
-    """Hand over what was printed. A reader who has left changes nothing."""
+    """Flush the stream. It is no error if the reader has left."""
     try:
         stream.flush()
     except BrokenPipeError:
@@ -31,9 +31,9 @@ def flush(stream: TextIO) -> None:
 
 
 def discard(stream: TextIO) -> None:
-    """From now on, what is written to the stream goes nowhere, without an error.
+    """Discard everything written to the stream from now on, without an error.
 
-    That includes what it still holds: the interpreter flushes it once more at its end.
+    That includes text that it still holds: the interpreter flushes it once more at its end.
     """
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())

@@ -1,4 +1,4 @@
-"""What becomes of the options of Spark's Kafka connector, and of Spark, that are not sparklog's own.
+"""Options of Spark's Kafka connector, and of Spark, that are not sparklog's own: aliases, refusals, ignored ones.
 
 Source: Spark's `KafkaSourceProvider` (`validateGeneralOptions`, `kafkaParamsForProducer`).
 """
@@ -32,7 +32,7 @@ _REFUSED_IN_WRITES: Final = {
     "kafka.value.serializer": "values are written as they are: cast the column to string or binary",
 }
 
-# Kafka client configs that Spark's connector refuses, per side, and what to do instead.
+# Kafka client configs that Spark's connector refuses, per side, with the advice.
 KAFKA_REFUSED: Final[Mapping[Side, Mapping[str, str]]] = {
     Side.BATCH_READ: {**_REFUSED_IN_READS, "kafka.enable.auto.commit": "a batch read commits no offsets"},
     Side.BATCH_WRITE: _REFUSED_IN_WRITES,
@@ -55,7 +55,7 @@ KAFKA_VALUES: Final[Mapping[str, Mapping[str, tuple[str | None, str]]]] = {
     },
 }
 
-# Options of Spark's Kafka connector, and of Spark, that have no effect. They are accepted, so that a job can move over
+# Options of Spark's Kafka connector, and of Spark, that have no effect. They are accepted, so that a job can switch
 # unchanged.
 CONNECTOR_IGNORED: Final[Mapping[str, str]] = {
     "groupIdPrefix": "a read joins no consumer group; with groupId a stream commits its position to one",
@@ -70,7 +70,7 @@ CONNECTOR_IGNORED: Final[Mapping[str, str]] = {
     "paths": "the option cluster says where the log is",
 }
 
-# Those of them that Spark itself uses in a streaming query: there is nothing to warn of.
+# Those that Spark itself uses in a streaming query: there is nothing to warn about.
 SPARKS_OWN_IN_STREAMS: Final = frozenset(
     {
         "checkpointLocation",
@@ -80,7 +80,7 @@ SPARKS_OWN_IN_STREAMS: Final = frozenset(
     }
 )
 
-# What a streaming query meets that no option says: the subject, Spark's Kafka connector, sparklog, and the test that
+# Differences of streaming queries beyond the options: the subject, Spark's Kafka connector, sparklog, and the test that
 # proves it. Source: Spark's `KafkaMicroBatchStream`, `KafkaOffsetReaderAdmin` and `ConsumerStrategy`.
 STREAM_DIFFERENCES: Final[tuple[tuple[str, str, str, str], ...]] = (
     (
@@ -113,8 +113,8 @@ STREAM_DIFFERENCES: Final[tuple[tuple[str, str, str, str], ...]] = (
     ),
     (
         "A topic of `subscribe` or `assign` is deleted while the query runs, with `failOnDataLoss=false`",
-        "the query fails, because the topic can't be described; only with `subscribePattern` it goes on",
-        "the query goes on without the topic, with a warning, and reads it from its start once it is back",
+        "the query fails, because the topic can't be described; only with `subscribePattern` it continues",
+        "the query continues without the topic, with a warning, and reads it from its start once it is back",
         "test_a_query_goes_on_without_a_topic_that_is_deleted_while_it_runs",
     ),
     (

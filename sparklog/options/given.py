@@ -86,7 +86,7 @@ class GivenOptions:
             self._ignored[self._texts[name][1]] = reason
 
     def has_ignored(self, name: str) -> bool:
-        """Whether this option was given but has no effect."""
+        """True if this option was given but has no effect."""
         return name in self._ignored
 
     def text(self, name: str) -> str:
@@ -125,7 +125,7 @@ class GivenOptions:
         return self._texts[name][0]
 
     def cluster(self, default: str | None) -> str:
-        """The cluster's address: the option, else `default` (from the environment). Raises `InvalidOption`."""
+        """The cluster's address: the option, or `default` (from the environment). Raises `InvalidOption`."""
         path = next((name for name in _PATHS if name in self._ignored), None)
         if "cluster" not in self._texts and path is not None:
             raise InvalidOption(
@@ -152,7 +152,7 @@ class GivenOptions:
         return address
 
     def storage(self) -> StorageSettings:
-        """Settings of stores, and what the cluster's coordinators need."""
+        """Settings of stores, and the token and certificates for the cluster's coordinators."""
         return storage_settings(self._storage, self.optional_text("cluster.token"), self.optional_text("cluster.ca"))
 
     def ignored(self) -> tuple[Ignored, ...]:
@@ -193,7 +193,7 @@ class GivenOptions:
 
 
 def _sides_of(option: Option) -> list[str]:
-    """The sides that use an option, in few words: a read, if batches and streams do."""
+    """The sides that use an option, in few words: "read" if both batches and streams use it."""
     words = {(True, True): "{}", (True, False): "batch {}", (False, True): "stream {}"}
     named = []
     for verb, batch, stream in (

@@ -32,15 +32,15 @@ def key_values(given: Sequence[str], option: str) -> dict[str, str]:
 def config_changes(
     given: Sequence[str], removed: Sequence[str], parse: Callable[[Mapping[str, object]], dict[str, str]]
 ) -> dict[str, str]:
-    """The keys of --set in canonical form, by `parse`, beside those of --delete.
+    """The keys of --set in canonical form, by `parse`. Checks them against those of --delete.
 
-    Raises InvalidOption if a key is in both, or there is none at all, and as `key_values` and `parse`.
+    Raises InvalidOption if a key is in both, or there is none at all, and the errors of `key_values` and `parse`.
     """
     changed = parse(key_values(given, "--set"))
     if both := sorted(changed.keys() & set(removed)):
         raise InvalidOption(f"--set and --delete: {', '.join(both)} is in both")
     if not changed and not removed:
-        raise InvalidOption("what is to change? give --set KEY=VALUE or --delete KEY")
+        raise InvalidOption("nothing to change: give --set KEY=VALUE or --delete KEY")
     return changed
 
 
@@ -65,7 +65,7 @@ def store_addresses(given: Sequence[str], option: str) -> list[StoreAddress]:
 
 
 def assignment_of(given: str | None, option: str) -> tuple[tuple[str, ...], ...] | None:
-    """A manual assignment: partitions are separated by commas, the stores of each by colons, as a:b,b:a.
+    """A manual assignment: partitions are separated by commas, the stores of a partition by colons, as a:b,b:a.
 
     Raises InvalidOption if a store has no name.
     """

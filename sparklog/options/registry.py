@@ -1,6 +1,6 @@
 """The options of `format("sparklog")`. Each is declared once, for parsing, checks and docs.
 
-`given` uses it to sort a user's options, and `typed` turns those into checked values. Source of names and rules:
+`given` uses it to sort a user's options, and `typed` turns them into checked values. Source of names and rules:
 Spark's `KafkaSourceProvider` (`validateGeneralOptions`, `validateBatchOptions`, `kafkaParamsForProducer`).
 """
 
@@ -28,7 +28,7 @@ METADATA_TABLES: Final = ("topics", "partitions", "replicas", "segments", "group
 
 
 class Side(StrEnum):
-    """What an option is for."""
+    """Kinds of operation that an option is for."""
 
     BATCH_READ = "batch read"
     BATCH_WRITE = "batch write"
@@ -37,21 +37,21 @@ class Side(StrEnum):
 
     @property
     def is_write(self) -> bool:
-        """Whether rows go into the log."""
+        """True if rows go into the log."""
         return self in (Side.BATCH_WRITE, Side.STREAM_WRITE)
 
     @property
     def is_stream(self) -> bool:
-        """Whether a streaming query uses it."""
+        """True if a streaming query uses it."""
         return self in (Side.STREAM_READ, Side.STREAM_WRITE)
 
 
 class Option(msgspec.Struct, frozen=True):
     """An option: its key (name, type, default, legal values, doc), the sides that use it, and Kafka's counterpart.
 
-    `form` describes the legal values where the type is not enough. `kafka_equivalent` is the option of Spark's Kafka
+    `form` describes the legal values if the type does not say enough. `kafka_equivalent` is the option of Spark's Kafka
     connector, or the config of a Kafka client, that this option replaces; "" if there is none. `stream_default` and
-    `stream_form` are those of a stream, where they are others.
+    `stream_form` are those of a stream, if they differ.
     """
 
     key: ConfigKey
@@ -67,7 +67,7 @@ class Option(msgspec.Struct, frozen=True):
         return self.key.name
 
     def legal(self, side: Side | None = None) -> str:
-        """The legal values, in words that follow "wanted": those of a batch, unless `side` is of a stream."""
+        """The legal values, in words that follow "wanted": those of a batch, unless `side` is a stream's."""
         if side is not None and side.is_stream and self.stream_form:
             return self.stream_form
         return self.form or self.key.legal()
@@ -144,7 +144,7 @@ _DECLARED: Final = (
             _LONG,
             None,
             "Read one topic, and only if this is its id (`metadata=topics` shows it). A topic that was deleted and "
-            "created again has another one: offsets that were kept of the earlier one would name other records.",
+            "created again has another id: offsets that were kept from the earlier topic would name other records.",
             minimum=0,
         ),
         _READ,
@@ -154,7 +154,7 @@ _DECLARED: Final = (
             "startingOffsets",
             _STRING,
             "earliest",
-            "Where to start. By partition, every partition to be read must be named: -2 means earliest, and -1 latest. "
+            "Where to start. By partition, every partition to read must be named: -2 means earliest, and -1 latest. "
             "A batch can't start at latest. A stream starts there only in its first run, and new partitions start at "
             "earliest.",
         ),
@@ -193,7 +193,7 @@ _DECLARED: Final = (
             "maxTriggerDelay",
             _STRING,
             "15m",
-            "How long `minOffsetsPerTrigger` may hold records back, counted from when it last held none back.",
+            "The longest time that `minOffsetsPerTrigger` may hold records back, since it last held none back.",
         ),
         _STREAM_READ,
         "maxTriggerDelay",
@@ -204,7 +204,7 @@ _DECLARED: Final = (
             "maxBytesPerTrigger",
             _BYTES,
             None,
-            "About the most stored bytes in a micro-batch, shared as `maxOffsetsPerTrigger`. If both are given, both "
+            "About the most stored bytes in a micro-batch, shared like `maxOffsetsPerTrigger`. If both are given, both "
             "hold.",
             minimum=1,
         ),
@@ -215,7 +215,7 @@ _DECLARED: Final = (
             "endingOffsets",
             _STRING,
             "latest",
-            "Where to end; the offset itself is not read. By partition, every partition to be read must be named, and "
+            "Where to end; the offset itself is not read. By partition, every partition to read must be named, and "
             "-1 means latest. A batch can't end at earliest, and a stream has no end.",
         ),
         _BATCH_READ,
@@ -263,7 +263,7 @@ _DECLARED: Final = (
             "startingOffsetsByTimestampStrategy",
             _STRING,
             "error",
-            "What to do in a partition without a record at or after the starting timestamp: fail, or start at latest.",
+            "Behaviour if a partition has no record at or after the starting timestamp: fail, or start at latest.",
             choices=("error", "latest"),
         ),
         _READ,
@@ -356,7 +356,7 @@ _DECLARED: Final = (
             _STRING,
             "all",
             "When a write counts as done. `all` (or `-1`): on every in-sync replica. `1`: on the leader's store, only "
-            "for a write to one partition without `txnAppId`. With one replica both are the same. `0` is as `1`: a "
+            "for a write to one partition without `txnAppId`. With one replica both are the same. `0` means `1`: a "
             "Spark job ends with its commit, so it always learns whether it wrote.",
             choices=("all", "-1", "1", "0"),
         ),
@@ -370,7 +370,7 @@ _DECLARED: Final = (
             "push",
             "Where tasks upload. `push`: to all in-sync stores at once. `pull`: to the leader's store, from which the "
             "others fetch; only for a write to one partition without `txnAppId`. With `acks=all` the write then waits "
-            "for them, up to `timeoutMs`.",
+            "for the others, up to `timeoutMs`.",
             choices=("push", "pull"),
         ),
         _BATCH_WRITE,
@@ -391,7 +391,7 @@ _DECLARED: Final = (
             "timeoutMs",
             _LONG,
             120_000,
-            "How long the commit may take. It is tried again while a partition has no leader or too few replicas in "
+            "The longest time for the commit. It is tried again while a partition has no leader or too few replicas in "
             "sync.",
             minimum=1,
         ),
@@ -425,9 +425,9 @@ _DECLARED: Final = (
             "txnDigest",
             _STRING,
             None,
-            "With `txnAppId`: what this version is made of, as a digest or in words of yours. The last version with "
-            "another digest is then refused, and so is an older version: neither is left out as a repeat. "
-            "`sparklog.spark.exactly_once` gives it.",
+            "With `txnAppId`: identifies the contents of this version, as a digest or in your own words. If the last "
+            "version is repeated with another digest, it is refused, and so is an older version: neither is left out "
+            "as a repeat. `sparklog.spark.exactly_once` sets it.",
         ),
         _BATCH_WRITE,
         form="the digest of what is written",
@@ -437,9 +437,9 @@ _DECLARED: Final = (
             "groupId",
             _STRING,
             None,
-            "A consumer group without members. A stream that is read commits its position to it with the next "
-            "micro-batch, so that the lag is visible. A write commits what it was made from to it, in its own commit: "
-            "a batch `consumedOffsets`, a stream the position of its sources.",
+            "A consumer group without members. A stream that is read commits its position to the group with the next "
+            "micro-batch, so that the lag is visible. A write commits, together with its rows, the offsets that they "
+            "were made from: a batch `consumedOffsets`, a stream the position of its sources.",
         ),
         (Side.STREAM_READ, *_WRITE),
         "groupId",
@@ -450,7 +450,7 @@ _DECLARED: Final = (
             "consumedOffsets",
             _STRING,
             None,
-            "With `groupId`: where the group goes on once this write is there. Needs `groupId`, and vice versa.",
+            "With `groupId`: the group's offsets after this write. Needs `groupId`, and vice versa.",
         ),
         _BATCH_WRITE,
         form='offsets by partition like {"orders":{"0":23,"1":7}}',

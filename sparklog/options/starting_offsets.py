@@ -1,4 +1,4 @@
-"""Where a read starts and ends: the grammar of Spark's Kafka options for offsets, timestamps and partitions.
+"""The start and end of a read: the grammar of Spark's Kafka options for offsets, timestamps and partitions.
 
     "earliest" | "latest"                                   every partition
     {"orders": {"0": 23, "1": -2}, "bills": {"0": -1}}      an offset per partition; -1 latest, -2 earliest
@@ -7,7 +7,7 @@
     {"orders": [0, 1], "bills": [2]}                        partitions (`assign`)
 
 Source: Spark's `KafkaSourceProvider.getKafkaOffsetRangeLimit` and `JsonUtils`; ISO 8601 is sparklog's addition.
-The planner checks what depends on the cluster: which partitions exist, and whether an offset is in the log.
+The planner checks against the cluster: that partitions exist, and that an offset is in the log.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ OffsetSpec = EveryPartition | PerPartition
 
 
 def offsets_form(words: Sequence[str]) -> str:
-    """The legal values where these words are allowed, in words that follow "wanted"."""
+    """The legal values if these words are allowed, as text that follows "wanted"."""
     first, last = _NUMBERS[words[0]], _NUMBERS[words[-1]]
     return f"{', '.join(words)} or offsets by partition like " + (
         f'{{"topicA":{{"0":23,"1":{last}}},"topicB":{{"0":{first}}}}}'
@@ -141,7 +141,7 @@ def parse_timestamp(option: str, text: str) -> EveryPartition:
 def parse_timestamp_us(where: str, raw: object) -> int:
     """Microseconds since the epoch from milliseconds or ISO 8601 text with a zone.
 
-    Digits finer than microseconds are cut off. A time beyond 64 bits becomes the largest one (Spark's tests ask for
+    Digits finer than microseconds are cut off. A time beyond 64 bits becomes the largest time (Spark's tests pass
     `Long.MaxValue` ms). Raises `InvalidOption` that begins with `where`.
     """
     milliseconds = read_integer(raw, 64) if isinstance(raw, (int, str)) else None
@@ -157,7 +157,7 @@ def parse_timestamp_us(where: str, raw: object) -> int:
         raise InvalidOption(f"{where}: wanted {_TIMESTAMP_FORM}, found {shown(raw)}")
     if moment.tzinfo is None:
         raise InvalidOption(
-            f"{where}: wanted a time with its zone, found {shown(raw)} without: append Z for UTC, or one like +02:00"
+            f"{where}: wanted a time with its zone, found {shown(raw)} without: append Z for UTC, or a zone like +02:00"
         )
     return (moment - _EPOCH) // timedelta(microseconds=1)
 
@@ -211,7 +211,7 @@ def check_batch_range(start_option: str, start: OffsetSpec, end_option: str, end
 
 
 def check_names_all(option: str, spec: OffsetSpec, partitions: Collection[tuple[str, int]]) -> None:
-    """Raise `InvalidOption` unless a spec by partition names exactly the `partitions` to be read."""
+    """Raise `InvalidOption` if a spec by partition does not name exactly the `partitions` to read."""
     if isinstance(spec, PerPartition) and spec.partitions() != set(partitions):
         read = {(topic, PartitionIndex(partition)) for topic, partition in partitions}
         raise InvalidOption(

@@ -24,7 +24,7 @@ _IDENTITY: Final = ("txnAppId", "txnVersion", "txnDigest")
 
 
 class StreamReadOptions(msgspec.Struct, frozen=True):
-    """A stream. `read` says what to read, and where the first run starts; each micro-batch keeps to `limits`.
+    """A stream. `read` has the topics and the start of the first run; each micro-batch keeps to `limits`.
 
     `group`: the consumer group that follows the position of the stream, if any.
     """
@@ -34,17 +34,17 @@ class StreamReadOptions(msgspec.Struct, frozen=True):
     group: str | None = None
 
     def for_tasks(self) -> StreamReadOptions:
-        """The same without secrets."""
+        """The same options without secrets."""
         return msgspec.structs.replace(self, read=self.read.for_tasks())
 
 
 def parse_stream_read_options(raw: Mapping[str, str], default_cluster: str | None = None) -> StreamReadOptions:
-    """The options of a stream read, as `parse_read_options`. Raises InvalidOption, also for an end."""
+    """The options of a stream read, as in `parse_read_options`. Raises InvalidOption, also for an end."""
     given = GivenOptions(raw, Side.STREAM_READ)
     for name in _ENDS:
         if given.has_ignored(name):
             raise InvalidOption(
-                f"{name}: a stream has no end: leave it out, and use Trigger.AvailableNow to stop at what is there now"
+                f"{name}: a stream has no end: leave it out, and use Trigger.AvailableNow to stop at the present end"
             )
     if given.has_ignored("metadata"):
         raise InvalidOption("metadata: the log's own state is read in a batch, not as a stream")
@@ -56,7 +56,7 @@ def parse_stream_read_options(raw: Mapping[str, str], default_cluster: str | Non
 
 
 def trigger_limits(given: GivenOptions) -> TriggerLimits:
-    """How much a micro-batch takes, and how long it waits. Raises InvalidOption."""
+    """The limits of a micro-batch: the amount that it takes, and the time that it waits. Raises InvalidOption."""
     limits = TriggerLimits(
         given.optional_integer("maxOffsetsPerTrigger"),
         given.optional_integer("minOffsetsPerTrigger"),
@@ -73,7 +73,7 @@ def trigger_limits(given: GivenOptions) -> TriggerLimits:
 
 
 def parse_stream_write_options(raw: Mapping[str, str], default_cluster: str | None = None) -> WriteOptions:
-    """The options of a stream write, as `parse_write_options`: acks=all, pushed to all stores."""
+    """The options of a stream write, as in `parse_write_options`: acks=all, pushed to all stores."""
     given = GivenOptions(raw, Side.STREAM_WRITE)
     for name in _IDENTITY:
         if given.has_ignored(name):

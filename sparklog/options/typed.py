@@ -63,12 +63,12 @@ Subscription = SubscribeTopics | SubscribePattern | AssignPartitions
 
 
 class ReadOptions(msgspec.Struct, frozen=True):
-    """A batch read, or what a stream has in common with one. Exactly one of `subscription` and `metadata` is None.
+    """The options of a batch read, or those that a stream shares. Exactly one of `subscription`, `metadata` is None.
 
     `columns` are the columns of the DataFrame, in order (empty for `metadata`). `start_option` and `end_option` are
     the options that `start` and `end` come from, for error messages. `start_at_latest_if_none`: if no record matches
-    the starting timestamp, start at latest instead of failing. `topic_id`: of the only topic that may be read; None if
-    any may. `zone`: where the tasks run, "" if nobody says.
+    the starting timestamp, start at latest instead of failing. `topic_id`: id of the only topic that may be read; None
+    if any may be read. `zone`: the zone of the tasks, "" if it is not given.
     """
 
     cluster: str
@@ -94,11 +94,11 @@ class ReadOptions(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, storage=self.storage.without_secrets())
 
 
-class Transaction(msgspec.Struct, frozen=True):
+class ApplicationVersion(msgspec.Struct, frozen=True):
     """`txnAppId` and `txnVersion`: a version not greater than the application's last one adds nothing.
 
-    Of a stream: the ids of the query, of the micro-batch and of the run, and a digest of what the micro-batch is made
-    of, if that could be read. Of a batch, `run` is "", and `made_of` is the option `txnDigest`.
+    For a stream: the ids of the query, of the micro-batch and of the run, and a digest of the micro-batch's sources if
+    they could be read. For a batch, `run` is "", and `made_of` is the option `txnDigest`.
     """
 
     app_id: str
@@ -108,23 +108,23 @@ class Transaction(msgspec.Struct, frozen=True):
 
 
 class ConsumedOffsets(msgspec.Struct, frozen=True):
-    """What a batch was made from: where `group` goes on once it is written, by topic and partition."""
+    """Offsets that a batch was made from: the position of `group` once it is written, by topic and partition."""
 
     group: str
     offsets: Mapping[str, Mapping[PartitionIndex, Offset]]
 
 
 class ConsumedByQuery(msgspec.Struct, frozen=True):
-    """What a micro-batch was made from is in the checkpoint of its query. `group` goes on there."""
+    """Offsets that a micro-batch was made from, in the checkpoint of its query. They become the position of `group`."""
 
     group: str
 
 
 class WriteOptions(msgspec.Struct, frozen=True):
-    """A batch write.
+    """The options of a batch write.
 
-    If `compression` is None, the topic's `compression.type` is used, else zstd. If `topic` is None, a column names it.
-    With `pull`, tasks upload to the leaders' stores only. `consumed`: what is committed together with the rows.
+    If `compression` is None, the topic's `compression.type` is used, or else zstd. If `topic` is None, a column names
+    it. With `pull`, tasks upload to the leaders' stores only. `consumed`: the offsets committed together with the rows.
     `checkpoint`: the address of the query's checkpoint; None for a batch, and if Spark has it from elsewhere.
     """
 
@@ -136,7 +136,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
     compression: str | None
     timeout_ms: int
     write_id: str | None
-    transaction: Transaction | None
+    transaction: ApplicationVersion | None
     ignored: tuple[Ignored, ...]
     consumed: ConsumedOffsets | ConsumedByQuery | None = None
     checkpoint: str | None = None
@@ -149,7 +149,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
 def parse_read_options(raw: Mapping[str, str], default_cluster: str | None = None) -> ReadOptions:
     """The options of a batch read. `default_cluster` (SPARKLOG_CLUSTER) is used if there is no option `cluster`.
 
-    Raises `InvalidOption` that says which option, what is legal and what was found, also for an unknown option.
+    Raises `InvalidOption` with the option, the legal values and the value found, also for an unknown option.
     """
     options = read_options(GivenOptions(raw, Side.BATCH_READ), default_cluster)
     check_batch_range(options.start_option, options.start, options.end_option, options.end)
@@ -157,7 +157,7 @@ def parse_read_options(raw: Mapping[str, str], default_cluster: str | None = Non
 
 
 def read_options(given: GivenOptions, default_cluster: str | None) -> ReadOptions:
-    """What a batch and a stream have in common; a stream begins at latest by default. Raises InvalidOption."""
+    """The options that batch and stream reads share. By default a stream begins at latest. Raises InvalidOption."""
     is_stream = given.side.is_stream
     metadata = _metadata(given)
     subscription = None if metadata is not None else _subscription(given)
@@ -194,7 +194,7 @@ def parse_write_options(raw: Mapping[str, str], default_cluster: str | None = No
 def write_options(
     given: GivenOptions, default_cluster: str | None, consumed: ConsumedOffsets | ConsumedByQuery | None
 ) -> WriteOptions:
-    """What a batch and a stream have in common. Options that only a batch has are as if nobody gave them."""
+    """The options that batch and stream writes share. In a stream, options that only a batch has count as not given."""
     topic = given.optional_text("topic")
     if topic is not None:
         check_topic_name(topic)
@@ -239,10 +239,10 @@ def _metadata(given: GivenOptions) -> str | None:
 def _subscription(given: GivenOptions) -> Subscription:
     strategies = [name for name in _STRATEGIES if name in given]
     if len(strategies) != 1:
-        found = " and ".join(strategies) or "none of them"
-        hint = "; topic is where a write goes: a read names it with subscribe" if given.has_ignored("topic") else ""
+        given_ones = " and ".join(strategies) or "none of them"
+        hint = "; topic is an option of a write: a read names it with subscribe" if given.has_ignored("topic") else ""
         raise InvalidOption(
-            f"wanted exactly one of the options {', '.join(_STRATEGIES)} (or metadata), found {found}{hint}"
+            f"wanted exactly one of the options {', '.join(_STRATEGIES)} (or metadata), found {given_ones}{hint}"
         )
     if "assign" in given:
         return AssignPartitions(parse_partitions("assign", given.raw("assign")))
@@ -264,7 +264,7 @@ def _subscription(given: GivenOptions) -> Subscription:
 def _bound(
     given: GivenOptions, names: tuple[str, str, str], default: OffsetSpec, words: Sequence[str]
 ) -> tuple[str, OffsetSpec]:
-    """One end of the range, and its option: a timestamp, else timestamps by partition, else offsets (or `words`)."""
+    """One end of the range, and its option: a timestamp, or timestamps by partition, or offsets (or `words`)."""
     chosen = next((name for name in names if name in given), None)
     if chosen is None:
         return names[2], default
@@ -314,8 +314,8 @@ def _consumed(given: GivenOptions) -> ConsumedOffsets | None:
     }
     if not offsets or any(len(offsets[topic]) < len(positions[topic]) for topic in offsets):
         raise InvalidOption(
-            f"consumedOffsets: wanted {OPTIONS['consumedOffsets'].legal()}, found {shown(text)}: earliest and latest "
-            "are no offsets that anything was made from"
+            f"consumedOffsets: wanted {OPTIONS['consumedOffsets'].legal()}, found {shown(text)}: rows can't be made "
+            "from earliest or latest, only from offsets"
         )
     return ConsumedOffsets(group, offsets)
 
@@ -327,7 +327,7 @@ def _write_name(given: GivenOptions, option: str) -> str | None:
     return name
 
 
-def _transaction(given: GivenOptions) -> Transaction | None:
+def _transaction(given: GivenOptions) -> ApplicationVersion | None:
     app_id, version = _write_name(given, "txnAppId"), given.optional_integer("txnVersion")
     made_of = _write_name(given, "txnDigest")
     if app_id is None and version is None and made_of is None:
@@ -336,10 +336,10 @@ def _transaction(given: GivenOptions) -> Transaction | None:
         missing = "txnAppId" if app_id is None else "txnVersion"
         present = "txnAppId" if app_id is not None else "txnDigest" if version is None else "txnVersion"
         raise InvalidOption(f"{missing}: wanted txnAppId and txnVersion together, found only {present}")
-    return Transaction(app_id, version, made_of=made_of or "")
+    return ApplicationVersion(app_id, version, made_of=made_of or "")
 
 
-def _acks(given: GivenOptions, transaction: Transaction | None) -> Acks:
+def _acks(given: GivenOptions, transaction: ApplicationVersion | None) -> Acks:
     acks = Acks.of(given.optional_text("acks") or "all")
     if acks is not Acks.ALL and transaction is not None:
         raise InvalidOption(
@@ -348,7 +348,7 @@ def _acks(given: GivenOptions, transaction: Transaction | None) -> Acks:
     return acks
 
 
-def _is_pull(given: GivenOptions, transaction: Transaction | None) -> bool:
+def _is_pull(given: GivenOptions, transaction: ApplicationVersion | None) -> bool:
     pull = given.optional_text("replication") == "pull"
     if pull and transaction is not None:
         raise InvalidOption(

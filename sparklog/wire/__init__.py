@@ -1,4 +1,4 @@
-"""What clients and coordinators say to each other over HTTP, a file for each subject.
+"""Messages between clients and coordinators over HTTP, a file for each subject.
 
-Begin with `messages.py` and `errors.py`. Bodies are MessagePack, or JSON for those who ask for it.
+Begin with `messages.py` and `error_messages.py`. Bodies are MessagePack, or JSON if the client asks for it.
 """

@@ -1,4 +1,4 @@
-"""Errors on the wire: an error arrives as the class that it was raised as, with its text and whether it landed."""
+"""Errors on the wire: an error arrives as the class that was raised, with its text and whether the command landed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sparklog.core.errors import (
     TryAgain,
 )
 
-MISDIRECTED = 421  # RFC 9110: this server does not answer for what was asked
+MISDIRECTED = 421  # RFC 9110: this server can't answer this request
 
 
 class ErrorReply(msgspec.Struct, frozen=True):
@@ -33,12 +33,12 @@ class ErrorReply(msgspec.Struct, frozen=True):
 
 
 def error_reply(error: SparklogError) -> ErrorReply:
-    """The error as it is sent."""
+    """The reply that carries the error."""
     return ErrorReply(error.code, error.message, error.retriable, error.landed)
 
 
 def raised(reply: ErrorReply) -> SparklogError:
-    """The error as it was raised. One that this version doesn't know keeps its code in its text."""
+    """The error as it was raised. An error that this version doesn't know keeps its code in its text."""
     kind = _classes().get(reply.code)
     if kind is not None:
         return kind(reply.message, landed=reply.landed)
@@ -46,7 +46,7 @@ def raised(reply: ErrorReply) -> SparklogError:
 
 
 def http_status(error: SparklogError) -> int:
-    """The HTTP status of an error, for proxies and people; programs go by its code."""
+    """The HTTP status of an error, for proxies and people. Programs use its code."""
     match error:
         case NotController():
             return MISDIRECTED
@@ -70,7 +70,7 @@ def http_status(error: SparklogError) -> int:
 
 @lru_cache
 def _classes() -> dict[str, type[SparklogError]]:
-    """The class of each code; of several, the one that the others derive from."""
+    """The class of each code; if several classes share it, the class that the others derive from."""
     classes: dict[str, type[SparklogError]] = {}
     for kind in _derived(SparklogError):
         classes.setdefault(kind.code, kind)

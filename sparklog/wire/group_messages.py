@@ -1,10 +1,10 @@
-"""Questions about consumer groups, and the replies.
+"""Requests about consumer groups, and the replies.
 
 GET  /v1/groups           -> GroupsReply
 GET  /v1/groups/{name}    -> GroupReply
 
-Any coordinator answers them, as those of topic_messages.py. A reply has what the caller may see: the partitions of
-topics that it may describe, and the groups that have committed in such a topic or read it.
+Any coordinator answers them, like those of topic_messages.py. A reply has only what the caller may see: the partitions
+of topics that it may describe, and the groups that have committed in such a topic or read it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ MOST_GROUPS = 1_000
 class GroupSummary(msgspec.Struct, frozen=True):
     """A group. `members` and `partitions` are numbers; a partition counts if something is committed there.
 
-    `lag` is the sum over the partitions, `max_lag` that of one of them, in offsets. `unread_since_ms`: when the oldest
-    record that is left was appended (the age of which is `sparklog_group_lag_seconds` in docs/metrics.md); null if
-    nothing is left.
+    In offsets, `lag` is the sum over the partitions, `max_lag` the largest of one partition. `unread_since_ms`: when
+    the oldest unread record was appended (its age is `sparklog_group_lag_seconds` in docs/metrics.md); null if all
+    records are read.
     """
 
     group: str
@@ -38,7 +38,7 @@ class GroupSummary(msgspec.Struct, frozen=True):
 
 
 class GroupsReply(msgspec.Struct, frozen=True):
-    """Groups by name. `more`: there are further ones, after the last name."""
+    """Groups by name. `more`: there are more groups, after the last name."""
 
     chain_id: str
     position: EntryNumber
@@ -47,7 +47,7 @@ class GroupsReply(msgspec.Struct, frozen=True):
 
 
 class MemberReply(msgspec.Struct, frozen=True):
-    """A member; `partitions` is how many it reads."""
+    """A member. `partitions`: the number of partitions that it reads."""
 
     member: str
     topics: tuple[str, ...]
@@ -58,7 +58,7 @@ class MemberReply(msgspec.Struct, frozen=True):
 class GroupPartitionReply(msgspec.Struct, frozen=True):
     """A partition of a group. `committed` and what follows from it are null if nothing is committed.
 
-    Offsets [log_start, high_watermark) can be read. `member`: who reads it; null if nobody does.
+    Offsets [log_start, high_watermark) can be read. `member`: the member that reads it, or null.
     """
 
     topic: str
@@ -74,7 +74,7 @@ class GroupPartitionReply(msgspec.Struct, frozen=True):
 
 
 class GroupReply(msgspec.Struct, frozen=True):
-    """A group. `partitions_total` of which the reply has some; `more`: there are further ones, after the last one."""
+    """A group. `partitions`: some of its `partitions_total`. `more`: there are more partitions, after the last one."""
 
     chain_id: str
     position: EntryNumber

@@ -1,4 +1,4 @@
-"""What a coordinator says of the jobs that it schedules.
+"""The state of the jobs that a coordinator schedules.
 
 GET /v1/jobs  -> JobsReply
 """
@@ -14,7 +14,7 @@ JOBS = "/v1/jobs"
 
 
 class JobFigures(msgspec.Struct, frozen=True):
-    """What one run did. `objects` are segments for roll and retention; `deleted` are objects whose delay had passed."""
+    """Work of one run. `objects` are segments for roll and retention; `deleted` are objects whose delay had passed."""
 
     objects: int
     records: int
@@ -24,7 +24,7 @@ class JobFigures(msgspec.Struct, frozen=True):
 
 
 class LastRun(msgspec.Struct, frozen=True):
-    """The last run of a job that came to its end, whoever began it. `failed`: so many parts of it failed.
+    """The last run of a job that ended, whichever process began it. `failed`: the number of its parts that failed.
 
     `figures` is None if the run's report is of a kind that this version does not know.
     """
@@ -36,11 +36,11 @@ class LastRun(msgspec.Struct, frozen=True):
 
 
 class JobStanding(msgspec.Struct, frozen=True):
-    """Where a job is. All times are milliseconds since the epoch.
+    """State of a job. All times are milliseconds since the epoch.
 
     `interval_ms` is None if the coordinator does not schedule the job; then only `last` is known. `next_due_ms` is None
-    while it runs. `error` says why parts of the last run that this coordinator began failed, or why it broke off;
-    `broken_runs` is how many in a row broke off. `last` is None if no run has come to its end yet.
+    while the job runs. `error` is about the last run that this coordinator began: why parts of it failed, or why it
+    broke off. `broken_runs` is the number of runs in a row that broke off. `last` is None if no run has ended yet.
     """
 
     job: str

@@ -5,7 +5,7 @@ POST /v1/heartbeat         Heartbeat -> ClusterReply
 POST /v1/member-heartbeat  MemberHeartbeat -> ClusterReply
 POST /v1/wait              WaitRequest -> WaitReply, once it is done, or after its time
 GET  /v1/cluster           -> ClusterReply
-GET  /readyz               -> a line of text: "leads, epoch N" or "stands by, epoch N"; with 503, that nobody leads
+GET  /readyz               -> a line of text: "leads, epoch N" or "stands by, epoch N"; 503 if no coordinator leads yet
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MEMBER_HEARTBEAT = "/v1/member-heartbeat"
 WAIT = "/v1/wait"
 CLUSTER = "/v1/cluster"
 READYZ = "/readyz"
-LEADS, STANDS_BY, NOBODY_LEADS = "leads", "stands by", "nobody coordinates the cluster yet"  # answers of READYZ
+LEADS, STANDS_BY, NO_LEADER = "leads", "stands by", "no coordinator leads the cluster yet"  # answers of READYZ
 CONTENT_TYPE = "application/msgpack"
 JSON = "application/json"
 
@@ -34,14 +34,14 @@ MAX_COMMANDS = 1_000  # in one request
 
 
 class SubmittedCommand(msgspec.Struct, frozen=True):
-    """A command of a request. `timeout_ms`: how long it may try to win a slot."""
+    """A command of a request. `timeout_ms`: the time that it may try to win a slot."""
 
     submission: Submission
     timeout_ms: int
 
 
 class SubmitRequest(msgspec.Struct, frozen=True):
-    """Commit commands, each on its own: one may be refused and the others applied. At most MAX_COMMANDS.
+    """Commands to commit, each on its own: one may be refused and the others applied. At most MAX_COMMANDS.
 
     `seen` is the greatest chain position that the sender has seen: the answer is no older.
     """
@@ -52,7 +52,7 @@ class SubmitRequest(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What became of one command: it was applied, with this result, or this error ended it."""
+    """Outcome of one command: the result if it was applied, otherwise the error that ended it."""
 
     result: CommandResult | None = None
     error: ErrorReply | None = None
@@ -66,7 +66,7 @@ class SubmitReply(msgspec.Struct, frozen=True):
 
 
 class Heartbeat(msgspec.Struct, frozen=True):
-    """The agent of a store is at work."""
+    """Says that the agent of a store is at work."""
 
     chain_id: str
     store: StoreId
@@ -74,7 +74,7 @@ class Heartbeat(msgspec.Struct, frozen=True):
 
 
 class MemberHeartbeat(msgspec.Struct, frozen=True):
-    """A member of a consumer group is at work. No entry of the chain says so: the coordinator remembers it."""
+    """Says that a member of a consumer group is at work. The coordinator remembers it; the chain gets no entry."""
 
     chain_id: str
     group: str
@@ -82,7 +82,7 @@ class MemberHeartbeat(msgspec.Struct, frozen=True):
 
 
 class WaitRequest(msgspec.Struct, frozen=True):
-    """Answer once the chain has what is `wanted`, after `max_wait_ms` at the latest (`fetch.max.wait.ms`).
+    """Asks for an answer once the chain has what is `wanted`, after `max_wait_ms` at the latest (`fetch.max.wait.ms`).
 
     `seen` is the greatest chain position that the sender has seen. A coordinator may answer sooner.
     """
@@ -94,9 +94,9 @@ class WaitRequest(msgspec.Struct, frozen=True):
 
 
 class WaitReply(msgspec.Struct, frozen=True):
-    """`position` is the newest entry that the coordinator has read. `done`: there is no reason to wait any longer.
+    """The end of a wait. `position` is the newest entry that the coordinator has read.
 
-    What there is instead, the chain says.
+    `done`: there is no reason to wait any longer; read the chain to learn why.
     """
 
     position: EntryNumber
@@ -104,7 +104,7 @@ class WaitReply(msgspec.Struct, frozen=True):
 
 
 class ClusterReply(msgspec.Struct, frozen=True):
-    """Which cluster this is, where its metadata lives, and who coordinates it as far as the asked process knows."""
+    """The cluster's id, the address of its metadata, and its coordinator as far as the answering process knows."""
 
     chain_id: str
     metadata: str

@@ -1,4 +1,4 @@
-"""Which hosts are this machine, so that what is sent there passes over no network."""
+"""Recognizes hosts that are this machine, so that requests to them pass over no network."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import ipaddress
 
 
 def is_this_machine(host: str) -> bool:
-    """Whether a host name, or an IP address with or without brackets, is this machine's own."""
+    """True if a host name, or an IP address with or without brackets, is this machine's own."""
     try:
         return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:

@@ -1,12 +1,12 @@
-"""Questions about topics, and the replies: for people, for programs in other languages, and for the coordinator's page.
+"""Requests about topics, and the replies: for people, for programs in other languages, and for the coordinator's page.
 
 GET  /v1/topics           -> TopicsReply
 GET  /v1/topics/{name}    -> TopicReply
 POST /v1/plan             PlanRequest -> PlanReply
 POST /v1/offsets          OffsetsRequest -> OffsetsReply
 
-Any coordinator answers them. A reply names the chain position that it is of; `metadata_messages.py` has the headers of
-a request. Replies are bounded: what does not fit is asked for next.
+Any coordinator answers them. A reply names the chain position that it describes; `metadata_messages.py` has the headers
+of a request. Replies are bounded: ask for the rest in the next request.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ OFFSETS = "/v1/offsets"
 MOST_TOPICS = 1_000
 MOST_PARTITIONS = 1_000  # in a reply, and in a request
 MOST_SLICES = 5_000
-MOST_LOOKUPS = 100  # by time, in a request: each reads objects of the log
+MOST_LOOKUPS = 100  # look-ups by time in a request: each reads objects of the log
 
 _LARGEST = 2**63 - 1
 _Number = Annotated[int, msgspec.Meta(ge=0, le=_LARGEST)]
@@ -41,7 +41,7 @@ class TopicSummary(msgspec.Struct, frozen=True):
 
 
 class TopicsReply(msgspec.Struct, frozen=True):
-    """Topics by name. `more`: there are further ones, after the last name."""
+    """Topics by name. `more`: there are more topics, after the last name."""
 
     chain_id: str
     position: EntryNumber
@@ -57,7 +57,7 @@ class ReplicaReply(msgspec.Struct, frozen=True):
 
 
 class PartitionReply(msgspec.Struct, frozen=True):
-    """A partition. Offsets [log_start, high_watermark) can be read; `log_end` is where the next record goes."""
+    """A partition. Offsets [log_start, high_watermark) can be read; `log_end` is the offset of the next record."""
 
     partition: PartitionIndex
     leader: StoreId | None
@@ -79,7 +79,7 @@ class ConfigReply(msgspec.Struct, frozen=True):
 
 
 class TopicReply(msgspec.Struct, frozen=True):
-    """A topic. `partitions_total` of which the reply has some; `more`: there are further ones, after the last one."""
+    """A topic. `partitions`: some of its `partitions_total`. `more`: there are more partitions, after the last one."""
 
     chain_id: str
     position: EntryNumber
@@ -101,7 +101,7 @@ class WantedRange(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PlanRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where are the records of these ranges? No ranges: all of the topic. The reply has at most `limit` slices."""
+    """Asks where the records of these ranges are. No ranges: all of the topic. The reply has at most `limit` slices."""
 
     topic: str
     ranges: Annotated[tuple[WantedRange, ...], msgspec.Meta(max_length=MOST_PARTITIONS)] = ()
@@ -111,7 +111,7 @@ class PlanRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class SliceReply(msgspec.Struct, frozen=True):
     """Records [start, end) of a partition: bytes [position, position + length) of the object under the key `object`.
 
-    It is on these `stores`, the first one to be tried first. `records` < end - start only after compaction.
+    The object is on these `stores`: try the first one first. `records` < end - start only after compaction.
     """
 
     object: str
@@ -126,7 +126,8 @@ class SliceReply(msgspec.Struct, frozen=True):
 class RangeReply(msgspec.Struct, frozen=True):
     """The slices of offsets [start, end), ascending; the first and the last one may reach beyond.
 
-    `next`: the limit was reached, and the rest of the range begins there. `lost`: what an unclean election gave up.
+    `next`: the limit was reached, and the rest of the range begins there. `lost`: offsets that an unclean election gave
+    up.
     """
 
     partition: PartitionIndex
@@ -153,12 +154,12 @@ class PlanReply(msgspec.Struct, frozen=True):
     more: bool
 
 
-class Earliest(msgspec.Struct, frozen=True, tag="earliest", forbid_unknown_fields=True):
+class EarliestOffset(msgspec.Struct, frozen=True, tag="earliest", forbid_unknown_fields=True):
     """The log start."""
 
 
-class Latest(msgspec.Struct, frozen=True, tag="latest", forbid_unknown_fields=True):
-    """The high watermark: the end of what can be read."""
+class LatestOffset(msgspec.Struct, frozen=True, tag="latest", forbid_unknown_fields=True):
+    """The high watermark: the end of the records that can be read."""
 
 
 class AtTime(msgspec.Struct, frozen=True, tag="time", forbid_unknown_fields=True):
@@ -168,7 +169,7 @@ class AtTime(msgspec.Struct, frozen=True, tag="time", forbid_unknown_fields=True
 
 
 class EndOfEpoch(msgspec.Struct, frozen=True, tag="epoch", forbid_unknown_fields=True):
-    """Where the records of a leader epoch end: Kafka's OffsetsForLeaderEpoch (KIP-101, KIP-279, KIP-320)."""
+    """The end of the records of a leader epoch: Kafka's OffsetsForLeaderEpoch (KIP-101, KIP-279, KIP-320)."""
 
     leader_epoch: _Number
 
@@ -177,11 +178,11 @@ class WantedOffset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One offset of one partition."""
 
     partition: _PartitionNumber
-    at: Earliest | Latest | AtTime | EndOfEpoch
+    at: EarliestOffset | LatestOffset | AtTime | EndOfEpoch
 
 
 class OffsetsRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Which offsets are these?"""
+    """Asks for these offsets."""
 
     topic: str
     offsets: Annotated[tuple[WantedOffset, ...], msgspec.Meta(min_length=1, max_length=MOST_PARTITIONS)]
@@ -190,7 +191,7 @@ class OffsetsRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class OffsetReply(msgspec.Struct, frozen=True):
     """The offset; null if there is none: no record is so late, or the leader epoch is still to come.
 
-    `leader_epoch`: the greatest epoch up to the wanted one that has written, or else the partition's.
+    `leader_epoch`: the greatest epoch up to the wanted one that has written; otherwise the partition's.
     """
 
     partition: PartitionIndex
@@ -199,7 +200,7 @@ class OffsetReply(msgspec.Struct, frozen=True):
 
 
 class OffsetsReply(msgspec.Struct, frozen=True):
-    """One offset for each that was wanted, in the same order."""
+    """An offset for each wanted one, in the same order."""
 
     chain_id: str
     position: EntryNumber

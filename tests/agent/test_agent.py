@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from sparklog.agent.agent_requests import Fetch, PutMark, ReadMark, Reply, Request, Submit
+from sparklog.agent.agent_requests import Fetch, PutIncarnation, ReadIncarnation, Reply, Request, Submit
 from sparklog.core.commands import (
     AgentDown,
     AgentUp,
@@ -354,7 +354,7 @@ def test_an_agent_whose_cluster_and_store_were_deleted_rests_and_stops(world: Re
     began_ms = agent.now_ms
     for _ in range(300):
         agent.step()
-    assert agent.count(PutMark)
+    assert agent.count(PutIncarnation)
     assert agent.now_ms > began_ms + 60_000
     agent.agent.stop()
     for _ in range(100):
@@ -479,7 +479,7 @@ def test_the_mark_is_read_after_the_copies_and_before_the_report(world: Replicat
     report = agent.asked.index(
         next(each for each in agent.asked if isinstance(each, Submit) and each.command in reports(agent))
     )
-    assert ReadMark in kinds[kinds.index(Fetch) : report]
+    assert ReadIncarnation in kinds[kinds.index(Fetch) : report]
 
 
 # ---- once ----------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from sparklog.agent.agent import EXAMINE_EVERY_MS
-from sparklog.agent.agent_requests import Fetch, Look, PutMark, Reply, Request, Submit
+from sparklog.agent.agent_requests import Fetch, LookForObject, PutIncarnation, Reply, Request, Submit
 from sparklog.core.commands import HeldEnd, MoveLogStart, ReportLoss
 from sparklog.core.errors import Conflict, DuplicateBrokerRegistration, InconsistentClusterId, StoreUnavailable
 from sparklog.core.types import Offset, PartitionIndex, StoreId, TopicId
@@ -153,12 +153,12 @@ def test_two_stores_at_one_place_stop_the_agent(world: ReplicatedCluster) -> Non
 def test_an_agent_that_died_between_the_mark_and_the_report_is_continued(world: ReplicatedCluster) -> None:
     world.wipe("b")
     died = DrivenAgent(world, "b")
-    while not died.count(PutMark):
+    while not died.count(PutIncarnation):
         died.step()
     mark = msgspec.json.decode(world.store("b").get(INCARNATION), type=Incarnation)
     agent = DrivenAgent(world, "b").run()
     assert losses(agent)[0].incarnation == mark.incarnation
-    assert agent.count(PutMark) == 0
+    assert agent.count(PutIncarnation) == 0
     assert world.replicas(0) == "a:abc a3 b3 c3"
 
 
@@ -166,13 +166,13 @@ def test_what_retention_took_is_no_loss(world: ReplicatedCluster) -> None:
     """Between the state that the agent knows and its look, retention forgets and deletes what it looks for."""
 
     def retain(request: Request) -> Reply:
-        if isinstance(request, Look) and world.value().log_start == 0:
+        if isinstance(request, LookForObject) and world.value().log_start == 0:
             world.submit(MoveLogStart(TopicId(1), PartitionIndex(0), Offset(3)))
             assert run_retention(world.cluster.connection.url, now_ms=1 << 45).exit_code == 0
         return None
 
     agent = DrivenAgent(world, "b", before=retain).run()
-    assert agent.count(Look) > 0
+    assert agent.count(LookForObject) > 0
     assert (losses(agent), agent.said("loss")) == ([], [])
     assert world.replicas(0) == "a:abc a3 b3 c3"
 
@@ -181,7 +181,7 @@ def test_what_retention_took_during_the_search_after_a_loss_is_not_reported(worl
     world.store("b").delete(data_of(world, "b")[0])
 
     def retain(request: Request) -> Reply:
-        if isinstance(request, Look) and agent.said("loss") and world.value().log_start == 0:
+        if isinstance(request, LookForObject) and agent.said("loss") and world.value().log_start == 0:
             world.submit(MoveLogStart(TopicId(1), PartitionIndex(0), Offset(1)))
         return None
 
@@ -196,7 +196,7 @@ def test_a_look_that_gets_no_answer_is_no_loss(world: ReplicatedCluster) -> None
     silent = True
 
     def fail(request: Request) -> Reply:
-        return StoreUnavailable("silent") if silent and isinstance(request, Look) else None
+        return StoreUnavailable("silent") if silent and isinstance(request, LookForObject) else None
 
     agent = DrivenAgent(world, "b", before=fail).run(5_000)
     assert losses(agent) == []
@@ -213,8 +213,8 @@ def test_looks_that_get_no_answer_are_repeated_and_the_others_count(world: Repli
 
     def fail(request: Request) -> Reply:
         nonlocal unlucky
-        unlucky += isinstance(request, Look)
-        return StoreUnavailable("not now") if isinstance(request, Look) and unlucky % 2 else no_copies(request)
+        unlucky += isinstance(request, LookForObject)
+        return StoreUnavailable("not now") if isinstance(request, LookForObject) and unlucky % 2 else no_copies(request)
 
     agent = DrivenAgent(world, "b", before=fail).run(3_000)
     assert len(losses(agent)) == 1

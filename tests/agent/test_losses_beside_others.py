@@ -8,7 +8,7 @@ import pyarrow as pa
 from msgspec.structs import replace
 
 from sparklog.agent.agent import EXAMINE_EVERY_MS
-from sparklog.agent.agent_requests import Fetch, Look, Reply, Request
+from sparklog.agent.agent_requests import Fetch, LookForObject, Reply, Request
 from sparklog.client.plans.write_plan import append_command
 from sparklog.client.plans.write_rows import write_rows
 from sparklog.core.commands import Submission
@@ -38,7 +38,7 @@ def test_what_a_rewrite_has_replaced_during_the_search_is_looked_for_again() -> 
             done = super().run(function, payloads)
             for key in [INCARNATION, *(key for key in world.objects("b") if key.startswith("topics/"))]:
                 world.store("b").delete(key)
-            while agent.count(Look) < 3:
+            while agent.count(LookForObject) < 3:
                 agent.step()
             return done
 
@@ -55,7 +55,7 @@ def test_a_topic_that_is_deleted_during_the_search_does_not_stop_it() -> None:
     world.store("b").delete(INCARNATION)
 
     def delete(request: Request) -> Reply:
-        if isinstance(request, Look) and agent.said("loss") and world.state.topic_named("t") is not None:
+        if isinstance(request, LookForObject) and agent.said("loss") and world.state.topic_named("t") is not None:
             world.cluster.delete_topic("t")
         return None
 

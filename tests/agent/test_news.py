@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from sparklog.agent.agent_requests import AwaitNews, Follow, Heartbeat, Reply, Request
+from sparklog.agent.agent_requests import AwaitNews, Follow, Reply, Request, SendHeartbeat
 from sparklog.agent.news import LONGEST_MS, News
 from sparklog.agent.run import AgentRun
 from sparklog.client.waiting import Waiting
@@ -38,7 +38,7 @@ class Coordinator:
     def __call__(self, request: Request) -> Reply:
         if isinstance(request, AwaitNews):
             return "no" if self.reply is False else self.reply
-        return True if isinstance(request, Heartbeat) else None
+        return True if isinstance(request, SendHeartbeat) else None
 
 
 def idle(world: ReplicatedCluster, coordinator: Coordinator) -> DrivenAgent:

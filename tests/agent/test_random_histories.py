@@ -18,7 +18,7 @@ import pytest
 from rich.console import Console
 
 from sparklog.agent.agent import EXAMINE_EVERY_MS
-from sparklog.agent.agent_requests import Fetch, Look, PutMark, ReadMark, Reply, Request, Submit
+from sparklog.agent.agent_requests import Fetch, LookForObject, PutIncarnation, ReadIncarnation, Reply, Request, Submit
 from sparklog.core.commands import (
     AgentDown,
     DropLagging,
@@ -69,7 +69,7 @@ class History:
             with suppress(SparklogError):
                 self.world.submit(request.command)
             return OutcomeUnknown("the reply was lost")
-        if isinstance(request, Fetch | Look | ReadMark | PutMark | Submit):
+        if isinstance(request, Fetch | LookForObject | ReadIncarnation | PutIncarnation | Submit):
             self.seen["failed request"] += 1
             return StoreUnavailable("not now")
         return None

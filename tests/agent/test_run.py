@@ -10,7 +10,7 @@ import pytest
 
 from sparklog.agent import run as agent_run
 from sparklog.agent.agent import EXAMINE_EVERY_MS
-from sparklog.agent.agent_requests import Fetch, Note, ReadMark, Reply, Request
+from sparklog.agent.agent_requests import Fetch, Note, ReadIncarnation, Reply, Request
 from sparklog.agent.run import AgentRun, perform
 from sparklog.chain.commit.committer import Committer
 from sparklog.client.commits.coordinated import Coordinated
@@ -114,7 +114,7 @@ def test_a_disk_that_is_mounted_again_before_anything_was_copied_below_it_is_exa
 
 def test_a_store_that_is_removed_while_its_agent_looks_is_named() -> None:
     world = replicated_cluster()
-    reply = perform(ReadMark(), StoreId("gone"), world.cluster.connection)
+    reply = perform(ReadIncarnation(), StoreId("gone"), world.cluster.connection)
     assert isinstance(reply, BrokerIdNotRegistered)
     world.cluster.close()
 

@@ -369,7 +369,7 @@ FAILURES = (
         "the disk of the metadata is not mounted, or lost",
         move_disk("meta", "kept"),
         move_disk("kept", "meta"),
-        "CLUSTER_NOT_FOUND: … if there was one, is its disk mounted?",
+        "CLUSTER_NOT_FOUND: … if there was one, check that its disk is mounted",
         3,
         "mount it; lost for good: docs/replication.md, When the metadata is lost",
         "store metadata: KAFKA_STORAGE_ERROR: … mount its disk if it is not mounted",

@@ -24,7 +24,7 @@ TOPIC = [
     ("create t -c segment.bytes=-1", 2, "segment.bytes: wanted an integer >= 1 (bytes), found '-1'"),
     ("create t -c a=b -c a=c", 2, "--topic-config: a is given twice"),
     ("create t -c cleanup.policy=compact,", 2, "found 'compact,'"),
-    ("alter orders", 2, "what is to change?"),
+    ("alter orders", 2, "nothing to change"),
     ("alter orders -d nope.key", 2, "wanted a config key of a topic, found 'nope.key'"),
     ("alter orders -s retention.ms=1 -d retention.ms", 2, "retention.ms is in both"),
     ("add-partitions orders", 2, "Missing option '--total'"),

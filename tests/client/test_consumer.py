@@ -504,7 +504,7 @@ def test_it_is_for_one_thread_at_a_time(cluster: Cluster, monkeypatch: pytest.Mo
         ({"fetch_max_bytes": -1}, "fetch_max_bytes"),
         ({"consumer_timeout_ms": 0}, "consumer_timeout_ms"),
         ({"enable_auto_commit": "yes"}, "enable_auto_commit: wanted True or False, found 'yes'"),
-        ({"enable_auto_commit": True}, "without a group there is nowhere to commit to"),
+        ({"enable_auto_commit": True}, "without a group there is nothing to commit to"),
         ({"heartbeat_interval_ms": 45_000}, "is not below session_timeout_ms=45000"),
         ({"max_poll_record": 1}, "no option 'max_poll_record'; did you mean max_poll_records?"),
     ],

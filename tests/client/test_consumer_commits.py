@@ -166,7 +166,7 @@ def test_an_end_whose_commit_failed_is_committed_before_anything_is_read(
 
     def fails(submission: Submission, *more: int) -> CommandResult:
         if isinstance(submission.command, CommitOffsets) and submission.command.offsets:
-            raise TryAgain("nobody coordinates the cluster")
+            raise TryAgain("no coordinator leads the cluster")
         return submit(submission, *more)
 
     with monkeypatch.context() as patch:

@@ -141,7 +141,7 @@ def test_a_command_waits_until_somebody_coordinates(metadata: str) -> None:
 def test_without_any_for_its_whole_time_a_command_says_what_to_do(metadata: str) -> None:
     with hidden_coordinator(metadata, leads=False) as standby, connect(standby.address) as cluster:
         with pytest.raises(
-            TryAgain, match=r"nobody coordinates the cluster, so command [0-9a-f]{32} was not"
+            TryAgain, match=r"no coordinator leads the cluster, so command [0-9a-f]{32} was not"
         ) as raised:
             cluster.append("t", ROW, timeout_ms=200)
         assert "start 'sparklog coordinator', or give --cluster the place of the metadata" in str(raised.value)

@@ -37,7 +37,7 @@ def test_a_store_that_was_left_out_stops_the_lost_chain_once_it_is_added(tmp_pat
     lost = LostCluster(tmp_path, copies=1)
     lost.append("1")
     running = sparklog.connect(lost.url)
-    copies = running.connection.follower.copies
+    copies = running.connection.follower.mirrors
     assert copies is not None
     copies._is_elsewhere = lambda store: store.store == "c"
     lost.restore("a", without=["c"])

@@ -52,7 +52,7 @@ def test_a_restore_that_is_refused_has_put_no_mark(lost: LostCluster, monkeypatc
     interrupted(lost, str(lost.folder / "other"), monkeypatch, "encode_entry", 1)
     for store in "ab":
         shutil.rmtree(lost.path(store, "OWNER"))
-    with pytest.raises(Conflict, match=r"store c at .* is marked by a restore .*: finish that one"):
+    with pytest.raises(Conflict, match=r"store c at .* is marked by a restore .*: finish that restore"):
         lost.restore("a")
     assert not lost.marks("a", "b")
 

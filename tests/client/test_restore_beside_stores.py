@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import sparklog
-from sparklog.chain.peers import Peer, tell
+from sparklog.chain.peers import Peer, announce_peer
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.connection import Connection
 from sparklog.client.restoring.found_stores import FoundStores
@@ -228,7 +228,7 @@ def test_a_marked_store_is_told_of_no_store_of_the_lost_chain(once_copied: LostC
     once_copied.restore("b")
     target = open_store(once_copied.stores["c"])
     with pytest.raises(InconsistentClusterId):
-        tell(target, Peer(StoreId("a"), EntryNumber(9), "file:///a"), 0)
+        announce_peer(target, Peer(StoreId("a"), EntryNumber(9), "file:///a"), 0)
 
 
 def test_a_store_in_another_life_has_no_copies_that_count(once_copied: LostCluster) -> None:

@@ -107,7 +107,7 @@ def test_a_store_with_a_damaged_mark_is_not_added(lost: LostCluster) -> None:
 # ---- what is shown ----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["last_copied", "newest_checkpoint"])
+@pytest.mark.parametrize("name", ["last_mirrored", "newest_checkpoint"])
 def test_a_restore_begins_though_what_it_shows_cannot_be_read(
     lost: LostCluster, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,7 +121,7 @@ def test_a_restore_begins_though_what_it_shows_cannot_be_read(
 
     with before_call(monkeypatch, "check_stores", fail, 2):
         restored = lost.restore("a")
-    assert restored.copies == {} if name == "last_copied" else restored.checkpoint == -1
+    assert restored.copies == {} if name == "last_mirrored" else restored.checkpoint == -1
     with lost.restored() as cluster:
         assert values(cluster) == ["1"]
 

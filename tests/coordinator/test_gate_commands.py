@@ -25,7 +25,7 @@ from sparklog.wire.messages import (
     SubmitRequest,
     SubmittedCommand,
 )
-from sparklog.wire.topic_messages import OFFSETS, PLAN, TOPIC, Latest, OffsetsRequest, PlanRequest, WantedOffset
+from sparklog.wire.topic_messages import OFFSETS, PLAN, TOPIC, LatestOffset, OffsetsRequest, PlanRequest, WantedOffset
 from tests.chain.chain_kit import TIMEOUT_MS, Member, append, member, new_chain
 from tests.coordinator.access.test_gate import (
     TOKEN,
@@ -83,7 +83,7 @@ def test_an_unknown_topic_tells_nothing_of_others(chain: Member) -> None:
     """Whoever may read what begins with `or2` learns no other name by a wrong guess."""
 
     async def work(service: Service, app: Starlette) -> list[Answer]:
-        latest = WantedOffset(PartitionIndex(0), Latest())
+        latest = WantedOffset(PartitionIndex(0), LatestOffset())
         bodies = ((PLAN, PlanRequest("or2")), (OFFSETS, OffsetsRequest("or2", (latest,))))
         posts = [await request(app, "POST", path, [msgspec.msgpack.encode(body)], bearer()) for path, body in bodies]
         return [*posts, await request(app, "GET", TOPIC.replace("{name}", "or2"), headers=bearer())]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import sparklog
-from sparklog.chain.mirror.mirror_place import CopyPlace
+from sparklog.chain.mirror.mirror_place import MirrorPlace
 from sparklog.client.restoring.restore_cluster import restore_cluster
 from sparklog.maintenance.space.vacuum_job import run_vacuum
 from sparklog.storage.keys import LOG
@@ -102,7 +102,7 @@ def test_each_store_with_copies_is_enough_for_a_restore_wherever_vacuum_was_kill
             assert log.vacuum().exit_code == 0
             log.check()
             places = [
-                CopyPlace(open_store(f"{log.url}-{store}"), cluster.connection.follower.state.chain_id)
+                MirrorPlace(open_store(f"{log.url}-{store}"), cluster.connection.follower.state.chain_id)
                 for store in STORES
             ]
             assert all(is_trimmed(place, 3) for place in (log.store, *places))

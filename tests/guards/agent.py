@@ -104,8 +104,8 @@ GUARDS: Final = (
         "agent-loss-everywhere",
         "After a loss in one partition the newest objects of all others are looked for.",
         _AGENT,
-        "            if not thorough:  # whatever happened",
-        "            if False:  # whatever happened",
+        "            if not thorough:  # the same may",
+        "            if False:  # the same may",
         (f"{_BESIDE_TESTS}::test_after_a_loss_in_one_partition_all_are_looked_at_at_once",),
     ),
     Guard(

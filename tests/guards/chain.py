@@ -22,7 +22,7 @@ GUARDS: Final = (
         "found-behind-snapshot",
         "An entry that was found at a slot is not applied behind a snapshot that was loaded since.",
         "sparklog/chain/follow/catch_up.py",
-        "            head, bodies = newer, []  # what was found is older than the snapshot",
+        "            head, bodies = newer, []  # the known body is older than the snapshot",
         "            head = newer",
         ("tests/chain/follow/test_catch_up.py::test_an_entry_that_was_found_does_not_count_behind_a_snapshot",),
     ),
@@ -49,8 +49,8 @@ GUARDS: Final = (
         "read-back",
         "After a put in doubt, a process that reads its own entry back knows that it has won.",
         "sparklog/chain/commit/claim.py",
-        "                    if found == self.body:",
-        "                    if found is self.body:",
+        "                    if in_slot == self.body:",
+        "                    if in_slot is self.body:",
         ("tests/chain/commit/test_claim.py::test_ones_own_body_read_back_is_success_however_often_reading_fails",),
     ),
     Guard(
@@ -119,7 +119,7 @@ GUARDS: Final = (
         "snapshot-that-won",
         "Chunks of a snapshot that lost its place to another one do not count as written.",
         "sparklog/chain/snapshot/snapshot.py",
-        "            return there\n",
+        "            return existing\n",
         "            return prepared.manifest\n",
         (
             "tests/chain/snapshot/test_snapshot.py::test_who_finds_another_ones_snapshot_in_its_place_goes_by_that_ones_chunks",
@@ -321,8 +321,8 @@ GUARDS: Final = (
         "whole-snapshots",
         "A snapshot that lacks a chunk is not one of the three that stay.",
         "sparklog/chain/snapshot/old_snapshots.py",
-        " and each.chunks <= existing]",
-        "]",
+        " and candidate.chunks <= existing\n",
+        "\n",
         (
             "tests/chain/snapshot/test_old_snapshots.py::test_a_snapshot_that_lacks_a_chunk_is_not_one_of_the_three_and_stays_above_them",
         ),
@@ -331,7 +331,7 @@ GUARDS: Final = (
         "unreadable-manifest",
         "No chunk is deleted that an unreadable manifest may name.",
         "sparklog/chain/snapshot/old_snapshots.py",
-        "    if any(each.chunks is None for each in kept):",
+        "    if any(candidate.chunks is None for candidate in kept):",
         "    if False:",
         (
             "tests/chain/snapshot/test_old_snapshots.py::test_chunks_stay_while_nobody_knows_what_a_damaged_manifest_above_the_three_names",
@@ -341,8 +341,8 @@ GUARDS: Final = (
         "covered-bodies",
         "The body of a large command stays until the oldest snapshot kept covers its entry.",
         "sparklog/chain/snapshot/old_snapshots.py",
-        "_is_below(each.key, oldest.floor or",
-        "_is_below(each.key, whole[0].floor or",
+        "_is_below(body.key, oldest.floor or",
+        "_is_below(body.key, whole[0].floor or",
         ("tests/chain/snapshot/test_old_snapshots.py::test_a_body_stays_until_three_snapshots_cover_it",),
     ),
     Guard(
@@ -438,7 +438,7 @@ GUARDS: Final = (
         "snapshot-outrun-again",
         "A snapshot whose put was tried twice is looked at like any other.",
         "sparklog/chain/snapshot/snapshot.py",
-        "        if there != prepared.manifest:",
+        "        if existing != prepared.manifest:",
         "        if True:",
         (
             "tests/chain/snapshot/test_old_snapshots.py::test_a_writer_whose_chunk_went_before_its_manifest_came_takes_it_back_and_writes_all_anew",

@@ -57,8 +57,8 @@ GUARDS: Final = (
         "copies-below-newer-snapshot",
         "A copy of an entry that a newer snapshot covers needs no entry before it.",
         "sparklog/chain/mirror/mirror.py",
-        " if lacking.start > begin else []",
-        " if lacking.start != begin else []",
+        "        if lacking.start > begin:",
+        "        if lacking.start != begin:",
         ("tests/client/test_remounted_copies.py::test_a_copy_that_a_snapshot_covers_needs_no_entry_before_it",),
     ),
 )

@@ -130,7 +130,7 @@ GUARDS: Final = (
         "other-cluster",
         "A write or read that was planned on another cluster at the address is refused.",
         "sparklog/client/connection.py",
-        "        if found != chain_id:",
+        "        if present != chain_id:",
         "        if False:",
         (
             "tests/spark/write/test_batch_writer.py::test_a_write_that_was_begun_on_another_cluster_at_the_address_is_refused",

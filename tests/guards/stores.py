@@ -218,8 +218,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "init-free",
         "An init that finds a store of another cluster has marked none of the others.",
         "sparklog/client/bootstrap.py",
-        "    for store, target in targets.items():  # all",
-        "    for store, target in ():  # all",
+        "    for store, target in targets.items():  # check",
+        "    for store, target in ():  # check",
         ("tests/client/test_bootstrap.py::test_an_init_that_finds_a_store_of_another_cluster_marks_none",),
     ),
     Guard(

@@ -191,7 +191,7 @@ GUARDS: Final = (
         "async-cancelled-poll",
         "What a poll that is cancelled reads comes with the next one.",
         _AIO,
-        "            raise  # what it reads is for the next call, also if it is done by now\n",
+        "            raise  # the records that it reads are for the next call, even if it is done by now\n",
         "            self._polling = None\n            raise\n",
         (_ASYNC + "test_a_poll_that_is_cancelled_loses_nothing",),
     ),

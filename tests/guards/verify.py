@@ -122,7 +122,7 @@ GUARDS: Final = (
         "verify-chunk-name",
         "A chunk is what its name says, also if its CRC32C is right.",
         "sparklog/chain/snapshot/verify_snapshots.py",
-        "        if found != sha256:",
+        "        if sha256_read != sha256:",
         "        if False:",
         (f"{_CHAIN_TESTS}::test_each_chunk_and_each_manifest_that_is_damaged_is_named",),
     ),

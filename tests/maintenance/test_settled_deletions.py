@@ -11,8 +11,8 @@ from rich.console import Console
 
 import sparklog
 from sparklog.chain.commit.committer import Committer
-from sparklog.chain.mirror.mirror_place import CopyPlace
-from sparklog.chain.mirror.mirrored_chain import last_copied
+from sparklog.chain.mirror.mirror_place import MirrorPlace
+from sparklog.chain.mirror.mirrored_chain import last_mirrored
 from sparklog.client.connection import Connection
 from sparklog.core.access import Principal, check_access, need_of, parse_right
 from sparklog.core.commands import Command, DeleteTopic
@@ -50,17 +50,17 @@ def test_what_an_entry_without_copies_gave_up_is_deleted_once_it_has_them(
         run_vacuum(lost.url, console=QUIET, now_ms=now_ms() + 30 * 86_400_000)  # so that FLOOR need not rise again
         follower = cluster.connection.follower
         state = follower.catch_up().state
-        follower.copies = None
+        follower.mirrors = None
         committer = Committer(follower, Author("client", "dies"))
         deleted = committer.submit(committer.begin(DeleteTopic(state.topic_ids["t"])))
     store, chain_id = open_store(lost.stores["a"]), state.chain_id
     store.put_if_absent(append_key(0, "0" * 32), b"begun, and never committed")
-    place = CopyPlace(store, chain_id)
-    assert last_copied(place) == deleted.n - 1
+    place = MirrorPlace(store, chain_id)
+    assert last_mirrored(place) == deleted.n - 1
     original, copied = getattr(module, task), []
 
     def noted(payload: bytes) -> bytes:
-        copied.append(last_copied(place))
+        copied.append(last_mirrored(place))
         return original(payload)
 
     monkeypatch.setattr(module, task, noted)

@@ -10,12 +10,12 @@ from sparklog.core.types import Offset, PartitionIndex
 from sparklog.options.given import Ignored
 from sparklog.options.starting_offsets import AtOffset, AtTimestamp, Earliest, EveryPartition, Latest
 from sparklog.options.typed import (
+    ApplicationVersion,
     AssignPartitions,
     ConsumedOffsets,
     ReadOptions,
     SubscribePattern,
     SubscribeTopics,
-    Transaction,
     WriteOptions,
     parse_read_options,
     parse_write_options,
@@ -206,7 +206,7 @@ def test_all_options_of_a_write_are_typed() -> None:
         topic=" orders ", acks="-1", compression="LZ4", timeoutMs="5", writeId="w", txnAppId="app", txnVersion="0"
     )
     assert (options.topic, options.acks, options.compression) == ("orders", Acks.ALL, "lz4")
-    assert (options.timeout_ms, options.write_id, options.transaction) == (5, "w", Transaction("app", 0))
+    assert (options.timeout_ms, options.write_id, options.transaction) == (5, "w", ApplicationVersion("app", 0))
 
 
 def test_a_batch_says_what_it_was_made_from() -> None:
@@ -286,7 +286,9 @@ def test_what_a_batch_refuses_at_one_end_is_never_offered_there(text: str) -> No
 
 
 def test_a_read_that_names_its_topic_as_a_write_does_is_told_the_option() -> None:
-    with pytest.raises(InvalidOption, match="found none of them; topic is where a write goes: a read names it with s"):
+    with pytest.raises(
+        InvalidOption, match="found none of them; topic is an option of a write: a read names it with s"
+    ):
         read(topic="orders")
     assert read(topic="orders", subscribe="bills").subscription == SubscribeTopics(("bills",))
 

@@ -8,7 +8,16 @@ from contextlib import suppress
 import msgspec
 
 from sparklog.agent.agent import Agent
-from sparklog.agent.agent_requests import Fetch, Follow, Heartbeat, Look, PutMark, ReadMark, Request, Submit
+from sparklog.agent.agent_requests import (
+    Fetch,
+    Follow,
+    LookForObject,
+    PutIncarnation,
+    ReadIncarnation,
+    Request,
+    SendHeartbeat,
+    Submit,
+)
 from sparklog.core.errors import KeyExists, KeyNotFound, SparklogError
 from sparklog.core.types import StoreId
 from sparklog.log.incarnation import Incarnation
@@ -84,19 +93,19 @@ class _Run:
             case Submit():
                 yield from process.catch_up()
                 return (yield from process.submit(request.command))
-            case Heartbeat():
+            case SendHeartbeat():
                 yield from heartbeat(process, store, request.registration)
                 return None
-            case ReadMark():
+            case ReadIncarnation():
                 try:
                     return msgspec.json.decode((yield Call(store, "get", INCARNATION)), type=Incarnation)
                 except KeyNotFound:
                     return None
-            case PutMark():
+            case PutIncarnation():
                 with suppress(KeyExists):
                     yield Call(store, "put", INCARNATION, msgspec.json.encode(request.mark))
                 return None
-            case Look():
+            case LookForObject():
                 held = request.held
                 try:
                     size_bytes = yield Call(store, "size", data_key(held.object, held.topic))

@@ -1,4 +1,4 @@
-"""An entry on its way into its slot, and what the machine of `group_commit.py` counts of such entries."""
+"""A pending entry, and counters of entries."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from sparklog.storage.keys import entry_block
 
 @dataclass(slots=True, eq=False)
 class Attempt:
-    """An entry on its way into its slot: the head if it wins, and the tickets whose commands it holds."""
+    """A pending entry, on its way into its slot: the head if it wins, and the tickets whose commands it holds."""
 
     claim: Claim
     at: At
     after: Head
     decided: Sequence[tuple[Ticket, AppliedCommand]]
     began_ms: int
-    is_copying: bool = False  # it has won, and gets its copies on other stores
-    is_copied: bool = False
-    is_followed: bool = False  # waiting commands were decided on top of it already
+    is_mirroring: bool = False  # it has won, and is being put on mirrors
+    is_mirrored: bool = False
+    is_followed: bool = False  # waiting commands were already decided on top of it
     outcome: Won | Lost | Voided | SparklogError | None = None
 
     def may_be_followed(self, waiting: int) -> bool:
-        """Whether the next slot may be claimed for the `waiting` commands already: only the mark look-up is due.
+        """True if the next slot may already be claimed for the `waiting` commands: only the mark look-up is due.
 
-        That takes more commands than this entry holds, and a slot in the same block.
+        This takes more waiting commands than this entry holds, and a slot in the same block.
         """
         return (
             self.claim.is_there
@@ -69,5 +69,5 @@ class CommitCounts:
                 self.appended[range_.topic_id] = counted
 
     def copy(self) -> CommitCounts:
-        """Counts that do not change any more."""
+        """Return these counts as a value that does not change any more."""
         return CommitCounts(self.entries, self.lost_slots, self.group_sizes.copy(), self.appended.copy())

@@ -1,7 +1,8 @@
 """The race for a slot. The entry that wins slot n is the truth at n.
 
 Put the entry; if the slot is taken, read it; then look for the mark of its block. Without a mark the slot is won or
-lost, with one it is void. Whatever is not answered begins again with the put, which changes nothing if it has landed.
+lost, with one it is void. If any of these requests gets no answer, start again with the put, which changes nothing if
+the entry has landed.
 """
 
 from __future__ import annotations
@@ -57,22 +58,25 @@ class Claim:
         self._in_doubt = False  # True once the entry may be in the slot, or may still arrive there
 
     def steps(self) -> Steps[Won | Lost | Voided]:
-        """Raises OutcomeUnknown, or RequestTimedOut if nothing was sent that could land; ChainDamaged; the store's."""
+        """Put the entry, and learn the outcome.
+
+        Raises OutcomeUnknown; RequestTimedOut if nothing was sent that could land; ChainDamaged; the store's errors.
+        """
         pause_ms = FIRST_PAUSE_MS
         damaged_reads = 0
         while True:
-            found, now = yield from self._put()
-            if found is not None:
-                self.is_there = found == self.body
+            in_slot, now = yield from self._put()
+            if in_slot is not None:
+                self.is_there = in_slot == self.body
                 mark, now = yield Get(void_key(entry_block(self.n)))
                 if not isinstance(mark, SparklogError):
                     return Voided()
                 if isinstance(mark, KeyNotFound):
-                    if found == self.body:
+                    if in_slot == self.body:
                         return Won()
                     try:
-                        decode_entry(self.n, found, self._url)  # before anything is decided from the entry
-                        return Lost(found)
+                        decode_entry(self.n, in_slot, self._url)  # before any decision relies on the entry
+                        return Lost(in_slot)
                     except ChainDamaged as damaged:
                         damaged_reads += 1
                         if damaged_reads == DAMAGED_READS:  # the damaged entry may be our own
@@ -84,17 +88,17 @@ class Claim:
             pause_ms = longer(pause_ms)
 
     def _put(self) -> Steps[tuple[bytes | None, Now]]:
-        """Put the entry. Returns the body in the slot, None if that was not answered; and the time."""
+        """Put the entry. Returns the body in the slot, or None if that is not known; and the time."""
         reply, now = yield Put(self._key, self.body)
         match reply:
             case None:
                 self._in_doubt = True
                 return self.body, now
             case KeyExists():
-                self._in_doubt = True  # it may be our own entry: reading it will tell
-                there, now = yield Get(self._key)
+                self._in_doubt = True  # it may be our own entry: read it to learn that
+                in_slot, now = yield Get(self._key)
                 # An error: no answer, not visible yet, or already deleted.
-                return None if isinstance(there, SparklogError) else bytes(there), now  # type: ignore[call-overload]
+                return None if isinstance(in_slot, SparklogError) else bytes(in_slot), now  # type: ignore[call-overload]
             case OutcomeUnknown():
                 self._in_doubt = True
                 return None, now
@@ -114,7 +118,6 @@ class Claim:
 
     def _unknown(self) -> OutcomeUnknown:
         return OutcomeUnknown(
-            f"{self._key} was sent, but whether it is there and counts could not be read in "
-            f"{duration(self._timeout_ms)}",
+            f"{self._key} was sent, but its outcome could not be read in {duration(self._timeout_ms)}",
             landed=Landed.UNKNOWN,
         )

@@ -1,4 +1,4 @@
-"""The objects and slices of a large append, in one immutable Arrow object beside the chain.
+"""The body of a large append: its objects and slices, in one immutable Arrow object beside the chain.
 
 An entry with many thousand slices would be slow for every reader, so it names this object instead
 (`AppendedByReference`). The body has no offsets: they follow from the state before the entry.
@@ -79,7 +79,7 @@ def stored_body(submission: Submission, deadline_ms: int, timeout_ms: int, url: 
     """Put the body of a large append under its key. A retry recognizes its own object.
 
     Only the entry names the body, so after an unknown outcome it is safe to try again. If an earlier submission of the
-    command left a body that names other holders of the same objects, this one becomes the next. Raises
+    command left a body that names other holders of the same objects, this body gets the next number. Raises
     RequestTimedOut, ChainDamaged (the command's key holds something else), or the store's own error.
     """
     command = submission.command
@@ -104,17 +104,17 @@ def stored_body(submission: Submission, deadline_ms: int, timeout_ms: int, url: 
                 pause_ms = longer(pause_ms)
             case SparklogError() as error:
                 raise error
-            case there:
-                existing = bytes(there)  # type: ignore[call-overload]
+            case stored:
+                existing = bytes(stored)  # type: ignore[call-overload]
                 if _is_of(command, existing, key):
                     return _named(command, existing, number)
                 number += 1
 
 
 def _is_of(command: Append, existing: bytes, key: str) -> bool:
-    """True if a body is that of the command, perhaps encoded by another version; False if only its holders differ.
+    """True if the body is the command's, perhaps encoded by another version; False if only its holders differ.
 
-    Raises ChainDamaged if it is something else.
+    Raises ChainDamaged if anything else differs.
     """
     own = command.objects, command.slices
     try:
@@ -140,10 +140,10 @@ def append_of(
 ) -> Append:
     """The append that entry `n` names by `record`, decoded from its body. Raises ChainDamaged."""
     key = command_key(n0, command_id, record.body)
-    found = hashlib.sha256(body).hexdigest()
-    if found != record.body_sha256:
+    actual = hashlib.sha256(body).hexdigest()
+    if actual != record.body_sha256:
         wanted = f"entry {n} names {record.body_size_bytes} bytes with SHA-256 {record.body_sha256}"
-        raise damage(key, f"{wanted}, found {len(body)} bytes with {found}", url)
+        raise damage(key, f"{wanted}, found {len(body)} bytes with {actual}", url)
     objects, slices = decode_body(body)
     return Append(objects, slices, (), record.application, record.label)
 
@@ -168,7 +168,7 @@ def encode_body(objects: Sequence[NewObject], slices: Sequence[NewSlice]) -> byt
 
 
 def decode_body(body: bytes | memoryview) -> tuple[tuple[NewObject, ...], tuple[NewSlice, ...]]:
-    """The inverse of `encode_body`."""
+    """Inverse of `encode_body`."""
     import pyarrow as pa
 
     table = pa.ipc.open_file(pa.py_buffer(body)).read_all()

@@ -1,6 +1,6 @@
-"""Which of the waiting commands go into the next entry, and what they lead to. Nothing here waits or does I/O.
+"""Chooses the waiting commands that go into the next entry, and decides them. Nothing here waits or does I/O.
 
-Commands are decided one after the other, each on the state that the ones before it leave. That state is a draft: it
+Commands are decided one after the other, each on the state that the commands before it leave. That state is a draft: it
 becomes the head once the entry has won its slot; otherwise it is dropped, and the commands are decided again.
 """
 
@@ -27,23 +27,23 @@ GROUP_SLICES = 1_000  # an entry takes commands until they have this many slices
 
 @dataclass(slots=True, eq=False)
 class Ticket:
-    """A command that was handed in; done when it has a result or an error. `deadline_ms` is on the monotonic clock."""
+    """A command that was submitted; done when it has a result or an error. `deadline_ms` is on the monotonic clock."""
 
     submission: Submission
     deadline_ms: int
     timeout_ms: int
     result: CommandResult | None = None
     error: SparklogError | None = None
-    sent: bool = False  # an entry with it is on its way, and its outcome is not known yet
-    body: CommandBody | None = None  # of a large append: the stored body, for the entry to name
+    sent: bool = False  # an entry with it was sent, and its outcome is not known yet
+    body: CommandBody | None = None  # the stored body of a large append, for the entry to name
 
     @property
     def done(self) -> bool:
-        """Whether there is nothing left to wait for."""
+        """True if there is nothing left to wait for."""
         return self.result is not None or self.error is not None
 
     def outcome(self) -> CommandResult:
-        """The result of a command that is done. Raises its error; WriteLost if its application lost records."""
+        """Return the result of a command that is done. Raises its error; WriteLost if its application lost records."""
         if self.error is not None:
             raise self.error
         if self.result is None:
@@ -53,25 +53,25 @@ class Ticket:
         return self.result
 
     def doubt(self) -> None:
-        """If the command was sent, it is in doubt from now on: that attempt may land without anybody hearing of it."""
+        """Mark the command as in doubt if it was sent: that attempt may land although its outcome is never learned."""
         if self.sent:
             self.submission = msgspec.structs.replace(self.submission, in_doubt=True)
             self.sent = False
 
     def fail(self, error: SparklogError) -> None:
-        """End with `error`, or with OutcomeUnknown if this or an earlier attempt may have landed."""
+        """End the command with `error`, or with OutcomeUnknown if this or an earlier attempt may have landed."""
         self.error = error
         maybe = self.sent or self.submission.in_doubt
         if (maybe and error.landed is Landed.NO) or isinstance(error, OutcomeUnknown):
             self.error = OutcomeUnknown(
-                f"command {self.submission.command_id} may have landed, and what came of it could not be read: {error}"
+                f"command {self.submission.command_id} may have landed, and its outcome could not be read: {error}"
             )
             self.error.__cause__ = error
 
 
 @dataclass(slots=True)
-class Group:
-    """Commands that were decided together on top of one head: entry `at`, if it wins its slot."""
+class CommandGroup:
+    """Commands that were decided together on top of one head. They become entry `at` if it wins its slot."""
 
     head: Head
     tickets: Sequence[Ticket]
@@ -80,17 +80,17 @@ class Group:
     decided: list[tuple[Ticket, AppliedCommand]] = field(default_factory=list)
     encoded: list[msgspec.Raw] = field(default_factory=list)  # the decided commands, encoded
     known: list[tuple[Ticket, CommandResult]] = field(default_factory=list)  # answers that need no entry
-    committed: list[tuple[Ticket, EntryNumber]] = field(default_factory=list)  # already, by these entries
+    committed: list[tuple[Ticket, EntryNumber]] = field(default_factory=list)  # applied before, by these entries
     refused: list[tuple[Ticket, SparklogError]] = field(default_factory=list)
     without_body: list[Ticket] = field(default_factory=list)  # large appends whose bodies must be stored first
 
     @property
     def rests_on(self) -> int:
-        """The newest entry that an answer rests on; -1 if there is none."""
+        """The newest entry that an answer depends on; -1 if there is none."""
         return max((*(result.n for _, result in self.known), *(n for _, n in self.committed)), default=-1)
 
     def entry(self, author: Author, nonce: str) -> bytes:
-        """Encode the decided commands as an entry. From then on the draft is the state after it."""
+        """Encode the decided commands as an entry. After this the draft is the state after that entry."""
         at, chain_id = self.at, self.draft.state.chain_id
         previous = self.head.entry_hash
         entry = EncodedEntry(chain_id, at.n, author, nonce, previous, at.time_ms, tuple(self.encoded))
@@ -100,7 +100,7 @@ class Group:
 
 
 def taken(queue: Iterable[Ticket]) -> list[Ticket]:
-    """The longest-waiting commands that together fit one entry: at least one."""
+    """The longest-waiting commands that together fit into one entry: at least one."""
     tickets: list[Ticket] = []
     slices = 0
     for ticket in queue:
@@ -112,7 +112,7 @@ def taken(queue: Iterable[Ticket]) -> list[Ticket]:
 
 
 def _rows(command: Command) -> int:
-    """What a command adds to an entry, in slices: a committed offset counts as one."""
+    """Number of slices that a command adds to an entry. A committed offset counts as one slice."""
     match command:
         case CommitOffsets():
             return max(len(command.offsets), 1)
@@ -123,13 +123,13 @@ def _rows(command: Command) -> int:
             return 1
 
 
-def decide_group(head: Head, tickets: Sequence[Ticket], time_ms: int, *, confirmed: bool) -> Group:
-    """Decide each command on the state that the ones before it leave.
+def decide_group(head: Head, tickets: Sequence[Ticket], time_ms: int, *, confirmed: bool) -> CommandGroup:
+    """Decide each command on the state that the commands before it leave.
 
-    An answer without records stays open while it may depend on commands that have not landed: those of the group, or of
-    an entry before it that is not `confirmed` yet.
+    An answer without records stays open while it may depend on commands that have not landed: commands of this group,
+    or, unless `confirmed`, of the entry before it.
     """
-    group = Group(head, tickets, At(EntryNumber(head.n + 1), time_ms), Draft(head))
+    group = CommandGroup(head, tickets, At(EntryNumber(head.n + 1), time_ms), Draft(head))
     for ticket in tickets:
         final = confirmed and not group.decided
         try:
@@ -145,7 +145,7 @@ def decide_group(head: Head, tickets: Sequence[Ticket], time_ms: int, *, confirm
         except SparklogError as error:
             if final:
                 group.refused.append((ticket, error))
-        except Exception as error:  # types are not checked when a command is built, and no command may end the others
+        except Exception as error:  # a command may hold wrong types, and must not end the other commands
             is_torn = group.draft.is_torn
             if is_torn:
                 others = [other for other in tickets if other is not ticket]
@@ -166,7 +166,7 @@ def _undecidable(ticket: Ticket, error: Exception) -> InvalidInput:
     return wrong
 
 
-def _add(group: Group, ticket: Ticket, decision: Decision) -> None:
+def _add(group: CommandGroup, ticket: Ticket, decision: Decision) -> None:
     """Apply a decided command to the draft, and keep it for the entry."""
     submission, records = ticket.submission, decision.records
     applied = in_entry = AppliedCommand(submission.command_id, submission.n0, records)

@@ -1,6 +1,6 @@
 """Commits commands to the chain from threads: the shell that drives the machine of `group_commit`.
 
-It has no thread of its own: callers who wait for a result perform what the machine asks for next. So it survives a fork
+It has no thread of its own: callers that wait for a result perform the requests of the machine. So it survives a fork
 between calls, and an idle process costs nothing.
 """
 
@@ -25,11 +25,11 @@ from sparklog.host.clock import Clock
 from sparklog.host.dice import new_id
 
 DEFAULT_TIMEOUT_MS = 120_000
-AWAKE = 4  # callers who are woken at once: hundreds awake, waiting for the interpreter, slow each other down
+AWAKE = 4  # callers that are woken at once: hundreds of threads that wait for the interpreter slow each other down
 
 
 class Committer:
-    """Submits commands to one chain. Safe for threads."""
+    """Submits commands to one chain. Thread-safe."""
 
     def __init__(self, follower: Follower, author: Author, clock: Clock | None = None) -> None:
         self.follower = follower
@@ -37,11 +37,11 @@ class Committer:
         self.clock = clock or follower.clock
         self.snapshots = SnapshotWriter(follower)
         self._machine = GroupCommit(
-            author, follower.store.url, follower.head, self.clock.monotonic_ms(), follower.copies_wanted
+            author, follower.store.url, follower.head, self.clock.monotonic_ms(), follower.mirrors_wanted
         )
         self._turn = threading.Lock()  # held to call the machine
         self._waiting: dict[Ticket, threading.Lock] = {}  # each caller's gate: locked while there is nothing to do
-        self._idle: dict[Ticket, threading.Lock] = {}  # the gates of callers who perform nothing
+        self._idle: dict[Ticket, threading.Lock] = {}  # the gates of callers that perform nothing
         self._to_wake: deque[threading.Lock] = deque()  # gates of callers whose tickets are done
 
     @property
@@ -61,10 +61,11 @@ class Committer:
     def submit(self, submission: Submission, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> CommandResult:
         """Commit one command and return its result; a repeat of a known command returns the same result.
 
-        `timeout_ms` is how long the command may try to win a slot. A call that shares an entry with others, or waits
-        for theirs, may last as long as the longest of them. Raises the command's own error (nothing was changed),
-        OutcomeUnknown (look it up by its id, or submit the same `Submission` again with `in_doubt`), RequestTimedOut
-        (nothing was changed). WriteLost: an election gave up records of this author; nothing was written.
+        The command may try to win a slot for `timeout_ms`. A call that shares an entry with other commands, or waits
+        for their entry, may last as long as the longest of their timeouts. Raises the command's own error (nothing was
+        changed), OutcomeUnknown (look it up by its id, or submit the same `Submission` again with `in_doubt`),
+        RequestTimedOut (nothing was changed). WriteLost: an election gave up records of this author; nothing was
+        written.
         """
         ticket = Ticket(submission, self.clock.monotonic_ms() + timeout_ms, timeout_ms)
         self._drive(ticket)
@@ -76,7 +77,7 @@ class Committer:
         self.snapshots.close()
 
     def _drive(self, ticket: Ticket) -> None:
-        """Hand in the ticket, and perform requests, for it or for others, until it is done."""
+        """Submit the ticket, then perform requests, for it or for others, until it is done."""
         gate = threading.Lock()
         gate.acquire()
         try:
@@ -95,7 +96,7 @@ class Committer:
                     with self._turn:
                         request, done = self._next_request(ticket), ticket.done
                     continue
-                reply = self.follower.perform(request)  # even if the ticket is done by now: nobody else does it
+                reply = self.follower.perform(request)  # even if the ticket is done by now: no other caller does it
                 with self._turn:
                     self._machine.reply(request, reply, self._now())
                     if self._machine.head is not self.follower.head:
@@ -109,9 +110,9 @@ class Committer:
             raise
 
     def _next_request(self, ticket: Ticket) -> Request | None:
-        """What to perform next; None if the ticket is done, or the call has to wait until its gate opens.
+        """The request to perform next; None if the ticket is done, or the call has to wait until its gate opens.
 
-        Opens the gates of callers whose tickets are done, and that of one idle caller per request that nobody performs.
+        Opens the gates of callers whose tickets are done, and of one idle caller for each request that is left.
         """
         ended, requests, idle = self._machine.ended, self._machine.requests, self._idle
         if ended:
@@ -127,7 +128,7 @@ class Committer:
         return request
 
     def _wake(self) -> None:
-        """Let the callers whose tickets are done go on: AWAKE of them now, the others one after the other."""
+        """Let the callers whose tickets are done continue: AWAKE of them now, the others one after the other."""
         ended = self._machine.ended
         while ended:
             gate = self._idle.pop(ended.popleft(), None)
@@ -137,7 +138,7 @@ class Committer:
             self._open_next()
 
     def _open_next(self) -> None:
-        """Let the next caller whose ticket is done go on. Each caller who goes on does this for one more."""
+        """Let the next caller whose ticket is done continue. Each caller that continues does this for one more."""
         try:
             gate = self._to_wake.popleft()
         except IndexError:
@@ -145,7 +146,7 @@ class Committer:
         _open(gate)
 
     def _leave_in_turn(self, ticket: Ticket, error: BaseException) -> None:
-        """Leave, also if one is interrupted again meanwhile: the others would wait for ever."""
+        """Leave, even if the thread is interrupted again meanwhile: otherwise the others would wait forever."""
         try:
             with self._turn:
                 self._leave(ticket, error)
@@ -155,21 +156,21 @@ class Committer:
             raise
 
     def _leave(self, ticket: Ticket, error: BaseException) -> None:
-        """The caller leaves before its ticket is done: the others go on without it."""
+        """Take out a caller that leaves before its ticket is done. The others continue without it."""
         self._waiting.pop(ticket, None)
         self._idle.pop(ticket, None)
         if isinstance(error, Exception) and not ticket.done and (ticket.sent or ticket.submission.in_doubt):
             ticket.fail(_ended_early(error))
-        waiting = list(self._waiting.items())  # a copy: callers who are done leave meanwhile
+        waiting = list(self._waiting.items())  # a copy: callers that are done leave meanwhile
         try:
             self._machine.recover([other for other, _ in waiting], self._now())
-        except Exception as second:  # no memory, perhaps: an error is better than waiting for ever
+        except Exception as second:  # out of memory, perhaps: an error is better than waiting forever
             for other, _ in waiting:
                 if not other.done:
                     other.fail(_ended_early(second))
             self._machine.recover((), self._now())
         finally:
-            # Wake everybody: the error may have come to a caller who was to wake others.
+            # Wake all callers: the error may have hit a caller that was about to wake others.
             for callers in (self._machine.ended, self._to_wake, self._idle):
                 callers.clear()
             for _, gate in waiting:

@@ -1,20 +1,20 @@
 """Decides whether the next entry waits a moment for more commands. Reads no clock.
 
-Entries are written one after the other, and an entry with many commands takes as long as one with few. Callers who just
-got a result tend to submit again at once. Without a wait the first of them gets an entry to itself, and all the others
+Entries are written one after the other, and an entry with many commands takes as long as one with few. Callers that
+just got a result tend to submit again at once. Without a wait the first of them gets an entry to itself, and all others
 wait for two entries instead of one.
 """
 
 from __future__ import annotations
 
 LOOKS = 16  # one look for more commands lasts a 16th of the time that the last entry took
-SHORTEST_LOOK_MS = 1.0  # where entries are quick, nothing is gained by waiting
+SHORTEST_LOOK_MS = 1.0  # if entries are quick, waiting gains nothing
 LONGEST_LOOK_MS = 10.0
-FIRST_LOOKS = 4  # the first caller may be back so many looks later: it hears of its result in its turn
+FIRST_LOOKS = 4  # the first caller may be back up to this many looks later: callers are woken one after the other
 
 
 class Gathering:
-    """After each entry: how many commands may come, and for how long it pays to wait for them."""
+    """After each entry: the number of commands to expect, and the time that it pays to wait for them."""
 
     def __init__(self) -> None:
         self._answered = self._expected = self._seen = 0
@@ -28,17 +28,17 @@ class Gathering:
         self._until_ms = now_ms + FIRST_LOOKS * self._look_ms
 
     def is_complete(self, waiting: int) -> bool:
-        """Whether as many are waiting as can be expected."""
+        """True if as many commands are waiting as can be expected."""
         return waiting >= self._expected
 
     def look_ms(self, waiting: int, now_ms: int) -> float | None:
-        """How long to wait for more than the `waiting` ones before the next look; None: not at all."""
+        """Time to wait for more than the `waiting` commands before the next look; None: don't wait."""
         if self._look_ms < SHORTEST_LOOK_MS or self.is_complete(waiting) or now_ms > self._until_ms:
             return None
         self._seen = waiting
         return self._look_ms
 
     def looked(self, waiting: int, now_ms: int) -> None:
-        """The wait is over. Another one pays only if callers are coming back: if more came than would at any time."""
+        """End a wait. Another wait pays only if callers are coming back: if more came than would come at any time."""
         came = waiting - self._seen
         self._until_ms = now_ms if came * LOOKS >= self._answered else 0.0

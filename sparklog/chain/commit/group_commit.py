@@ -2,20 +2,20 @@
 
 IDLE ── a command, after a long silence ──► CHECKING that the chain is still there ──┐
   │ ◄─────────────────────────────────────────────────────────────────────────────────┘
-  ├── commands that lead to records ──► CLAIMING a slot ── won ──► copies on other stores, if wanted ──► their results
+  ├── commands that lead to records ──► CLAIMING a slot ── won ──► put on mirrors, if wanted ──► their results
   │     ▲ │ large ones first: STORING         │ lost ──► FOLLOWING what others wrote, then decided again
   │     └─┘                                   └ voided ► FOLLOWING from the newest snapshot, then decided again
   ├── a command that is refused ──► FOLLOWING: a refusal too is decided on the newest state
-  ├── an answer that rests on an entry of another process ──► SETTLING: that entry is made durable first, and copied
+  ├── an answer that depends on another process's entry ──► SETTLING: that entry is made durable first, and mirrored
   └── a command that the chain knows ──► READING its result back from the entry that applied it
 
-While the mark of slot n's block is looked for, and while entry n is copied, slot n+1 of the same block may be claimed
-already; it is copied and acknowledged after n. The machine draws no id, reads no clock, holds no lock and does no I/O:
-`submit`, `reply` and `recover` get the time as an argument, `requests` has what is to be done, and `ended` has the
-tickets with a result or an error.
+While the mark of slot n's block is looked for, and while entry n is put on mirrors, slot n+1 of the same block may
+already be claimed; it is mirrored and acknowledged after n. The machine draws no id, reads no clock, holds no lock and
+does no I/O: `submit`, `reply` and `recover` get the time as an argument, `requests` has the requests to perform, and
+`ended` has the tickets with a result or an error.
 
 Fewer, larger entries are faster and cheaper than many small ones. So slot n+1 is claimed that early only for more
-commands than entry n holds; and after a slow entry the next one waits a moment for callers who come back
+commands than entry n holds; and after a slow entry the next one waits a moment for callers that come back
 (`gathering.py`).
 """
 
@@ -30,7 +30,7 @@ from sparklog.chain.chain_requests import Now, Pause, Reply, Request
 from sparklog.chain.commit.attempt import Attempt, CommitCounts
 from sparklog.chain.commit.claim import Claim, Lost, Voided, Won
 from sparklog.chain.commit.command_body import CommandBody, stored_body
-from sparklog.chain.commit.command_group import Group, Ticket, decide_group, taken
+from sparklog.chain.commit.command_group import CommandGroup, Ticket, decide_group, taken
 from sparklog.chain.commit.gathering import Gathering
 from sparklog.chain.commit.pending_requests import PendingRequests
 from sparklog.chain.commit.settling import settled
@@ -40,7 +40,7 @@ from sparklog.chain.follow.read_entries import answered, read_entries, unreadabl
 from sparklog.chain.follow.same_chain import is_long_silent, same_chain
 from sparklog.chain.head import Head
 from sparklog.chain.machine import Steps
-from sparklog.chain.mirror.mirror_wait import copied
+from sparklog.chain.mirror.mirror_wait import mirrored
 from sparklog.core.apply import result_of
 from sparklog.core.coordination import Author, is_fenced, not_in_force
 from sparklog.core.describe.readable import duration
@@ -49,12 +49,12 @@ from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber
 from sparklog.storage.keys import entry_block
 
-REST_AFTER = 8  # slots lost in a row, before a pause lets others go first
+REST_AFTER = 8  # slots lost in a row before a pause lets other processes go first
 REST_MS = 50.0
 
 
 class Phase(StrEnum):
-    """What the machine is doing."""
+    """Present activity of the machine."""
 
     IDLE = "idle"
     CHECKING = "checking"
@@ -68,9 +68,10 @@ class Phase(StrEnum):
 
 
 class GroupCommit:
-    """Commits to one chain, from `head` on, which was read at `known_ms`. `url` is only for messages.
+    """Commits to one chain, starting from `head`, which was read at `known_ms`. `url` is only for messages.
 
-    `copies_wanted` says, of the state after an entry, on how many other stores it must be before it is acknowledged.
+    `mirrors_wanted` gets the state after an entry, and returns the number of mirrors that the entry must be on before
+    it is acknowledged.
     """
 
     def __init__(
@@ -79,37 +80,37 @@ class GroupCommit:
         url: str,
         head: Head,
         known_ms: int,
-        copies_wanted: Callable[[ClusterState], int] = lambda state: 0,
+        mirrors_wanted: Callable[[ClusterState], int] = lambda state: 0,
     ) -> None:
         self.author = author
-        self._copies_wanted = copies_wanted
+        self._mirrors_wanted = mirrors_wanted
         self.head = head
         self.phase = Phase.IDLE
         self.counts = CommitCounts()
         self._pending = PendingRequests()
-        self.requests = self._pending.to_perform  # a shell takes them, in any order
-        self.ended: deque[Ticket] = deque()  # done: a shell takes them, and wakes their callers
+        self.requests = self._pending.to_perform  # a shell takes these, in any order
+        self.ended: deque[Ticket] = deque()  # tickets that are done: a shell takes them, and wakes their callers
         self._url = url
         self._queue: deque[Ticket] = deque()
         self._attempts: deque[Attempt] = deque()  # on consecutive slots
         self._round: list[Ticket] = []  # the tickets that an error ends
-        # Those who waited when the last round of following began: its head is new enough to refuse them on.
+        # Tickets that waited when the last round of following began: its head is new enough to refuse them.
         self._caught_up: frozenset[Ticket] = frozenset()
         self._known_ms = known_ms  # when the chain at the address was last known to be this one
         self._lost_in_a_row = 0
         self._gathering = Gathering()
         self._look: Request | None = None  # the pause during which commands are gathered
-        # All entries up to this one are durable and have their copies, and so are their names: this process has put a
-        # later entry into the same directory, or has made sure. On a local disk a process may die between naming an
-        # entry and syncing that.
+        # All entries up to this one are durable, by name too, and on their mirrors: this process has put a later entry
+        # into the same directory, or has made sure. On a local disk a process may die after it has named an entry and
+        # before it has synced the directory.
         self._settled_n = -1
 
     def submit(self, ticket: Ticket, now: Now) -> None:
-        """Hand in a command."""
+        """Submit a command."""
         self.submit_all((ticket,), now)
 
     def submit_all(self, tickets: Iterable[Ticket], now: Now) -> None:
-        """Hand in commands together: the first does not leave in an entry of its own."""
+        """Submit commands together, so that the first does not leave in an entry of its own."""
         self._queue.extend(tickets)
         if self._look is not None and self._gathering.is_complete(len(self._queue)):
             self._pending.taken(self._look)
@@ -117,14 +118,14 @@ class GroupCommit:
         self._advance(now)
 
     def reply(self, request: Request, reply: Reply, now: Now) -> None:
-        """Take the reply to a request. A reply that nobody waits for any more is ignored."""
+        """Take the reply to a request. A reply that is not expected any more is ignored."""
         handler = self._pending.taken(request)
         if handler is not None:
             handler(reply, now)
             self._advance(now)
 
     def recover(self, tickets: Iterable[Ticket], now: Now) -> None:
-        """Start again with these tickets, after a caller was interrupted whose ticket is not among them.
+        """Start again with these tickets, after another ticket's caller was interrupted.
 
         The interrupt may have come anywhere, even inside this machine, so everything that was sent is in doubt. Replies
         that are still to come are ignored.
@@ -138,14 +139,14 @@ class GroupCommit:
         self._advance(now)
 
     def learn(self, head: Head) -> None:
-        """Take over a head that others have followed the chain to, unless it is older or something is under way."""
+        """Take over a head that another thread has read, unless it is older or something is under way."""
         if not self._pending and not self._attempts and head.n >= self.head.n:
             self.head = head
 
-    # ---- what comes next ------------------------------------------------------------------------
+    # ---- the next step --------------------------------------------------------------------------
 
     def _advance(self, now: Now) -> None:
-        """Start whatever can be started."""
+        """Start everything that can be started."""
         while self._may_decide():
             if not self._attempts and is_long_silent(self.head, self._known_ms, now):
                 self._check_chain()
@@ -156,7 +157,7 @@ class GroupCommit:
             self.phase = Phase.IDLE
 
     def _may_decide(self) -> bool:
-        """Whether commands wait and a slot may be claimed: no claim is under way, or only its mark look-up is due."""
+        """True if commands wait and a slot may be claimed: no claim is under way, or only its mark look-up is due."""
         if not self._queue:
             return False
         if not self._attempts:
@@ -166,7 +167,7 @@ class GroupCommit:
     # ---- deciding -------------------------------------------------------------------------------
 
     def _decide(self, now: Now) -> bool:
-        """Decide the waiting commands on the newest head, and start what follows. Returns whether to go on."""
+        """Decide the waiting commands on the newest head, and start the next step. Returns True to decide again."""
         confirmed = not self._attempts
         head = self.head if confirmed else self._attempts[-1].after
         if is_fenced(head.state.coordinator, self.author):
@@ -207,7 +208,7 @@ class GroupCommit:
         return False
 
     def _take_out(self, tickets: Sequence[Ticket]) -> None:
-        """Take those of `tickets` that are done or sent out of the queue; `tickets` are the first in it."""
+        """Take the tickets that are done or sent out of the queue. `tickets` are the first in it."""
         for _ in tickets:
             self._queue.popleft()
         self._queue.extendleft(ticket for ticket in reversed(tickets) if not ticket.done and not ticket.sent)
@@ -229,12 +230,12 @@ class GroupCommit:
 
     # ---- claiming -------------------------------------------------------------------------------
 
-    def _claim(self, group: Group, now: Now) -> None:
+    def _claim(self, group: CommandGroup, now: Now) -> None:
         """Send the decided commands as one entry."""
         self.phase = Phase.CLAIMING
         body = group.entry(self.author, now.nonce)
-        # Nobody's append may fail early because another caller was in more of a hurry.
-        patient = max((ticket for ticket, _ in group.decided), key=lambda each: each.deadline_ms)
+        # No append may fail early because another caller has a shorter timeout.
+        patient = max((ticket for ticket, _ in group.decided), key=lambda ticket: ticket.deadline_ms)
         claim = Claim(group.at.n, body, patient.deadline_ms, patient.timeout_ms, self._url)
         attempt = Attempt(claim, group.at, group.draft.head(), group.decided, now.monotonic_ms)
         self._attempts.append(attempt)
@@ -248,12 +249,12 @@ class GroupCommit:
         self._end_attempts(now)
 
     def _end_attempts(self, now: Now) -> None:
-        """Act on the outcome of the oldest slot, then on that of the next: never on a later one first."""
+        """Act on the outcome of the oldest slot, then of the next, never in another order."""
         while self._attempts and (outcome := self._attempts[0].outcome) is not None:
             self._known_ms = now.monotonic_ms
             match outcome:
-                case Won() if not self._attempts[0].is_copied and self._copies_wanted(self._attempts[0].after.state):
-                    self._copy(self._attempts[0])
+                case Won() if not self._attempts[0].is_mirrored and self._mirrors_wanted(self._attempts[0].after.state):
+                    self._mirror(self._attempts[0])
                     return
                 case Won():
                     self._acknowledge(self._attempts.popleft(), now)
@@ -267,17 +268,17 @@ class GroupCommit:
                     first = self._give_up()
                     self._fail([ticket for ticket, _ in first.decided], error)
 
-    def _copy(self, attempt: Attempt) -> None:
-        """Get the copies of an entry that has won its slot; its commands are acknowledged after that."""
-        if attempt.is_copying:
+    def _mirror(self, attempt: Attempt) -> None:
+        """Put an entry that has won its slot on mirrors. Its commands are acknowledged after that."""
+        if attempt.is_mirroring:
             return
-        attempt.is_copying = True
+        attempt.is_mirroring = True
         patient_ms = max(ticket.deadline_ms for ticket, _ in attempt.decided)
-        self._pending.run(copied(attempt.after, attempt.claim.body, patient_ms), partial(self._copied, attempt))
+        self._pending.run(mirrored(attempt.after, attempt.claim.body, patient_ms), partial(self._mirrored, attempt))
 
-    def _copied(self, attempt: Attempt, outcome: SparklogError | None, now: Now) -> None:
+    def _mirrored(self, attempt: Attempt, outcome: SparklogError | None, now: Now) -> None:
         if outcome is None:
-            attempt.is_copied = True
+            attempt.is_mirrored = True
         else:
             self._attempts.popleft()
             if attempt.after.n > self.head.n:
@@ -317,7 +318,7 @@ class GroupCommit:
         return first
 
     def _after_lost(self, attempt: Attempt, body: bytes, now: Now) -> None:
-        """Somebody else has the slot: follow the chain, then decide again."""
+        """Follow the chain after another entry has won the slot, then decide again."""
         self.counts.lost_slots += 1
         self._lost_in_a_row += 1
         tickets = [ticket for ticket, _ in attempt.decided]
@@ -327,10 +328,10 @@ class GroupCommit:
                 self._fail([ticket], RequestTimedOut(f"command {ticket.submission.command_id} {what}"))
         next_body = body if self.head.n == attempt.at.n - 1 else None
         many = self._lost_in_a_row % REST_AFTER == 0
-        self._follow(caught_up(self.head, self._url, found=next_body), tickets, self._rest if many else None)
+        self._follow(caught_up(self.head, self._url, next_body=next_body), tickets, self._rest if many else None)
 
     def _fail(self, tickets: Iterable[Ticket], error: SparklogError) -> None:
-        """End those of `tickets` that are not done yet, with `error`."""
+        """End the tickets that are not done yet with `error`."""
         for ticket in tickets:
             if not ticket.done:
                 ticket.fail(error)
@@ -340,7 +341,7 @@ class GroupCommit:
     # ---- gathering ------------------------------------------------------------------------------
 
     def _gathers(self, now: Now) -> bool:
-        """Wait for more commands, if that pays. Returns whether it does."""
+        """Wait for more commands if that pays. Returns True if it waits."""
         look_ms = None if self._attempts else self._gathering.look_ms(len(self._queue), now.monotonic_ms)
         if look_ms is None:
             return False
@@ -352,7 +353,7 @@ class GroupCommit:
     # ---- following ------------------------------------------------------------------------------
 
     def _follow(self, catch_up: Steps[Head], tickets: Iterable[Ticket], then: Callable[[], None] | None = None) -> None:
-        """Follow the chain to its end, and then call `then`. An error ends `tickets`."""
+        """Follow the chain to its end, then call `then`. An error ends `tickets`."""
         self.phase = Phase.FOLLOWING
         self._round = [ticket for ticket in tickets if not ticket.done]
         waiting = frozenset(self._queue)
@@ -368,7 +369,7 @@ class GroupCommit:
         self._pending.run(catch_up, followed)
 
     def _rest(self) -> None:
-        """Let others go first for a moment."""
+        """Let other processes go first for a moment."""
         self.phase = Phase.RESTING
         self._caught_up = frozenset()
         self._pending.ask(Pause(REST_MS), lambda reply, now: None)
@@ -376,15 +377,15 @@ class GroupCommit:
     def _fail_round(self, error: SparklogError) -> None:
         self._fail(self._round, error)
 
-    # ---- what others wrote ----------------------------------------------------------------------
+    # ---- entries of others ----------------------------------------------------------------------
 
     def _settle(self) -> None:
-        """Make the newest entry durable, and with it all before it; and get the copies that are wanted."""
+        """Make the newest entry durable, and with it all earlier ones; put it on mirrors if that is wanted."""
         self.phase = Phase.SETTLING
         self._round = list(self._queue)
         patient_ms = max(ticket.deadline_ms for ticket in self._round)
-        with_copies = self._copies_wanted(self.head.state) > 0
-        self._pending.run(settled(self.head, patient_ms, with_copies=with_copies), self._settled)
+        with_mirrors = self._mirrors_wanted(self.head.state) > 0
+        self._pending.run(settled(self.head, patient_ms, with_mirrors=with_mirrors), self._settled)
 
     def _settled(self, outcome: int | SparklogError, now: Now) -> None:
         if isinstance(outcome, SparklogError):
@@ -392,10 +393,10 @@ class GroupCommit:
         else:
             self._settled_n = outcome
 
-    # ---- what was committed before --------------------------------------------------------------
+    # ---- earlier commits ------------------------------------------------------------------------
 
     def _read_back(self, committed: Sequence[tuple[Ticket, EntryNumber]]) -> None:
-        """Answer commands that the chain has applied before, from the entries that applied them."""
+        """Answer commands that the chain has already applied, from the entries that applied them."""
         self.phase = Phase.READING
         read = read_entries((n for _, n in committed), self._url)
         self._pending.run(read, partial(self._have_read_back, committed))
@@ -403,7 +404,10 @@ class GroupCommit:
     def _have_read_back(
         self, committed: Sequence[tuple[Ticket, EntryNumber]], outcome: list[Entry] | SparklogError, now: Now
     ) -> None:
-        """Answer from the entries. A missing one is below a FLOOR that this head does not know yet, or it is damage."""
+        """Answer from the entries.
+
+        An entry may be missing because a FLOOR that this head does not know yet has passed it; otherwise it is damage.
+        """
         if isinstance(outcome, SparklogError):
             outcome.landed = Landed.YES
             self._fail([ticket for ticket, _ in committed], outcome)
@@ -420,7 +424,7 @@ class GroupCommit:
     # ---- after a silence ------------------------------------------------------------------------
 
     def _check_chain(self) -> None:
-        """Refuse to write if another cluster is at the address by now."""
+        """Refuse to write if another cluster is now at the address."""
         self._follow(caught_up(self.head, self._url), self._queue, self._read_newest)
 
     def _read_newest(self) -> None:

@@ -1,4 +1,4 @@
-"""The requests of a state machine that have no reply yet, and what is to be done with each reply."""
+"""The requests of a state machine that have no reply yet, and the handler of each reply."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ Handler = Callable[[Reply, Now], None]
 
 
 class PendingRequests:
-    """Requests wait in `to_perform` until a shell takes them, in any order; each waits for its reply until `taken`."""
+    """Requests without a reply. They wait in `to_perform` for a shell, in any order, then for their reply."""
 
     def __init__(self) -> None:
         self.to_perform: deque[Request] = deque()
         self._handlers: dict[Request, Handler] = {}
 
     def __bool__(self) -> bool:
-        """Whether a reply is still to come."""
+        """True if a reply is still to come."""
         return bool(self._handlers)
 
     def ask(self, request: Request, handler: Handler) -> None:
-        """Have a request performed; `handler` gets its reply."""
+        """Add a request to perform. `handler` gets its reply."""
         self._handlers[request] = handler
         self.to_perform.append(request)
 
@@ -46,7 +46,7 @@ class PendingRequests:
         self.ask(next(steps), handle)
 
     def taken(self, request: Request) -> Handler | None:
-        """What is to be done with the reply to this request; None if nobody waits for it any more."""
+        """Remove a request that has a reply, and return its handler; None if the reply is not expected any more."""
         return self._handlers.pop(request, None)
 
     def forget(self) -> None:

@@ -1,8 +1,8 @@
-"""Making the newest entry, which another process wrote, durable: an answer or a block rests on it.
+"""Makes the newest entry durable, which another process wrote, because an answer or a new block depends on it.
 
 If `ObjectStore.put_if_absent` finds the key taken, it promises that the object is durable. Then all entries before it
-are durable too: those of its block are in the same directory, and nobody writes into a block before the last entry of
-the previous block is durable. Its author may have died before it had the copies (`copying.py`).
+are durable too: those of its block are in the same directory, and no process writes into a block before the last entry
+of the previous block is durable. The author of the entry may have died before it was on its mirrors (`mirror_wait.py`).
 """
 
 from __future__ import annotations
@@ -10,25 +10,25 @@ from __future__ import annotations
 from sparklog.chain.chain_requests import Get, Put
 from sparklog.chain.head import Head
 from sparklog.chain.machine import Steps, check_answered
-from sparklog.chain.mirror.mirror_wait import copied
+from sparklog.chain.mirror.mirror_wait import mirrored
 from sparklog.core.errors import KeyExists, SparklogError
 from sparklog.storage.keys import entry_key
 
 
-def settled(head: Head, deadline_ms: int, *, with_copies: bool) -> Steps[int]:
-    """Make the newest entry of `head` durable; `with_copies` also on other stores, until `deadline_ms`. Returns its n.
+def settled(head: Head, deadline_ms: int, *, with_mirrors: bool) -> Steps[int]:
+    """Make the newest entry of `head` durable; `with_mirrors` also on mirrors, until `deadline_ms`. Returns its number.
 
-    Its own bytes are put again. If it was deleted as old, a snapshot covers it. Raises the store's errors, and as
-    `copied`.
+    Its own bytes are put again. If it was deleted as old, a snapshot covers it. Raises the store's errors, and those
+    of `mirrored`.
     """
     body: bytes | None = None
-    there, _ = yield Get(entry_key(head.n))
-    check_answered(there)
-    if isinstance(there, bytes | memoryview):
-        body = bytes(there)
+    stored, _ = yield Get(entry_key(head.n))
+    check_answered(stored)
+    if isinstance(stored, bytes | memoryview):
+        body = bytes(stored)
         reply, _ = yield Put(entry_key(head.n), body)
         if isinstance(reply, SparklogError) and not isinstance(reply, KeyExists):
             raise reply
-    if with_copies:
-        yield from copied(head, body, deadline_ms)
+    if with_mirrors:
+        yield from mirrored(head, body, deadline_ms)
     return head.n

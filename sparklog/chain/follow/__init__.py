@@ -1,1 +1,1 @@
-"""Entries become state. Read catch_up.py first; follower.py is the shell."""
+"""Turns entries into state. Read catch_up.py first; follower.py is the shell."""

@@ -1,8 +1,8 @@
 """Catching up: from one head to the newest head at the time of the call, or a newer one.
 
-A round reads the entries behind the head, then looks for the marks of their blocks, then fetches what the entries name
-by reference; only then do they take effect. A mark, or something that is gone because it was deleted as old, leads to a
-newer snapshot. A failed round changes nothing.
+A round reads the entries after the head, then looks for the void marks of their blocks, then fetches the bodies that
+the entries name by reference. Only then do the entries take effect. If a block is marked, or a body is gone because it
+was deleted as old, a newer snapshot is loaded. A failed round changes nothing.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from sparklog.core.records import AppendedByReference, AppliedCommand
 from sparklog.core.types import CommandId
 from sparklog.storage.keys import command_key, entry_block, entry_key, void_key
 
-READ_WIDTH = 32  # entries asked for at once while there is a backlog
-ROUND_ENTRIES = 2_048  # a round of a backlog ends after so many entries,
-ROUND_BYTES = 64 << 20  # or when they are this large together
+READ_WIDTH = 32  # entries requested at once while there is a backlog
+ROUND_ENTRIES = 2_048  # a round ends after this many entries,
+ROUND_BYTES = 64 << 20  # or when they have this many bytes together
 
 
-def caught_up(head: Head, url: str, *, found: bytes | None = None, reload: bool = False) -> Steps[Head]:
+def caught_up(head: Head, url: str, *, next_body: bytes | None = None, reload: bool = False) -> Steps[Head]:
     """The head after all that was written before the call. `url` is for messages.
 
-    `found`: the body of the next entry, if it is already known. `reload`: the block behind the head is marked as
-    deleted, so only a newer snapshot leads on from it. Raises ChainDamaged, InconsistentClusterId (another cluster is
+    `next_body`: the body of the next entry, if it is already known. `reload`: the block after the head is marked as
+    deleted, so only a newer snapshot can lead further. Raises ChainDamaged, InconsistentClusterId (another cluster is
     at the address), UnsupportedVersion, and the store's errors.
     """
-    bodies = [] if found is None else [found]
+    bodies = [] if next_body is None else [next_body]
     if reload or head.n < 0:
         newer = yield from _snapshot(head, url, _uncovered(head, url) if reload else None)
         if newer is not head:
-            head, bodies = newer, []  # what was found is older than the snapshot
+            head, bodies = newer, []  # the known body is older than the snapshot
     while True:
         is_at_end = yield from _read(head, bodies)
         ahead = yield from _applied(head, bodies, url)
@@ -51,7 +51,7 @@ def caught_up(head: Head, url: str, *, found: bytes | None = None, reload: bool 
 
 
 def _snapshot(head: Head, url: str, unless: ChainDamaged | None) -> Steps[Head]:
-    """The head of the newest snapshot. If there is no newer one, raises `unless`; None: the head is still right."""
+    """The head of the newest snapshot if it is newer than `head`. If not, raise `unless`, or return `head` if None."""
     loaded, _ = yield LoadSnapshot()
     if isinstance(loaded, SparklogError):
         raise loaded
@@ -69,7 +69,7 @@ def _snapshot(head: Head, url: str, unless: ChainDamaged | None) -> Steps[Head]:
 
 
 def _read(head: Head, bodies: list[bytes]) -> Steps[bool]:
-    """Read the next entries: one, then the one after it, and from the third on many at once. Whether all are read."""
+    """Read the next two entries one by one, then many at once. Returns True if all entries are read."""
     while True:
         first = head.n + 1 + len(bodies)
         width = 1 if len(bodies) < 2 else READ_WIDTH
@@ -82,10 +82,10 @@ def _read(head: Head, bodies: list[bytes]) -> Steps[bool]:
 
 
 def _applied(head: Head, bodies: Sequence[bytes], url: str) -> Steps[Head | ChainDamaged]:
-    """The head behind these entries; what is damaged if no newer snapshot leads on from `head`.
+    """The head after these entries. If only a newer snapshot can lead further, the error to raise if there is none.
 
-    All blocks that were read are looked for by their marks, including the block of the slot that was taken for the end.
-    A block's mark is put before its entries are deleted, so a mark that is absent now was absent during the reads.
+    Looks for the mark of every block that was read, including the block of the slot that was taken for the end. A
+    block's mark is put before its entries are deleted, so a mark that is absent now was absent during the reads.
     """
     first = head.n + 1
     blocks = range(entry_block(first), entry_block(first + len(bodies)) + 1)
@@ -120,7 +120,10 @@ def _by_reference(entries: Sequence[Entry]) -> list[tuple[Entry, AppliedCommand,
 
 
 def _doubted(entry: Entry, draft: Draft, head: Head, url: str) -> Steps[ChainDamaged]:
-    """An entry names another predecessor. Raises damage, unless its block was deleted since its mark was looked for."""
+    """Raise ChainDamaged: the entry names another predecessor. Return the error if its block is marked as deleted now.
+
+    In that case a newer snapshot may still lead further.
+    """
     mark, _ = yield Get(void_key(entry_block(entry.n)))
     check_answered(mark)
     if isinstance(mark, bytes | memoryview):

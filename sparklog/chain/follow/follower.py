@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TypeVar
 
-from sparklog.chain.chain_requests import Copy, Get, GetMany, LoadSnapshot, Now, Pause, Put, Reply, Request
+from sparklog.chain.chain_requests import Get, GetMany, LoadSnapshot, MirrorEntry, Now, Pause, Put, Reply, Request
 from sparklog.chain.damaged_chain import damage
 from sparklog.chain.entry import Entry
 from sparklog.chain.follow.catch_up import READ_WIDTH, caught_up
@@ -20,7 +20,7 @@ from sparklog.chain.follow.read_entries import read_entries, results_in
 from sparklog.chain.follow.same_chain import same_chain
 from sparklog.chain.head import Head
 from sparklog.chain.machine import Steps, run
-from sparklog.chain.mirror.mirrors import Copies
+from sparklog.chain.mirror.mirrors import Mirrors
 from sparklog.chain.snapshot import snapshot
 from sparklog.chain.snapshot.chunks import Chunk
 from sparklog.core.errors import ClusterNotFound, InconsistentClusterId, KeyNotFound, SparklogError
@@ -41,15 +41,15 @@ ENTRIES_AT_ONCE = 256  # when entries are read again; each may be a MiB
 class Follower:
     """The newest head of one chain in this process. Thread-safe. Create a new one after a fork."""
 
-    def __init__(self, store: ObjectStore, clock: Clock | None = None, copies: Copies | None = None) -> None:
+    def __init__(self, store: ObjectStore, clock: Clock | None = None, mirrors: Mirrors | None = None) -> None:
         self.store = store
-        self.copies = copies  # makes the copies of the chain on other stores; None: nobody commits here, or in tests
+        self.mirrors = mirrors  # the chain's mirrors on other stores; None if this process never commits, or in tests
         self.clock = clock or SystemClock()
         self.head = Head()
         self.snapshot_n = -1  # the newest known snapshot
         self.snapshot_time_ms: int | None = None  # when its entry was written
         self.known_chunks: dict[str, Chunk] = {}
-        self.on_head: Callable[[], None] | None = None  # called in any thread, by whoever has read or committed
+        self.on_head: Callable[[], None] | None = None  # called in any thread that has read or committed
         self._publishing = threading.Lock()
         self._reading = threading.Lock()
         self._begun = self._ended = 0  # rounds of catching up
@@ -64,24 +64,25 @@ class Follower:
         """The hash of the newest known entry."""
         return self.head.entry_hash
 
-    def copies_wanted(self, state: ClusterState) -> int:
-        """On how many other stores an entry needs a copy before it is acknowledged."""
-        return 0 if self.copies is None else self.copies.wanted(state)
+    def mirrors_wanted(self, state: ClusterState) -> int:
+        """Number of mirrors that an entry must be on before it is acknowledged."""
+        return 0 if self.mirrors is None else self.mirrors.wanted(state)
 
     def open(self) -> None:
         """Load the newest snapshot and the entries after it. Raises ClusterNotFound, ChainDamaged."""
         self.catch_up()
         if self.head.n < 0:
             raise ClusterNotFound(
-                f"no cluster at {self.store.url}; to make one, run 'sparklog cluster init'; if there was one, is its "
-                "disk mounted? (docs/replication.md, When the metadata is lost)"
+                f"no cluster at {self.store.url}; to make one, run 'sparklog cluster init'; if there was one, check "
+                "that its disk is mounted (docs/replication.md, When the metadata is lost)"
             )
         self._check_end()
 
     def catch_up(self) -> Head:
-        """A head with everything written before the call. Raises StoreUnavailable, ChainDamaged, UnsupportedVersion.
+        """Return a head with everything written before the call.
 
-        Concurrent callers share a round of reading if it begins after their calls.
+        Concurrent callers share a round of reading if it begins after their calls. Raises StoreUnavailable,
+        ChainDamaged, UnsupportedVersion.
         """
         wanted = self._begun + 1
         with self._reading:
@@ -106,7 +107,7 @@ class Follower:
                 self.head = equal
 
     def learn_snapshot(self, manifest: snapshot.Manifest) -> None:
-        """Remember that this snapshot exists. Chunks that only older ones name may be deleted, so forget them."""
+        """Remember that this snapshot exists. Forget chunks that only older snapshots name: they may be deleted."""
         with self._publishing:
             if manifest.n > self.snapshot_n:
                 self.snapshot_n, self.known_chunks = manifest.n, snapshot.known_chunks(manifest)
@@ -156,8 +157,8 @@ class Follower:
                     return self._get_many(request)
                 case LoadSnapshot():
                     return self._load_snapshot()
-                case Copy() if self.copies is not None:
-                    self.copies.perform(request)
+                case MirrorEntry() if self.mirrors is not None:
+                    self.mirrors.perform(request)
                     return None
                 case Pause():
                     self.clock.pause(jittered(request.longest_ms))
@@ -171,7 +172,7 @@ class Follower:
         self.publish(self._run(caught_up(self.head, self.store.url)))
 
     def _run(self, steps: Steps[T]) -> T:
-        """The outcome of a machine, whose requests are performed here. Raises what it raises."""
+        """Perform the requests of a machine, and return its outcome. Raises what the machine raises."""
         return run(steps, self.perform, self._now)
 
     def _now(self) -> Now:

@@ -1,6 +1,6 @@
-"""Which entries no reader took, because their coordinator was fenced when they were written (rule C1).
+"""Finds entries that readers ignore, because their coordinator was fenced when they were written (rule C1).
 
-Whoever replays the chain knows it at each entry. Here it is found out for a few entries, without a replay.
+A process that replays the chain knows this at each entry. Here a few entries are checked without a replay.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from sparklog.chain.entry import Entry
 from sparklog.core.coordination import NO_COORDINATOR, Coordinator, is_fenced
 from sparklog.core.records import CoordinationClaimed, CoordinationResigned
 
-LOOK_BACK: Final = 512  # entries before the first one that are read at most
+LOOK_BACK: Final = 512  # the largest number of earlier entries that are read
 
 Before = Callable[[int], Entry | None]  # entry n, or None if it is gone
 
@@ -20,8 +20,8 @@ Before = Callable[[int], Entry | None]  # entry n, or None if it is gone
 def ignored_entries(entries: Sequence[Entry], newest: Coordinator, before: Before) -> frozenset[int]:
     """The numbers of the `entries` (ascending) that changed nothing.
 
-    `newest` is the coordinator of the newest state. Only if it fences an author of one of the entries, earlier ones are
-    read, back to the last claim: usually there is nothing to read. Raises what `before` raises.
+    `newest` is the coordinator of the newest state. Earlier entries are read, back to the last claim, only if `newest`
+    fences the author of one of the entries: usually nothing is read. Raises what `before` raises.
     """
     if not any(is_fenced(newest, entry.author) for entry in entries):
         return frozenset()
@@ -44,7 +44,7 @@ def ignored_entries(entries: Sequence[Entry], newest: Coordinator, before: Befor
 
 
 def _claims_itself(entry: Entry) -> bool:
-    """Whether the coordinator is in force at this entry, whatever came before it."""
+    """True if the author claims to be the coordinator in this entry: then it is in force, whatever came before."""
     author = entry.author
     claims = (record for command in entry.commands for record in command.records)
     return any(
@@ -54,7 +54,7 @@ def _claims_itself(entry: Entry) -> bool:
 
 
 def _after(known: Coordinator, entry: Entry) -> Coordinator:
-    """The coordinator after an entry that counts. An author of a later epoch has claimed it before."""
+    """The coordinator after an entry that counts. An author with a later epoch must have claimed that epoch earlier."""
     author = entry.author
     if author.epoch > known.epoch:
         known = Coordinator(author.epoch, author.name, author.name)

@@ -22,7 +22,10 @@ from sparklog.storage.keys import entry_block, entry_key, void_key
 
 
 def read_entries(numbers: Iterable[EntryNumber], url: str) -> Steps[list[Entry]]:
-    """The entries `numbers`, at least one, that are there, ascending. Raises ChainDamaged and the store's errors."""
+    """The entries with these numbers (at least one) that still exist, ascending.
+
+    Raises ChainDamaged and the store's errors.
+    """
     ascending = sorted(set(numbers))
     blocks = sorted({entry_block(n) for n in ascending})
     bodies = yield from many([entry_key(n) for n in ascending])
@@ -45,10 +48,10 @@ def results_in(entries: Iterable[Entry]) -> Iterator[tuple[AppliedCommand, Comma
 def answered(
     committed: Sequence[tuple[Ticket, EntryNumber]], entries: Iterable[Entry], state: ClusterState
 ) -> list[tuple[Ticket, EntryNumber]]:
-    """Give tickets the results of their commands in `entries`, and return those whose command is not there.
+    """Give tickets the results of their commands in `entries`. Returns the tickets whose command is not there.
 
-    `committed` are tickets, each with the entry that applied its command. A write that an election has cut since, by
-    the newest `state`, ends with an error.
+    `committed` has each ticket with the entry that applied its command. A write ends with an error if, by the newest
+    `state`, an election has cut it off since.
     """
     results = {command.command_id: result for command, result in results_in(entries)}
     for ticket, _ in committed:
@@ -65,7 +68,7 @@ def answered(
 
 def unreadable(ticket: Ticket, n: EntryNumber, url: str) -> ChainDamaged:
     """The error for a command that entry `n` applied, if its result is not in that entry."""
-    found = f"it applied command {ticket.submission.command_id}, and its result can't be read back from it"
-    error = damage(entry_key(n), found, url)
+    reason = f"it applied command {ticket.submission.command_id}, and its result can't be read back from it"
+    error = damage(entry_key(n), reason, url)
     error.landed = Landed.YES
     return error

@@ -26,9 +26,9 @@ class StoredEntry(NamedTuple):
 
 
 def stored_entry(store: ObjectStore, n: int) -> StoredEntry | None:
-    """Entry `n`, or None if its slot is empty: it was deleted as old. Raises ChainDamaged, UnsupportedVersion.
+    """Entry `n`, or None if its slot is empty because it was deleted as old. Raises ChainDamaged, UnsupportedVersion.
 
-    The mark of its block is not looked for: see `deleted_blocks`.
+    Does not look for the mark of its block: see `deleted_blocks`.
     """
     try:
         body = store.get(entry_key(n))
@@ -40,13 +40,13 @@ def stored_entry(store: ObjectStore, n: int) -> StoredEntry | None:
 def stored_entries(store: ObjectStore, first: int, end: int) -> Iterator[StoredEntry]:
     """Entries [first, end) that are still there, in order; READ_WIDTH are read in parallel. Raises ChainDamaged."""
     with ThreadPoolExecutor(READ_WIDTH) as pool:
-        found = [stored for stored in pool.map(lambda n: stored_entry(store, n), range(first, end)) if stored]
-    deleted = deleted_blocks(store, (stored.entry.n for stored in found))
-    yield from (stored for stored in found if entry_block(stored.entry.n) not in deleted)
+        existing = [stored for stored in pool.map(lambda n: stored_entry(store, n), range(first, end)) if stored]
+    deleted = deleted_blocks(store, (stored.entry.n for stored in existing))
+    yield from (stored for stored in existing if entry_block(stored.entry.n) not in deleted)
 
 
 def deleted_blocks(store: ObjectStore, entries: Iterable[int]) -> frozenset[int]:
-    """Those blocks of these entries that are marked as deleted. To be asked after reading: see above."""
+    """The blocks of these entries that are marked as deleted. Call it after the entries were read: see above."""
     return frozenset(block for block in {entry_block(n) for n in entries} if _is_marked(store, block))
 
 

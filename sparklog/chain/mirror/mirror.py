@@ -1,18 +1,18 @@
-"""The copy of a chain on one other store: whole up to some entry, and never with a hole.
+"""The mirror of a chain on one other store: whole up to some entry, and never with a hole.
 
-An entry counts only if everything before it is there, from entry 0 on, or from a snapshot on that was put in this life
-of the store: since its registration. So each store by itself is enough for a restore. All of it must be beside the
-store's INCARNATION: what was put into a folder while its disk was not mounted is not on that disk.
+An entry counts only if everything before it is there, starting from entry 0, or from a snapshot that was put in this
+life of the store: since its registration. So each mirror by itself is enough for a restore. All of it must lie beside
+the store's INCARNATION: objects put into a folder while its disk was not mounted are not on that disk.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from sparklog.chain.chain_requests import Copy
+from sparklog.chain.chain_requests import MirrorEntry
 from sparklog.chain.entry import decode_entry, hash_of
 from sparklog.chain.head import Head
-from sparklog.chain.mirror.mirror_place import CopyPlace
+from sparklog.chain.mirror.mirror_place import MirrorPlace
 from sparklog.chain.owner import check_owner
 from sparklog.chain.snapshot import snapshot
 from sparklog.core.errors import (
@@ -40,16 +40,16 @@ from sparklog.storage.keys import (
 )
 from sparklog.storage.object_store import ObjectStore
 
-NEAR = 16  # entries behind the newest one are copied; a store that lacks more gets a snapshot
+NEAR = 16  # a mirror that lacks at most this many entries gets them; one that lacks more gets a snapshot
 
 _BY_REFERENCE = b'"appended-by-reference"'
 
 
-class StoreCopy:
-    """The copy of the chain at `source` on `target`, which is registered as `store`; one thread at a time.
+class Mirror:
+    """The mirror of the chain at `source` on `target`, which is registered as `store`; one thread at a time.
 
     `check_life` raises unless the store is in the life that it was registered in, and `check_others` if another chain
-    owns one of the other stores. `whole_to` is the entry up to which this process knows the copy to be whole; None
+    owns one of the other stores. `whole_to` is the entry up to which this process knows the mirror to be whole; None
     before the first time.
     """
 
@@ -68,42 +68,42 @@ class StoreCopy:
         self._store = store
         self._check_life = check_life
         self._check_others = check_others
-        self._place = CopyPlace(target, chain_id)
+        self._place = MirrorPlace(target, chain_id)
 
-    def bring(self, copy: Copy) -> None:
-        """Make the copy whole up to entry `copy.head.n`.
+    def extend(self, request: MirrorEntry) -> None:
+        """Make the mirror whole up to entry `request.head.n`.
 
         Raises InconsistentClusterId (another chain owns the store since a restore), ChainDamaged, and the errors of
-        both stores: then nothing is known of that entry.
+        both stores: then it is unknown whether the mirror has that entry.
         """
-        n = copy.head.n
+        n = request.head.n
         if self.whole_to is not None and self.whole_to >= n:
             return
-        ancestors = len(copy.head.state.ancestors)
-        if copy.body is not None and self.whole_to == n - 1:
-            keys = self._put_entry(n, copy.body)
-            if self._has(n - 1):  # else the store was wiped or set back since
+        ancestors = len(request.head.state.ancestors)
+        if request.body is not None and self.whole_to == n - 1:
+            keys = self._put_entry(n, request.body)
+            if self._has(n - 1):  # otherwise the store was wiped or set back since
                 self._check_owner(ancestors, [entry_key(n - 1), *keys])
                 self.whole_to = n
                 return
         self.whole_to = None
         check_owner(self._target, ancestors)
-        keys = self._catch_up(copy)
-        if copy.body is not None:
-            keys += self._put_entry(n, copy.body)
+        keys = self._catch_up(request)
+        if request.body is not None:
+            keys += self._put_entry(n, request.body)
         self._check_life(self._target, self._store)
-        # A restore reads the copies after it has put its mark. So it finds all copies of which their author saw, after
-        # the put, that the store had no new owner yet.
+        # A restore reads the mirrors after it has put its mark. So if the check after this put still finds no new
+        # owner, the restore will find the entry.
         self._check_owner(ancestors, keys)
         self.whole_to = n
 
     def _check_owner(self, ancestors: int, keys: Sequence[str]) -> None:
-        """Check that the chain still owns the store, and that it is the store which has the copies under these keys."""
+        """Check that the chain still owns the store, and that this store has the mirrored objects under these keys."""
         beside = [copy_key(self._place.chain_id, key) for key in keys]
         check_owner(self._target, ancestors, [INCARNATION, *beside])
 
     def copy_snapshot(self, n: int) -> None:
-        """Copy the snapshot of entry `n`: then a restore needs no older copies.
+        """Put the snapshot of entry `n` on the mirror: then a restore needs nothing older.
 
         Chunks are looked for again after the manifest is there. Before that, vacuum may take them for old ones.
         """
@@ -120,39 +120,38 @@ class StoreCopy:
         for key in snapshot.missing_chunks(self._place, manifest):
             put(self._place, key, bytes(self._source.get(key)))
 
-    def _catch_up(self, copy: Copy) -> list[str]:
-        """Copy what the store lacks before the entry: the entries, if they are few, else a snapshot.
+    def _catch_up(self, request: MirrorEntry) -> list[str]:
+        """Put what the mirror lacks before the entry: the missing entries if they are few, otherwise a snapshot.
 
-        Returns the keys of what was put, and of the newest that was there.
+        Returns the keys of the objects that were put, and of the newest that was already there.
         """
-        begin = None if copy.body is None else self._beginning(copy.head.state)
-        lacking = None if begin is None else self._lacking(begin, copy.head.n)
+        begin = None if request.body is None else self._beginning(request.head.state)
+        lacking = None if begin is None else self._lacking(begin, request.head.n)
         if lacking is None or lacking:
             # The store may have been wiped or set back, and have lost the mark of a restore with everything else.
-            self._check_others(copy.head.state)
+            self._check_others(request.head.state)
         bodies = None
-        if copy.body is not None and lacking is not None:
-            bodies = self._bodies(lacking, decode_entry(copy.head.n, copy.body, self._source.url).previous)
+        if request.body is not None and lacking is not None:
+            bodies = self._bodies(lacking, decode_entry(request.head.n, request.body, self._source.url).previous)
         if begin is None or lacking is None or bodies is None:
-            return self._put_snapshot(copy.head)
+            return self._put_snapshot(request.head)
         keys = [] if begin == 0 else [snapshot_key(begin - 1)]
-        keys += (
-            [entry_key(lacking.start - 1)] if lacking.start > begin else []
-        )  # a snapshot may be newer than the entry
+        if lacking.start > begin:  # a snapshot may be newer than the entry
+            keys.append(entry_key(lacking.start - 1))
         for n, body in bodies:
             keys += self._put_entry(n, body)
         return keys
 
     def _lacking(self, begin: int, end: int) -> range | None:
-        """The entries of [begin, end) from the first on that is missing; None if a snapshot has to stand for them."""
+        """The entries of [begin, end) from the first missing one on; None if a snapshot has to replace them."""
         if entry_block(end) - entry_block(begin) > 1:
             return None
-        there = set(self._entries_there(begin, end))
-        first = next((n for n in range(begin, end) if n not in there), end)
+        existing = set(self._existing_entries(begin, end))
+        first = next((n for n in range(begin, end) if n not in existing), end)
         return range(first, end) if end - first <= NEAR else None
 
     def _beginning(self, state: ClusterState) -> int | None:
-        """The first entry that must be there; None if nothing was put in this life of the store that it follows."""
+        """The first entry that must be there; None if nothing put in this life of the store comes before it."""
         newest = self._place.first_key_after(SNAPSHOTS, SNAPSHOTS)
         if newest is not None and parse_snapshot_key(newest) >= self._store.registered_at:
             n = int(parse_snapshot_key(newest))
@@ -160,8 +159,8 @@ class StoreCopy:
                 return n + 1
         return 0 if self._store.registered_at <= 0 and not state.ancestors else None
 
-    def _entries_there(self, begin: int, end: int) -> Iterator[int]:
-        """The entries of [begin, end) that have a copy, by listing few others."""
+    def _existing_entries(self, begin: int, end: int) -> Iterator[int]:
+        """The entries of [begin, end) that the mirror has. Lists few other entries."""
         while begin < end:
             last = min(end - 1, block_entries(entry_block(begin))[-1])
             listed = self._place.list_keys(entries_prefix(begin, last))
@@ -176,7 +175,7 @@ class StoreCopy:
         return True
 
     def _bodies(self, numbers: range, previous: str) -> list[tuple[int, bytes]] | None:
-        """These entries, of which the last has the hash `previous`; None if one was deleted as old."""
+        """The numbers and bodies of these entries, of which the last has hash `previous`; None if one was deleted."""
         bodies: list[tuple[int, bytes]] = []
         for n in reversed(numbers):
             try:
@@ -195,28 +194,28 @@ class StoreCopy:
         return [key for key, _ in snapshot.objects_of(prepared)]
 
     def _put_entry(self, n: int, body: bytes) -> list[str]:
-        """Copy an entry, with the bodies that it names. Returns their keys."""
+        """Put an entry on the mirror, with the bodies that it names. Returns their keys."""
         keys = [*bodies_named(n, body), entry_key(n)]
         for key in keys[:-1]:
             put(self._place, key, bytes(self._source.get(key)))
         key = keys[-1]
-        there = put(self._place, key, body)
-        if there is None:
+        existing = put(self._place, key, body)
+        if existing is None:
             return keys
         try:
-            decode_entry(n, there, self._place.url)
+            decode_entry(n, existing, self._place.url)
         except ChainDamaged as error:
             wanted = f"{key} at {self._place.url}: wanted the copy of entry {n}"
             raise ChainDamaged(f"{wanted}, found other bytes: move it away") from error
         raise InconsistentClusterId(
             f"the store at {self._target.url} has another entry {n} of cluster {self._place.chain_id} than "
-            f"{self._source.url}: the metadata there was lost, and a process that lagged behind has written on; stop "
-            "all writers, and restore the cluster to another place (sparklog cluster restore)"
+            f"{self._source.url}: the metadata there was lost, and a process that lagged behind continued to write; "
+            "stop all writers, and restore the cluster to another place (sparklog cluster restore)"
         )
 
 
 def put(place: ObjectStore, key: str, body: bytes) -> bytes | None:
-    """Put `body` if the key is free, or has the same bytes: None. Else the bytes that are there.
+    """Put `body` if the key is free. Returns None if the key now has these bytes, otherwise the bytes that it has.
 
     Raises the store's errors.
     """
@@ -224,10 +223,10 @@ def put(place: ObjectStore, key: str, body: bytes) -> bytes | None:
         place.put_if_absent(key, body)
     except (KeyExists, OutcomeUnknown) as error:
         try:
-            there = bytes(place.get(key))
+            existing = bytes(place.get(key))
         except KeyNotFound:
             raise StoreUnavailable(f"{key} could not be put at {place.url}: {error.message}") from error
-        return None if there == body else there
+        return None if existing == body else existing
     return None
 
 

@@ -1,4 +1,4 @@
-"""Where copies of a chain are kept on another store: the place of a chain, one folder further down."""
+"""The place of a mirror on a store: laid out like the place of a chain, but under copies/."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from sparklog.storage.keys import copies_prefix, copy_key, original_key
 from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey, Upload
 
 
-class CopyPlace:
-    """The copies of chain `chain_id` on `store`, under the keys of the originals. A view: it has no state."""
+class MirrorPlace:
+    """The mirror of chain `chain_id` on `store`, under the keys of the originals. A view: it has no state."""
 
     read_ahead = 0
 
@@ -44,8 +44,8 @@ class CopyPlace:
             yield StoredKey(original_key(self.chain_id, stored.key), stored.size_bytes, stored.modified_ms)
 
     def first_key_after(self, prefix: str, key: str) -> str | None:
-        found = self.store.first_key_after(self._key(prefix), self._key(key))
-        return None if found is None else original_key(self.chain_id, found)
+        first = self.store.first_key_after(self._key(prefix), self._key(key))
+        return None if first is None else original_key(self.chain_id, first)
 
     def delete(self, key: str) -> None:
         self.store.delete(self._key(key))

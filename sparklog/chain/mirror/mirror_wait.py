@@ -1,26 +1,26 @@
-"""Waiting until an entry has its copies on other stores."""
+"""Waits until an entry is on enough mirrors."""
 
 from __future__ import annotations
 
-from sparklog.chain.chain_requests import FIRST_PAUSE_MS, Copy, Pause, longer
+from sparklog.chain.chain_requests import FIRST_PAUSE_MS, MirrorEntry, Pause, longer
 from sparklog.chain.head import Head
 from sparklog.chain.machine import Steps
 from sparklog.core.errors import InconsistentClusterId, Landed, NotEnoughReplicasAfterAppend, SparklogError
 
 
 class TooFewStores(NotEnoughReplicasAfterAppend):
-    """Fewer stores are registered and not fenced than must have copies: for this entry that never changes."""
+    """Fewer stores are registered and not fenced than must have a mirror: for this entry that never changes."""
 
 
-def copied(head: Head, body: bytes | None, deadline_ms: int) -> Steps[None]:
-    """Get copies of the newest entry of `head`, whose bytes are `body`; None if it was deleted as old.
+def mirrored(head: Head, body: bytes | None, deadline_ms: int) -> Steps[None]:
+    """Put the newest entry of `head`, whose bytes are `body`, on mirrors. `body` is None if it was deleted as old.
 
-    Too few copies are tried for again until `deadline_ms`. Raises what the last try did; then the entry may be lost
-    with the place of the chain. It stays in its slot: whoever asks again gets its copies.
+    Tries again until `deadline_ms` while it is on too few mirrors. Raises the error of the last attempt; then the entry
+    may be lost with the place of the chain. It stays in its slot, so a later call can put it on mirrors.
     """
     pause_ms = FIRST_PAUSE_MS
     while True:
-        reply, now = yield Copy(head, body)
+        reply, now = yield MirrorEntry(head, body)
         match reply:
             case None:
                 return
@@ -31,4 +31,4 @@ def copied(head: Head, body: bytes | None, deadline_ms: int) -> Steps[None]:
                 yield Pause(pause_ms)
                 pause_ms = longer(pause_ms)
             case _:
-                raise TypeError(f"copies are replied to with None or an error, found {reply!r}")
+                raise TypeError(f"wanted None or an error as the reply to a MirrorEntry, found {reply!r}")

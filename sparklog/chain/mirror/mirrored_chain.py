@@ -1,4 +1,4 @@
-"""The copies of a lost chain on several stores, read as one chain: the longest that they give together."""
+"""The mirrors of a lost chain on several stores, read as one chain: the longest that they have together."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sparklog.chain.damaged_chain import damage
 from sparklog.chain.entry import decode_entry
 from sparklog.chain.framing import unframe
 from sparklog.chain.mirror.mirror import bodies_named
-from sparklog.chain.mirror.mirror_place import CopyPlace
+from sparklog.chain.mirror.mirror_place import MirrorPlace
 from sparklog.core.errors import ChainDamaged, KeyNotFound, SparklogError, StoreAccessDenied, StoreUnavailable
 from sparklog.storage.keys import (
     CHUNKS,
@@ -30,17 +30,17 @@ from sparklog.storage.object_store import ObjectStore
 T = TypeVar("T")
 
 
-class CopiedChain(CopyPlace):
-    """A view on all copies, for reading: what one store lacks, has damaged, or can't read, comes from the next.
+class MirroredChain(MirrorPlace):
+    """A view of all mirrors, for reading. An object that is missing, damaged or unreadable is read from the next one.
 
     With `accept_loss`, an entry that is damaged everywhere counts as missing, so that the chain ends before it.
     """
 
     def __init__(self, stores: Sequence[ObjectStore], chain_id: str, *, accept_loss: bool = False) -> None:
         super().__init__(stores[0], chain_id)
-        self._places = [CopyPlace(store, chain_id) for store in stores]
+        self._places = [MirrorPlace(store, chain_id) for store in stores]
         self._accept_loss = accept_loss
-        self._sha256s: dict[str, str] = {}  # of the bodies that the entries name which were read so far
+        self._sha256s: dict[str, str] = {}  # of the bodies that the entries read so far name
 
     def get(self, key: str) -> memoryview:
         if key.startswith(VOID):
@@ -59,35 +59,35 @@ class CopiedChain(CopyPlace):
         return self._first(key, lambda place: place.size(key))
 
     def first_key_after(self, prefix: str, key: str) -> str | None:
-        found = [place.first_key_after(prefix, key) for place in self._places]
-        return min((each for each in found if each is not None), default=None)
+        first_keys = [place.first_key_after(prefix, key) for place in self._places]
+        return min((first for first in first_keys if first is not None), default=None)
 
-    def _entry(self, place: CopyPlace, n: int) -> memoryview:
+    def _entry(self, place: MirrorPlace, n: int) -> memoryview:
         body = place.get(entry_key(n))
         decode_entry(n, body, place.url)
         self._sha256s.update(bodies_named(n, bytes(body)))
         return body
 
-    def _whole(self, place: CopyPlace, key: str) -> memoryview:
-        """The object on one store. Raises ChainDamaged if its bytes are not those that its name, or an entry, says."""
+    def _whole(self, place: MirrorPlace, key: str) -> memoryview:
+        """The object on one store. Raises ChainDamaged if its bytes are not those that its name or an entry says."""
         body = place.get(key)
         if key.startswith(SNAPSHOTS):
             unframe("snapshot", body, key, place.url)
             return body
         wanted = self._sha256s.get(key) if key.startswith(COMMANDS) else key.removeprefix(CHUNKS)
-        if wanted is not None and (found := hashlib.sha256(body).hexdigest()) != wanted:
-            raise damage(key, f"wanted SHA-256 {wanted}, found {found}", place.url)
+        if wanted is not None and (actual := hashlib.sha256(body).hexdigest()) != wanted:
+            raise damage(key, f"wanted SHA-256 {wanted}, found {actual}", place.url)
         return body
 
     def _void_mark(self, key: str) -> memoryview:
-        """A block is gone here only if it is gone from every store: one that still has it is enough."""
+        """The mark of a block, if all mirrors have it: it is deleted only if it is gone from all of them."""
         *others, last = self._places
         for place in others:
             place.get(key)
         return last.get(key)
 
-    def _first(self, key: str, read: Callable[[CopyPlace], T]) -> T:
-        """Read from the first store that has the object whole. Raises KeyNotFound only if all say it is not there."""
+    def _first(self, key: str, read: Callable[[MirrorPlace], T]) -> T:
+        """Read from the first store that has the object whole. Raises KeyNotFound only if all stores lack it."""
         failure: SparklogError | None = None
         for place in self._places:
             try:
@@ -101,8 +101,8 @@ class CopiedChain(CopyPlace):
         raise failure or KeyNotFound(f"no copy of {key} at {self.url}")
 
 
-def begins(place: CopyPlace) -> bool:
-    """True if a chain can be read from the copy on one store: it has a snapshot, or entry 0."""
+def begins(place: MirrorPlace) -> bool:
+    """True if a chain can be read from the mirror on one store: it has a snapshot, or entry 0."""
     if place.first_key_after(SNAPSHOTS, SNAPSHOTS) is not None:
         return True
     try:
@@ -112,8 +112,8 @@ def begins(place: CopyPlace) -> bool:
     return True
 
 
-def last_copied(place: CopyPlace) -> int:
-    """The entry up to which the copy on one store is whole; -1 if it has none."""
+def last_mirrored(place: MirrorPlace) -> int:
+    """The entry up to which the mirror on one store is whole; -1 if it has none."""
     last = _newest_snapshot(place)
     for n in _entries_after(place, last):
         if n != last + 1:
@@ -122,8 +122,8 @@ def last_copied(place: CopyPlace) -> int:
     return last
 
 
-def beyond(place: CopyPlace, n: int) -> tuple[int, str] | None:
-    """Find something of the chain on one store that is newer than entry `n`. Returns its number and name, or None."""
+def beyond(place: MirrorPlace, n: int) -> tuple[int, str] | None:
+    """Find an entry or snapshot on one mirror that is newer than entry `n`. Returns its number and name, or None."""
     newest = _newest_snapshot(place)
     if newest > n:
         return newest, f"the snapshot of entry {newest:,}"
@@ -131,16 +131,16 @@ def beyond(place: CopyPlace, n: int) -> tuple[int, str] | None:
     return None if entry is None else (entry, f"entry {entry:,}")
 
 
-def _newest_snapshot(place: CopyPlace) -> int:
+def _newest_snapshot(place: MirrorPlace) -> int:
     newest = place.first_key_after(SNAPSHOTS, SNAPSHOTS)
     return -1 if newest is None else int(parse_snapshot_key(newest))
 
 
-def _entries_after(place: CopyPlace, n: int) -> Iterator[int]:
-    """The numbers of the entries after `n` that are there, in order."""
+def _entries_after(place: MirrorPlace, n: int) -> Iterator[int]:
+    """The numbers of the existing entries after `n`, in order."""
     after = LOG if n < 0 else entry_key(n)
-    while (found := place.first_key_after(LOG, after)) is not None:
-        first = parse_entry_key(found)
+    while (first_key := place.first_key_after(LOG, after)) is not None:
+        first = parse_entry_key(first_key)
         block = entry_block(first)
         numbers = [int(parse_entry_key(stored.key)) for stored in place.list_keys(entry_block_prefix(block))]
         yield from (number for number in numbers if number >= first)

@@ -1,11 +1,11 @@
-"""Copies of the metadata chain on other stores: which stores have them, and what happens if one fails or hangs.
+"""Mirrors of the metadata chain: chooses the stores for them, and copes with stores that fail or hang.
 
-    for each entry: as many stores as `metadata.copies` asks for, each with everything up to that entry, before the ack
+    for each entry: as many mirrors as `metadata.copies` asks for, each with everything up to that entry, before the ack
 
 For each entry the stores are chosen again: those that are registered and not fenced, elsewhere than the chain itself,
-the longest registered first; one that failed or hung lately comes last. Processes may choose differently: each makes
-the copies whole on the stores that it counts on. A thread works for each store, which ends with the process, because a
-store may never answer.
+the longest registered first; a store that failed or hung lately comes last. Processes may choose differently: each
+makes the mirrors whole on the stores that it counts on. Each store has its own thread, a daemon, because a store may
+never answer.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from sparklog.chain.chain_requests import Copy
-from sparklog.chain.mirror.mirror import StoreCopy
+from sparklog.chain.chain_requests import MirrorEntry
+from sparklog.chain.mirror.mirror import Mirror
 from sparklog.chain.mirror.mirror_wait import TooFewStores
 from sparklog.chain.owner import check_owner
 from sparklog.core.config.cluster_config import effective_cluster
@@ -27,8 +27,8 @@ from sparklog.core.types import StoreId
 from sparklog.host.clock import SystemClock, WaitingClock
 from sparklog.storage.object_store import ObjectStore
 
-PATIENCE_MS: Final = 2_000  # for a store that does not answer, while another one can take its place
-AVOIDED_MS: Final = 30_000  # after it failed, a store is asked only if there are too few others
+PATIENCE_MS: Final = 2_000  # for a store that does not answer, while another store can take its place
+AVOIDED_MS: Final = 30_000  # for this long after it failed, a store is used only if there are too few others
 SNAPSHOT_WAIT_MS: Final = 30_000
 
 OpenStore = Callable[[ClusterState, StoreId], ObjectStore]
@@ -38,26 +38,26 @@ _SYSTEM = SystemClock()
 
 
 class _Lane:
-    """The work for one store: at most one task at a time, in a thread of its own. `error` is how the last one ended."""
+    """The work for one mirror: at most one task at a time, in a thread of its own. `error` is that of the last task."""
 
-    def __init__(self, store: StoreId, copy: StoreCopy) -> None:
+    def __init__(self, store: StoreId, mirror: Mirror) -> None:
         self.store = store
-        self.copy = copy
+        self.mirror = mirror
         self.error: BaseException | None = None
         self.avoided_until_ms = 0
         self._thread: threading.Thread | None = None
 
     @property
     def busy(self) -> bool:
-        """Whether a task is under way. After a fork it is not: its thread is the parent's."""
+        """True if a task is under way. After a fork it is not: its thread is the parent's."""
         return self._thread is not None and self._thread.is_alive()
 
-    def begin(self, copy: Copy, changed: threading.Condition) -> None:
+    def begin(self, request: MirrorEntry, changed: threading.Condition) -> None:
         self.error = None
 
         def run() -> None:
             try:
-                self.copy.bring(copy)
+                self.mirror.extend(request)
             except BaseException as error:
                 self.error = error
             with changed:
@@ -68,8 +68,8 @@ class _Lane:
         thread.start()
 
 
-class Copies:
-    """Makes the copies of one chain. `is_elsewhere`: whether a store is at another place than the chain.
+class Mirrors:
+    """The mirrors of one chain. `is_elsewhere` is true for a store at another place than the chain.
 
     `check_life` raises unless a store is in the life that it was registered in (rule S1).
     `perform` and `snapshot` may be called by several threads.
@@ -92,20 +92,20 @@ class Copies:
         self._changed = threading.Condition()
 
     def wanted(self, state: ClusterState) -> int:
-        """How many stores must have copies: `metadata.copies`, at most as many as there are other stores.
+        """Number of mirrors that must have an entry: `metadata.copies`, at most as many as there are other stores.
 
-        A fenced store counts: without it an entry is acknowledged only once another store is registered, or it is
-        removed.
+        A fenced store counts as another store: while it is needed, entries are acknowledged only once a new store is
+        registered, or the fenced store is removed.
         """
         copies = effective_cluster(state.config).metadata_copies if state.config else 0
         return copies and min(copies, sum(map(self._is_elsewhere, state.stores.values())))
 
-    def perform(self, copy: Copy) -> None:
-        """Copy an entry, and what is missing before it. Returns once enough stores have it.
+    def perform(self, request: MirrorEntry) -> None:
+        """Put an entry on mirrors, with what they lack before it. Returns once enough mirrors have it.
 
-        Raises InconsistentClusterId if another chain owns a store, else NotEnoughReplicasAfterAppend.
+        Raises InconsistentClusterId if another chain owns a store, otherwise NotEnoughReplicasAfterAppend.
         """
-        state = copy.head.state
+        state = request.head.state
         wanted = self.wanted(state)
         patience_ms = min(PATIENCE_MS, effective_cluster(state.config).replica_lag_time_max_ms)
         failures: dict[StoreId, str] = {}
@@ -117,7 +117,7 @@ class Copies:
                 for store, (lane, until_ms) in list(running.items()):
                     if not lane.busy:
                         del running[store]
-                        whole += self._ended(lane, copy, failures)
+                        whole += self._ended(lane, request, failures)
                     elif self._clock.monotonic_ms() >= until_ms:
                         del running[store]
                         failures[store] = RequestTimedOut(f"no answer in {duration(patience_ms)}").message
@@ -130,7 +130,7 @@ class Copies:
                         failures[lane.store] = "it has not answered yet"
                         continue
                     running[lane.store] = lane, self._clock.monotonic_ms() + patience_ms
-                    lane.begin(copy, self._changed)
+                    lane.begin(request, self._changed)
                 if not running:
                     raise self._too_few(state, whole, wanted, failures)
                 first_ms = min(until_ms for _, until_ms in running.values())
@@ -138,23 +138,23 @@ class Copies:
                     self._clock.wait(self._changed, max(1, first_ms - self._clock.monotonic_ms()))
 
     def snapshot(self, n: int) -> None:
-        """Copy the snapshot of entry `n` to the stores that have copies. Waits a while for them; logs what fails."""
+        """Put the snapshot of entry `n` on the mirrors. Waits a while for them; logs failures."""
         lanes = list(self._lanes.values())  # other threads may add some
-        copies = [lane.copy for lane in lanes if lane.copy.whole_to is not None and not lane.busy]
+        mirrors = [lane.mirror for lane in lanes if lane.mirror.whole_to is not None and not lane.busy]
         threads = [
-            threading.Thread(target=_copy_snapshot, args=(copy, n), name="sparklog-copy-snapshot", daemon=True)
-            for copy in copies
+            threading.Thread(target=_copy_snapshot, args=(mirror, n), name="sparklog-copy-snapshot", daemon=True)
+            for mirror in mirrors
         ]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join(SNAPSHOT_WAIT_MS / 1000)
 
-    def _ended(self, lane: _Lane, copy: Copy, failures: dict[StoreId, str]) -> bool:
-        """Whether the lane's task has made the copy whole."""
+    def _ended(self, lane: _Lane, request: MirrorEntry, failures: dict[StoreId, str]) -> bool:
+        """True if the lane's task has made the mirror whole."""
         error = lane.error
         if error is None:
-            return lane.copy.whole_to is not None and lane.copy.whole_to >= copy.head.n
+            return lane.mirror.whole_to is not None and lane.mirror.whole_to >= request.head.n
         if isinstance(error, InconsistentClusterId):
             raise error
         if not isinstance(error, Exception):
@@ -180,7 +180,7 @@ class Copies:
         return TooFewStores(f"{written}{reasons}{'; ' if reasons else ''}{text}remove them")
 
     def _in_order(self, state: ClusterState, failures: dict[StoreId, str]) -> list[_Lane]:
-        """The lanes of the stores that may have copies, in the order to try them."""
+        """The lanes of the stores that may have a mirror, in the order to try them."""
         lanes = []
         for store in sorted(state.stores.values(), key=lambda store: (not store.reachable, store.registration)):
             if store.fenced or not self._is_elsewhere(store):
@@ -193,7 +193,7 @@ class Copies:
         return sorted(lanes, key=lambda lane: (lane.avoided_until_ms > now_ms, lane.busy))
 
     def _check_owners(self, state: ClusterState) -> None:
-        """Raise InconsistentClusterId if another chain owns a store, as far as they answer."""
+        """Raise InconsistentClusterId if another chain owns a store. Stores that don't answer are skipped."""
         for store in filter(self._is_elsewhere, state.stores.values()):
             try:
                 check_owner(self._open(state, store.store), len(state.ancestors))
@@ -203,17 +203,17 @@ class Copies:
                 continue
 
     def _lane(self, state: ClusterState, store: Store) -> _Lane:
-        key = store.store, store.registration  # after a loss its copies may be gone, too
+        key = store.store, store.registration  # after a loss the mirror may be gone, too
         lane = self._lanes.get(key)
         if lane is None:
             target = self._open(state, store.store)
-            copy = StoreCopy(self._source, target, state.chain_id, store, self._check_life, self._check_owners)
-            lane = self._lanes.setdefault(key, _Lane(store.store, copy))
+            mirror = Mirror(self._source, target, state.chain_id, store, self._check_life, self._check_owners)
+            lane = self._lanes.setdefault(key, _Lane(store.store, mirror))
         return lane
 
 
-def _copy_snapshot(copy: StoreCopy, n: int) -> None:
+def _copy_snapshot(mirror: Mirror, n: int) -> None:
     try:
-        copy.copy_snapshot(n)
-    except Exception as error:  # nothing is lost: the older snapshot and all entries since are there
+        mirror.copy_snapshot(n)
+    except Exception as error:  # nothing is lost: the mirror has the older snapshot and all entries since
         _log.warning("the snapshot of entry %d was not copied: %s", n, error)

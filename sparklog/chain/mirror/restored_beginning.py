@@ -1,7 +1,7 @@
-"""The beginning of a restored chain: its first entry, and the manifest of the snapshot of that.
+"""The beginning of a restored chain: its first entry, and the manifest of that entry's snapshot.
 
-Both are put together, in one object, before they are put where they belong. So whoever finds it can end what a restore
-has begun, even if nothing that it was made from can be read any more.
+Both are first put together into one object, then under their own keys. So a later process that finds the object can
+finish the restore, even if none of the restore's sources can be read any more.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sparklog.chain.framing import frame, unframe
 
 
 class Beginning(msgspec.Struct, frozen=True):
-    """The bodies of the first entry and of the manifest, whose chunks are there already."""
+    """The bodies of the first entry and of the manifest, whose chunks are already there."""
 
     entry: bytes
     manifest: bytes
@@ -25,7 +25,7 @@ def encoded_beginning(beginning: Beginning) -> bytes:
 
 
 def decoded_beginning(body: bytes, key: str, url: str) -> Beginning:
-    """The inverse. Raises ChainDamaged, UnsupportedVersion."""
+    """Inverse of `encoded_beginning`. Raises ChainDamaged, UnsupportedVersion."""
     try:
         return msgspec.msgpack.decode(unframe("restore", body, key, url), type=Beginning)
     except msgspec.DecodeError as error:

@@ -1,7 +1,7 @@
-"""Whether the copy of the chain on another store is the chain: each entry byte for byte, and no hole. Only reads.
+"""Checks that the mirror on another store equals the chain: each entry byte for byte, and no hole. Only reads.
 
-A restore begins with the newest snapshot of the copy, so only entries behind that have to be there. An entry whose
-original was deleted as old is decoded, and cannot be compared.
+A restore begins with the newest snapshot of the mirror, so only entries after that have to be there. An entry whose
+original was deleted as old is decoded, but cannot be compared.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 from sparklog.chain.commit.command_body import append_of
 from sparklog.chain.entry import decode_entry
-from sparklog.chain.mirror.mirror_place import CopyPlace
+from sparklog.chain.mirror.mirror_place import MirrorPlace
 from sparklog.chain.snapshot.verify_snapshots import load_state, read_manifests
 from sparklog.chain.verify_chain import ChainVerified
 from sparklog.core.errors import ChainDamaged, KeyNotFound
@@ -25,18 +25,18 @@ from sparklog.storage.object_store import ObjectStore
 READ_WIDTH: Final = 32
 
 
-def verify_copy(chain: ObjectStore, store_id: StoreId, store: ObjectStore, chain_id: str) -> ChainVerified:
-    """Compare the copy on a store with the chain. Nothing is verified if there is none.
+def verify_mirror(chain: ObjectStore, store_id: StoreId, store: ObjectStore, chain_id: str) -> ChainVerified:
+    """Compare the mirror on a store with the chain. Verifies nothing if there is no mirror.
 
     Raises StoreUnavailable, StoreAccessDenied, UnsupportedVersion.
     """
-    check = _CopyCheck(chain, store_id, CopyPlace(store, chain_id))
+    check = _MirrorCheck(chain, store_id, MirrorPlace(store, chain_id))
     check.run()
     return check.verified
 
 
-class _CopyCheck:
-    def __init__(self, chain: ObjectStore, store_id: StoreId, place: CopyPlace) -> None:
+class _MirrorCheck:
+    def __init__(self, chain: ObjectStore, store_id: StoreId, place: MirrorPlace) -> None:
         self.verified = ChainVerified()
         self._chain = chain
         self._store_id = store_id
@@ -49,18 +49,18 @@ class _CopyCheck:
             if load_state(self._place, manifest, self._differs) is not None:
                 newest = manifest.n
         before = newest
-        for n, copy, original in self._pairs():
+        for n, mirrored, original in self._pairs():
             if n > newest:
                 # A listing may pass a key just before it is put, and see the next one.
                 if n != before + 1 and _body(self._place, entry_key(before + 1)) is None:
                     wanted = f"the entries from {before + 1} on, as entry {n} is there"
                     self._add(DifferenceKind.COPY_MISSING, entry_key(before + 1), wanted, "none before that one")
                 before = n
-            if copy is not None:
-                self._entry(n, copy, original, needed=n > newest)
+            if mirrored is not None:
+                self._entry(n, mirrored, original, needed=n > newest)
 
     def _pairs(self) -> Iterator[tuple[int, bytes | None, bytes | None]]:
-        """Each entry of the copy in order: its number, its bytes, and those of the original; None if they are gone."""
+        """The entries of the mirror in order: number, bytes, and bytes of the original; None if they are gone."""
         numbers: list[int] = []
         with ThreadPoolExecutor(READ_WIDTH) as pool:
             for stored in self._place.list_keys(LOG):
@@ -73,16 +73,16 @@ class _CopyCheck:
     def _pair(self, n: int) -> tuple[int, bytes | None, bytes | None]:
         return n, _body(self._place, entry_key(n)), _body(self._chain, entry_key(n))
 
-    def _entry(self, n: int, copy: bytes, original: bytes | None, *, needed: bool) -> None:
+    def _entry(self, n: int, mirrored: bytes, original: bytes | None, *, needed: bool) -> None:
         self.verified.entries += 1
-        self.verified.size_bytes += len(copy)
+        self.verified.size_bytes += len(mirrored)
         self.verified.requests += 2
-        if original is not None and copy == original:
+        if original is not None and mirrored == original:
             if needed:
-                self._named_by(n, copy)
+                self._named_by(n, mirrored)
             return
         try:
-            decode_entry(n, copy)
+            decode_entry(n, mirrored)
         except ChainDamaged as error:
             self._add(DifferenceKind.COPY_DAMAGED, entry_key(n), f"the copy of entry {n}", error.message)
             return
@@ -90,7 +90,7 @@ class _CopyCheck:
             self._add(DifferenceKind.COPY_DAMAGED, entry_key(n), f"the copy of entry {n}", "another entry")
 
     def _named_by(self, n: int, body: bytes) -> None:
-        """The bodies of large commands that the entry names must be there, too."""
+        """Check that the mirror has the bodies of large commands that the entry names."""
         for command in decode_entry(n, body).commands:
             for record in command.records:
                 if not isinstance(record, AppendedByReference):

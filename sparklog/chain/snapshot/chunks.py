@@ -1,7 +1,7 @@
 """Chunks of a snapshot: immutable objects, each named by the checksum of its bytes.
 
-A block of a table is an Arrow IPC file; everything else is msgpack. A chunk never changes, so one that was written for
-an earlier snapshot is named again.
+A block of a table is an Arrow IPC file; everything else is msgpack. A chunk never changes, so a new snapshot may name
+one that was written for an earlier snapshot.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Chunk(msgspec.Struct, frozen=True):
 
 
 def table_chunks(blocks: Sequence[Block], prepared: dict[str, bytes], known: dict[str, Chunk]) -> tuple[Chunk, ...]:
-    """The chunks of a table's blocks. Those that are not in `known` are encoded, and added to it and to `prepared`."""
+    """The chunks of a table's blocks. Chunks not in `known` are encoded, and added to it and to `prepared`."""
     chunks = []
     for block in blocks:
         chunk = known.get(block.chunk.sha256) if block.chunk.sha256 else None
@@ -72,9 +72,9 @@ def packed(value: object, prepared: dict[str, bytes], known: Mapping[str, Chunk]
 
 
 def put_chunk(store: ObjectStore, key: str, body: bytes) -> None:
-    """Put a chunk unless it is there. A damaged one is replaced: its name says which bytes it must have.
+    """Put a chunk unless it is there. A damaged chunk is replaced: its name says which bytes it must have.
 
-    A chunk that is there is read and compared, because a manifest must not name one with other bytes.
+    An existing chunk is read and compared, because a manifest must not name a chunk with other bytes.
     """
     try:
         store.put_if_absent(key, body)
@@ -100,8 +100,8 @@ def unpacked(store: ObjectStore, n: int, chunk: Chunk, kind: Callable[..., T] | 
     try:
         return msgspec.msgpack.decode(body, type=kind)
     except msgspec.DecodeError as error:
-        found = f"its checksum is right, but it can't be read: {error}"
-        raise damaged_chunk(snapshot_key(n), chunk_key(chunk.sha256), found, store.url) from error
+        reason = f"its checksum is right, but it can't be read: {error}"
+        raise damaged_chunk(snapshot_key(n), chunk_key(chunk.sha256), reason, store.url) from error
 
 
 def _body(store: ObjectStore, n: int, chunk: Chunk) -> memoryview:
@@ -124,7 +124,7 @@ def _body(store: ObjectStore, n: int, chunk: Chunk) -> memoryview:
 def _encode_columns(columns: Mapping[str, Column]) -> bytes:
     import pyarrow as pa
 
-    batch = pa.RecordBatch.from_arrays([pa.array(np.asarray(each)) for each in columns.values()], list(columns))
+    batch = pa.RecordBatch.from_arrays([pa.array(np.asarray(column)) for column in columns.values()], list(columns))
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as writer:
         writer.write_batch(batch)
@@ -138,11 +138,11 @@ def read_block(store: ObjectStore, n: int, chunk: Chunk, dtypes: Mapping[str, st
     body = pa.py_buffer(_body(store, n, chunk))
     try:
         batch: Any = pa.ipc.open_file(body).get_batch(0)
-        # A view, as `to_numpy`, which would import pandas.
+        # A view, like that of `to_numpy`, which would import pandas.
         columns = {name: np.from_dlpack(batch.column(name)) for name in dtypes}
     except (pa.ArrowException, KeyError) as error:
-        found = f"its checksum is right, but it can't be read as a table of {', '.join(dtypes)}: {error}"
-        raise damaged_chunk(snapshot_key(n), chunk_key(chunk.sha256), found, store.url) from error
+        reason = f"its checksum is right, but it can't be read as a table of {', '.join(dtypes)}: {error}"
+        raise damaged_chunk(snapshot_key(n), chunk_key(chunk.sha256), reason, store.url) from error
     dead = None
     if chunk.dead:
         dead = np.zeros(chunk.rows, dtype=np.bool_)

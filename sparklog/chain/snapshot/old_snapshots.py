@@ -1,14 +1,14 @@
-"""Deleting what nobody needs any more: old snapshots, chunks that no snapshot names, bodies of old large commands.
+"""Deletes objects that are not needed any more: old snapshots, chunks that no snapshot names, bodies of large commands.
 
-    find what there is -> decide what goes (pure) -> delete it: manifests, then chunks, then bodies
+    list the objects -> decide which go (pure) -> delete them: manifests, then chunks, then bodies
 
 The three newest whole snapshots stay, and so does everything newer. Manifests are deleted before their chunks: a reader
 that misses a chunk finds the manifest gone and takes a newer one.
 
-A deleted chunk may be one that a snapshot being written is about to name. Whichever of the two comes later notices
-this: `snapshot.write` looks for its chunks after it has put the manifest, and deletes the manifest again; `delete_old`
-looks for new manifests after each deletion, and puts the chunk back. So `delete_old` deletes only the oldest manifests:
-another run, which is faster, may have kept only the newest.
+A snapshot that is being written may be about to name a chunk that is deleted here. The process that acts later notices
+this: `snapshot.write` looks for its chunks after it has put the manifest, and deletes the manifest again if one is
+gone; `delete_old` looks for new manifests after each deletion, and puts the chunk back. So `delete_old` deletes only
+the oldest manifests: another, faster run may have kept only the newest.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sparklog.storage.keys import CHUNKS, COMMANDS, SNAPSHOTS, chunk_key, comman
 from sparklog.storage.object_store import ObjectStore, StoredKey
 
 KEPT = 3
-ERRORS = 3  # are reported
+ERRORS = 3  # the number of errors that are reported
 
 
 class FoundSnapshot(msgspec.Struct, frozen=True):
@@ -38,7 +38,7 @@ class FoundSnapshot(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """What a store holds of these: snapshots, newest first; chunks; bodies below the newest FLOOR."""
+    """Objects of a store that may become old: snapshots, newest first; chunks; bodies below the newest FLOOR."""
 
     snapshots: tuple[FoundSnapshot, ...]
     chunks: tuple[StoredKey, ...]
@@ -46,7 +46,7 @@ class Found(msgspec.Struct, frozen=True):
 
 
 class Old(msgspec.Struct, frozen=True):
-    """What may be deleted, in the order of deletion."""
+    """Objects that may be deleted, in the order of deletion."""
 
     manifests: tuple[StoredKey, ...] = ()
     chunks: tuple[StoredKey, ...] = ()
@@ -58,7 +58,7 @@ class Old(msgspec.Struct, frozen=True):
 
 
 class OldDeleted(msgspec.Struct, frozen=True):
-    """How many objects and bytes were deleted, how many objects could not be, and the first few reasons."""
+    """Numbers of objects and bytes that were deleted, of objects that could not be, and the first few reasons."""
 
     objects: int = 0
     size_bytes: int = 0
@@ -67,11 +67,12 @@ class OldDeleted(msgspec.Struct, frozen=True):
 
 
 def find(store: ObjectStore) -> Found:
-    """Find what there is. Chunks are listed after the manifests are read, so one that is missing is not on its way."""
-    snapshots = tuple(_found(store, each) for each in store.list_keys(SNAPSHOTS))
+    """List the objects. Chunks are listed after the manifests are read, so a missing chunk is not on its way."""
+    snapshots = tuple(_found(store, snapshot_) for snapshot_ in store.list_keys(SNAPSHOTS))
     chunks = tuple(store.list_keys(CHUNKS))
-    end = command_key(max((each.floor for each in snapshots if each.floor is not None), default=0), "0" * 32)
-    bodies = takewhile(lambda each: each.key < end, store.list_keys(COMMANDS))
+    floor = max((snapshot_.floor for snapshot_ in snapshots if snapshot_.floor is not None), default=0)
+    end = command_key(floor, "0" * 32)
+    bodies = takewhile(lambda body: body.key < end, store.list_keys(COMMANDS))
     return Found(snapshots, chunks, tuple(bodies))
 
 
@@ -84,28 +85,30 @@ def _found(store: ObjectStore, stored: StoredKey) -> FoundSnapshot:
 
 
 def oldest_kept(found: Found) -> FoundSnapshot | None:
-    """The oldest of the KEPT newest whole snapshots: it stays, and so do all newer ones. None while there are fewer."""
+    """The oldest of the KEPT newest whole snapshots; None while there are fewer. It stays, and so do all newer ones."""
     existing = {chunk.key for chunk in found.chunks}
-    whole = [each for each in found.snapshots if each.chunks is not None and each.chunks <= existing]
+    whole = [
+        candidate for candidate in found.snapshots if candidate.chunks is not None and candidate.chunks <= existing
+    ]
     return whole[KEPT - 1] if len(whole) >= KEPT else None
 
 
 def decide_old(found: Found) -> Old:
-    """What may be deleted: nothing while there are fewer than KEPT whole snapshots.
+    """Objects that may be deleted: none while there are fewer than KEPT whole snapshots.
 
     The body of a command may go once FLOOR has passed it in the oldest snapshot kept. Then no entry after that snapshot
-    names it, so nobody who opens the chain reads it; and FLOOR refuses any new entry that would name it.
+    names it, so opening the chain does not read it; and FLOOR refuses any new entry that would name it.
     """
     oldest = oldest_kept(found)
     if oldest is None:
         return Old()
-    kept = [each for each in found.snapshots if each.stored.key <= oldest.stored.key]
-    manifests = tuple(each.stored for each in found.snapshots if each.stored.key > oldest.stored.key)
-    bodies = tuple(each for each in found.bodies if _is_below(each.key, oldest.floor or EntryNumber(0)))
-    if any(each.chunks is None for each in kept):
-        return Old(manifests, (), bodies)  # nobody knows which chunks an unreadable manifest names
-    named = frozenset().union(*(each.chunks or () for each in kept))
-    return Old(manifests, tuple(each for each in found.chunks if each.key not in named), bodies)
+    kept = [candidate for candidate in found.snapshots if candidate.stored.key <= oldest.stored.key]
+    manifests = tuple(candidate.stored for candidate in found.snapshots if candidate.stored.key > oldest.stored.key)
+    bodies = tuple(body for body in found.bodies if _is_below(body.key, oldest.floor or EntryNumber(0)))
+    if any(candidate.chunks is None for candidate in kept):
+        return Old(manifests, (), bodies)  # the unreadable manifest may name any chunk
+    named = frozenset().union(*(candidate.chunks or () for candidate in kept))
+    return Old(manifests, tuple(chunk for chunk in found.chunks if chunk.key not in named), bodies)
 
 
 def _is_below(key: str, floor: EntryNumber) -> bool:
@@ -114,34 +117,34 @@ def _is_below(key: str, floor: EntryNumber) -> bool:
 
 
 def delete_old(store: ObjectStore, found: Found, old: Old) -> OldDeleted:
-    """Delete them one by one. A failure stops no other, but if a manifest stays, so do all chunks and bodies."""
+    """Delete `old` one by one, despite failures. But if a manifest can't be deleted, all chunks and bodies stay."""
     manifests = _deleted(store, old.manifests)
     if manifests.failed:
         return manifests
     parts = (manifests, _deleted_chunks(store, found, old.chunks), _deleted(store, old.bodies))
     return OldDeleted(
-        sum(each.objects for each in parts),
-        sum(each.size_bytes for each in parts),
-        sum(each.failed for each in parts),
-        tuple(error for each in parts for error in each.errors)[:ERRORS],
+        sum(part.objects for part in parts),
+        sum(part.size_bytes for part in parts),
+        sum(part.failed for part in parts),
+        tuple(error for part in parts for error in part.errors)[:ERRORS],
     )
 
 
 def _deleted(store: ObjectStore, keys: Sequence[StoredKey]) -> OldDeleted:
     gone = size_bytes = 0
     errors = []
-    for each in keys:
+    for stored in keys:
         try:
-            store.delete(each.key)
+            store.delete(stored.key)
         except SparklogError as error:
             errors.append(str(error))
         else:
-            gone, size_bytes = gone + 1, size_bytes + each.size_bytes
+            gone, size_bytes = gone + 1, size_bytes + stored.size_bytes
     return OldDeleted(gone, size_bytes, len(errors), tuple(errors[:ERRORS]))
 
 
 def _deleted_chunks(store: ObjectStore, found: Found, chunks: Sequence[StoredKey]) -> OldDeleted:
-    """Delete those chunks that no new snapshot names: none that appeared since `found`."""
+    """Delete the chunks that no new snapshot names: no snapshot that appeared since `found`."""
     new = _NewSnapshots(store, found)
     new.look()
     gone = size_bytes = 0
@@ -156,7 +159,7 @@ def _deleted_chunks(store: ObjectStore, found: Found, chunks: Sequence[StoredKey
 
 
 def _is_deleted(store: ObjectStore, chunk: str, new: _NewSnapshots) -> bool:
-    """Delete a chunk; put it back if a snapshot that may name it has appeared meanwhile."""
+    """Delete a chunk, and put it back if a snapshot that may name it has appeared meanwhile. True if it is deleted."""
     try:
         body = bytes(store.get(chunk))
     except KeyNotFound:  # another run was faster
@@ -178,11 +181,11 @@ class _NewSnapshots:
 
     def __init__(self, store: ObjectStore, found: Found) -> None:
         self._store = store
-        self._known = {each.stored.key for each in found.snapshots}
+        self._known = {known.stored.key for known in found.snapshots}
         self._named: frozenset[str] | None = frozenset()  # None: one of them can't be read
 
     def look(self) -> None:
-        """Read those that have appeared since the last look."""
+        """Read the snapshots that have appeared since the last look."""
         for stored in list(self._store.list_keys(SNAPSHOTS)):
             if stored.key not in self._known:
                 chunks = _found(self._store, stored).chunks
@@ -190,5 +193,5 @@ class _NewSnapshots:
                 self._known.add(stored.key)
 
     def may_name(self, chunk: str) -> bool:
-        """True if one of them may name the chunk."""
+        """True if a new snapshot may name the chunk."""
         return self._named is None or chunk in self._named

@@ -92,14 +92,17 @@ class SmallState(msgspec.Struct, frozen=True):
 
 
 class StoredGroups(msgspec.Struct, frozen=True):
-    """The groups, and the texts that were committed with their offsets: number of the group, partition key, text."""
+    """The groups, and the texts that were committed with their offsets.
+
+    `metadata` has a group's number, a partition key and a text each.
+    """
 
     groups: tuple[ConsumerGroup, ...] = ()
     metadata: tuple[tuple[int, int, str], ...] = ()
 
 
 class Manifest(msgspec.Struct, frozen=True):
-    """One snapshot: everything but the chunks' bytes. `entry_hash` is the hash of entry n.
+    """One snapshot without the chunks' bytes. `entry_hash` is the hash of entry n.
 
     `results` are chunks of the table of commands. Partitions name a store by its position in `stores`.
     """
@@ -143,7 +146,7 @@ class Prepared:
 
 
 def prepare(state: ClusterState, entry_hash: str, known: dict[str, Chunk]) -> Prepared:
-    """Take a snapshot of `state`. `known`: chunks already in the store; the new chunks of tables are added to it.
+    """Take a snapshot of `state`. `known` has the chunks already in the store; new chunks of tables are added to it.
 
     The state does not change, but its blocks remember which chunks hold them, so that the next snapshot does not have
     to encode them again.
@@ -207,9 +210,9 @@ def prepare(state: ClusterState, entry_hash: str, known: dict[str, Chunk]) -> Pr
 def write(store: ObjectStore, prepared: Prepared) -> Manifest:
     """Put the new chunks, then the manifest. Returns the manifest that is in the store.
 
-    It may be another process's snapshot of the same entry, which is as good but may name other chunks. Raises
+    That may be another process's snapshot of the same entry, which is as good but may name other chunks. Raises
     ChunksGone, and leaves no manifest, if a chunk that it names was deleted meanwhile because no snapshot, or only old
-    ones, named it.
+    snapshots, named it.
     """
     *chunks, (key, manifest) = objects_of(prepared)
     for chunk, body in chunks:
@@ -218,11 +221,11 @@ def write(store: ObjectStore, prepared: Prepared) -> Manifest:
         store.put_if_absent(key, manifest)
     except KeyExists:
         try:
-            there = read_manifest(store, key)
+            existing = read_manifest(store, key)
         except KeyNotFound as error:
             raise refused_as_taken(store, key) from error
-        if there != prepared.manifest:  # it is ours if the reply to an earlier try of this put was lost
-            return there
+        if existing != prepared.manifest:  # it is ours if the reply to an earlier attempt at this put was lost
+            return existing
     gone = missing_chunks(store, prepared.manifest)
     if gone:
         store.delete(key)
@@ -247,8 +250,8 @@ def objects_of(prepared: Prepared) -> Iterator[tuple[str, bytes]]:
 def load_newest(store: ObjectStore) -> tuple[Manifest, ClusterState] | None:
     """The newest snapshot that can be read; None if the state must be built from the entries alone.
 
-    A damaged one is skipped with a warning, because older snapshots and the entries say the same; the next snapshot
-    takes its place. Raises ChainDamaged if none can be read and the first entries are gone.
+    A damaged snapshot is skipped with a warning, because older snapshots and the entries lead to the same state; the
+    next snapshot takes its place. Raises ChainDamaged if none can be read and the first entries are gone.
     """
     first: ChainDamaged | None = None
     for key in _newest_first(store):
@@ -256,7 +259,7 @@ def load_newest(store: ObjectStore) -> tuple[Manifest, ClusterState] | None:
             manifest = read_manifest(store, key)
             return manifest, load(store, manifest)
         except ChainDamaged as damaged:
-            if _has(store, key):  # else it was deleted as old while it was read
+            if _has(store, key):  # otherwise it was deleted as old while it was read
                 first = first or damaged
                 _log.warning("another snapshot or the entries are read instead: %s", damaged)
         except KeyNotFound:  # it was deleted as old since it was found
@@ -267,7 +270,7 @@ def load_newest(store: ObjectStore) -> tuple[Manifest, ClusterState] | None:
 
 
 def _newest_first(store: ObjectStore) -> Iterator[str]:
-    """Keys of manifests, newest first. One that appears meanwhile comes next: the older ones may be about to go."""
+    """Keys of manifests, newest first. A manifest that appears meanwhile comes next: older ones may be deleted soon."""
     tried: set[str] = set()
     key = store.first_key_after(SNAPSHOTS, SNAPSHOTS)
     while key is not None:
@@ -309,7 +312,7 @@ def read_manifest(store: ObjectStore, key: str) -> Manifest:
 
 
 def load(store: ObjectStore, manifest: Manifest) -> ClusterState:
-    """The state that the snapshot holds. Raises ChainDamaged if a chunk is missing, cut or altered."""
+    """The state that the snapshot holds. Raises ChainDamaged if a chunk is missing, truncated or altered."""
     with ThreadPoolExecutor(PARALLEL_CHUNKS) as pool:
 
         def blocks(table: type[BlockTable], chunks: tuple[Chunk, ...]) -> Iterator[Block]:

@@ -1,4 +1,4 @@
-"""Writes a snapshot of the chain now and then: after a commit, in a thread of its own, for whoever opens it next."""
+"""Writes a snapshot of the chain now and then, after a commit and in its own thread, so that opening it stays fast."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SNAPSHOT_EVERY = 1_000  # entries
 
 
 class SnapshotWriter:
-    """Writes snapshots of the newest head that `follower` has. Safe for threads."""
+    """Writes snapshots of the newest head that `follower` has. Thread-safe."""
 
     def __init__(self, follower: Follower) -> None:
         self._follower = follower
@@ -32,7 +32,7 @@ class SnapshotWriter:
             thread = threading.Thread(target=self._try, name="sparklog-snapshot")
             try:
                 thread.start()
-            except RuntimeError as error:  # the process can start no more threads: the commit is done all the same
+            except RuntimeError as error:  # the process can start no more threads; the commit is done nevertheless
                 _no_snapshot(error)
             else:
                 self._thread = thread
@@ -51,8 +51,8 @@ class SnapshotWriter:
         except snapshot.ChunksGone:
             follower.known_chunks = {}
             raise
-        if follower.copies is not None:
-            follower.copies.snapshot(head.n)
+        if follower.mirrors is not None:
+            follower.mirrors.snapshot(head.n)
         return head.n
 
     def close(self) -> None:
@@ -66,8 +66,8 @@ class SnapshotWriter:
 
     def _try(self) -> None:
         try:
-            with suppress(ChainDamaged):  # a damaged one counts as none: the one written now takes its place
-                newest = snapshot.newest(self._follower.store)  # maybe by another process
+            with suppress(ChainDamaged):  # a damaged snapshot counts as none: the new one takes its place
+                newest = snapshot.newest(self._follower.store)  # maybe written by another process
                 if newest is not None:
                     self._follower.learn_snapshot(newest)
             if self._is_due():

@@ -1,6 +1,6 @@
-"""A partition as a snapshot holds it: stores as numbers, and nothing that follows from the rest.
+"""A partition as a snapshot holds it: stores as numbers, and no field that follows from the others.
 
-There may be 100,000, and a snapshot writes them all.
+There may be 100,000 partitions, and a snapshot writes them all.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ StoredStores = tuple[int, ...]  # positions in the snapshot's list of stores
 
 
 class StoredExtras(msgspec.Struct, frozen=True, array_like=True):
-    """What few partitions have: too few in sync, a move under way, or lost records."""
+    """Fields that few partitions need: too few replicas in sync, a move under way, or lost records."""
 
     elr: StoredStores
     adding: StoredStores
@@ -28,7 +28,7 @@ class StoredExtras(msgspec.Struct, frozen=True, array_like=True):
 
 
 class StoredPartition(msgspec.Struct, frozen=True, array_like=True):
-    """`isr` None: all replicas. `log_ends` and `high_watermark` None: the next offset."""
+    """A partition. `isr` None: all replicas. `log_ends` and `high_watermark` None: the next offset."""
 
     topic_id: TopicId
     partition: PartitionIndex
@@ -79,7 +79,7 @@ def stored(partition: Partition, numbers: Mapping[StoreId, int]) -> StoredPartit
 
 
 def restored(partition: StoredPartition, stores: Sequence[StoreId]) -> Partition:
-    """Inverse of `stored`: `stores` are those of the snapshot. Raises IndexError if it names one that is not there."""
+    """Inverse of `stored`. `stores` are those of the snapshot. Raises IndexError if a number is not in it."""
 
     def named(bits: StoredStores) -> tuple[StoreId, ...]:
         return tuple(stores[number] for number in bits)

@@ -1,4 +1,4 @@
-"""Whether the snapshots of a chain can be read: manifests, chunks by name and checksum, and the states in them."""
+"""Checks that the snapshots of a chain can be read: manifests, chunks by name and checksum, and the states in them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Differs = Callable[[DifferenceKind, str, str, str], None]  # kind, key, wanted, 
 
 
 def read_manifests(store: ObjectStore, differs: Differs) -> list[Manifest]:
-    """The manifests that can be read, oldest first. One that was deleted as old meanwhile is left out."""
+    """The manifests that can be read, oldest first. A manifest that was deleted as old meanwhile is left out."""
     manifests = []
     for stored in list(store.list_keys(SNAPSHOTS)):
         try:
@@ -35,12 +35,12 @@ def load_state(store: ObjectStore, manifest: Manifest, differs: Differs) -> Clus
     for sha256 in snapshot.known_chunks(manifest):
         key = chunk_key(sha256)
         try:
-            found = hashlib.sha256(store.get(key)).hexdigest()
+            sha256_read = hashlib.sha256(store.get(key)).hexdigest()
         except KeyNotFound:
             damaged.append((key, "the chunk, which a snapshot names", "nothing"))
             continue
-        if found != sha256:
-            damaged.append((key, f"SHA-256 {sha256}", found))
+        if sha256_read != sha256:
+            damaged.append((key, f"SHA-256 {sha256}", sha256_read))
     state = None
     if not damaged:
         try:
@@ -55,7 +55,7 @@ def load_state(store: ObjectStore, manifest: Manifest, differs: Differs) -> Clus
 
 
 def _is_there(store: ObjectStore, manifest: Manifest) -> bool:
-    """Whether the snapshot is there: its manifest is deleted before its chunks."""
+    """True if the snapshot still exists: its manifest is deleted before its chunks."""
     try:
         store.size(snapshot_key(manifest.n))
     except KeyNotFound:

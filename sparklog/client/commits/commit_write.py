@@ -1,4 +1,4 @@
-"""The commit of a write: submit it again, under the same id, as long as the reason for the refusal may pass (P-09).
+"""Commits a write: submits it again, under the same id, as long as the reason for the refusal may pass (P-09).
 
 An upload is never repeated, because no election changes which stores hold an object. A write that was fenced is
 submitted again under the new leader epoch. If the new leader's store lacks the objects, they are copied there first.
@@ -62,13 +62,13 @@ def commit_append(
     spent_ms: int = 0,
     refusals_ms: int | None = None,
 ) -> CommandResult:
-    """Commit what tasks uploaded. Logs a warning for each store that did not take the write.
+    """Commit the uploads of tasks. Logs a warning for each store that did not take the write.
 
-    `timeout_ms` covers everything: tries, copies, pauses, and, with `acks=all` and `pull`, the wait until the records
-    are on every in-sync replica; `spent_ms` of it have passed already. `refusals_ms`: for how long a refusal that may
-    pass is waited out; by default as long as there is time.
+    `timeout_ms` covers everything: attempts, copies, pauses, and, with `acks=all` and `pull`, the wait until the
+    records are on every in-sync replica; `spent_ms` of it have already passed. `refusals_ms`: the time to wait for a
+    refusal to pass; by default as long as there is time.
 
-    Raises what `Committer.submit` raises. The wait for replicas may end with NotEnoughReplicasAfterAppend or
+    Raises the errors of `Committer.submit`. The wait for replicas may end with NotEnoughReplicasAfterAppend or
     RequestTimedOut, both with `landed = yes`.
     """
     not_taken = {store: why for of_task in written for store, why in of_task.not_taken.items()}
@@ -79,7 +79,7 @@ def commit_append(
 
 
 class _Commit:
-    """One commit and its tries. `_reasons` says why stores lack objects, for messages."""
+    """One commit and its attempts. `_reasons` says why stores lack objects, for messages."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class _Commit:
         self._names = {topic.topic_id: topic.name for topic in plan.topics.values()}
 
     def run(self, submission: Submission) -> CommandResult:
-        """Submit until it is done, or the time is over."""
+        """Submit until the commit is done, or the time is over."""
         end_ms = self._deadline_ms
         pause_ms = FIRST_PAUSE_MS
         tries = 1
@@ -141,7 +141,7 @@ class _Commit:
         return replace(command, epochs=_present_epochs(state, command), take_over=take_over)
 
     def _await_followers(self, result: CommandResult) -> None:
-        """Wait until HW has passed the records. They are in the log, even if this raises."""
+        """Wait until the high watermark has passed the records. They are in the log, even if this raises."""
         follower, waiting = self._connection.follower, self._connection.waiting
         watch = waiting.watch(effective_cluster(follower.state.config).replica_fetch_wait_max_ms)
         while not is_replicated(follower.state, result.ranges):
@@ -186,7 +186,7 @@ def _warn_of_stores(plan: WritePlan, command: Append, not_taken: Mapping[StoreId
 
 
 def _partitions_without(plan: WritePlan, command: Append, store: StoreId) -> int:
-    """How many of the partitions written to should be on the store and are not completely there."""
+    """Number of written partitions that should be on the store but are not completely there."""
     topics = {topic.topic_id: topic for topic in plan.topics.values()}
     holders = [{holder.store for holder in named.holders} for named in command.objects]
     return len(

@@ -1,9 +1,9 @@
-"""Commits in a cluster that may have a coordinator: there while one is in force, else by the process itself.
+"""Commits in a cluster that may have a coordinator: there while one is in force, otherwise by the process itself.
 
-A client that has only the addresses of coordinators can't commit by itself: while nobody coordinates, it waits. Safety
-does not depend on the choice. A command keeps its id and `n0` wherever and however often it is sent, so it is applied
-once (rule C2). `delivery.py` decides when to send again; `shared_requests.py` sends together what several threads
-submit.
+A client that has only the addresses of coordinators can't commit by itself: while no coordinator is in force, it waits.
+Safety does not depend on the choice. A command keeps its id and `n0` wherever and however often it is sent, so it is
+applied once (rule C2). `delivery.py` decides when to send again; `shared_requests.py` sends the commands of several
+threads together.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from sparklog.wire.messages import (
     HEARTBEAT,
     LEADS,
     MEMBER_HEARTBEAT,
-    NOBODY_LEADS,
+    NO_LEADER,
     READYZ,
     STANDS_BY,
     SUBMIT,
@@ -52,7 +52,7 @@ from sparklog.wire.messages import (
 
 T = TypeVar("T")
 
-FIRST_WARNING_MS: Final = 5_000  # a command that waits for so long is worth a warning
+FIRST_WARNING_MS: Final = 5_000  # a command that waits for this long is worth a warning
 WARNINGS_APART_MS: Final = 30_000
 
 _encoder = msgspec.msgpack.Encoder()
@@ -60,7 +60,7 @@ _log = logging.getLogger("sparklog")
 
 
 class _EncodedRequest(msgspec.Struct, frozen=True):
-    """A SubmitRequest whose commands are encoded already."""
+    """A SubmitRequest whose commands are already encoded."""
 
     chain_id: str
     seen: EntryNumber
@@ -68,7 +68,7 @@ class _EncodedRequest(msgspec.Struct, frozen=True):
 
 
 class Coordinated(Committer):
-    """Submits commands to the coordinator in force, or commits them here. Safe for threads."""
+    """Submits commands to the coordinator in force, or commits them here. Thread-safe."""
 
     def __init__(self, follower: Follower, author: Author, calls: Calls, given: Coordinators | None = None) -> None:
         """`given`: the addresses that the client has instead of access to the metadata, or None if it has access."""
@@ -79,9 +79,10 @@ class Coordinated(Committer):
         self._warned_ms: int | None = None
 
     def submit(self, submission: Submission, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> CommandResult:
-        """As `Committer.submit`. One that is silent, too busy or leads no more is asked again, or the next one.
+        """Commit a command as `Committer.submit` does.
 
-        Raises also TryAgain (no coordinator could be reached; nothing was changed), AccessRefused.
+        If the coordinator is silent, too busy or leads no more, the command is sent again, to it or to the next one.
+        Also raises TryAgain (no coordinator could be reached; nothing was changed), AccessRefused.
         """
         clock = self.clock
         delivery = Delivery(submission, timeout_ms, clock.monotonic_ms(), may_commit_here=self._given is None)
@@ -101,7 +102,7 @@ class Coordinated(Committer):
                 self._follow_on(delivery, known, pause_ms)
 
     def commit_here(self, submission: Submission, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> CommandResult:
-        """As `Committer.submit`, whoever coordinates the cluster: the chain takes it from anybody.
+        """Commit as `Committer.submit` does, despite any coordinator: the chain takes commands from every process.
 
         Raises InvalidInput if this process has only the addresses of coordinators.
         """
@@ -115,7 +116,7 @@ class Coordinated(Committer):
     def heartbeat(self, store: StoreId, registration: int) -> None:
         """Tell the coordinator in force, if there is one, that the agent of this store is at work.
 
-        Raises TryAgain, and what the coordinator answers.
+        Raises TryAgain, and the coordinator's errors.
         """
         state = self.follower.state
         if state.coordinator.in_force:
@@ -124,7 +125,7 @@ class Coordinated(Committer):
     def member_heartbeat(self, group: str, member_id: str) -> None:
         """Tell the coordinator in force, if there is one, that this member of a group is at work.
 
-        Raises TryAgain, and what the coordinator answers: GroupIdNotFound and UnknownMemberId.
+        Raises TryAgain, and the coordinator's errors: GroupIdNotFound and UnknownMemberId.
         """
         state = self.follower.state
         if state.coordinator.in_force:
@@ -134,36 +135,39 @@ class Coordinated(Committer):
     def wait(self, known: Coordinator, wanted: Wanted, seen: EntryNumber, longest_ms: int) -> WaitReply:
         """Ask this coordinator to answer once the chain has what is wanted, or after `longest_ms`.
 
-        Raises what the coordinator answers, and TryAgain.
+        Raises the coordinator's errors, and TryAgain.
         """
         request = WaitRequest(self.follower.state.chain_id, seen, wanted, longest_ms)
         address, body = self._post(known, WAIT, request, longest_ms + GRACE_MS)
         return _reply(body, WaitReply, address)
 
     def jobs(self) -> tuple[JobStanding, ...]:
-        """What the coordinator in force says of the jobs that it schedules. Raises TryAgain, and what it answers."""
+        """The jobs that the coordinator in force schedules. Raises TryAgain, and the coordinator's errors."""
         known = self.follower.state.coordinator
         return _reply(self._ask(known.address, "GET", JOBS, GRACE_MS), JobsReply, known.address).jobs
 
     def answers_as_leader(self, known: Coordinator, patience_ms: int) -> bool:
-        """Return whether the process at this coordinator's address leads with its epoch. That question needs no token.
+        """True if the process at this coordinator's address leads with its epoch. The request needs no token.
 
         Raises NoCoordinatorAnswers, NoCoordinator, TlsFailed.
         """
         reply = self._calls.request("GET", known.address, READYZ, read_s=patience_ms / 1000)
         said = reply.data.decode("utf-8", "replace")
-        if reply.status not in (200, 503) or not said.startswith((LEADS, STANDS_BY, NOBODY_LEADS)):
+        if reply.status not in (200, 503) or not said.startswith((LEADS, STANDS_BY, NO_LEADER)):
             raise NoCoordinator(
                 f"wanted a coordinator at {known.address}, found a server that answers {reply.status} to {READYZ}"
             )
         return said == f"{LEADS}, epoch {known.epoch}\n"
 
     def check_token(self, known: Coordinator, patience_ms: int) -> None:
-        """Ask this coordinator for what every principal may read. Raises AuthenticationFailed, and as `jobs`."""
+        """Check the token with a read that every principal may make.
+
+        Raises AuthenticationFailed, and the errors of `jobs`.
+        """
         self._ask(known.address, "GET", CLUSTER, patience_ms)
 
     def _follow_on(self, delivery: Delivery, known: Coordinator, pause_ms: float) -> None:
-        """Wait, and read in the chain who leads by then. Raises what `Delivery.not_followed` raises."""
+        """Wait, then read the chain to learn which coordinator leads. Raises the errors of `Delivery.not_followed`."""
         while True:
             self.clock.pause(jittered(pause_ms))
             try:
@@ -189,7 +193,7 @@ class Coordinated(Committer):
         )
 
     def _send(self, known: Coordinator, commands: Sequence[msgspec.Raw], patience_ms: int) -> Sequence[CommandOutcome]:
-        """One request; returns the outcomes of its commands. Raises as `_post`."""
+        """Send one request, and return the outcomes of its commands. Raises the errors of `_post`."""
         state = self.follower.state
         request = _EncodedRequest(state.chain_id, EntryNumber(state.n), commands)
         address, body = self._post(known, SUBMIT, request, patience_ms)
@@ -203,8 +207,8 @@ class Coordinated(Committer):
     def _post(self, known: Coordinator, path: str, request: msgspec.Struct, patience_ms: int) -> tuple[str, bytes]:
         """The reply of the coordinator in force, or of one at the given addresses: the address, and the body.
 
-        They are asked if it can't be reached, perhaps because its address is none here, or if it leads no more. Raises
-        what it answers, NoCoordinatorAnswers, AccessRefused.
+        The given addresses are asked if it leads no more, or can't be reached, perhaps because its address is not valid
+        here. Raises the coordinator's errors, NoCoordinatorAnswers, AccessRefused.
         """
         given = () if self._given is None else self._given.addresses
         addresses = dict.fromkeys((*([known.address] if known.in_force else []), *given))
@@ -226,11 +230,11 @@ class Coordinated(Committer):
         except NoCoordinator as error:
             if error.landed is Landed.NO:
                 raise
-            raise NoCoordinatorAnswers(error.message, landed=error.landed) from error  # of a proxy, perhaps
+            raise NoCoordinatorAnswers(error.message, landed=error.landed) from error  # perhaps a proxy answered
 
 
 def _reply(body: bytes, kind: type[T], address: str) -> T:
-    """The reply in this body. One that can't be read leaves open what became of the request."""
+    """The reply in this body. If it can't be read, the outcome of the request is unknown."""
     try:
         return decoded(body, kind, address)
     except NoCoordinator as error:
@@ -242,7 +246,7 @@ def _outcome(outcome: Outcome) -> CommandOutcome:
         return raised(outcome.error)
     if outcome.result is not None:
         return outcome.result
-    return NoCoordinatorAnswers("the coordinator did not say what became of the command", landed=Landed.UNKNOWN)
+    return NoCoordinatorAnswers("the coordinator sent no outcome of the command", landed=Landed.UNKNOWN)
 
 
 def _may_another_lead(error: SparklogError) -> bool:

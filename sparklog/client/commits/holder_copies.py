@@ -1,4 +1,4 @@
-"""Copy the objects of a write to stores that need them and lack them, before its commit is tried again."""
+"""Copies the objects of a write to stores that need them and lack them, before its commit is tried again."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def lacking(state: ClusterState, command: Append) -> dict[StoreId, list[int]]:
 
 @dataclass(eq=False)
 class _Copying:
-    """The copies to one store: the indexes of its objects in the command, and in `done` those that are there."""
+    """The copies to one store: the indexes of its objects in the command, and in `done` those that were copied."""
 
     lane: StoreLane
     numbers: list[int]
@@ -79,7 +79,7 @@ class _Copying:
 class HolderCopies:
     """Copies objects of one command to stores. The stores work at the same time, each in its own thread.
 
-    `failures` says why stores did not take a copy the last time.
+    `failures` has the reasons why stores did not take a copy the last time.
     """
 
     def __init__(self, stores: Stores, state: ClusterState, names: Mapping[TopicId, str]) -> None:

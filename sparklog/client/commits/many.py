@@ -1,4 +1,4 @@
-"""Commit many commands beside each other: those that wait at the same time share an entry of the chain."""
+"""Commits many commands at the same time: those that wait together share an entry of the chain."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from sparklog.core.errors import SparklogError
 from sparklog.core.records import CommandResult
 
 T = TypeVar("T")
-COMMITS_AT_ONCE = 64  # threads that commit: those that wait together share an entry
+COMMITS_AT_ONCE = 64  # threads that commit
 
 
 def commit_many(
     commit: Callable[[T], CommandResult], items: Sequence[T], at_once: int = COMMITS_AT_ONCE
 ) -> list[CommandResult | SparklogError]:
-    """The result of `commit` for each item, in order. Errors are returned as values, so one stops no other."""
+    """The result of `commit` for each item, in order. Errors are returned as values, so one does not stop others."""
 
     def result_of(item: T) -> CommandResult | SparklogError:
         try:

@@ -1,12 +1,13 @@
-"""Commands of several threads go to a coordinator together, in few requests.
+"""Sends the commands of several threads to a coordinator together, in few requests.
 
 A request with many commands costs the coordinator little more than one with few. A caller that comes while requests are
 under way waits until as many commands wait as are under way, or until a reply comes; then all that wait go together. So
-n callers need about log2(n) requests, and none of them waits for long. There is no thread of its own: the caller that
-has waited longest carries the request, for itself and for the others.
+n callers need about log2(n) requests, and none of them waits for long. There is no extra thread: the caller that has
+waited longest carries the request, for itself and for the others.
 
-A request is answered once all of its commands are done, as the commands of one entry are done together anyway. What
-would hold others up is kept apart: a large append, whose slices are stored before its entry is put, fills a request.
+A request is answered once all of its commands are done, as the commands of one entry are done together in any case. A
+command that would delay others goes alone: a large append, whose slices are stored before its entry is put, fills a
+request.
 """
 
 from __future__ import annotations
@@ -25,18 +26,18 @@ from sparklog.core.records import CommandResult
 from sparklog.storage.http.calls import NoCoordinatorAnswers
 from sparklog.wire.messages import MAX_COMMANDS, SubmittedCommand
 
-MAX_BYTES = 64 * 2**10  # of the commands of a request, unless it is a single one: a few hundred small appends
+MAX_BYTES = 64 * 2**10  # size of all commands of a request, unless it has only one: a few hundred small appends
 
 CommandOutcome = CommandResult | SparklogError
-# Sends the encoded commands to a coordinator in one request, and waits for the reply for up to so many ms. Returns
-# their outcomes in order; raises what the request as a whole ended with.
+# Sends the encoded commands to a coordinator in one request, and waits for the reply for up to this many ms. Returns
+# their outcomes in order; raises the error of the request as a whole.
 Post = Callable[[Coordinator, Sequence[msgspec.Raw], int], Sequence[CommandOutcome]]
 
 _encoder = msgspec.msgpack.Encoder()
 
 
 class WaitingCaller:
-    """A caller with its command. `request`: what it is to carry, once it is its turn. `sent`: it has begun to."""
+    """A caller with its command. `request`: the callers whose commands it carries. `sent`: it has begun to send."""
 
     __slots__ = ("body", "known", "outcome", "patience_ms", "request", "sent", "woken")
 
@@ -51,18 +52,18 @@ class WaitingCaller:
 
 
 class SharedRequests:
-    """Sends commands to a coordinator by `post`. Safe for threads."""
+    """Sends commands to a coordinator by `post`. Thread-safe."""
 
     def __init__(self, post: Post) -> None:
         self._post = post
-        self._turn = threading.Lock()  # held to change what follows
+        self._turn = threading.Lock()  # held to change the fields below
         self._queue: deque[WaitingCaller] = deque()
         self._under_way: dict[WaitingCaller, int] = {}  # carrier -> commands that were sent and not answered yet
 
     def submit(self, known: Coordinator, submission: Submission, timeout_ms: int, patience_ms: int) -> CommandResult:
         """Send one command to the coordinator `known`, which may try for `timeout_ms`.
 
-        Raises what it answers, and NoCoordinatorAnswers after about `patience_ms`.
+        Raises the coordinator's errors, and NoCoordinatorAnswers after about `patience_ms`.
         """
         body = _encoder.encode(SubmittedCommand(submission, timeout_ms))
         waiting = WaitingCaller(known, body, patience_ms)
@@ -85,7 +86,7 @@ class SharedRequests:
                 )
 
     def _depart(self) -> None:
-        """Choose who carries the next requests."""
+        """Choose the callers that carry the next requests."""
         while self._queue and len(self._queue) >= sum(self._under_way.values()):
             carried = commands_of_a_request(self._queue)
             carrier = carried[0]
@@ -97,7 +98,7 @@ class SharedRequests:
 
     def _carry(self, carrier: WaitingCaller, carried: list[WaitingCaller]) -> None:
         """Send a request and hand out the outcomes. After an interrupt in between, `_leave` hands them out."""
-        bodies = [msgspec.Raw(each.body) for each in carried]
+        bodies = [msgspec.Raw(caller.body) for caller in carried]
         carrier.sent = True
         outcomes: Sequence[CommandOutcome]
         try:
@@ -107,7 +108,7 @@ class SharedRequests:
         self._arrive(carrier, outcomes)
 
     def _arrive(self, carrier: WaitingCaller, outcomes: Sequence[CommandOutcome]) -> None:
-        """The request of this carrier is done: wake its callers, and choose who goes next."""
+        """End the request of this carrier: wake its callers, and choose the next carriers."""
         with self._turn:
             for waiting, outcome in zip(carrier.request or (), outcomes, strict=True):
                 if waiting.outcome is None:
@@ -118,19 +119,19 @@ class SharedRequests:
             self._depart()
 
     def _leave(self, waiting: WaitingCaller) -> None:
-        """The caller goes, whatever the reason: nobody waits for it."""
+        """Take out a caller that leaves, whatever the reason, so that no other waits for it."""
         with self._turn:
             if waiting.outcome is None and waiting in self._queue:
                 self._queue.remove(waiting)
                 waiting.outcome = NoCoordinatorAnswers(f"no request to {waiting.known.address} could be sent in time")
                 self._depart()
-        if waiting.request is not None:  # it was to carry them, and was interrupted before it handed out the outcomes
+        if waiting.request is not None:  # the carrier was interrupted before it handed out the outcomes
             landed = Landed.UNKNOWN if waiting.sent else Landed.NO
             self._arrive(waiting, [_interrupted(landed)] * len(waiting.request))
 
 
 def commands_of_a_request(queue: Iterable[WaitingCaller]) -> list[WaitingCaller]:
-    """The longest-waiting commands for the same coordinator that together fit one request: at least one."""
+    """The longest-waiting callers of the same coordinator whose commands together fit one request: at least one."""
     carried: list[WaitingCaller] = []
     size = 0
     for waiting in queue:

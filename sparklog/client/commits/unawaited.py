@@ -1,4 +1,4 @@
-"""Commits that nobody waits for, in their order: writes with acks=0, and the asynchronous commits of a consumer."""
+"""Commits without a waiting caller, in their order: writes with acks=0, and asynchronous commits of a consumer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ log = logging.getLogger("sparklog")
 
 
 class UnawaitedCommits:
-    """Runs commits one after the other in a thread of its own. Safe for threads; for one process.
+    """Runs commits one after the other in a thread of its own. Thread-safe; for one process.
 
     The process does not end before they are done.
     """
@@ -23,19 +23,19 @@ class UnawaitedCommits:
         self._last: Future[None] | None = None
 
     def begin(self, commit: Callable[[], object]) -> None:
-        """Run it after those before it. Its error is only logged."""
+        """Run the commit after those before it. Its error is only logged."""
         with self._lock:
             if self._executor is None:
                 self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=self._thread)
             self._last = self._executor.submit(_run, commit)
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait for all that were begun. Returns whether they are done; without `timeout_s` they are."""
+        """Wait for all begun commits. Returns True if they are done; without `timeout_s` they always are."""
         last = self._last
         return last is None or not wait([last], timeout_s).not_done
 
     def close(self) -> None:
-        """Wait for all that were begun, and end the thread. A later `begin` starts another."""
+        """Wait for all begun commits, and end the thread. A later `begin` starts another."""
         with self._lock:
             executor, self._executor = self._executor, None
         if executor is not None:

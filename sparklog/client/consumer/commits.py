@@ -1,7 +1,7 @@
 """The commits of a consumer: synchronous, asynchronous, and automatic.
 
-One background thread makes the asynchronous and the automatic ones, in order. The consumer's own thread reports how
-they ended.
+One background thread makes the asynchronous and the automatic commits, in order. The consumer's own thread reports
+their outcomes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CommitCallback = Callable[[Mapping[Place, int], Exception | None], None]
 
 
 class Commits:
-    """Commits positions to the group of `shares`, and notes in the positions what is committed. For one thread."""
+    """Commits positions to the group of `shares`, and marks them as committed. For one thread."""
 
     def __init__(self, shares: Shares, counts: ConsumerCounts) -> None:
         self._shares = shares
@@ -43,7 +43,7 @@ class Commits:
         self._under_way = 0
 
     def commit(self, positions: ConsumerPositions, rows: Rows, metadata: str = "") -> None:
-        """Commit these rows, after those that are under way. Raises as `GroupMember.commit`."""
+        """Commit these rows, after the commits under way. Raises the errors of `GroupMember.commit`."""
         self.wait()
         if rows:
             try:
@@ -55,12 +55,12 @@ class Commits:
             positions.committed({key: row.offset for key, row in rows.items()})
 
     def command(self, positions: ConsumerPositions) -> CommitOffsets | None:
-        """The commit of all that is not committed yet, to be part of an append; None if there is nothing."""
+        """The commit of all positions not committed yet, to be part of an append; None if there is none."""
         rows = positions.to_commit()
         return self._shares.command(rows, positions.share, positions.generation) if rows else None
 
     def commit_if_still_its_own(self, positions: ConsumerPositions, rows: Rows) -> bool:
-        """As `commit`. False and a warning if the group has a newer generation, or a topic is gone (it begins one)."""
+        """Commit, or return False and log a warning if the group has a newer generation, as after a topic is gone."""
         try:
             self.commit(positions, rows)
         except (IllegalGeneration, UnknownMemberId, FencedInstanceId, UnknownTopicOrPartition, InvalidInput) as error:
@@ -73,7 +73,7 @@ class Commits:
     ) -> None:
         """Commit these rows in the background; `report` calls `callback`, or logs an error if there is no callback.
 
-        Raises what is wrong with the rows at once.
+        Errors of the rows are raised at once.
         """
         if not rows:
             return
@@ -100,7 +100,7 @@ class Commits:
         self._unawaited.begin(run)
 
     def begin_auto_commit(self, positions: ConsumerPositions) -> None:
-        """Commit in the background what is not committed yet, unless another commit is still under way.
+        """Commit in the background all positions not committed yet, unless another commit is still under way.
 
         An error is only logged: the next commit contains what this one did not commit.
         """
@@ -118,17 +118,17 @@ class Commits:
             done(error)
 
     def wait(self) -> None:
-        """Wait for the commits that are under way, and report them."""
+        """Wait for the commits under way, and report them."""
         self._unawaited.wait()
         self.report()
 
     def close(self) -> None:
-        """Wait for the commits that are under way, report them, and end the thread."""
+        """Wait for the commits under way, report them, and end the thread."""
         self._unawaited.close()
         self.report()
 
     def _log_failure(self, offsets: Mapping[Place, int], error: Exception | None) -> None:
-        """The callback of commits without one of the caller's."""
+        """Log the error of a commit for which the caller gave no callback."""
         if error is not None:
             group = self._shares.group
             log.warning("group %s: offsets were not committed, so records may be read again: %s", group, error)

@@ -1,12 +1,12 @@
-"""`Cluster.consumer`: reads topics, alone or as a member of a group, and commits how far it has come.
+"""`Cluster.consumer`: reads topics, alone or as a member of a group, and commits its positions.
 
     with cluster.consumer("orders", group="billing", auto_offset_reset="earliest") as consumer:
         for record in consumer: ...              one by one
         consumer.poll(timeout_ms=1000)           or lists of records, by topic and partition
         consumer.poll_table(timeout_ms=1000)     or an Arrow table
 
-The records that a call returns are committed by a later call (auto-commit), or by `commit`. Where to resume and what to
-read is decided in `core/reading/consumer_positions.py`, and read by `reading.py`.
+The records that a call returns are committed by a later call (auto-commit), or by `commit`.
+`core/reading/consumer_positions.py` decides where to resume and what to read, and `reading.py` reads it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sparklog.client.consumer.in_transaction import ReadInTransaction
 from sparklog.client.consumer.listener import RebalanceListener
 from sparklog.client.consumer.log_questions import LogQuestions
 from sparklog.client.consumer.options import ConsumerOptions, check_positive
-from sparklog.client.consumer.reading import End, Reading
+from sparklog.client.consumer.reading import ConsumerReading, End
 from sparklog.client.consumer.shares import without_group
 from sparklog.client.consumer.subscription import assignment, checked_place, places, subscription
 from sparklog.client.groups.offsets import committed
@@ -36,7 +36,7 @@ from sparklog.core.groups.group_progress import lag_of
 from sparklog.core.reading.positions import Position
 from sparklog.core.state import Partition
 from sparklog.core.types import Offset, Place, TopicPartition
-from sparklog.host.fork import Owner
+from sparklog.host.fork import OwnerProcess
 from sparklog.log.records_schema import read_schema
 
 FOREVER_MS = ALL_RECORDS = 1 << 40
@@ -57,18 +57,18 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
         options: ConsumerOptions,
         when_closed: Callable[[Consumer], object] = lambda consumer: None,
     ) -> None:
-        """Raises InvalidGroupId, InvalidOption."""
+        """Make a consumer, which reads nothing yet. Raises InvalidGroupId, InvalidOption."""
         if group is None and options.enable_auto_commit:
-            raise InvalidOption("enable_auto_commit: without a group there is nowhere to commit to")
+            raise InvalidOption("enable_auto_commit: without a group there is nothing to commit to")
         if group is None and options.group_instance_id is not None:
             raise InvalidOption("group_instance_id: without a group there is nothing to be a member of")
         self.group = group
         self._connection = connection
         self.options = options
-        self._reading = Reading(connection, group, options)
+        self._reading = ConsumerReading(connection, group, options)
         self._deserializers = Deserializers(options.key_deserializer, options.value_deserializer)
         self._in_use = threading.RLock()
-        self._owner = Owner("consumer")
+        self._owner = OwnerProcess("consumer")
         self._when_closed = when_closed
         self._closed = False
 
@@ -86,15 +86,15 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
         """Close. After an error, the records returned last are not committed: they may not have been processed."""
         self._close(commits=kind in (None, Wakeup))
 
-    # ---- what it reads --------------------------------------------------------------------------
+    # ---- its partitions -------------------------------------------------------------------------
 
     def subscribe(
         self, topics: Sequence[str] | str = (), *, pattern: str | None = None, listener: RebalanceListener | None = None
     ) -> None:
-        """Read these topics, or all whose whole names match a pattern, from the next call on.
+        """Read these topics, or all topics whose whole names match a pattern, from the next call on.
 
-        In a group the members share the partitions; without one this consumer reads all. What it read before is given
-        up. Raises InvalidInput, UnknownTopicOrPartition.
+        In a group the members share the partitions; without one this consumer reads all. Partitions that it read before
+        are given up. Raises InvalidInput, UnknownTopicOrPartition.
         """
         with self._alone():
             with self._connection.follower.current() as state:
@@ -102,7 +102,7 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
             self._reading.begin(wanted, listener)
 
     def assign(self, partitions: Iterable[Place]) -> None:
-        """Read these partitions, whoever else does. What it read before is given up.
+        """Read these partitions, without sharing them with other consumers. Earlier partitions are given up.
 
         With a group, it begins where the group has committed, and commits to it, as long as the group has no members.
         Raises InvalidInput, UnknownTopicOrPartition.
@@ -132,38 +132,38 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
     def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> dict[Place, list[ConsumerRecord]]:
         """Records by topic and partition, ascending by offset; at most `max_records` (the option `max_poll_records`).
 
-        Waits up to `timeout_ms` for the first one, and returns {} if there is none. Raises Wakeup; OffsetOutOfRange and
-        DataLoss as the options say; Damaged; InvalidRecord if a deserializer fails; and what the stores raise. An error
-        loses nothing: the next call begins at the same position.
+        Waits up to `timeout_ms` for the first record, and returns {} if there is none. Raises Wakeup; OffsetOutOfRange
+        and DataLoss, depending on the options; Damaged; InvalidRecord if a deserializer fails; and the stores' errors.
+        An error loses nothing: the next call begins at the same position.
         """
         most = self.options.max_poll_records if max_records is None else max_records
         check_positive("max_records", most)
         with self._alone():
             read = self._reading.read(timeout_ms, most)
-            found: dict[Place, list[ConsumerRecord]] = {}
+            polled: dict[Place, list[ConsumerRecord]] = {}
             ends: dict[TopicPartition, End] = {}
             for key, topic, batch in read.pieces:
                 place = topic, int(key.partition)
                 records, error = self._deserializers.records(*place, batch)
                 if records:
-                    found.setdefault(place, []).extend(records)
+                    polled.setdefault(place, []).extend(records)
                     ends[key] = Offset(records[-1].offset + 1), read.ends[key][1]
                 if error is not None:
-                    if not found:
+                    if not polled:
                         raise error
-                    self._reading.hand_out(ends)  # what comes before it; the next call raises
-                    return found
+                    self._reading.hand_out(ends)  # the records before it; the next call raises
+                    return polled
             self._reading.hand_out(read.ends)
-            return found
+            return polled
 
     def poll_table(
         self, timeout_ms: int = 0, max_records: int | None = None, *, columns: Sequence[str] | None = None
     ) -> pa.Table:
-        """As `poll`, but as a table, partition by partition; perhaps of no rows.
+        """Like `poll`, but returns a table, partition by partition, perhaps without rows.
 
-        Without `max_records` only `fetch_max_bytes` limits it. It has these `columns` of the read schema, or else all.
-        Only these are decoded; objects are not read at all for what the chain says by itself: topic, partition, offset
-        (but in compacted objects) and timestampType. Raises InvalidInput for an unknown, a repeated or no column.
+        Without `max_records` only `fetch_max_bytes` limits it. It has these `columns` of the read schema, or all. Only
+        these are decoded. Objects are not read at all for columns that the chain has: topic, partition, offset (except
+        in compacted objects) and timestampType. Raises InvalidInput for an unknown, a repeated or no column.
         """
         chosen = COLUMNS if columns is None else tuple(columns)
         schema = read_schema(chosen)
@@ -178,9 +178,9 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
             return table
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
-        """Records one by one, for ever, or until none has come for `consumer_timeout_ms`. Raises as `poll`.
+        """Records one by one, forever, or until none has come for `consumer_timeout_ms`. Raises the errors of `poll`.
 
-        While a record is being processed, the position is already behind it, but an auto-commit waits until the record
+        While a record is being processed, the position is already after it, but an auto-commit waits until the record
         is done.
         """
         timeout_ms = self.options.consumer_timeout_ms or FOREVER_MS
@@ -218,17 +218,21 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
             return self._reading.position(self._key(place)).offset
 
     def lag(self, place: Place | None = None) -> int:
-        """The offsets that are left to read, in a partition or in all of its own, as of the newest state."""
+        """Number of offsets left to read, in a partition or in all of its own, as of the newest state."""
         with self._alone():
             keys = list(self._reading.positions.share) if place is None else [self._key(place)]
             with self._connection.follower.current() as state:
-                found = [(state.partitions.get(key), self._reading.position(key).offset) for key in keys]
-            return sum(lag_of(at, each.log_start, each.high_watermark) for each, at in found if each is not None)
+                held = [(state.partitions.get(key), self._reading.position(key).offset) for key in keys]
+            return sum(
+                lag_of(at, partition.log_start, partition.high_watermark)
+                for partition, at in held
+                if partition is not None
+            )
 
     def seek(self, place: Place, offset: int) -> None:
         """Resume at this offset. Raises OffsetOutOfRange unless it is in the log, InvalidInput for another's partition.
 
-        (Kafka takes any offset, and lets `auto_offset_reset` decide what becomes of a wrong one.)
+        (Kafka takes any offset, and handles a wrong one by `auto_offset_reset`.)
         """
         with self._alone():
             self._reading.seek([self._key(place)], lambda partition: offset)
@@ -263,7 +267,7 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
 
         Raises IllegalGeneration or UnknownMemberId if the partitions may belong to others by now: the next `poll` takes
         over the new share. Raises InvalidGroupId without a group, InvalidInput for another's partition and inside a
-        transaction that commits its offsets, and as `Cluster.commit_offsets`.
+        transaction that commits its offsets, and the errors of `Cluster.commit_offsets`.
         """
         with self._alone():
             self._reading.commits.commit(self._reading.positions, self._to_commit(offsets), metadata)
@@ -271,9 +275,9 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
     def commit_async(
         self, offsets: Mapping[Place, int] | None = None, callback: CommitCallback | None = None, *, metadata: str = ""
     ) -> None:
-        """As `commit`, but without waiting. A later call of this consumer calls `callback` with the offsets and error.
+        """Commit without waiting. A later call of this consumer calls `callback` with the offsets and the error.
 
-        Commits keep their order. Without a callback, an error is logged. Raises what is wrong with the offsets at once.
+        Commits keep their order. Without a callback, an error is logged. Errors of the offsets are raised at once.
         """
         with self._alone():
             self._reading.commits.begin(self._reading.positions, self._to_commit(offsets), callback, metadata)
@@ -302,26 +306,26 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
             return ReadInTransaction(self._reading)
 
     def metrics(self) -> dict[str, int]:
-        """Counts since it was made, and its lag as of the newest state known here. The names are Kafka's.
+        """Counts since it was made, and its lag by the newest state known here. The names are Kafka's.
 
-        `records_lag` and `records_lag_max` count offsets: of all its partitions, and of the one with most of them.
+        `records_lag` and `records_lag_max` count offsets: of all its partitions, and of the one with the most.
         """
         return self._reading.metrics()
 
     # ---- its end --------------------------------------------------------------------------------
 
     def wakeup(self) -> None:
-        """From any thread or signal handler: let the `poll` that waits, or else the next one, raise Wakeup at once.
+        """Let the waiting `poll`, or the next one if none waits, raise Wakeup at once.
 
-        A `poll` that is reading or committing notices it when that is done.
+        May be called from any thread or signal handler. A `poll` that is reading or committing first finishes that.
         """
         self._reading.wakeup()
 
     def close(self) -> None:
         """Commit the returned records, if it commits by itself, and leave the group. A second call does nothing.
 
-        A consumer is closed by the thread that uses it: in another one, `wakeup` it first and wait for its last call.
-        Raises InvalidInput while another thread is in a call. After any other error it is closed as well.
+        Call it in the thread that uses the consumer; in another thread, `wakeup` it first and wait for its last call.
+        Raises InvalidInput while another thread is in a call. After any other error it is closed nevertheless.
         """
         self._close(commits=True)
 
@@ -377,10 +381,10 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Raises InvalidInput if another thread is in a call, if the consumer is closed, and in a forked child."""
+        """Run a call alone. Raises InvalidInput if another thread is in a call, if closed, and in a forked child."""
         self._owner.check()
         if not self._in_use.acquire(blocking=False):
-            raise InvalidInput("another thread is in a call of this consumer: one is for one thread, but for wakeup")
+            raise InvalidInput("another thread is in a call of this consumer: except wakeup, it is for one thread")
         try:
             if self._closed:
                 raise InvalidInput("this consumer is closed")

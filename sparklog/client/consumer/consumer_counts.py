@@ -20,14 +20,14 @@ class ConsumerCounts:
     failed_commits: int = 0
 
     def read(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """A call has read these."""
+        """Count the batches of one call."""
         self.fetches += 1
         for batch in batches:
             self.records += batch.num_rows
             self.size_bytes += batch.nbytes
 
     def shown(self, partitions: int, lags: Sequence[int]) -> dict[str, int]:
-        """The counts under Kafka's names, as Python writes them, with the lag of each of the partitions."""
+        """The counts under Kafka's names in Python's spelling. `lags` has the lag of each partition."""
         return {
             "assigned_partitions": partitions,
             "records_consumed_total": self.records,

@@ -16,7 +16,7 @@ Deserializer = Callable[[bytes], Any]
 
 
 class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
-    """A record as a consumer returns it. `timestamp_type`: 0 is the producer's time, 1 the time of the append.
+    """A record that a consumer returns. `timestamp_type`: 0 is the producer's time, 1 the time of the append.
 
     Key and value are bytes or None, unless the consumer has deserializers.
     """
@@ -32,12 +32,12 @@ class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def timestamp_ms(self) -> int:
-        """The timestamp as Kafka has it."""
+        """The timestamp in milliseconds, as in Kafka."""
         return self.timestamp_us // 1000
 
 
 class Deserializers(NamedTuple):
-    """The functions that make keys and values of bytes. None stays None: no key, and a tombstone."""
+    """The functions that turn bytes into keys and values. None stays None: no key, and a tombstone."""
 
     key: Deserializer | None = None
     value: Deserializer | None = None
@@ -45,7 +45,7 @@ class Deserializers(NamedTuple):
     def records(
         self, topic: str, partition: int, batch: pa.RecordBatch
     ) -> tuple[list[ConsumerRecord], InvalidRecord | None]:
-        """The records of a batch of this partition, as far as they can be deserialized, and the error behind them.
+        """The records of a batch of this partition up to the first that can't be deserialized, and the error of that.
 
         The batch has all columns of the read schema and at least one row.
         """
@@ -66,7 +66,7 @@ class Deserializers(NamedTuple):
             return records, None
         error = InvalidRecord(
             f"{topic}-{partition}: the record at offset {offsets[len(records)]} can't be deserialized: {why!r}; "
-            "to pass it over, seek to the next offset"
+            "to skip it, seek to the next offset"
         )
         error.__cause__ = why
         return records, error
@@ -76,12 +76,12 @@ def _applied(function: Deserializer, column: Sequence[bytes | None]) -> tuple[li
     """The results of the function, up to the first value at which it fails, and that error."""
     made: list[Any] = []
     try:
-        for each in column:
-            made.append(None if each is None else function(each))  # noqa: PERF401 - what was made before an error counts
+        for cell in column:
+            made.append(None if cell is None else function(cell))  # noqa: PERF401 - results before an error count
     except Exception as error:
         return made, error
     return made, None
 
 
-def _headers(found: list[dict[str, bytes | None]] | None) -> Headers:
-    return tuple((header["key"], header["value"]) for header in found or ())  # type: ignore[misc]
+def _headers(cell: list[dict[str, bytes | None]] | None) -> Headers:
+    return tuple((header["key"], header["value"]) for header in cell or ())  # type: ignore[misc]

@@ -1,12 +1,13 @@
 """The open reads of a consumer: one for each partition, which resumes where the last call stopped.
 
-A read is a scan of what was there when it began. It is begun again if the consumer goes on elsewhere (a seek, a batch
-that was dropped) or with other columns, or if the partition has another leader epoch: what the old one had may be given
-up. Where a consumer begins, the first read is only of what the call wants: it may seek again, or want no more.
+A read is a scan of the records that existed when it began. It is begun again if the consumer continues elsewhere (a
+seek, a batch that was dropped) or with other columns, or if the partition has another leader epoch: records of the old
+epoch may be given up. Where a consumer begins, the first read only has the records that the call wants: the consumer
+may seek again, or want no more.
 
 An open read holds bytes that are fetched and not decoded yet, however few records each call takes. So once the open
-reads may hold MOST_OPEN_BYTES, others are only of what the call wants; if that is too much as well, those that were
-taken from longest ago end.
+reads may hold MOST_OPEN_BYTES, further reads only have the records that the call wants. If that is still too much, the
+reads that were used longest ago end.
 """
 
 from __future__ import annotations
@@ -30,15 +31,15 @@ from sparklog.log.records_schema import READ_SCHEMA
 
 log = logging.getLogger("sparklog")
 
-SLICES_PER_PLAN: Final = 256  # a read of a long log is planned piece by piece
+SLICES_PER_PLAN: Final = 256  # a read of a long log is planned in parts of this many slices
 MOST_OPEN_BYTES: Final = 512 << 20
 COLUMNS: Final = tuple(READ_SCHEMA.names)
 _OFFSET: Final = "offset"
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """Records of a partition, and the position behind them. `batch` is None if there was none up to there."""
+class FetchedRecords:
+    """Records of a partition, and the position after them. `batch` is None if there are no records up to that."""
 
     batch: pa.RecordBatch | None
     end: Offset
@@ -46,14 +47,14 @@ class Piece:
 
 
 @dataclass(slots=True)
-class _Fetch:
-    """A read that is under way. `rest` is what is left of its present batch, `at` the end of what was taken."""
+class _OpenRead:
+    """A read that is under way. `rest` is the rest of its present batch, `at` the end of the records taken so far."""
 
     columns: Sequence[str]
     plan: RangeToRead
     ahead: SlicesAhead
-    ahead_bytes: int  # that its first read may take, while none of it was taken yet
-    open_bytes: int  # that it may have fetched and not decoded
+    ahead_bytes: int  # bytes that its first read may have, while none of its records were taken
+    open_bytes: int  # bytes that it may have fetched and not decoded
     batches: Iterator[pa.RecordBatch]
     at: Offset
     rest: pa.RecordBatch | None = None
@@ -65,17 +66,19 @@ class Fetches:
     def __init__(self, connection: Connection, *, fail_on_data_loss: bool) -> None:
         self._connection = connection
         self._fail_on_data_loss = fail_on_data_loss
-        self._open: dict[TopicPartition, _Fetch] = {}  # what was taken from longest ago first
-        self._ends: dict[TopicPartition, Offset] = {}  # of what was taken
+        self._open: dict[TopicPartition, _OpenRead] = {}  # the one used longest ago comes first
+        self._ends: dict[TopicPartition, Offset] = {}  # the ends of the records taken
 
-    def take(self, state: ClusterState, unread: Unread, most_records: int, columns: Sequence[str] = COLUMNS) -> Piece:
-        """The next records of a partition, from the start of `unread` on, at most so many.
+    def take(
+        self, state: ClusterState, unread: Unread, most_records: int, columns: Sequence[str] = COLUMNS
+    ) -> FetchedRecords:
+        """The next records of a partition, from the start of `unread` on, at most `most_records`.
 
         They have these columns of the read schema, at least one; others are not decoded.
 
-        Raises DataLoss, Damaged, and what stores raise; the next call begins at its `unread` in any case.
+        Raises DataLoss, Damaged, and the stores' errors; the next call begins at its own `unread` in any case.
         """
-        fetch = self._goes_on(state, unread, columns) or self._begin(state, unread, most_records, columns)
+        fetch = self._continued(state, unread, columns) or self._begin(state, unread, most_records, columns)
         fetch.ahead_bytes = 0
         self._open[unread.key] = self._open.pop(unread.key)
         self._make_room()
@@ -92,15 +95,15 @@ class Fetches:
     def begin_ahead(
         self, state: ClusterState, coming: Iterable[Unread], most_records: int, columns: Sequence[str], most_bytes: int
     ) -> None:
-        """Begin to read these partitions, whose turn comes next, as far as stores are slow and memory allows.
+        """Begin to read these partitions, whose turn comes next, if stores are slow and memory allows it.
 
-        All that was begun like this and not taken yet has at most `most_bytes`.
+        All reads that were begun like this and not used yet have at most `most_bytes` together.
         """
         left = most_bytes - sum(fetch.ahead_bytes for fetch in self._open.values())
         for unread in coming:
             if left <= 0 or not self._has_room():
                 return
-            if not self._goes_on(state, unread, columns):
+            if not self._continued(state, unread, columns):
                 fetch = self._begin(state, unread, most_records, columns)
                 fetch.ahead_bytes = fetch.ahead.begin(left)
                 left -= fetch.ahead_bytes
@@ -117,7 +120,7 @@ class Fetches:
         for key in list(self._open):
             self.drop(key)
 
-    def _goes_on(self, state: ClusterState, unread: Unread, columns: Sequence[str]) -> _Fetch | None:
+    def _continued(self, state: ClusterState, unread: Unread, columns: Sequence[str]) -> _OpenRead | None:
         """The open read that continues here; None if there is none."""
         fetch = self._open.get(unread.key)
         if (
@@ -129,18 +132,18 @@ class Fetches:
             return None
         return fetch
 
-    def _next(self, fetch: _Fetch, most_records: int) -> Piece:
+    def _next(self, fetch: _OpenRead, most_records: int) -> FetchedRecords:
         epoch = fetch.plan.leader_epoch
         while fetch.rest is None or not fetch.rest.num_rows:
             fetch.rest = next(fetch.batches, None)
             if fetch.rest is None:
-                return Piece(None, fetch.plan.end, epoch)  # the end of a plan may be a gap
+                return FetchedRecords(None, fetch.plan.end, epoch)  # the end of a plan may be a gap
         batch = fetch.rest.slice(0, most_records)
         fetch.rest = fetch.rest.slice(most_records)
         fetch.at = Offset(batch.column(_OFFSET)[-1].as_py() + 1)
-        return Piece(batch.select(fetch.columns), fetch.at, epoch)
+        return FetchedRecords(batch.select(fetch.columns), fetch.at, epoch)
 
-    def _begin(self, state: ClusterState, unread: Unread, most_records: int, columns: Sequence[str]) -> _Fetch:
+    def _begin(self, state: ClusterState, unread: Unread, most_records: int, columns: Sequence[str]) -> _OpenRead:
         self.drop(unread.key)
         key, offsets = unread.key, unread.offsets
         if self._fail_on_data_loss:
@@ -153,21 +156,21 @@ class Fetches:
         if plan.lost and not self._fail_on_data_loss:
             shown = ", ".join(f"[{lost.start}, {lost.end})" for lost in plan.lost)
             log.warning(
-                "%s-%d: records %s were lost: the consumer goes on after them", unread.topic, key.partition, shown
+                "%s-%d: records %s were lost: the consumer continues after them", unread.topic, key.partition, shown
             )
         stores, replan = self._connection.stores(state), self._connection.replan
         scanned = columns if _OFFSET in columns else [*columns, _OFFSET]
         ahead = SlicesAhead(plan, stores, scanned)
         batches = scan(plan, stores, scanned, replan, fail_on_data_loss=self._fail_on_data_loss, ahead=ahead)
-        fetch = self._open[key] = _Fetch(columns, plan, ahead, 0, _open_bytes(plan), batches, offsets.start)
+        fetch = self._open[key] = _OpenRead(columns, plan, ahead, 0, _open_bytes(plan), batches, offsets.start)
         return fetch
 
     def _has_room(self) -> bool:
-        """Whether one more open read may fetch as much as it likes."""
+        """True if one more open read may fetch without a limit."""
         return sum(fetch.open_bytes for fetch in self._open.values()) + BYTES_AHEAD <= MOST_OPEN_BYTES
 
     def _make_room(self) -> None:
-        """End the reads that were taken from longest ago, while all but the last one may hold too much."""
+        """End the reads used longest ago, while all reads except the last may hold too much."""
         others = list(self._open.items())[:-1]
         too_much = sum(fetch.open_bytes for _, fetch in others) - MOST_OPEN_BYTES
         for key, fetch in others:
@@ -178,7 +181,7 @@ class Fetches:
 
 
 def _open_bytes(plan: RangeToRead) -> int:
-    """About how many bytes a read of this plan fetches at most before it decodes them."""
+    """Approximate number of bytes that a read of this plan fetches at most before it decodes them."""
     size_bytes = 0
     for part in plan.slices:
         low, high = max(part.slice.start, plan.start), min(part.slice.end, plan.end)

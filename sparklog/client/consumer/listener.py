@@ -1,4 +1,4 @@
-"""What a consumer calls when its partitions change."""
+"""The listener that a consumer calls when its partitions change."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from sparklog.core.types import Place
 
 
 class RebalanceListener:
-    """Methods that the consumer calls, inside calls of its own, when its partitions change. Override those you need."""
+    """Methods that the consumer calls, inside its own calls, when its partitions change. Override those you need."""
 
     def on_partitions_revoked(self, partitions: Sequence[Place]) -> None:
-        """The consumer gives these up. In a rebalance they may be another member's already.
+        """Called when the consumer gives these up. In a rebalance they may already belong to another member.
 
-        Their positions can still be asked for. A commit is refused then (IllegalGeneration), unless the consumer itself
-        is closing or changes what it reads.
+        Their positions can still be read. A commit is then refused (IllegalGeneration), unless the consumer itself is
+        closing or changes its subscription.
         """
 
     def on_partitions_assigned(self, partitions: Sequence[Place]) -> None:
-        """The consumer reads these from now on, from where the group has committed unless `seek` says otherwise."""
+        """Called when the consumer begins to read these, at the group's committed offsets unless it calls `seek`."""

@@ -1,4 +1,4 @@
-"""What a consumer can be asked about the log: topics, partitions, their ends, and offsets by time."""
+"""Questions to a consumer about the log: topics, partitions, their ends, and offsets by time."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from sparklog.log.read.time_lookup import first_at_or_after
 
 
 class LogQuestions:
-    """The part of `Consumer` that asks about any partitions, its own or not, as of the newest state."""
+    """The part of `Consumer` that answers about any partitions, its own or not, by the newest state."""
 
     _connection: Connection
 
     def _alone(self) -> AbstractContextManager[None]:
-        """As `Consumer._alone`."""
+        """Run a call alone: see `Consumer._alone`."""
         raise NotImplementedError
 
     def topics(self) -> list[str]:
@@ -31,8 +31,8 @@ class LogQuestions:
     def partitions_for_topic(self, topic: str) -> set[int] | None:
         """The numbers of a topic's partitions; None if there is no such topic."""
         with self._alone(), self._connection.follower.current() as state:
-            found = state.topic_named(topic)
-            return None if found is None else set(range(found.partitions))
+            known = state.topic_named(topic)
+            return None if known is None else set(range(known.partitions))
 
     def beginning_offsets(self, places: Iterable[Place]) -> dict[Place, int]:
         """The log start of each partition. Raises UnknownTopicOrPartition."""
@@ -50,7 +50,7 @@ class LogQuestions:
         with self._alone():
             return {
                 (topic, partition): first_at_or_after(self._now, topic, partition, time_ms * 1000)
-                for (topic, partition), time_ms in ((checked_place(each), at) for each, at in timestamps_ms.items())
+                for (topic, partition), time_ms in ((checked_place(place), at) for place, at in timestamps_ms.items())
             }
 
     def _partitions(self, places: Iterable[Place]) -> dict[Place, Partition]:

@@ -1,4 +1,4 @@
-"""The options of a consumer: Kafka's names and defaults, as Python writes them."""
+"""The options of a consumer: Kafka's names, in Python's spelling, and defaults."""
 
 from __future__ import annotations
 
@@ -17,23 +17,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerOptions:
-    """How a consumer reads and commits.
+    """Options for reads and commits of a consumer.
 
     `auto_offset_reset`: where it begins in a partition without a committed offset, and where it resumes if its position
     is not in the log: earliest, latest, or none (that is an error).
     `enable_auto_commit`: commit the records that earlier calls returned, every `auto_commit_interval_ms` and
     when the consumer is closed. None: yes if it has a group.
-    `max_poll_records`: how many records one `poll` returns at most. `fetch_max_bytes`: about how much memory the
-    records of one call take; what is fetched ahead for the next partitions takes as much again at most. What
-    stays open from call to call holds about `fetches.MOST_OPEN_BYTES` beside that.
-    `session_timeout_ms`: if a member of a group does nothing for so long, the others share its partitions.
-    `group_instance_id`: the consumer is a static member of its group (KIP-345): it does not leave when it is closed.
-    Whichever comes within its session under the same id takes its place, without a rebalance, and fences it.
-    `heartbeat_interval_ms`: how often it looks at its group and its topics.
-    `consumer_timeout_ms`: the iterator ends if there is no record for so long; None: never.
-    `key_deserializer`, `value_deserializer`: functions that make a key and a value of bytes, for `poll` and the
+    `max_poll_records`: the most records that one `poll` returns. `fetch_max_bytes`: about the memory of the records of
+    one call; records fetched ahead for the next partitions take at most as much again. Reads that stay open between
+    calls hold about `fetches.MOST_OPEN_BYTES` beside that.
+    `session_timeout_ms`: if a member of a group does nothing for this long, the others share its partitions.
+    `group_instance_id`: the consumer is a static member of its group (KIP-345): it does not leave when it is closed. A
+    consumer that comes within its session under the same id takes its place, without a rebalance, and fences it.
+    `heartbeat_interval_ms`: the time between two looks at its group and its topics.
+    `consumer_timeout_ms`: the iterator ends if there is no record for this long; None: never.
+    `key_deserializer`, `value_deserializer`: functions that turn bytes into a key and a value, for `poll` and the
     iterator; `poll_table` returns bytes. None stays None.
-    `fail_on_data_loss`: fail with DATA_LOSS if acknowledged records are lost, as Spark does; else log it and go on.
+    `fail_on_data_loss`: fail with DATA_LOSS if acknowledged records are lost, as Spark does; if false, log the loss and
+    continue.
     """
 
     auto_offset_reset: str = AutoOffsetReset.LATEST
@@ -50,7 +51,7 @@ class ConsumerOptions:
     value_deserializer: Deserializer | None = None
 
     def __post_init__(self) -> None:
-        """Raises InvalidOption."""
+        """Check the values. Raises InvalidOption."""
         if self.auto_offset_reset not in list(AutoOffsetReset):
             raise InvalidOption(
                 f"auto_offset_reset: wanted {', '.join(AutoOffsetReset)}, found {self.auto_offset_reset!r}"
@@ -74,18 +75,18 @@ class ConsumerOptions:
         if self.heartbeat_interval_ms >= self.session_timeout_ms:
             raise InvalidOption(
                 f"heartbeat_interval_ms={self.heartbeat_interval_ms} is not below "
-                f"session_timeout_ms={self.session_timeout_ms}: a member that looks so seldom would be evicted"
+                f"session_timeout_ms={self.session_timeout_ms}: a member that looks so rarely would be evicted"
             )
 
 
 def check_positive(name: str, value: object) -> None:
-    """Raise InvalidOption unless it is an integer from 1 on."""
+    """Raise InvalidOption if it is not an integer from 1 on."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise InvalidOption(f"{name}: wanted an integer from 1 on, found {value!r}")
 
 
 def consumer_options(given: Mapping[str, Any]) -> ConsumerOptions:
-    """The options with these values. Raises InvalidOption, also for a name that is none."""
+    """The options with these values. Raises InvalidOption, also for an unknown name."""
     names = [field.name for field in fields(ConsumerOptions)]
     for name in given:
         if name not in names:

@@ -1,4 +1,4 @@
-"""What a consumer does in a call: auto-commit, take over its share, read, and wait. Users call `consumer.py`."""
+"""The work of a consumer in a call: auto-commit, take over its share, read, and wait. Users call `consumer.py`."""
 
 from __future__ import annotations
 
@@ -32,25 +32,25 @@ log = logging.getLogger("sparklog")
 
 NEVER_MS = 1 << 60
 ORDER = itertools.count()  # of reads, and of the begins of transactions, in this process
-PARTITIONS_AHEAD = 8  # whose first records are fetched while one is read
+PARTITIONS_AHEAD = 8  # partitions whose first records are fetched while another is read
 
 Batch = tuple[TopicPartition, str, pa.RecordBatch]  # with the name of the topic
 End = tuple[Offset, LeaderEpoch]
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
-    """What a call has read, and the positions behind it: `hand_out` takes these over."""
+class PolledRecords:
+    """The records of one call, and the positions after them: `hand_out` takes these over."""
 
     pieces: list[Batch]
     ends: dict[TopicPartition, End]
 
 
-class Reading:
-    """The inside of one consumer, for one thread at a time, but for `wakeup`."""
+class ConsumerReading:
+    """The inside of one consumer, for one thread at a time, except `wakeup`."""
 
     def __init__(self, connection: Connection, group: str | None, options: ConsumerOptions) -> None:
-        """Raises InvalidGroupId."""
+        """Make the inside of a consumer. Raises InvalidGroupId."""
         self._connection = connection
         self._options = options
         self._shares = Shares(connection, group, options.session_timeout_ms, options.group_instance_id)
@@ -66,26 +66,26 @@ class Reading:
         self.counts = ConsumerCounts()
         self.commits = Commits(self._shares, self.counts)
         self.positions = self._new_positions()
-        # Reads, seeks, pauses and rebalances so far: records fetched before one are not returned after it.
+        # Counts reads, seeks, pauses and rebalances: records fetched before one are not returned after it.
         self.moves = 0
-        # Partitions went to others after their records were returned, and before these were committed.
+        # True if partitions went to others after their records were returned, and before these were committed.
         self.gave_up_unread = False
         self.read_at = -1  # in ORDER
         self.begins = 0  # subscriptions and assignments that it has given up
-        # It went back, or will: what was handed out before comes again, and does not count as read until then.
+        # True if it rewound, or will: records returned before come again, and don't count as read until then.
         self.must_read = False
         self.in_transaction = False
         self._settle: Callable[[], None] | None = None  # a commit without an answer, to be sent again before a read
 
     def wakeup(self) -> None:
-        """From any thread or signal handler: let the `read` that waits, or else the next one, raise Wakeup."""
+        """Let the waiting `read`, or the next one, raise Wakeup. May be called from any thread or signal handler."""
         self._woken = True
         self._bell.ring()
 
-    # ---- what it reads --------------------------------------------------------------------------
+    # ---- its partitions -------------------------------------------------------------------------
 
     def begin(self, wanted: Subscription | Assignment, listener: RebalanceListener | None) -> None:
-        """Give up what it read, and read this from the next call on. Raises as `settle`."""
+        """Give up the present partitions, and read `wanted` from the next call on. Raises the errors of `settle`."""
         self.settle_by_hand()
         self.end()
         self._shares.wanted = wanted
@@ -93,7 +93,7 @@ class Reading:
         self.positions = self._new_positions(wanted)
 
     def end(self, *, commits: bool = True) -> None:
-        """Give up what it reads, after a last commit if it auto-commits, and leave the group."""
+        """Give up its partitions, after a last commit if it auto-commits, and leave the group."""
         try:
             self.settle_by_hand()
             if commits and self.auto_commits:
@@ -116,7 +116,7 @@ class Reading:
         return wanted.names(self._connection.follower.state) if isinstance(wanted, Subscription) else ()
 
     def metrics(self) -> dict[str, int]:
-        """As `Consumer.metrics`."""
+        """The metrics of `Consumer.metrics`."""
         state = self._connection.follower.state
         held = ((state.partitions.get(key), self.positions.position(key)) for key in self.positions.share)
         lags = [
@@ -128,10 +128,10 @@ class Reading:
 
     # ---- one round of reading -------------------------------------------------------------------
 
-    def read(self, timeout_ms: int, most_records: int, columns: Sequence[str] = COLUMNS) -> Fetched:
-        """Batches of these columns, and the positions behind them. Waits for the first one, perhaps in vain.
+    def read(self, timeout_ms: int, most_records: int, columns: Sequence[str] = COLUMNS) -> PolledRecords:
+        """Batches of these columns, and the positions after them. Waits for the first batch, at most `timeout_ms`.
 
-        Raises as `Consumer.poll`.
+        Raises the errors of `Consumer.poll`.
         """
         if self._shares.wanted is None:
             raise InvalidInput("this consumer reads nothing yet: subscribe to topics, or assign partitions")
@@ -143,13 +143,13 @@ class Reading:
         while True:
             if self._woken:
                 self._woken = False
-                raise Wakeup("another thread called wakeup of this consumer; poll again to go on")
+                raise Wakeup("another thread called wakeup of this consumer; poll again to continue")
             self.tend(look=has_looked)
-            found = self._ready(most_records, columns)
-            if found.pieces:
+            fetched = self._ready(most_records, columns)
+            if fetched.pieces:
                 self.must_read = False
-                self.counts.read(batch for _, _, batch in found.pieces)
-                return found
+                self.counts.read(batch for _, _, batch in fetched.pieces)
+                return fetched
             if not has_looked:
                 self._connection.follower.catch_up()
                 has_looked = True
@@ -157,17 +157,17 @@ class Reading:
             left_ms = deadline_ms - self._clock.monotonic_ms()
             if left_ms <= 0:
                 self.must_read = False
-                return found
+                return fetched
             self._wait(left_ms)
 
     def hand_out(self, ends: Mapping[TopicPartition, End]) -> None:
-        """Move the positions behind the records that the caller gets."""
+        """Move the positions past the records that the caller gets."""
         for key, (offset, epoch) in ends.items():
             self.positions.has_read(key, offset, epoch)
         self.positions.had_turn(ends)
 
-    def _ready(self, most_records: int, columns: Sequence[str]) -> Fetched:
-        """What can be read now, within the limits. An error comes after the records before it, in the next call."""
+    def _ready(self, most_records: int, columns: Sequence[str]) -> PolledRecords:
+        """The records that can be read now, within the limits. The next call raises an error that comes after them."""
         state = self._connection.follower.state
         pieces: list[Batch] = []
         ends: dict[TopicPartition, End] = {}
@@ -188,17 +188,17 @@ class Reading:
                     break
         except SparklogError as error:
             was_removed = isinstance(error, DataLoss) and rest is not None and self._was_removed(rest)
-            if not pieces and not was_removed:  # if retention was faster, auto_offset_reset says where to go on
+            if not pieces and not was_removed:  # if retention was faster, continue by auto_offset_reset
                 raise
         for warning in self.positions.warnings:
             log.warning("%s", warning)
         self.positions.warnings.clear()
         if not pieces:
-            self.hand_out(ends)  # gaps: there is nothing to hand out
-        return Fetched(pieces, ends)
+            self.hand_out(ends)  # only gaps: there are no records to return
+        return PolledRecords(pieces, ends)
 
     def _wait(self, left_ms: int) -> None:
-        """Until there are records, other partitions, another generation or a wakeup, or until something is due."""
+        """Wait for records, other partitions, another generation or a wakeup, or until something is due."""
         wanted = Records(self.positions.awaited(), topics=self._shares.awaited_topics(self._connection.follower.state))
         due_ms = self._look_due_ms - self._clock.monotonic_ms()
         self._watch.wait(wanted, max(1, min(left_ms, due_ms)), stop=self._has_news)
@@ -207,7 +207,7 @@ class Reading:
         return self._woken or self._shares.is_stale(self.positions.generation)
 
     def _was_removed(self, unread: Unread) -> bool:
-        """Whether the newest state no longer has a record at which the consumer would go on."""
+        """True if the newest state no longer has the record at which the consumer would continue."""
         with self._connection.follower.current() as state:
             partition = state.partitions.get(unread.key)
             return partition is None or self.position(unread.key).offset < partition.log_start
@@ -216,13 +216,13 @@ class Reading:
 
     @property
     def due_ms(self) -> int:
-        """When a consumer that is busy should call `tend`, by the monotonic clock."""
+        """Time at which a busy consumer should call `tend`, by the monotonic clock."""
         return min(self._look_due_ms, self._commit_due_ms)
 
     def tend(self, *, look: bool = False) -> None:
         """Report commits, begin one, stay a member, and take over another share if there is one.
 
-        Reads the chain if that is due, or if this process knows of another generation. `look`: it was read just now.
+        Reads the chain if that is due, or if this process knows another generation. `look`: the chain was just read.
         """
         now_ms = self._clock.monotonic_ms()
         self.commits.report()
@@ -239,7 +239,7 @@ class Reading:
             self._begin()
 
     def take_share(self) -> None:
-        """Take over its share as of the last look, if it is another one. Raises UnknownTopicOrPartition."""
+        """Take over its share as of the last look, if the share has changed. Raises UnknownTopicOrPartition."""
         change = self.positions.change(*self._shares.now())
         if change is None:
             return
@@ -259,11 +259,11 @@ class Reading:
         """Decide where to begin in new partitions."""
         state = self._connection.follower.state
         at_end = self.positions.begin(state, self._shares.committed(state))
-        is_begun = self.positions.generation is None  # without a member there is nobody to take over
+        is_begun = self.positions.generation is None  # without a group no other member could take over
         try:
             is_begun = is_begun or self.commits.commit_if_still_its_own(self.positions, at_end)
         finally:
-            if not is_begun:  # in the next generation, which this process knows by now, or after an error
+            if not is_begun:  # decide in the next generation, which is known by now, or after an error
                 self.positions.decide_again(at_end)
 
     # ---- where it is ----------------------------------------------------------------------------
@@ -271,7 +271,7 @@ class Reading:
     def position(self, key: TopicPartition) -> Position:
         """The position at which it resumes in a partition of its share.
 
-        Raises as `ConsumerPositions.begin`, and as `settle`.
+        Raises the errors of `ConsumerPositions.begin` and of `settle`.
         """
         self.settle()
         if self.positions.position(key) is None:
@@ -287,7 +287,7 @@ class Reading:
     def seek(self, keys: Iterable[TopicPartition], target: Callable[[Partition], int]) -> None:
         """Resume at these offsets, all of them or none.
 
-        Raises OffsetOutOfRange, UnknownTopicOrPartition, and as `settle`.
+        Raises OffsetOutOfRange, UnknownTopicOrPartition, and the errors of `settle`.
         """
         self.settle()
         with self._connection.follower.current() as state:
@@ -297,7 +297,7 @@ class Reading:
     def go_back(self) -> None:
         """Rewind to the last commit or seek, so that uncommitted records are returned again.
 
-        A transaction without an answer is still to be settled.
+        A transaction without an answer still has to be settled.
         """
         self.gave_up_unread, self.must_read = False, True
         self.positions.go_back()
@@ -305,27 +305,27 @@ class Reading:
         self._look_due_ms = 0  # perhaps the group has another generation
 
     def settle_first(self, settle: Callable[[], None]) -> None:
-        """Before the next read or commit, call `settle`, and retry it until it succeeds; then rewind."""
+        """Call `settle` before the next read or commit, and retry it until it succeeds; then rewind."""
         self._settle, self.must_read = settle, True
         self.moves += 1
 
     def settle(self) -> None:
-        """Find out what became of a transaction without an answer, if there is one. Raises what its commit raises."""
+        """Learn the outcome of a transaction without an answer, if there is one. Raises the errors of its commit."""
         if self._settle is not None:
             self._settle()
             self._settle = None
             self.go_back()
 
     def settle_by_hand(self) -> None:
-        """As `settle`, if partitions were assigned by hand: of a member, a commit that lands later is refused."""
+        """Settle if partitions were assigned by hand. For a member this is not needed: a later commit is refused."""
         if self.positions.generation is None:
             self.settle()
 
     def has_landed(self, command: CommitOffsets) -> bool:
-        """Whether the group is exactly where this commit takes it, as of the newest state."""
+        """True if the group is exactly at the offsets of this commit, by the newest state."""
         with self._connection.follower.current() as state:
-            found = self._shares.committed(state)
-        rows = [(found.get(TopicPartition(row.topic_id, row.partition)), row.offset) for row in command.offsets]
+            present = self._shares.committed(state)
+        rows = [(present.get(TopicPartition(row.topic_id, row.partition)), row.offset) for row in command.offsets]
         return all(known is not None and known.offset == offset for known, offset in rows)
 
     def pause(self, keys: Iterable[TopicPartition], *, paused: bool) -> None:
@@ -345,7 +345,7 @@ class Reading:
 
 
 def _with_next(unread: Iterator[Unread], most: int) -> Iterator[tuple[Unread, Sequence[Unread]]]:
-    """Each of these, and up to `most` that come after it. An error comes after those before it."""
+    """Each of `unread`, with up to `most` that follow it. An error comes after the items before it."""
     coming: deque[Unread] = deque()
     error: SparklogError | None = None
     while True:

@@ -1,4 +1,4 @@
-"""Which partitions are a consumer's, and what fences its commits: a group, topics alone, or partitions by hand."""
+"""Assigns a consumer its partitions and fences stale commits: by a group, by topics alone, or by hand."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Shares:
     def __init__(
         self, connection: Connection, group: str | None, session_timeout_ms: int, instance_id: str | None
     ) -> None:
-        """Raises InvalidGroupId."""
+        """Make shares without a subscription. Raises InvalidGroupId."""
         if group is not None:
             check_name("a group id", group)
         if instance_id is not None:
@@ -48,7 +48,7 @@ class Shares:
             return
         topics = self.wanted.names(follower.state)
         if not topics:
-            return  # nothing matches the pattern now, and a member needs a topic: it joins, or changes, once one does
+            return  # a member needs a topic: it joins, or changes its topics, once one matches the pattern
         if self._member is None:
             self._member = GroupMember(
                 self._connection,
@@ -61,7 +61,7 @@ class Shares:
             self._member.wants(topics)
 
     def is_stale(self, generation: GroupGeneration | None) -> bool:
-        """Whether the group has another generation than this one, or not this member, as far as this process knows."""
+        """True if, by the state known here, the group has another generation than this, or lacks this member."""
         if self._member is None:
             return False
         group = self._connection.follower.state.groups.get(self._member.group)
@@ -82,7 +82,7 @@ class Shares:
         return () if self.wanted is None or self._member is not None else self.wanted.known(state)
 
     def committed(self, state: ClusterState) -> Mapping[TopicPartition, CommittedOffset]:
-        """What the group has committed; nothing without a group."""
+        """The offsets that the group has committed; none without a group."""
         return {} if self.group is None else committed_offsets(state, self.group)
 
     def prepared(
@@ -92,7 +92,7 @@ class Shares:
 
         `share` and `generation` are those under which the positions were read. The member may know newer ones, but a
         commit under those would be for partitions that belong to others by now. Raises InvalidGroupId without a group,
-        and what is wrong with the positions.
+        and the errors of the positions.
         """
         if self.group is None:
             raise without_group()
@@ -104,7 +104,7 @@ class Shares:
     def command(
         self, rows: Mapping[TopicPartition, Position], share: Share, generation: GroupGeneration | None
     ) -> CommitOffsets:
-        """As `prepared`, but as a command that goes with an append."""
+        """A commit like that of `prepared`, as a command that goes with an append."""
         if self.group is None:
             raise without_group()
         offsets = {(share[key], int(key.partition)): position for key, position in rows.items()}
@@ -113,7 +113,7 @@ class Shares:
         return commit_with_records(self._connection.follower.state, self.group, offsets)
 
     def leave(self) -> None:
-        """Leave the group, and want nothing."""
+        """Leave the group, and drop the subscription."""
         member, self._member = self._member, None
         self.wanted = None
         if member is not None:
@@ -122,4 +122,4 @@ class Shares:
 
 def without_group() -> InvalidGroupId:
     """The error for a commit of a consumer that has no group."""
-    return InvalidGroupId("this consumer has no group, so it has nowhere to commit to: give it a group")
+    return InvalidGroupId("this consumer has no group, so it has nothing to commit to: give it a group")

@@ -1,4 +1,4 @@
-"""What a consumer wants to read: topics by name, topics by pattern, or partitions that it was given by hand."""
+"""Subscriptions and assignments of a consumer: topics by name, topics by pattern, or partitions given by hand."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ Share = dict[TopicPartition, str]  # the names of topics, by partition
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """Topics: these, or all whose whole names match the pattern, also those that come later."""
+    """Topics: these, or all whose whole names match the pattern, including topics created later."""
 
     topics: tuple[str, ...]
     pattern: re.Pattern[str] | None = None
 
     def names(self, state: ClusterState) -> tuple[str, ...]:
-        """The topics that are wanted, in ascending order."""
+        """The wanted topics, in ascending order."""
         if self.pattern is None:
             return self.topics
         return tuple(sorted(name for name in state.topic_ids if self.pattern.fullmatch(name)))
 
     def share(self, state: ClusterState) -> Share:
-        """All partitions of the topics that there are now."""
+        """All partitions of the topics that exist now."""
         topics = filter(None, map(state.topic_named, self.names(state)))
         return {
             TopicPartition(topic.topic_id, partition.partition): topic.name
@@ -39,18 +39,18 @@ class Subscription:
         }
 
     def sizes(self, state: ClusterState) -> dict[TopicId, int]:
-        """How many partitions each of the topics has now."""
+        """Number of partitions that each of the topics has now."""
         topics = filter(None, map(state.topic_named, self.names(state)))
         return {topic.topic_id: topic.partitions for topic in topics}
 
     def known(self, state: ClusterState) -> tuple[KnownTopic, ...]:
-        """The topics as a wait for changes of them needs them."""
+        """The topics in the form that a wait for their changes needs."""
         return tuple(KnownTopic(topic_id, partitions) for topic_id, partitions in self.sizes(state).items())
 
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Partitions that the caller chose. They are those of the topics that were there then, by their ids."""
+    """Partitions that the caller chose, of topics that existed then: they are kept by topic id."""
 
     chosen: Share
 
@@ -63,16 +63,16 @@ class Assignment:
         return self.chosen
 
     def sizes(self, state: ClusterState) -> dict[TopicId, int]:
-        """How many partitions each of the topics has now."""
+        """Number of partitions that each of the topics has now."""
         return {key.topic_id: state.topics[key.topic_id].partitions for key in self.chosen}
 
     def known(self, state: ClusterState) -> tuple[KnownTopic, ...]:
-        """None: a change of the topics is no news."""
+        """No topics: a change of topics is no news here."""
         return ()
 
 
 def subscription(state: ClusterState, topics: Sequence[str] | str, pattern: str | None) -> Subscription:
-    """Raises InvalidInput unless it is either topics or a pattern, UnknownTopicOrPartition for a name of no topic."""
+    """The subscription to topics or to a pattern. Raises InvalidInput for both or neither, UnknownTopicOrPartition."""
     listed = [topics] if isinstance(topics, str) else list(topics)
     wrong = [name for name in listed if not isinstance(name, str)]
     if wrong:
@@ -97,20 +97,20 @@ def subscription(state: ClusterState, topics: Sequence[str] | str, pattern: str 
 
 
 def assignment(state: ClusterState, places: Iterable[Place]) -> Assignment:
-    """Raises InvalidInput if there is none, UnknownTopicOrPartition."""
+    """The assignment of these partitions. Raises InvalidInput if there are none, UnknownTopicOrPartition."""
     chosen = {}
     for name, index in map(checked_place, places):
         topic = topic_of(state, name)
         chosen[TopicPartition(topic.topic_id, partition_of(state, topic, index).partition)] = name
     if not chosen:
-        raise InvalidInput("assign: wanted at least one partition, found none; unsubscribe gives all up")
+        raise InvalidInput("assign: wanted at least one partition, found none; unsubscribe gives up all")
     return Assignment(chosen)
 
 
 def checked_place(given: object) -> Place:
-    """A partition as callers name it. Raises InvalidInput unless it is a pair of a topic's name and a number.
+    """A partition in the form that callers use. Raises InvalidInput unless it is a pair of a topic's name and a number.
 
-    A TopicPartition of kafka-python is such a pair, one of confluent-kafka is none.
+    A TopicPartition of kafka-python is such a pair, one of confluent-kafka is not.
     """
     if isinstance(given, tuple | list) and len(given) == 2:
         topic, index = given
@@ -120,5 +120,5 @@ def checked_place(given: object) -> Place:
 
 
 def places(share: Mapping[TopicPartition, str]) -> list[Place]:
-    """The partitions as callers name them."""
+    """The partitions in the form that callers use."""
     return [(topic, int(key.partition)) for key, topic in share.items()]

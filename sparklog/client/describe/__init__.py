@@ -1,1 +1,1 @@
-"""Topics, entries and records in the form in which people and programs see them."""
+"""Topics, entries and records in the forms that people and programs see."""

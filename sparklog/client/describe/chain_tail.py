@@ -18,12 +18,12 @@ from sparklog.core.state import ClusterState
 from sparklog.storage.keys import block_entries, entry_block
 from sparklog.storage.object_store import ObjectStore
 
-_Kind = tuple[str, str]  # a noun, and of what
+_Kind = tuple[str, str]  # a noun, and the words after it
 
 
 @dataclass(frozen=True, slots=True)
 class TailEntry:
-    """An entry, and each of its records in words. An `ignored` one was written by a fenced coordinator (rule C1)."""
+    """An entry, and each of its records in words. An `ignored` entry was written by a fenced coordinator (rule C1)."""
 
     entry: Entry
     records: tuple[str, ...]
@@ -36,7 +36,7 @@ class TailEntry:
 
     @property
     def time_ms(self) -> int:
-        """When it was written, by its author's clock."""
+        """Time of the write, by its author's clock."""
         return self.entry.time_ms
 
     @property
@@ -54,7 +54,7 @@ class TailEntry:
 class ChainTail:
     """Entries in ascending order, and those that can't be read: a snapshot covers them.
 
-    `deleted_before`: of the entries that were asked for, those before this one were deleted as old; None if none was.
+    `deleted_before`: of the requested entries, those before this one were deleted as old; None if none was.
     """
 
     entries: list[TailEntry]
@@ -74,9 +74,10 @@ class QuietEntries:
 
 
 def folded(entries: Sequence[TailEntry]) -> list[TailEntry | QuietEntries]:
-    """The entries, with each run of quiet ones as one row.
+    """The entries, with each run of quiet entries as one row.
 
-    Quiet are a coordinator that still leads, members of groups that are alive, and recovery points that move.
+    Quiet entries only say that a coordinator still leads, that members of groups are alive, or that recovery points
+    move.
     """
     leading: set[tuple[str, int]] = set()
     rows: list[TailEntry | QuietEntries] = []
@@ -99,7 +100,7 @@ def folded(entries: Sequence[TailEntry]) -> list[TailEntry | QuietEntries]:
 
 
 def _quiet_kind(record: Record, leading: Collection[tuple[str, int]]) -> _Kind | None:
-    """The kind of a quiet record; None for another one. `leading`: coordinators whose claims were seen before."""
+    """The kind of a quiet record; None for any other. `leading`: coordinators whose claims were seen before."""
     match record:
         case CoordinationClaimed() if (record.name, record.epoch) in leading:
             return "heartbeat", " of the coordinator"

@@ -1,7 +1,7 @@
-"""Counts what a cluster did in the last day, from the entries of its chain, and what it holds.
+"""Counts the work of a cluster in the last day, from the entries of its chain, and its size.
 
-Of many entries as many as `SAMPLE` are read, evenly spread over the day: a GET for each, and about thirty to find where
-the day begins.
+At most `SAMPLE` entries are read, evenly spread over the day: a GET for each, and about thirty to find the first entry
+of the day.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ def counted_day(connection: Connection, state: ClusterState, now_ms: int) -> Usa
     entries = state.n + 1 - first
     numbers = [first + at * entries // min(entries, SAMPLE) for at in range(min(entries, SAMPLE))]
     with ThreadPoolExecutor(_READ_WIDTH) as pool:
-        found = [entry for entry in pool.map(lambda n: _entry(follower.store, n), numbers) if entry is not None]
+        sample = [entry for entry in pool.map(lambda n: _entry(follower.store, n), numbers) if entry is not None]
     zones = {store.store: store.zone for store in state.stores.values()}
     sampled = EntryWork()
-    for entry in found:
+    for entry in sample:
         sampled += _work(follower.store, entry, zones)
-    work = sampled.times(entries / len(found)) if found else sampled
+    work = sampled.times(entries / len(sample)) if sample else sampled
     kept = state.n + 1 - max(state.floor, state.first_entry)
-    sizes = [each.size_bytes for each in found or (_entry(follower.store, state.n),) if each is not None]
+    sizes = [entry.size_bytes for entry in sample or (_entry(follower.store, state.n),) if entry is not None]
     kept_bytes = kept * sum(sizes) // max(1, len(sizes))
     is_first = first == state.first_entry or _entry(follower.store, first - 1) is None  # no older one is there
     config = effective_cluster(state.config)
-    copies = 0 if follower.copies is None else follower.copies.wanted(state)
+    copies = 0 if follower.mirrors is None else follower.mirrors.wanted(state)
     agents = [store for store in state.stores.values() if store.agent_up]
     return Usage(
-        from_ms=found[0].entry.time_ms if found and is_first else now_ms - DAY_MS,
+        from_ms=sample[0].entry.time_ms if sample and is_first else now_ms - DAY_MS,
         to_ms=now_ms,
         work=work,
-        sampled=len(found),
+        sampled=len(sample),
         stored_bytes=_stored_bytes(state),
         metadata_bytes=kept_bytes * (1 + copies),
         copies=copies,
@@ -65,7 +65,7 @@ def counted_day(connection: Connection, state: ClusterState, now_ms: int) -> Usa
 
 
 def _first_since(store: ObjectStore, state: ClusterState, since_ms: int) -> int:
-    """The first entry since then, by bisection; an entry that is gone or can't be read counts as older."""
+    """The first entry since `since_ms`, by bisection. An entry that is gone or can't be read counts as older."""
     low, high = int(state.first_entry), state.n + 1
     while low < high:
         middle = (low + high) // 2
@@ -84,10 +84,10 @@ def _entry(store: ObjectStore, n: int) -> StoredEntry | None:
         return None
 
 
-def _work(store: ObjectStore, found: StoredEntry, zones: dict[StoreId, str]) -> EntryWork:
-    """The work behind one entry: each object is written by who commits it, to each of its holders."""
-    work = EntryWork(1, found.size_bytes, int(found.entry.author.kind != "coordinator"))
-    for command in found.entry.commands:
+def _work(store: ObjectStore, stored_: StoredEntry, zones: dict[StoreId, str]) -> EntryWork:
+    """The work of one entry: the process that commits an object writes it to each of its holders."""
+    work = EntryWork(1, stored_.size_bytes, int(stored_.entry.author.kind != "coordinator"))
+    for command in stored_.entry.commands:
         for record in command.records:
             match record:
                 case Appended():

@@ -11,7 +11,7 @@ Text = Callable[[bytes | None], str | None]
 
 
 def record_rows(records: pa.RecordBatch | pa.Table, topic: str, key: Text, value: Text, header: Text) -> list[Any]:
-    """The records of one topic as dicts. `key`, `value` and `header` make text of such bytes."""
+    """The records of one topic as dicts. `key`, `value` and `header` turn bytes of these kinds into text."""
     stamps = records.column("timestamp").cast(pa.int64()).to_pylist()
     columns = [records.column(name).to_pylist() for name in ("partition", "offset", "key", "value", "headers")]
     return [
@@ -23,7 +23,7 @@ def record_rows(records: pa.RecordBatch | pa.Table, topic: str, key: Text, value
             "timestamp_us": stamp_us,
             "key": key(own_key),
             "value": value(own_value),
-            "headers": [{"key": each["key"], "value": header(each["value"])} for each in headers or ()],
+            "headers": [{"key": pair["key"], "value": header(pair["value"])} for pair in headers or ()],
         }
         for stamp_us, partition, offset, own_key, own_value, headers in zip(stamps, *columns, strict=True)
     ]

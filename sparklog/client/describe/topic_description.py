@@ -15,7 +15,7 @@ from sparklog.core.state import ClusterState, Partition
 class TopicDescription(msgspec.Struct, frozen=True):
     """A topic with its partitions and config.
 
-    `config` maps each key to its effective value and the origin of that: "topic", "cluster" or "default".
+    `config` maps each key to its effective value and the value's origin: "topic", "cluster" or "default".
     """
 
     name: str
@@ -23,7 +23,7 @@ class TopicDescription(msgspec.Struct, frozen=True):
     created_ms: int
     partitions: tuple[Partition, ...]
     config: dict[str, tuple[str, str]]
-    records: int  # that can be read
+    records: int  # records that can be read
 
     def __repr__(self) -> str:
         count = counted(len(self.partitions), "partition")

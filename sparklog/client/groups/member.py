@@ -3,12 +3,12 @@
     member = GroupMember(connection, "billing", ["orders"])     joins
     while …:
         member.poll()                   stay a member; True: the group has another generation, so read `assigned` again
-        (read `member.assigned` from `member.starts()` on, and process)
+        (read `member.assigned`, starting at `member.starts()`, and process)
         member.commit({("orders", 0): 120})
     member.leave()
 
-No coordinator is needed: members see each other in the chain. With one, the same commands go through it, and it hears
-heartbeats instead, which cost no entry of the chain (`core/groups/sessions.py`).
+No coordinator is needed: members see each other in the chain. With one, the same commands go through it, and members
+send it heartbeats instead, which cost no entry of the chain (`core/groups/sessions.py`).
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from sparklog.core.state import ClusterState
 from sparklog.core.types import Place, TopicPartition
 from sparklog.host.clock import Clock
 from sparklog.host.dice import new_id
-from sparklog.host.fork import Owner
+from sparklog.host.fork import OwnerProcess
 
 SESSION_TIMEOUT_MS = 45_000  # Kafka's session.timeout.ms
-NO_GENERATION = GroupGeneration(0, 0)  # of who is no member: a group with members is at generation 1 at least
+NO_GENERATION = GroupGeneration(0, 0)  # of a process that is no member: a group with members is at generation 1 or more
 
 
 class GroupMember:
     """A member of a group, for one thread at a time. It is a member from its construction until `leave`.
 
     `generation` and `assigned` are as of the last `poll`, and so is `share`, which names the same partitions by numbers
-    that are never used twice. Between two polls no more than the session timeout may pass, or the others take its
-    partitions; a commit counts as well.
+    that are never used twice. If more than the session timeout passes between two polls, the others take its
+    partitions; a commit counts as a poll.
 
-    A forked child can't use it: every call but `leave` raises InvalidInput there. `leave` does nothing, as the process
-    that was forked is still a member.
+    A forked child can't use it: every call except `leave` raises InvalidInput there. `leave` does nothing there, as the
+    process that was forked is still a member.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class GroupMember:
         self.assigned: tuple[Place, ...] = ()
         self.share: dict[TopicPartition, str] = {}  # the names of topics, by partition
         self._connection = connection
-        self._owner = Owner("member of a group")
+        self._owner = OwnerProcess("member of a group")
         self._session_timeout_ms = session_timeout_ms
         self._clock = clock or connection.committer.clock
         self._peers = PeerWatch(self.member_id)
@@ -89,7 +89,7 @@ class GroupMember:
         """Stay a member: show a sign of life if that is due, evict silent others, join again if this one was evicted.
 
         True if the group has another generation than before: then read `assigned` again, and resume from the committed
-        offsets. Raises FencedInstanceId, and what reading and writing the chain raise.
+        offsets. Raises FencedInstanceId, and the errors of reading and writing the chain.
         """
         self._owner.check()
         before = self.generation
@@ -114,24 +114,24 @@ class GroupMember:
         """The group's committed offset in each partition of this member; partitions without one are left out."""
         self._owner.check()
         with self._connection.follower.current() as state:
-            found = committed(state, self.group)
-        return {place: found[place].offset for place in self.assigned if place in found}
+            offsets = committed(state, self.group)
+        return {place: offsets[place].offset for place in self.assigned if place in offsets}
 
     def commit(self, offsets: Offsets, metadata: str = "") -> None:
         """Commit offsets in this generation: all of them, or nothing.
 
         Raises IllegalGeneration or UnknownMemberId if the partitions may belong to others by now: `poll`, and resume
-        from the committed offsets. Raises what `Cluster.commit_offsets` raises.
+        from the committed offsets. Raises the errors of `Cluster.commit_offsets`.
         """
         self.prepared(offsets, metadata)()
 
     def prepared(
         self, offsets: Offsets, metadata: str = "", generation: GroupGeneration | None = None
     ) -> Callable[[], None]:
-        """A commit to run later, perhaps in another thread; several of them one after the other, in this order.
+        """A commit to run later, perhaps in another thread. Run several commits one after the other, in this order.
 
-        It is of this generation, by default the present one, whatever the member does meanwhile. Raises what the commit
-        itself raises about its offsets.
+        It is a commit of this generation, by default the present one, whatever the member does meanwhile. Raises the
+        errors of the commit that are about its offsets.
         """
         return partial(self._commit, self.command(offsets, metadata, generation))
 
@@ -143,7 +143,7 @@ class GroupMember:
         *,
         with_records: bool = False,
     ) -> CommitOffsets:
-        """As `prepared`, but as a command; `with_records`: it goes with an append."""
+        """The command of a commit, as in `prepared`. `with_records`: it goes with an append."""
         self._owner.check()
         with self._connection.follower.current() as state:
             rows = rows_to_commit(state, offsets, metadata, with_records=with_records)
@@ -172,10 +172,10 @@ class GroupMember:
         self._renewed_ms = begun_ms
 
     def leave(self) -> None:
-        """Leave the group, so that the others have its partitions at once. No error if it is no member any more.
+        """Leave the group, so that the others get its partitions at once. No error if it is no member any more.
 
-        A static member does not leave: it keeps its partitions until its session times out, so a restart can reclaim
-        them.
+        A static member does not leave: it keeps its partitions until its session times out, so that a restart can
+        reclaim them.
         """
         if not self._owner.is_here:
             return
@@ -185,13 +185,13 @@ class GroupMember:
         self._has_nothing()
 
     def _renew(self, coordinator: Coordinator) -> None:
-        """Show that this member is alive: to the coordinator in force, or else in the chain.
+        """Show that this member is alive: to the coordinator in force, or, without one, in the chain.
 
-        If a heartbeat fails for now, the next one is a third of a session later: one may be late, and whoever
-        coordinates next gives all members a whole session.
+        If a heartbeat fails for now, the next one is a third of a session later: one may be late, and the next
+        coordinator gives all members a whole session.
         """
         if not coordinator.in_force:
-            self._join()  # as it was: that only renews it
+            self._join()  # with the same topics, so that it only renews
             return
         self._renewed_ms = self._clock.monotonic_ms()
         try:

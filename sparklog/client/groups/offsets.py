@@ -1,4 +1,4 @@
-"""What a group has committed, and commits without being a member of it. A member is in `member.py`."""
+"""Committed offsets of a group, and commits to a group by a process that is no member. Members are in `member.py`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Offsets = Mapping[Place, int | Position]
 
 
 class GroupDescription(msgspec.Struct, frozen=True):
-    """A group as it is now: its members, and how far it has come in each partition."""
+    """A group as it is now: its members, and its progress in each partition."""
 
     group: str
     condition: str
@@ -42,7 +42,7 @@ class GroupDescription(msgspec.Struct, frozen=True):
 
     @property
     def lag(self) -> int:
-        """The offsets that are left to read, in all partitions with a committed offset together."""
+        """Number of offsets left to read, in all partitions with a committed offset together."""
         return sum(partition.lag or 0 for partition in self.partitions)
 
 
@@ -54,7 +54,7 @@ def describe_group(state: ClusterState, name: str) -> GroupDescription:
 
 
 def committed(state: ClusterState, name: str) -> dict[Place, CommittedOffset]:
-    """What a group has committed, by topic and partition; nothing if there is no such group."""
+    """The offsets that a group has committed, by topic and partition; none if there is no such group."""
     rows = committed_offsets(state, name)
     return {(state.topics[key.topic_id].name, key.partition): row for key, row in rows.items()}
 
@@ -67,7 +67,7 @@ def commit_offsets(connection: Connection, group: str, offsets: Offsets, metadat
 
 
 def commit_with_records(state: ClusterState, group: str, offsets: Offsets) -> CommitOffsets:
-    """The commit of these offsets to a group without members, for `Append.consumed`. Raises as `rows_to_commit`."""
+    """A commit of these offsets to a group without members, for `Append.consumed`. Raises those of `rows_to_commit`."""
     return CommitOffsets(state.chain_id, group, rows_to_commit(state, offsets, "", with_records=True))
 
 
@@ -75,8 +75,8 @@ def commit_of_stream(state: ClusterState, group: str, positions: Iterable[Positi
     """The commit of a stream's positions to a group without members; None if there is nothing to commit.
 
     If a partition has several positions, the lowest counts: everything below it was consumed. Partitions that are gone
-    are left out, and so are those in which the group is already exactly there: a stream of many partitions commits only
-    where it read.
+    are left out, and so are those in which the group already has exactly this offset: a stream of many partitions
+    commits only those that it read.
     """
     lowest: dict[TopicPartition, Position] = {}
     for position in positions:
@@ -94,10 +94,10 @@ def commit_of_stream(state: ClusterState, group: str, positions: Iterable[Positi
 
 
 def advance_group(connection: Connection, group: str, positions: Iterable[Position]) -> None:
-    """Move a group forward to a stream's positions: where it is further already, it stays.
+    """Move a group forward to a stream's positions. In partitions where it is already further, it stays.
 
     Many partitions take several commits. If one fails, the next call resumes from there. Raises UnknownMemberId if the
-    group has members, InvalidGroupId, and what `commit_offsets` raises.
+    group has members, InvalidGroupId, and the errors of `commit_offsets`.
     """
     command = commit_of_stream(connection.follower.state, group, positions)
     if command is None:

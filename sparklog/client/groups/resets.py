@@ -1,4 +1,4 @@
-"""Reset the offsets of a group (Kafka's kafka-consumer-groups --reset-offsets): plan, look at the plan, then commit.
+"""Resets the offsets of a group (Kafka's kafka-consumer-groups --reset-offsets): plan, look at the plan, then commit.
 
 The group must have no members, neither for the plan nor for the commit.
 """
@@ -21,7 +21,7 @@ OffsetForTime = Callable[[str, int, int], int | None]  # of topic, partition and
 
 
 class ResetKind(StrEnum):
-    """Where the offsets go."""
+    """Kinds of target for the offsets."""
 
     EARLIEST = "to-earliest"
     LATEST = "to-latest"
@@ -31,14 +31,14 @@ class ResetKind(StrEnum):
 
 
 class ResetTarget(msgspec.Struct, frozen=True):
-    """`value`: an offset, microseconds since the epoch, or how many offsets to go forward (negative: back)."""
+    """Target of a reset. `value`: an offset, microseconds since the epoch, or a shift in offsets (negative: back)."""
 
     kind: ResetKind
     value: int = 0
 
 
 class PlannedReset(msgspec.Struct, frozen=True):
-    """A partition where a group would go on at `after`; `before` is None if it has committed nothing there."""
+    """A partition where a group would continue at `after`. `before` is None if it has committed nothing there."""
 
     topic: str
     partition: int
@@ -48,14 +48,14 @@ class PlannedReset(msgspec.Struct, frozen=True):
 
     @property
     def lag(self) -> int:
-        """The offsets that would be left to read."""
+        """Number of offsets that would be left to read."""
         return self.end - self.after
 
 
 def plan_reset(
     cluster: Cluster, group: str, target: ResetTarget, topics: Sequence[str], chosen: Collection[int] = ()
 ) -> list[PlannedReset]:
-    """What a reset would do now. Raises as `planned_resets`."""
+    """The plan of a reset, by the newest state. Raises the errors of `planned_resets`."""
     with cluster.connection.follower.current() as state:
         return planned_resets(state, cluster.offset_for_time, group, target, topics, chosen)
 
@@ -68,11 +68,11 @@ def planned_resets(
     topics: Sequence[str],
     chosen: Collection[int] = (),
 ) -> list[PlannedReset]:
-    """What a reset would do: in `topics` (their partitions `chosen`, or all), else wherever the group has committed.
+    """The plan of a reset in `topics` (their partitions `chosen`, or all); without topics, in all where the group committed.
 
     A target outside the log becomes its nearer end, as with Kafka's tool. With topics the group may be new. Raises
-    GroupIdNotFound, NonEmptyGroup, UnknownTopicOrPartition, InvalidInput (a shift where nothing is committed), and what
-    `offset_for_time` raises.
+    GroupIdNotFound, NonEmptyGroup, UnknownTopicOrPartition, InvalidInput (a shift where nothing is committed), and the
+    errors of `offset_for_time`.
     """
     known = state.groups.get(group) if topics else existing_group(state, group)
     if known is not None:
@@ -91,8 +91,8 @@ def planned_resets(
 
 
 def reset_offsets(cluster: Cluster, group: str, plan: Sequence[PlannedReset]) -> None:
-    """Commit the plan: all of it, or nothing. Raises as `Cluster.commit_offsets`."""
-    cluster.commit_offsets(group, {(each.topic, each.partition): each.after for each in plan})
+    """Commit the plan: all of it, or nothing. Raises the errors of `Cluster.commit_offsets`."""
+    cluster.commit_offsets(group, {(reset.topic, reset.partition): reset.after for reset in plan})
 
 
 def _places(state: ClusterState, topics: Sequence[str], chosen: Collection[int]) -> list[tuple[str, Partition]]:
@@ -114,8 +114,8 @@ def _wanted(
         case ResetKind.OFFSET:
             return target.value
         case ResetKind.DATETIME:
-            found = offset_for_time(topic, partition.partition, target.value)
-            return partition.high_watermark if found is None else found
+            offset = offset_for_time(topic, partition.partition, target.value)
+            return partition.high_watermark if offset is None else offset
         case ResetKind.SHIFT:
             if before is None:
                 raise InvalidInput(f"nothing is committed in {topic}-{partition.partition}, so it can't be shifted")

@@ -1,1 +1,1 @@
-"""Plans of reads, streams and writes, and the part of a write that each task does."""
+"""Plans of reads, streams and writes, and each task's part of a write."""

@@ -1,6 +1,6 @@
-"""Planning a batch read: its options and the state at one chain position become tasks, each a list of ranges.
+"""Plans a batch read: from its options and the state at one chain position to tasks, each a list of ranges.
 
-A stream's micro-batches (`stream_plan`) are planned with the same parts.
+The micro-batches of a stream (`stream_plan`) are planned with the same functions.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def plan_read(state: ClusterState, options: ReadOptions, stores: Stores) -> Read
     """Resolve the options against `state`, which must not change meanwhile. Look-ups by time read objects.
 
     Raises InvalidOption (partitions, start after end), UnknownTopicOrPartition, Conflict (the topic has another id than
-    was asked for: it was deleted and created again), and OffsetOutOfRange or DataLoss if requested records are gone.
-    With `fail_on_data_loss` false the range is cut to what is there instead.
+    the requested one: it was deleted and created again), and OffsetOutOfRange or DataLoss if requested records are
+    gone. With `fail_on_data_loss` false the range is cut to the existing records instead.
     """
     if options.subscription is None:
         raise AssertionError("a plan of records needs a subscription")
@@ -52,7 +52,7 @@ def plan_read(state: ClusterState, options: ReadOptions, stores: Stores) -> Read
 def offsets_to_read(
     state: ClusterState, options: ReadOptions, stores: Stores, warnings: list[str]
 ) -> list[tuple[Topic, Partition, OffsetRange]]:
-    """The range of each partition, by topic name and number. Raises as `plan_read`; appends to `warnings`."""
+    """The range of each partition, by topic name and number. Raises those of `plan_read`; appends to `warnings`."""
     assert options.subscription is not None
     read = partitions_to_read(state, options.subscription)
     _check_topic_id(read, options.topic_id)
@@ -66,7 +66,7 @@ def offsets_to_read(
 def tasks_of(
     state: ClusterState, ranges: Iterable[tuple[Topic, Partition, OffsetRange]], options: ReadOptions
 ) -> list[list[RangeToRead]]:
-    """The tasks that read these ranges, which come ordered by (topic, partition); empty ones need none."""
+    """The tasks that read these ranges, which are ordered by (topic, partition). Empty ranges need no task."""
     topics: dict[TopicId, Topic] = {}
     weighed = []
     for topic, partition, offsets in ranges:
@@ -86,7 +86,7 @@ def tasks_of(
 def partitions_to_read(
     state: ClusterState, subscription: Subscription, may_be_gone: Collection[str] = ()
 ) -> list[tuple[Topic, Partition]]:
-    """The partitions to read, ordered by topic name and number. Topics in `may_be_gone` are left out if they are gone.
+    """The partitions to read, ordered by topic name and number. Topics in `may_be_gone` that are gone are left out.
 
     Raises UnknownTopicOrPartition.
     """
@@ -197,6 +197,6 @@ def _lost(
         f"the readable range is [{readable[0]}, {readable[1]})"
     )
     if not options.fail_on_data_loss:
-        warnings.append(f"{message}: only what is there is read (failOnDataLoss=false)")
+        warnings.append(f"{message}: only the existing records are read (failOnDataLoss=false)")
         return
-    raise OffsetOutOfRange(f"{message}; failOnDataLoss=false reads what is there")
+    raise OffsetOutOfRange(f"{message}; failOnDataLoss=false reads the existing records")

@@ -1,9 +1,10 @@
-"""Planning a stream's micro-batches: from positions and a state to the next positions and tasks.
+"""Plans the micro-batches of a stream: from positions and a state to the next positions and tasks.
 
     start_positions (first run) -> [newest_positions -> next_positions -> tasks_between] for each micro-batch
 
-Nothing here does I/O, but for look-ups of starting timestamps. Spark keeps the positions (`core/stream_positions`) in
-its checkpoint, and may ask for the tasks of a micro-batch again after a restart, when topics and log starts are others.
+Nothing here does I/O, except look-ups of starting timestamps. Spark keeps the positions (`core/stream_positions`) in
+its checkpoint. After a restart it may ask for the tasks of a micro-batch again, when topics and log starts have
+changed.
 """
 
 from __future__ import annotations
@@ -25,13 +26,13 @@ NEW_PARTITION_STARTS: int = 0  # a log start above it means that the stream has 
 
 
 def start_positions(state: ClusterState, options: ReadOptions, stores: Stores, warnings: list[str]) -> StreamPositions:
-    """Where the first run of a stream begins. Raises as `plan_read`; appends to `warnings`."""
+    """The positions at which a stream's first run begins. Raises the errors of `plan_read`; appends to `warnings`."""
     ranges = offsets_to_read(state, options, stores, warnings)
     return _positions(state, ((topic, partition, offsets.start) for topic, partition, offsets in ranges))
 
 
 def newest_positions(state: ClusterState, options: ReadOptions, known: StreamPositions | None) -> StreamPositions:
-    """The end of what can be read now in each partition. Raises UnknownTopicOrPartition.
+    """The end of the readable records in each partition. Raises UnknownTopicOrPartition.
 
     A topic that the stream has a position in may be gone: it is left out here, and `losses_at` reports it. Any topic
     may be gone if data loss is no failure, or if `known` is None, because the stream has no position yet.
@@ -44,7 +45,7 @@ def newest_positions(state: ClusterState, options: ReadOptions, known: StreamPos
 
 
 def not_beyond(newest: StreamPositions, target: StreamPositions) -> StreamPositions:
-    """`newest` without the partitions that `target` lacks, and nowhere beyond it."""
+    """`newest` without the partitions that `target` lacks, and cut to `target` where it is beyond that."""
     at = {}
     for place, position in newest.at.items():
         last = target.at.get(place)
@@ -56,10 +57,10 @@ def not_beyond(newest: StreamPositions, target: StreamPositions) -> StreamPositi
 def next_positions(
     state: ClusterState, start: StreamPositions, newest: StreamPositions, limits: TriggerLimits
 ) -> StreamPositions:
-    """Where a micro-batch from `start` on ends, if it takes as much of what there is up to `newest` as it may.
+    """The end of a micro-batch from `start` that takes as many of the records up to `newest` as its limits allow.
 
-    A partition where nothing is to be read keeps its position as it is. If the position is beyond the log's end, which
-    `losses_at` reports, the stream goes on at the end.
+    A partition without anything to read keeps its position. If the position is beyond the log's end, which `losses_at`
+    reports, the stream continues at the end.
     """
     unread = {place: _unread(state, start, place, end) for place, end in newest.at.items()}
     ends = {place: offsets.end for place, offsets in unread.items()}
@@ -84,7 +85,7 @@ def next_positions(
 
 
 def new_offsets(state: ClusterState, start: StreamPositions, newest: StreamPositions) -> int:
-    """How many offsets there are between two positions."""
+    """Number of offsets between two positions."""
     unread = (_unread(state, start, place, end) for place, end in newest.at.items())
     return sum(offsets.end - offsets.start for offsets in unread)
 
@@ -92,7 +93,10 @@ def new_offsets(state: ClusterState, start: StreamPositions, newest: StreamPosit
 def tasks_between(
     state: ClusterState, start: StreamPositions, end: StreamPositions, options: ReadOptions, losses: list[str]
 ) -> list[list[RangeToRead]]:
-    """The tasks of a micro-batch, without what is gone, which is appended to `losses`. Raises as `check_cluster`."""
+    """The tasks of a micro-batch. Records that are gone are left out and added to `losses`.
+
+    Raises the errors of `check_cluster`.
+    """
     check_cluster(state, end)
     ranges: list[tuple[Topic, Partition, OffsetRange]] = []
     for place, position in sorted(end.at.items()):
@@ -113,9 +117,9 @@ def tasks_between(
 
 
 def losses_at(state: ClusterState, start: StreamPositions, newest: StreamPositions, options: ReadOptions) -> list[str]:
-    """What a stream at `start` has missed, or has read and the log no longer has; one line for each partition.
+    """Records that a stream at `start` has missed, or has read and the log no longer has: a line for each partition.
 
-    Raises as `check_cluster`.
+    Raises the errors of `check_cluster`.
     """
     check_cluster(state, start)
     losses = []
@@ -134,7 +138,7 @@ def losses_at(state: ClusterState, start: StreamPositions, newest: StreamPositio
         if right < position.offset:
             losses.append(
                 f"{name}: the stream has read up to {position.offset}, and an unclean election gave up records from "
-                f"{right} on: what was made of them is not in the log"
+                f"{right} on: the stream has used records that are not in the log"
             )
         log_start, log_end = _partition(state, position).log_start, _log_end(state, position)
         if position.offset < log_start:
@@ -163,13 +167,13 @@ def check_cluster(state: ClusterState, positions: StreamPositions) -> None:
         why = "it is another one, or it was deleted and created again"
     raise InconsistentClusterId(
         f"the checkpoint is of cluster {positions.chain_id}, found cluster {state.chain_id}: {why}: begin again with "
-        "a new checkpointLocation, and say where with startingOffsets"
+        "a new checkpointLocation, and choose the start with startingOffsets"
     )
 
 
 def data_loss(losses: Iterable[str]) -> DataLoss:
     """The error for records that a stream will never see."""
-    return DataLoss(f"{'; '.join(losses)}; failOnDataLoss=false goes on with what is there")
+    return DataLoss(f"{'; '.join(losses)}; failOnDataLoss=false continues with the existing records")
 
 
 def _name(place: Place) -> str:
@@ -194,13 +198,13 @@ def _positions(state: ClusterState, offsets: Iterable[tuple[Topic, Partition, Of
 
 
 def _begin(start: StreamPositions, place: Place, end: Position) -> Offset:
-    """Where a micro-batch that ends there begins: a partition or a topic that is new to the stream, at its start."""
+    """Start of a micro-batch that ends at `end`. A partition or topic new to the stream is read from its start."""
     known = start.at.get(place)
     return known.offset if known is not None and known.topic_id == end.topic_id else Offset(NEW_PARTITION_STARTS)
 
 
 def _unread(state: ClusterState, start: StreamPositions, place: Place, end: Position) -> OffsetRange:
-    """What of a partition is new up to `end`; nothing if the stream, or the log start, is beyond it."""
+    """The new offsets of a partition up to `end`; none if the stream, or the log start, is beyond it."""
     begin = max(min(_begin(start, place, end), _log_end(state, end)), _partition(state, end).log_start)
     return OffsetRange(begin, max(begin, end.offset))
 
@@ -214,7 +218,7 @@ def _partition(state: ClusterState, position: Position) -> Partition:
 
 
 def _log_end(state: ClusterState, position: Position) -> Offset:
-    """The offset that the next record gets, also if it is not visible yet: no reader can have come further."""
+    """The offset that the next record gets, even if it is not visible yet: no reader can be beyond it."""
     return _partition(state, position).replication.next_offset
 
 
@@ -223,7 +227,7 @@ def _key(position: Position) -> TopicPartition:
 
 
 def _stored_bytes(state: ClusterState, position: Position, offsets: OffsetRange) -> int:
-    """The stored bytes of a range; at least 1 unless it is empty, so that a limit lets it move on."""
+    """The stored bytes of a range; at least 1 unless it is empty, so that a limit always lets it advance."""
     if offsets.start >= offsets.end:
         return 0
     return max(1, weigh(state, position.topic_id, position.partition, offsets).size_bytes)

@@ -1,4 +1,4 @@
-"""Plan a write of this process and upload its rows, again while a partition has no store to upload to."""
+"""Plans a write of this process and uploads its rows; tries again while a partition has no store to upload to."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def upload_rows(
     timeout_ms: int,
     among: Collection[str] | None = None,
 ) -> tuple[WritePlan, TaskWritten, int]:
-    """Plan the write and upload its rows; nothing is committed yet. `among`: the topics that rows name, if it is known.
+    """Plan the write and upload its rows; commits nothing. `among`: the topics that rows name, if they are known.
 
-    The last value is how much of `timeout_ms` went by before the upload that succeeded, in ms. Raises NoReplicaOnline
-    if a partition had no store for all of that time.
+    The last value is the part of `timeout_ms` that passed before the upload that succeeded, in ms. Raises
+    NoReplicaOnline if a partition had no store for all of `timeout_ms`.
     """
     command_id = new_command_id()
     deadline = Deadline(timeout_ms)
@@ -43,7 +43,7 @@ def upload_rows(
                 durability=durability,
                 among=among,
             )
-            stores = connection.stores(state)  # with the secrets, which a plan does not carry
+            stores = connection.stores(state)  # with secrets, which a plan does not have
         spent_ms = deadline.spent_ms()
         try:
             return plan, write_rows(plan, batches, task=int(command_id[:4], 16), stores=stores), spent_ms

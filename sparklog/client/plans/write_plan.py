@@ -35,7 +35,7 @@ from sparklog.log.cluster_stores import StorePlaces
 
 
 class Durability(msgspec.Struct, frozen=True):
-    """What a write waits for, and where it uploads: with `pull`, only to the leaders' stores, so that others fetch."""
+    """Settings of a write: the `acks` to wait for; with `pull`, uploads go only to the leaders' stores."""
 
     acks: Acks = Acks.ALL
     pull: bool = False
@@ -66,11 +66,11 @@ class PlannedTopic(msgspec.Struct, frozen=True, array_like=True):
 
 
 class WritePlan(msgspec.Struct, frozen=True):
-    """Everything a task needs to know. `n0` and `command_id` are the same for all attempts and resubmissions.
+    """Everything that a task needs to know. `n0` and `command_id` are the same for all attempts and resubmissions.
 
     If `topic` is None, each row names its topic. `oldest_us` and `newest_us` of a topic are the limits of create times.
-    `incarnations` has the registered INCARNATION of each store. `lag_time_max_ms` is how long a store may hold a task
-    up in total. `followers` are live stores that are in no ISR of these topics: tasks write to them, too, but hardly
+    `incarnations` has the registered INCARNATION of each store. `lag_time_max_ms` is the total time that a store may
+    delay a task. `followers` are live stores that are in no ISR of these topics: tasks write to them, too, but hardly
     wait for them.
     """
 
@@ -141,10 +141,10 @@ def append_command(
     label: str = "",
     consumed: CommitOffsets | None = None,
 ) -> Append | None:
-    """One command for everything the tasks uploaded, in their order; None if there is nothing to commit.
+    """One command for all uploads of the tasks, in their order; None if there is nothing to commit.
 
-    An application's version is committed even without rows, so that a repeat with rows adds nothing, as in Delta. So is
-    what was `consumed`.
+    An application's version is committed even without rows, so that a repeat with rows adds nothing, as in Delta. So
+    are the `consumed` offsets.
     """
     objects: list[NewObject] = []
     slices: list[NewSlice] = []
@@ -179,7 +179,7 @@ def append_command(
 
 
 def create_first(name: str) -> str:
-    """The end of an error about a topic that is not there: Kafka's brokers would create it with the first record."""
+    """The end of an error about a topic that does not exist. Kafka's brokers would create it with the first record."""
     return f"; no write creates a topic: sparklog topic create {name}"
 
 

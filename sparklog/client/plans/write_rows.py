@@ -55,9 +55,9 @@ def write_rows(
     stores: OpensStores | None = None,
     clock: WaitingClock | None = None,
 ) -> TaskWritten:
-    """Upload the rows of one task. Its number, `task`, makes tasks start keyless records at different partitions.
+    """Upload the rows of one task. By its number, `task`, tasks begin keyless records at different partitions.
 
-    `stores`: by default opened as the plan says. Raises InvalidInput and its subclasses (wrong columns, unknown topic,
+    `stores`: by default opened by the plan. Raises InvalidInput and its subclasses (wrong columns, unknown topic,
     partition out of range, record too large, a key missing on a compacted topic), NoReplicaOnline, StoreUnavailable and
     other errors of stores, if every store of a partition fails. Earlier uploads stay as orphans.
     """
@@ -89,15 +89,15 @@ def write_rows(
         return _written(plan, writers.values(), lanes, keyless)
     except (OutcomeUnknown, KeyExists) as error:
         # Only an object that nothing names is in doubt: the log itself is certainly unchanged.
-        raise StoreUnavailable(f"wanted to upload rows, found it in doubt: {error.message}") from error
+        raise StoreUnavailable(f"wanted to upload rows, found the upload in doubt: {error.message}") from error
     finally:
         for store in lanes.too_slow().intersection(plan.followers):
-            SLOW_HERE.note(_address(plan, store), RequestTimedOut("it was given up"))
+            SLOW_HERE.note(_address(plan, store), RequestTimedOut("it was too slow"))
         objects.abort()
 
 
 def _slow_followers(plan: WritePlan) -> frozenset[StoreId]:
-    """The followers that were too slow lately, unless there is nowhere else to write to.
+    """The followers that were too slow lately; none if some partition has no other store to write to.
 
     A store that hangs would cost each write FOLLOWER_WAIT_MS, and a thread that never ends, with the bytes it holds.
     """
@@ -138,7 +138,7 @@ def _rows_by_topic(plan: WritePlan, batch: pa.RecordBatch) -> Iterator[tuple[str
         yield plan.topic, rows.drop_columns(["topic"]) if "topic" in rows.schema.names else rows
         return
     if "topic" not in rows.schema.names:
-        raise InvalidInput("which topic? set the option 'topic', or give the rows a column 'topic'")
+        raise InvalidInput("no topic given: set the option 'topic', or give the rows a column 'topic'")
     yield from by_topic(rows)
 
 
@@ -190,7 +190,7 @@ def check_partition_named(rows: pa.Table | pa.RecordBatch) -> None:
     if "partition" not in rows.schema.names or rows.column("partition").null_count:
         raise InvalidInput(
             "an append with a producer names its partition: give the rows a column 'partition' without nulls, so that "
-            "a repeat goes where the first one went"
+            "a repeat goes to the same one"
         )
 
 
@@ -206,7 +206,7 @@ def producer_slices(slices: Sequence[NewSlice], producer: tuple[int, int, int]) 
 def sequenced(
     slices: Sequence[NewSlice], producer_id: int, epoch: int, first_sequences: Mapping[TopicPartition, int]
 ) -> tuple[NewSlice, ...]:
-    """The slices with the sequences of an idempotent producer, which are counted in each partition by itself."""
+    """The slices with the sequences of an idempotent producer, which are counted separately for each partition."""
     next_ = dict(first_sequences)
     numbered = []
     for slice_ in slices:

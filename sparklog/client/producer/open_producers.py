@@ -1,4 +1,4 @@
-"""The open producers of this process. At the program's end what was sent is written; a forked child can't use them."""
+"""The open producers of this process. The program's end writes the records sent; a forked child can't use them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ log = logging.getLogger("sparklog")
 
 
 class OpenProducer(Protocol):
-    """A producer, as far as the end of its process is concerned."""
+    """The methods of a producer for the end of its process."""
 
     def flush(self) -> None: ...
 
@@ -23,12 +23,12 @@ open_producers: Final[set[OpenProducer]] = set()
 
 
 def flush_all() -> None:
-    """Write what was sent. Nothing is closed: other threads may still send. An interrupt gives up."""
+    """Write all records sent. Closes nothing, because other threads may still send. An interrupt gives up."""
     for producer in list(open_producers):
         try:
             producer.flush()
         except Exception as error:
-            log.warning("what was sent with a producer may not be written at the end of the program: %s", error)
+            log.warning("records sent with a producer may not be written at the end of the program: %s", error)
         except BaseException:
             open_producers.clear()
             raise

@@ -1,8 +1,8 @@
 """`cluster.producer(...)`: records one by one, written together in the background, in order and once.
 
-`send` adds a record to what waits, and returns a future. Sender threads take what waits, one flush at a time, and write
-it: core/producing decides when and in which order, sending.py does it. There are as many threads as flushes may be
-under way, because each waits for the replies of its own.
+`send` adds a record to those that wait, and returns a future. Sender threads take the waiting records, one flush at a
+time, and write them: core/producing decides when and in which order, sending.py does it. There are as many threads as
+flushes may be under way, because each thread waits for the replies to its own flush.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from sparklog.core.replication.replica_append import Acks
 from sparklog.host.clock import SystemClock
 from sparklog.host.deadline import Deadline
 from sparklog.host.dice import SystemDice
-from sparklog.host.fork import Owner
+from sparklog.host.fork import OwnerProcess
 
 log = logging.getLogger("sparklog")
 
@@ -54,9 +54,9 @@ _CLOCK: Final = SystemClock()
 
 
 class Producer(AnswersKafkaMethods):
-    """Sends records. Thread-safe. Use it as a context manager, or call `close`. A program's end writes what was sent.
+    """Sends records. Thread-safe. Use it as a context manager, or call `close`. A program's end writes sent records.
 
-    Of one partition, records that one thread sends keep their order, and each is written once, whatever is sent again.
+    In one partition, records that one thread sends keep their order, and each is written once, whatever is sent again.
     """
 
     def __init__(
@@ -69,9 +69,9 @@ class Producer(AnswersKafkaMethods):
         key_serializer: Serializer | None = None,
         value_serializer: Serializer | None = None,
     ) -> None:
-        """Ask the chain for a producer id; or, with `producer_id`, for its next epoch, which fences its older instance.
+        """Get a producer id from the chain; or, with `producer_id`, its next epoch, which fences its older instance.
 
-        Raises what a commit raises, and UnknownProducerId.
+        Raises the errors of a commit, and UnknownProducerId.
         """
         self._connection = connection
         self._settings = settings
@@ -81,7 +81,7 @@ class Producer(AnswersKafkaMethods):
         assert allocated.producer_epoch is not None
         self._compression = compression
         self._sending = Sending(connection, Durability(settings.acks), compression, SystemDice().below(1 << 20))
-        self._lock = threading.Lock()  # held to change what follows
+        self._lock = threading.Lock()  # held to change the fields below
         self._work_there = threading.Condition(self._lock)
         self._room_there = threading.Condition(self._lock)
         self._something_settled = threading.Condition(self._lock)
@@ -91,13 +91,13 @@ class Producer(AnswersKafkaMethods):
         self._unsettled: weakref.WeakSet[SentRecords] = weakref.WeakSet()
         self._threads: list[threading.Thread] = []
         self._idle = 0  # threads that wait for work
-        self._urged = 0  # callers who wait for room, or for a flush
+        self._urged = 0  # callers that wait for room, or for a flush
         self._settling = 0  # threads that are settling the futures of failed flushes
-        self._noticed = False  # a sender knows that something waits
-        self._refusal: SparklogError | None = None  # why nothing may be sent any more
-        self._renewal: Submission | None = None  # one without an answer
+        self._noticed = False  # True if a sender knows that records wait
+        self._refusal: SparklogError | None = None  # the reason why nothing may be sent any more
+        self._renewal: Submission | None = None  # a renewal without an answer
         self._ended = False
-        self._owner = Owner("producer")
+        self._owner = OwnerProcess("producer")
         self._abandoned: SparklogError | None = None  # in a forked child: the error of every call
         open_producers.add(self)
 
@@ -108,7 +108,7 @@ class Producer(AnswersKafkaMethods):
 
     @property
     def max_block_ms(self) -> int:
-        """For how long `send` blocks while the buffer is full, if its caller does not say."""
+        """The time that `send` blocks while the buffer is full, unless its caller gives another."""
         return self._settings.max_block_ms
 
     def __repr__(self) -> str:
@@ -122,7 +122,7 @@ class Producer(AnswersKafkaMethods):
     def __exit__(self, *exc: object) -> None:
         self.close()
 
-    # ---- what users call ------------------------------------------------------------------------
+    # ---- for users ------------------------------------------------------------------------------
 
     def send(
         self,
@@ -136,13 +136,14 @@ class Producer(AnswersKafkaMethods):
         max_block_ms: int | None = None,
         **unknown: Never,
     ) -> RecordFuture:
-        """Add a record to what waits. Its future is done once the record is where `acks` asks for.
+        """Add a record to those that wait. Its future is done once the record is on the stores that `acks` asks for.
 
-        Key and value are bytes, text (as UTF-8) or None, or what the producer's serializers take.
-        The partition: as given; else by the key, as Kafka's producer chooses it; else one for all records of a flush.
-        Blocks while the buffer is full, for up to `max_block_ms`, by default the producer's. Raises RequestTimedOut
-        after that; RecordTooLarge, InvalidRecord, InvalidInput, UnknownTopicOrPartition; InvalidProducerEpoch once a
-        newer instance is active; what a serializer raises. In all these cases the record is not sent.
+        Key and value are bytes, text (as UTF-8) or None, or objects that the producer's serializers take. The partition
+        is the given one; without one, it follows from the key, as in Kafka's producer; without a key, it is the same
+        for all records of a flush. Blocks while the buffer is full, for up to `max_block_ms`, by default the
+        producer's. Raises RequestTimedOut after that; RecordTooLarge, InvalidRecord, InvalidInput,
+        UnknownTopicOrPartition; InvalidProducerEpoch once a newer instance is active; the errors of a serializer. In
+        all these cases the record is not sent.
         """
         if unknown:
             refuse_unknown("send", unknown, SEND_OPTIONS)
@@ -173,7 +174,7 @@ class Producer(AnswersKafkaMethods):
         return RecordFuture(waiting.sent, index)
 
     def knows(self, topic: str) -> bool:
-        """Whether `send` can check a record of this topic without reading the chain."""
+        """True if `send` can check a record of this topic without reading the chain."""
         return self._topics.knows(topic)
 
     def look_up(self, topic: str) -> None:
@@ -183,7 +184,7 @@ class Producer(AnswersKafkaMethods):
     def transaction(self) -> Transaction:
         """Records and group offsets in one commit, or none: `with producer.transaction() as transaction: …`.
 
-        See transaction.py. It needs acks="all", as whatever must be visible as a whole. Raises InvalidRequiredAcks,
+        See transaction.py. It needs acks="all", because it must be visible as a whole. Raises InvalidRequiredAcks,
         InvalidInput once the producer is closed.
         """
         self._owner.check()
@@ -199,9 +200,9 @@ class Producer(AnswersKafkaMethods):
         return Transaction(self._connection, self._topics, settings, self.flush, self._fence)
 
     def flush(self, timeout_ms: int | None = None) -> None:
-        """Write what waits, without lingering, and wait until everything sent before is written, or has failed.
+        """Write waiting records, without lingering. Wait until every record sent before is written, or has failed.
 
-        Only futures say what failed. Raises RequestTimedOut after `timeout_ms`; without it, the call lasts no longer
+        Only futures report failures. Raises RequestTimedOut after `timeout_ms`; without it, the call lasts no longer
         than records may wait for delivery.
         """
         self._not_in_a_sender("flush")
@@ -216,7 +217,7 @@ class Producer(AnswersKafkaMethods):
                 while not self._is_settled(order):
                     if deadline is not None and deadline.passed():
                         raise RequestTimedOut(
-                            f"not everything was written within {duration(deadline.timeout_ms)}; it is sent on",
+                            f"not everything was written within {duration(deadline.timeout_ms)}; sending continues",
                             landed=Landed.UNKNOWN,
                         )
                     self._something_settled.wait(None if deadline is None else deadline.left_s())
@@ -224,9 +225,9 @@ class Producer(AnswersKafkaMethods):
                 self._urged -= 1
 
     def close(self) -> None:
-        """Write everything that was sent, then end. Nothing may be sent any more. Closing twice does nothing.
+        """Write every record that was sent, then end. Nothing may be sent any more. Closing twice does nothing.
 
-        Lasts no longer than records may wait for delivery. An interrupt gives up what is not written yet.
+        Lasts no longer than records may wait for delivery. An interrupt gives up the records not written yet.
         """
         self._not_in_a_sender("close")
         with self._lock:
@@ -238,7 +239,7 @@ class Producer(AnswersKafkaMethods):
         try:
             self.flush()
         finally:
-            open_producers.discard(self)  # whoever interrupts this does not want to wait once more at the program's end
+            open_producers.discard(self)  # after an interrupt, the program's end must not wait once more
         with self._lock:
             self._ended = True
             self._work_there.notify_all()
@@ -248,7 +249,7 @@ class Producer(AnswersKafkaMethods):
     # ---- inside `send`, `flush` and transactions ------------------------------------------------------------------
 
     def _fence(self) -> ProducerEpoch | None:
-        """Its id and epoch; None while it asks for new ones. Raises why nothing may be sent any more."""
+        """Its id and epoch; None while it gets new ones. Raises the reason if nothing may be sent any more."""
         self._owner.check()
         with self._lock:
             if self._refusal is not None:
@@ -284,7 +285,7 @@ class Producer(AnswersKafkaMethods):
         return not self._settling and self._flushes.last_order >= order and self._flushes.is_settled(order)
 
     def _wake_sender(self) -> None:
-        """Let a sender thread look; start one if all are busy and there may be more."""
+        """Wake a sender thread; start another one if all are busy and there may be more."""
         if self._idle:
             self._work_there.notify()
         elif len(self._threads) < self._settings.max_in_flight:
@@ -300,7 +301,7 @@ class Producer(AnswersKafkaMethods):
             task()
 
     def _next_task(self) -> Callable[[], None] | None:
-        """What to do next, once there is something; None once the producer has ended."""
+        """The next task, once there is one; None once the producer has ended."""
         with self._lock:
             while True:
                 now = _CLOCK.monotonic_ms()
@@ -325,7 +326,7 @@ class Producer(AnswersKafkaMethods):
                     self._idle -= 1
 
     def _take(self) -> Callable[[], None]:
-        """What waits becomes a flush."""
+        """Turn the waiting records into a flush."""
         waiting, self._waiting = self._waiting, {}
         flush = self._flushes.take(self._buffer.since_ms, FlushRows(Taken(self._buffer.take()), {}))
         self._noticed = False
@@ -334,7 +335,7 @@ class Producer(AnswersKafkaMethods):
     def _route(self, flush: Flush, waiting: Mapping[str, WaitingRecords]) -> None:
         try:
             parts = self._sending.route(flush, waiting)
-        except Exception as error:  # no memory, perhaps
+        except Exception as error:  # out of memory, perhaps
             parts = {}
             for records in waiting.values():
                 records.sent.fail(_unexpected(error, Landed.NO))
@@ -376,7 +377,7 @@ class Producer(AnswersKafkaMethods):
                 self._tell_all()
 
     def _renew(self, work: Renew) -> None:
-        """Begin the next epoch. A try without an answer is sent again as the same command."""
+        """Begin the next epoch. An attempt without an answer is sent again as the same command."""
         committer = self._connection.committer
         submission = self._renewal or committer.begin(work.command)
         self._renewal = None
@@ -393,14 +394,14 @@ class Producer(AnswersKafkaMethods):
             self._tell_all()
 
     def _fail(self, failed: Sequence[FailedFlush]) -> None:
-        for each in failed:
-            settle_failed(each.flush, each.error)
+        for failure in failed:
+            settle_failed(failure.flush, failure.error)
             if self._settings.acks is Acks.NONE:
-                topics = ", ".join(rows_of(each.flush.pieces[0]).topics)
-                log.warning("records of %s with acks=0 were not written: %s", topics, each.error)
+                topics = ", ".join(rows_of(failure.flush.pieces[0]).topics)
+                log.warning("records of %s with acks=0 were not written: %s", topics, failure.error)
         with self._lock:
-            for each in failed:
-                self._free(each.flush)
+            for failure in failed:
+                self._free(failure.flush)
             self._settling -= 1
             self._tell_all()
 
@@ -409,7 +410,7 @@ class Producer(AnswersKafkaMethods):
             self._buffer.release(rows_of(piece).taken.settle(sum((piece.parts or {}).values())))
 
     def _tell_all(self) -> None:
-        """Something has changed: let everybody who waits look."""
+        """Wake all waiting threads, because something has changed."""
         self._work_there.notify_all()
         self._room_there.notify_all()
         self._something_settled.notify_all()
@@ -417,12 +418,12 @@ class Producer(AnswersKafkaMethods):
     # ---- the end of the process, and forks ------------------------------------------------------------
 
     def _not_in_a_sender(self, what: str) -> None:
-        """Raises InvalidInput in a callback, where this would wait for itself."""
+        """Raise InvalidInput in a callback, where this would wait for itself."""
         if threading.current_thread() in self._threads:
-            raise InvalidInput(f"a callback can't {what}: it runs in a thread of the producer that has to go on")
+            raise InvalidInput(f"a callback can't {what}: it runs in a thread of the producer that has to continue")
 
     def abandon(self) -> None:
-        """In a forked child: the threads are the parent's, and so is everything that was sent."""
+        """End it in a forked child: the threads belong to the parent, and so do all records that were sent."""
         self._lock = threading.Lock()
         self._work_there = self._room_there = self._something_settled = threading.Condition(self._lock)
         self._threads = []

@@ -1,4 +1,4 @@
-"""What became of records that were sent: a future for each, which costs next to nothing until it is asked.
+"""Outcomes of sent records: a future for each record, which costs almost nothing until it is used.
 
 The records of one topic in one flush share a condition and their outcomes. A future is only the index of its record.
 """
@@ -21,28 +21,28 @@ from sparklog.host.deadline import Deadline
 
 log = logging.getLogger("sparklog")
 
-Partitions = npt.NDArray[Any] | int  # of each record, or of all
+Partitions = npt.NDArray[Any] | int  # the partition of each record, or of all
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record is. With acks=0 nobody waits for it, so partition and offset are None."""
+    """The place of a record. With acks=0 the commit is not awaited, so partition and offset are None."""
 
     topic: str
     partition: int | None
     offset: int | None
 
 
-class Written(NamedTuple):
-    """The records of one partition are in the log from offset `start` on."""
+class WrittenRecords(NamedTuple):
+    """The outcome that the records of one partition are in the log from offset `start` on."""
 
     start: int
 
 
-Outcome = Written | BaseException
+Outcome = WrittenRecords | BaseException
 
 
 class SentRecords:
-    """The records of one topic in one flush, in the order of `send`, and what became of them. Thread-safe.
+    """The records of one topic in one flush, in the order of `send`, and their outcomes. Thread-safe.
 
     `partitions` are set before the first outcome. With `unawaited` (acks=0) all futures are done from the beginning.
     """
@@ -66,7 +66,7 @@ class SentRecords:
         self.partitions: Partitions | None = None
         self._unawaited = unawaited
         self._outcomes: dict[int, Outcome] = {}  # by partition
-        self._failure: BaseException | None = None  # of all that have no outcome
+        self._failure: BaseException | None = None  # of all records without another outcome
         self._ranks: npt.NDArray[np.int64] | None = None
         self._callbacks: list[tuple[RecordFuture, Callable[[RecordFuture], object]]] = []
         self._asked: dict[tuple[int, int], tuple[RecordFuture, Any]] = {}  # by record and waiter of concurrent.futures
@@ -74,21 +74,21 @@ class SentRecords:
     # ---- by senders -----------------------------------------------------------------------------
 
     def settle(self, outcomes: Mapping[int, Outcome]) -> None:
-        """The records of these partitions are written, or have failed. Calls back."""
+        """Set the outcomes of the records of these partitions: written, or failed. Calls back."""
         with self.condition:
             self._outcomes.update(outcomes)
             ready = self._wake()
         _call(ready)
 
     def fail(self, failure: BaseException) -> None:
-        """All records have failed that have no outcome yet. Calls back."""
+        """Fail all records that have no outcome yet. Calls back."""
         with self.condition:
             self._failure = failure
             ready = self._wake()
         _call(ready)
 
     def abandon(self, failure: BaseException) -> None:
-        """In a forked child: nobody will settle these records here. The parent's locks may be held for ever."""
+        """Fail the records in a forked child, where no sender will settle them. The parent's locks may stay held."""
         self.condition = threading.Condition()
         self._callbacks, self._asked = [], {}
         self._failure = failure
@@ -104,29 +104,29 @@ class SentRecords:
                 waiter.add_exception(future)
             else:
                 waiter.add_result(future)
-        ready = [each for each in self._callbacks if self.outcome(each[0].index) is not None]
-        self._callbacks = [each for each in self._callbacks if self.outcome(each[0].index) is None]
+        ready = [waiting for waiting in self._callbacks if self.outcome(waiting[0].index) is not None]
+        self._callbacks = [waiting for waiting in self._callbacks if self.outcome(waiting[0].index) is None]
         return ready
 
     # ---- by futures -----------------------------------------------------------------------------
 
     def outcome(self, index: int) -> Outcome | None:
-        """What became of a record; None if that is not known yet."""
+        """The outcome of a record; None if it is not known yet."""
         if self._unawaited:
-            return Written(-1)
+            return WrittenRecords(-1)
         outcome: Outcome | None = None
         if self.partitions is not None:
             outcome = self._outcomes.get(self._partition(index))
         return self._failure if outcome is None else outcome
 
-    def metadata(self, index: int, written: Written) -> RecordMetadata:
-        """Where a record is that was written."""
+    def metadata(self, index: int, written: WrittenRecords) -> RecordMetadata:
+        """The place of a written record."""
         if self._unawaited:
             return RecordMetadata(self.topic, None, None)
         return RecordMetadata(self.topic, self._partition(index), written.start + self._rank(index))
 
     def call_back(self, future: RecordFuture, callback: Callable[[RecordFuture], object]) -> None:
-        """Call it once the record has an outcome: now, or in a sender's thread."""
+        """Call `callback` once the record has an outcome: now, or in a sender's thread."""
         with self.condition:
             if self.outcome(future.index) is None:
                 self._callbacks.append((future, callback))
@@ -137,7 +137,7 @@ class SentRecords:
             log.exception("a callback of a producer failed")
 
     def ask(self, future: RecordFuture, waiter: Any) -> None:
-        """Tell a waiter of concurrent.futures, whose caller holds the condition."""
+        """Remember to notify a waiter of concurrent.futures, whose caller holds the condition."""
         self._asked[future.index, id(waiter)] = (future, waiter)
 
     def ask_no_more(self, future: RecordFuture, waiter: Any) -> None:
@@ -149,7 +149,7 @@ class SentRecords:
         return self.partitions if isinstance(self.partitions, int) else int(self.partitions[index])
 
     def _rank(self, index: int) -> int:
-        """How many records of the same partition are before this one."""
+        """Number of records of the same partition before this one."""
         if isinstance(self.partitions, int) or self.partitions is None:
             return index
         if self._ranks is None:
@@ -162,9 +162,9 @@ class SentRecords:
 
 
 class RecordFuture(Future[RecordMetadata], AnswersKafkaMethods):
-    """What becomes of one record. It can't be cancelled: the record may be on its way.
+    """The outcome of one record. It can't be cancelled: the record may be on its way.
 
-    A `concurrent.futures.Future` for whoever has one, also for `wait`, `as_completed` and `asyncio.wrap_future`.
+    It is a full `concurrent.futures.Future`, also for `wait`, `as_completed` and `asyncio.wrap_future`.
     """
 
     def __init__(self, records: SentRecords, index: int) -> None:
@@ -188,14 +188,14 @@ class RecordFuture(Future[RecordMetadata], AnswersKafkaMethods):
         return False
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
-        """Wait until the record is written, and return where. Raises what it failed with, and TimeoutError."""
+        """Wait until the record is written, and return its place. Raises its error, and TimeoutError."""
         outcome = self._await(timeout)
         if isinstance(outcome, BaseException):
             raise copy.copy(outcome)  # many futures share it, and perhaps as many threads
         return self._records.metadata(self.index, outcome)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Wait, and return what the record failed with; None if it is written. Raises TimeoutError."""
+        """Wait, and return the record's error; None if it is written. Raises TimeoutError."""
         outcome = self._await(timeout)
         return outcome if isinstance(outcome, BaseException) else None
 
@@ -217,7 +217,7 @@ class RecordFuture(Future[RecordMetadata], AnswersKafkaMethods):
                     raise FutureTimeout
                 self._records.condition.wait(None if deadline is None else deadline.left_s())
 
-    # What `wait` and `as_completed` of concurrent.futures look at.
+    # Attributes that `wait` and `as_completed` of concurrent.futures use.
 
     @property
     def _condition(self) -> threading.Condition:  # type: ignore[override]
@@ -233,7 +233,7 @@ class RecordFuture(Future[RecordMetadata], AnswersKafkaMethods):
 
 
 class _Waiters:
-    """The list of those who wait for a future, as concurrent.futures changes it."""
+    """The list of waiters of a future, as concurrent.futures changes it."""
 
     def __init__(self, future: RecordFuture, records: SentRecords) -> None:
         self._future = future

@@ -12,7 +12,7 @@ from sparklog.client.connection import Connection
 from sparklog.client.plans.upload_rows import upload_rows
 from sparklog.client.plans.write_plan import Durability, TaskWritten, WritePlan, append_command
 from sparklog.client.plans.write_rows import sequenced
-from sparklog.client.producer.record_future import Outcome, Written
+from sparklog.client.producer.record_future import Outcome, WrittenRecords
 from sparklog.client.producer.waiting_records import RoutedRecords, WaitingRecords, naming_topic, routed
 from sparklog.core.errors import SparklogError, UnknownTopicOrPartition
 from sparklog.core.producing.flush import Flush, FlushCommit
@@ -25,7 +25,7 @@ log = logging.getLogger("sparklog")
 
 
 class Taken:
-    """The bytes of the buffer that a flush holds until it is settled. The parts of a flush share one of these."""
+    """The bytes of the buffer that a flush holds until it is settled. The parts of a flush share one object."""
 
     __slots__ = ("bytes_left", "records_left")
 
@@ -34,7 +34,7 @@ class Taken:
         self.records_left = 0
 
     def settle(self, records: int) -> int:
-        """This many of the records are settled. Returns how many bytes that frees."""
+        """Settle this number of records. Returns the number of bytes that this frees."""
         freed = self.bytes_left if records >= self.records_left else self.bytes_left * records // self.records_left
         self.bytes_left -= freed
         self.records_left -= records
@@ -64,23 +64,24 @@ class FlushRows:
 
 
 class Sending:
-    """Routes, uploads and commits flushes. Safe for threads that work on different flushes."""
+    """Routes, uploads and commits flushes. Thread-safe for threads that work on different flushes."""
 
     def __init__(self, connection: Connection, durability: Durability, compression: str | None, sticky: int) -> None:
-        """`sticky`: where records without a key begin."""
+        """Make the sending part of a producer. `sticky` chooses the first partition of records without a key."""
         self._connection = connection
         self._durability = durability
         self._compression = compression
         self._sticky = sticky
 
     def route(self, flush: Flush, waiting: Mapping[str, WaitingRecords]) -> dict[TopicPartition, int]:
-        """Find the partition of each record. Returns how many there are of each; those of no topic have failed.
+        """Find the partition of each record. Returns the number of records of each partition.
 
-        Records without a key go to one partition of each topic, and those of the next flush to the next one.
+        Records whose topic is gone have failed then. Records without a key go to one partition of each topic, and those
+        of the next flush to the next partition.
         """
         rows = rows_of(flush)
         parts: dict[TopicPartition, int] = {}
-        state = self._connection.follower.state  # as `send` knew it, or newer
+        state = self._connection.follower.state  # the state that `send` knew, or a newer one
         for name, records in waiting.items():
             try:
                 of_topic = routed(records, state, self._sticky + flush.order)
@@ -100,7 +101,7 @@ class Sending:
         topics = [(name, of_topic) for piece in flush.pieces for name, of_topic in rows_of(piece).topics.items()]
         names = list(dict(topics))
         several = len(names) > 1
-        batches = [naming_topic(each.rows, name) if several else each.rows for name, each in topics]
+        batches = [naming_topic(of_topic.rows, name) if several else of_topic.rows for name, of_topic in topics]
         plan, written, _ = upload_rows(
             self._connection,
             None if several else names[0],
@@ -118,33 +119,33 @@ class Sending:
         flush.upload = (plan, written)
 
     def commit(self, work: FlushCommit) -> CommandResult:
-        """Commit what was uploaded, under the same command id at each attempt."""
+        """Commit the uploads, under the same command id at each attempt."""
         uploaded: tuple[WritePlan, TaskWritten] = work.flush.upload
         plan, written = uploaded
         command = append_command(plan, [written])
         assert command is not None, "a flush has records"
         slices = sequenced(command.slices, work.producer_id, work.producer_epoch, work.first_sequences)
         command = msgspec.structs.replace(command, slices=slices)
-        timeout_ms = work.timeout_ms  # for an answer; a partition without a leader holds up the others
+        timeout_ms = work.timeout_ms  # for an answer; a partition without a leader delays the others
         return commit_append(
             self._connection, plan, [written], command, timeout_ms, refusals_ms=min(timeout_ms, SHORT_ATTEMPT_MS)
         )
 
 
 def settle_written(flush: Flush, result: CommandResult) -> None:
-    """The futures of the flush's records know where they are."""
+    """Give the futures of the flush's records their places."""
     starts = {TopicPartition(range_.topic_id, range_.partition): int(range_.start) for range_ in result.ranges}
     for piece in flush.pieces:
-        written: dict[int, dict[int, Written]] = {}
+        written: dict[int, dict[int, WrittenRecords]] = {}
         for key, records in (piece.parts or {}).items():
             if key in starts:
-                written.setdefault(key.topic_id, {})[key.partition] = Written(starts[key])
+                written.setdefault(key.topic_id, {})[key.partition] = WrittenRecords(starts[key])
                 starts[key] += records
         _settle(piece, written)
 
 
 def settle_failed(flush: Flush, error: SparklogError) -> None:
-    """The futures of the flush's records know what they failed with."""
+    """Give the futures of the flush's records their error."""
     for piece in flush.pieces:
         failed: dict[int, dict[int, SparklogError]] = {}
         for key in piece.parts or {}:
@@ -153,7 +154,7 @@ def settle_failed(flush: Flush, error: SparklogError) -> None:
 
 
 def _settle(piece: Flush, outcomes: Mapping[int, Mapping[int, Outcome]]) -> None:
-    """Outcomes by topic id and partition."""
+    """Set the outcomes, which are by topic id and partition."""
     for of_topic in rows_of(piece).topics.values():
         of_partitions = outcomes.get(of_topic.topic_id)
         if of_partitions is not None:

@@ -1,4 +1,4 @@
-"""The topics that a producer sends to, and records as they wait: checked, in bytes, with their size."""
+"""The topics that a producer sends to, and records in the form in which they wait: checked, as bytes, with a size."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _TIMESTAMPS_END_MS: Final = (1 << 63) // 1000
 
 
 class SendableTopic:
-    """A topic to send to, as the producer knows it: what `send` checks, so that no record spoils those beside it.
+    """A topic as the producer knows it, for the checks of `send`: an illegal record must not fail others beside it.
 
-    `limits` bound what may wait; None if nothing does.
+    `limits` bound the waiting records; None if there is no bound.
     """
 
     __slots__ = ("_config", "limits", "max_message_bytes", "needs_key", "partitions", "topic")
@@ -39,7 +39,7 @@ class SendableTopic:
         self._config = config
 
     def check(self, key: bytes | None, size_bytes: int, partition: int | None) -> None:
-        """Raises RecordTooLarge, InvalidRecord, UnknownTopicOrPartition."""
+        """Check a record. Raises RecordTooLarge, InvalidRecord, UnknownTopicOrPartition."""
         if size_bytes > self.max_message_bytes:
             raise RecordTooLarge(
                 f"topic {self.topic}: wanted at most {exact_amount(self.max_message_bytes)} of key, value and headers "
@@ -53,7 +53,7 @@ class SendableTopic:
             )
 
     def check_timestamp(self, timestamp_ms: object, now_ms: int) -> int:
-        """The timestamp in microseconds. Raises InvalidRecord if it is no timestamp, or the topic refuses it."""
+        """The timestamp in microseconds. Raises InvalidRecord if it is not a timestamp, or the topic refuses it."""
         if type(timestamp_ms) is not int or abs(timestamp_ms) >= _TIMESTAMPS_END_MS:
             raise InvalidRecord(f"timestamp_ms: wanted milliseconds since 1970, found {timestamp_ms!r}")
         bounds = timestamp_bounds(self._config, now_ms)
@@ -62,7 +62,7 @@ class SendableTopic:
 
 
 class SendableTopics:
-    """A cache of the topics a producer sends to. Thread-safe; concurrent misses may look a topic up twice."""
+    """A cache of the topics that a producer sends to. Thread-safe; concurrent misses may look a topic up twice."""
 
     def __init__(
         self,
@@ -70,7 +70,7 @@ class SendableTopics:
         key_serializer: Serializer | None = None,
         value_serializer: Serializer | None = None,
     ) -> None:
-        """The serializers make bytes or text of a key and of a value. None stays None: no key, and a tombstone.
+        """Make the cache. Serializers turn a key or a value into bytes or text. None stays None: no key, a tombstone.
 
         Raises InvalidInput unless they can be called.
         """
@@ -91,9 +91,9 @@ class SendableTopics:
         timestamp_ms: int | None,
         partition: int | None,
     ) -> tuple[SendableTopic, Cells, int]:
-        """A record to send: its topic, its cells, and how many bytes of the buffer it takes.
+        """A record to send: its topic, its cells, and its size in the buffer in bytes.
 
-        Raises what the serializers raise, and RecordTooLarge, InvalidRecord, InvalidInput, UnknownTopicOrPartition.
+        Raises the errors of the serializers, RecordTooLarge, InvalidRecord, InvalidInput, UnknownTopicOrPartition.
         """
         sendable = self._known.get(topic) or self._found(self._connection.follower.state, topic)
         if self._value_serializer is not None and value is not None:
@@ -113,7 +113,7 @@ class SendableTopics:
         return sendable, (name, body, listed, timestamp_us, partition), size + RECORD_BYTES
 
     def knows(self, topic: str) -> bool:
-        """Whether this topic was looked up."""
+        """True if this topic was looked up."""
         return topic in self._known
 
     def look_up(self, topic: str) -> None:
@@ -121,22 +121,22 @@ class SendableTopics:
         self._found(self._connection.follower.state, topic)
 
     def forget(self) -> None:
-        """Look topics up again: the chain was read, so they may have changed."""
+        """Forget all topics, so that they are looked up again: the chain was read, so they may have changed."""
         self._known.clear()
 
     def _found(self, state: ClusterState, topic: str) -> SendableTopic:
-        """A topic; the chain is read if it is not known here. Raises UnknownTopicOrPartition."""
+        """A topic. Reads the chain if the topic is not known here. Raises UnknownTopicOrPartition."""
         if not isinstance(topic, str):
             raise InvalidInput(f"topic: wanted its name, found {topic!r}")
         if state.topic_named(topic) is None:
             state = self._connection.follower.catch_up().state
         check_not_internal(topic)
-        found = topic_of(state, topic)
-        sendable = self._known[topic] = SendableTopic(found, state.topic_config(found))
+        known = topic_of(state, topic)
+        sendable = self._known[topic] = SendableTopic(known, state.topic_config(known))
         return sendable
 
     def _check(self, sendable: SendableTopic, key: bytes | None, size_bytes: int, partition: int | None) -> None:
-        """Refuse a record that its topic does not take, as the topic is now."""
+        """Refuse a record that its topic, as it is now, does not take."""
         try:
             sendable.check(key, size_bytes, partition)
         except SparklogError:

@@ -12,20 +12,20 @@ The records wait in memory. At the end of the block they are uploaded, and one c
 with the offsets (I-05), so no reader sees a part. No coordinator of transactions is needed, and no marker in the log:
 uncommitted records are not in the log.
 
-What may fail, and what is in the log then:
+Possible failures, and the contents of the log after them:
 
 - The process dies before the commit: neither records nor offsets. Uploaded objects are orphans, which vacuum removes.
-- It dies after the commit, whether or not it heard of it: both. The next member resumes behind the processed records.
+- It dies after the commit, with or without its answer: both. The next member resumes after the processed records.
 - The block raises, or the commit is refused: neither. The consumer rewinds to its group's offsets.
 - Another member has the partitions by now: the commit names its member and generation and is refused, as in KIP-447
   (IllegalGeneration, UnknownMemberId).
-- The commit gets no answer (`landed` is unknown): the same command is sent again before the consumer reads on, which
-  then resumes at its group's offsets. Without a consumer nobody does: the same block, run again, may write its
-  records twice.
+- The commit gets no answer (`landed` is unknown): the same command is sent again before the consumer reads more. Then
+  the consumer resumes at its group's offsets. Without a consumer the command is not sent again: the same block, run
+  again, may write its records twice.
 - A newer instance of the producer is active (InvalidProducerEpoch), or it was closed: neither.
 
-The consumer is in one transaction at a time and makes no other commit in it. What it handed out before it went back is
-not to be sent again: the next `poll` hands it out once more.
+The consumer is in one transaction at a time and makes no other commit in it. Don't send records again that it returned
+before it rewound: the next `poll` returns them once more.
 
 Without a member (partitions that were assigned by hand, or a group by name), a second process that commits for the same
 group is not fenced: run one at a time.
@@ -70,7 +70,7 @@ from sparklog.core.types import Place
 
 log = logging.getLogger("sparklog")
 
-# Refusals that say that a commit has not landed: had it, it would have been found by its id.
+# Refusals that show that a commit has not landed: otherwise it would have been recognized by its id.
 _NOT_LANDED: Final = (
     IllegalGeneration,
     UnknownMemberId,
@@ -82,7 +82,7 @@ _NOT_LANDED: Final = (
 
 
 class TransactionalReader(Protocol):
-    """The positions of a consumer, as a transaction commits them. `read_at`: when it read last, in ORDER."""
+    """The positions of a consumer for a transaction to commit. `read_at`: the point in ORDER of its last read."""
 
     read_at: int
 
@@ -91,31 +91,34 @@ class TransactionalReader(Protocol):
         ...
 
     def committed(self, command: CommitOffsets) -> None:
-        """This commit has landed."""
+        """Note that this commit has landed."""
         ...
 
     def has_landed(self, command: CommitOffsets) -> bool:
-        """Whether the group is where this commit takes it."""
+        """True if the group is at the offsets of this commit."""
         ...
 
     def end(self) -> None:
-        """The block is over."""
+        """Note that the block is over."""
         ...
 
     def go_back(self, settle: Callable[[], None] | None = None) -> None:
-        """Rewind to what is committed. With `settle`, the next read calls it first and rewinds afterwards."""
+        """Rewind to the committed offsets. With `settle`, the next read calls it first and rewinds afterwards."""
         ...
 
 
 class ConsumerInTransaction(Protocol):
-    """A consumer, as far as transactions are concerned."""
+    """The method of a consumer for transactions."""
 
     def in_transaction(self) -> TransactionalReader: ...
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionSettings:
-    """`most_bytes`: what the records of a transaction take in memory. `sticky`: where records without a key begin."""
+    """Settings of a transaction. `most_bytes`: the most memory for its records.
+
+    `sticky` chooses the first partition of records without a key.
+    """
 
     compression: str | None
     most_bytes: int
@@ -134,9 +137,9 @@ class Transaction:
         flush: Callable[[], None],
         fence: Callable[[], ProducerEpoch | None],
     ) -> None:
-        """`flush` writes what was sent outside of transactions, so that the order of `send` is kept.
+        """Make a transaction. `flush` writes records sent outside of transactions, so that the order of `send` is kept.
 
-        `fence`: the id and epoch of the producer. Raises what `Producer.send` raises once the producer has ended.
+        `fence` returns the id and epoch of the producer, and raises the errors of `Producer.send` once that has ended.
         """
         self.result: CommandResult | None = None
         self._connection = connection
@@ -148,8 +151,8 @@ class Transaction:
         self._size_bytes = 0
         self._consumer: TransactionalReader | None = None
         self._offsets: CommitOffsets | None = None
-        self._of: ConsumerInTransaction | str | None = None  # whose offsets
-        self._named: dict[Place, int | Position] = {}  # those of a group by its name
+        self._of: ConsumerInTransaction | str | None = None  # the owner of the offsets
+        self._named: dict[Place, int | Position] = {}  # the offsets of a group that is given by its name
         self._is_begun = self._is_open = False
         self._begun_at = 0
 
@@ -171,8 +174,8 @@ class Transaction:
         """Commit; after an error, write nothing.
 
         Raises InvalidProducerEpoch if a newer instance of the producer is active, InvalidInput if it was closed.
-        Raises what `Cluster.append` raises; IllegalGeneration, UnknownMemberId or FencedInstanceId if the partitions of
-        the consumer may belong to others by now.
+        Raises the errors of `Cluster.append`; IllegalGeneration, UnknownMemberId or FencedInstanceId if the partitions
+        of the consumer may belong to others by now.
         """
         self._is_open = False
         try:
@@ -194,9 +197,10 @@ class Transaction:
         timestamp_ms: int | None = None,
         partition: int | None = None,
     ) -> None:
-        """Add a record, as `Producer.send`. Nothing is written before the end of the block.
+        """Add a record, as `Producer.send` does. Nothing is written before the end of the block.
 
-        Raises as `Producer.send`, and RecordTooLarge if the records of the transaction take more than `buffer_memory`.
+        Raises the errors of `Producer.send`, and RecordTooLarge if the records of the transaction take more than
+        `buffer_memory`.
         """
         self._check_open()
         _, cells, size = self._topics.record(topic, value, key, headers, timestamp_ms, partition)
@@ -218,12 +222,12 @@ class Transaction:
     def send_offsets(self, group: ConsumerInTransaction | str, offsets: Offsets | None = None) -> None:
         """Commit these offsets of a group, or a consumer's positions at the end of the block, with the records.
 
-        A consumer comes first in the block, before its `poll`: if the block fails, it rewinds to its group's offsets.
-        A group of this name has no members, as in `Cluster.commit_offsets`; a second call adds offsets of other
-        partitions, and replaces those of the same ones.
+        A consumer must come first in the block, before its `poll`: if the block fails, it rewinds to its group's
+        offsets. A group given by name must have no members, as in `Cluster.commit_offsets`; a second call adds offsets
+        of other partitions, and replaces those of the same partitions.
 
         Raises InvalidInput (the consumer commits by itself, comes after records, or is in another transaction; offsets
-        of another group, or none), InvalidGroupId (it has no group), and as `Cluster.commit_offsets`.
+        of another group, or none), InvalidGroupId (it has no group), and the errors of `Cluster.commit_offsets`.
         """
         self._check_open()
         if self._of is not None and (group != self._of if isinstance(group, str) else group is not self._of):
@@ -273,7 +277,7 @@ class Transaction:
             consumer.committed(offsets)
 
     def _uploaded(self, offsets: CommitOffsets | None) -> tuple[Callable[[int], CommandResult], int] | None:
-        """The commit of what was sent, for so many milliseconds, and how many are left, once its rows are uploaded.
+        """Upload the rows. Returns the commit, which takes its time limit in milliseconds, and the milliseconds left.
 
         None if there is nothing to commit.
         """

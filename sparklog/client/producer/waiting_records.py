@@ -1,4 +1,4 @@
-"""Records that wait to be sent, as Python objects, and the same as Arrow columns with a partition for each."""
+"""Records that wait to be sent: first as Python objects, then as Arrow columns with a partition for each record."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from sparklog.log.records_schema import HEADERS, RAW_SCHEMA, READ_SCHEMA, TIMEST
 from sparklog.log.write.routing import partition_of_rows
 
 Header = tuple[str, bytes | None]
-Cells = tuple[bytes | None, bytes | None, list[Header] | None, int, int | None]  # as CELLS says
+Cells = tuple[bytes | None, bytes | None, list[Header] | None, int, int | None]  # in the order given at CELLS
 _SENT_SCHEMA: Final = pa.schema([*RAW_SCHEMA, READ_SCHEMA.field("partition")])
 _KINDS: Final = (pa.binary(), pa.binary(), HEADERS, TIMESTAMP, pa.int32())
-CELLS: Final = len(_KINDS)  # of a record: key, value, headers, timestamp in microseconds, partition
+CELLS: Final = len(_KINDS)  # cells of a record: key, value, headers, timestamp in microseconds, partition
 
 
 class WaitingRecords:
     """The records of one topic that wait, in the order of `send`.
 
-    `cells` has CELLS values for each, one record after the other: a column is every CELLS-th of them. One call of
-    `extend` adds a whole record, so that an interrupt can't leave a part of it. `since_ms`: when the first was sent, by
-    a monotonic clock.
+    `cells` has CELLS values for each record, one record after the other: a column is every CELLS-th value. One call of
+    `extend` adds a whole record, so that an interrupt can't leave a part of it. `since_ms`: when the first record was
+    sent, by a monotonic clock.
     """
 
     __slots__ = ("cells", "sent", "since_ms")
@@ -82,7 +82,7 @@ def as_bytes(what: str, given: object) -> bytes | None:
 
 
 def as_headers(given: object) -> tuple[list[Header], int]:
-    """Headers, and how many bytes they have. Raises InvalidInput."""
+    """Headers, and their size in bytes. Raises InvalidInput."""
     headers: list[Header] = []
     size = 0
     if not isinstance(given, list | tuple):
@@ -97,7 +97,7 @@ def as_headers(given: object) -> tuple[list[Header], int]:
 
 
 def routed(waiting: WaitingRecords, state: ClusterState, sticky: int) -> RoutedRecords:
-    """The records as Arrow columns, each with its partition by the topic as it is now.
+    """The records as Arrow columns, each with its partition by the topic's present state.
 
     `sticky`, modulo the partitions that have a leader, is for records without a key or a partition. Raises
     UnknownTopicOrPartition.
@@ -108,7 +108,7 @@ def routed(waiting: WaitingRecords, state: ClusterState, sticky: int) -> RoutedR
         raise UnknownTopicOrPartition(f"topic {name} was deleted before its records were sent")
     columns = [pa.array(waiting.cells[at::CELLS], kind) for at, kind in enumerate(_KINDS)]
     rows = pa.RecordBatch.from_arrays(columns, schema=_SENT_SCHEMA)
-    led = [each.partition for each in state.partitions_of(topic) if each.replication.leader is not None]
+    led = [partition.partition for partition in state.partitions_of(topic) if partition.replication.leader is not None]
     kept = PartitionIndex(led[sticky % len(led)] if led else sticky % topic.partitions)
     partitions = partition_of_rows(rows, name, topic.partitions, kept)
     filled = np.full(rows.num_rows, partitions) if isinstance(partitions, int) else partitions

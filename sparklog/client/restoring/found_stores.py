@@ -1,7 +1,7 @@
-"""The stores of a cluster whose metadata is lost, found one by another, and the chain that their copies give together.
+"""Finds the stores of a cluster whose metadata is lost, one by another, and the chain that their mirrors have together.
 
-Each store that is found is read: its copies of the chain say which stores were registered, its peers which ones were
-announced. That is repeated until no new store turns up. Nothing is changed here.
+Each store that is found is read: its mirror of the chain has the registered stores, its peers the announced ones. That
+is repeated until no new store turns up. Nothing is changed here.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import msgspec
 
 from sparklog.chain.follow.follower import Follower
 from sparklog.chain.head import Head
-from sparklog.chain.mirror.mirror_place import CopyPlace
-from sparklog.chain.mirror.mirrored_chain import CopiedChain, begins, beyond, last_copied
+from sparklog.chain.mirror.mirror_place import MirrorPlace
+from sparklog.chain.mirror.mirrored_chain import MirroredChain, begins, beyond, last_mirrored
 from sparklog.chain.owner import Owner, owners_on
 from sparklog.chain.peers import Peer, newest_of, peers_on
 from sparklog.core.config.storage import StorageSettings
@@ -32,7 +32,7 @@ from sparklog.storage.open_store import join_url
 class FoundStore(msgspec.Struct, frozen=True):
     """A store that answers and has an INCARNATION.
 
-    `owners`: the marks of all restores on it, by number; `damaged`: the numbers of those that can't be read.
+    `owners`: the marks of all restores on it, by number; `damaged`: the numbers of the marks that can't be read.
     """
 
     target: ObjectStore
@@ -44,8 +44,8 @@ class FoundStore(msgspec.Struct, frozen=True):
 class FoundStores:
     """Finds the stores of a lost cluster. `given`: addresses by id; `without`: stores that are not looked for.
 
-    After `find`: `found` has the stores that answer, `missing` why others do not, `chain_id` the newest chain that any
-    of them has copies of, and `head` its newest state.
+    After `find`: `found` has the stores that answer, `missing` the reasons why others do not, `chain_id` the newest
+    chain that any of them has a mirror of, and `head` its newest state.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class FoundStores:
         self._accept_loss = accept_loss
 
     def find(self) -> None:
-        """Look at all stores again, and for stores that nobody knew of before.
+        """Look at all stores again, and for stores that were not known before.
 
         Raises ClusterNotFound (no copies), Conflict (stores of several clusters), StoreUnavailable, ChainDamaged.
         """
@@ -89,7 +89,7 @@ class FoundStores:
             if store in self.missing:
                 raise StoreUnavailable(f"store {store}: {self.missing[store]}")
         if self.head.n < 0:
-            where = ", ".join(found.target.url for found in self.found.values())
+            where = ", ".join(found_store.target.url for found_store in self.found.values())
             missing = "".join(f"; store {store}: {why}" for store, why in sorted(self.missing.items()))
             raise ClusterNotFound(
                 "wanted copies of the metadata of a cluster that begin at its entry 0 or with a snapshot, found none "
@@ -102,41 +102,44 @@ class FoundStores:
         return len(self.head.state.ancestors)
 
     def copies(self) -> dict[StoreId, int]:
-        """The entry up to which each store has the chain, or -1. For people: a store that fails is left out."""
+        """The entry up to which each store has the chain, or -1. For display: a store that fails is left out."""
         copies = {}
         for store in sorted(self.found):
             with suppress(SparklogError):
-                copies[store] = last_copied(self._place(store))
+                copies[store] = last_mirrored(self._place(store))
         return copies
 
     def newer(self) -> str | None:
-        """Evidence of newer entries or chains than what was read, in words, or None. Reads the stores again."""
-        for store, found in sorted(self.found.items()):
-            for number, owner in found.owners.items():
+        """Evidence of entries or chains newer than those that were read, in words, or None. Reads the stores again."""
+        for store, found_store in sorted(self.found.items()):
+            for number, owner in found_store.owners.items():
                 if number > self.restores and owner.previous != self.chain_id:
                     return (
-                        f"store {store} at {found.target.url} has the mark of a restore of cluster {owner.previous}, "
-                        "which came later, and of which no store that was found has copies"
+                        f"store {store} at {found_store.target.url} has the mark of a restore of cluster "
+                        f"{owner.previous}, which came later, and no store that was found has copies of it"
                     )
         what = self._what_is_newer()
         if what is not None:
-            self._read()  # if the lost chain is alive, it may just have written that
+            self._read()  # if the lost chain is alive, it may just have written it
         return None if what is None or what[0] <= self.head.n else what[1]
 
     def newest_checkpoint(self) -> int:
-        """The newest entry as of which a store has checkpoints, or -1. The lost chain had at least that one."""
-        newest = [newest_checkpoint(found.target, self.chain_id, HIGH_WATERMARKS) for found in self.found.values()]
-        return max((each[0] for each in newest if each is not None), default=-1)
+        """The newest entry as of which a store has checkpoints, or -1. The lost chain had at least that entry."""
+        newest = [
+            newest_checkpoint(found_store.target, self.chain_id, HIGH_WATERMARKS) for found_store in self.found.values()
+        ]
+        return max((checkpoint[0] for checkpoint in newest if checkpoint is not None), default=-1)
 
     def registered(self, store: Store) -> FoundStore:
         """A registered store, in its registered life. Raises StoreUnavailable."""
-        found = self.found.get(store.store)
-        if found is None:
+        found_store = self.found.get(store.store)
+        if found_store is None:
             raise not_there(store.store, self.missing.get(store.store, "it was not looked for"))
-        if found.mark.incarnation != store.incarnation:
-            wanted = f"wanted INCARNATION {store.incarnation} at {found.target.url}, found {found.mark.incarnation}"
+        actual = found_store.mark.incarnation
+        if actual != store.incarnation:
+            wanted = f"wanted INCARNATION {store.incarnation} at {found_store.target.url}, found {actual}"
             raise not_there(store.store, wanted)
-        return found
+        return found_store
 
     def _what_is_newer(self) -> tuple[int, str] | None:
         for store in sorted(self.found):
@@ -150,12 +153,12 @@ class FoundStores:
     # ---- one store ------------------------------------------------------------------------------
 
     def _look_for(self, addresses: Mapping[StoreId, Collection[str]]) -> bool:
-        """Look for the stores that were not found yet. Returns whether there are any new ones."""
+        """Look for the stores that were not found yet. Returns True if there are new ones."""
         new = [store for store in addresses if store not in self.found and self._look(store, addresses[store])]
         return bool(new)
 
     def _look(self, store: StoreId, addresses: Collection[str]) -> bool:
-        """Look for a store at these addresses. Returns True if it is there; else `missing` says why."""
+        """Look for a store at these addresses. Returns True if it is there; otherwise `missing` says why not."""
         given = self._given.get(store)
         registered = self.head.state.stores.get(store)
         other_life: FoundStore | None = None
@@ -168,35 +171,35 @@ class FoundStores:
                 elif address != given and mark.chain_id not in self._chains():
                     self.missing[store] = f"the store at {address} belongs to another cluster, {mark.chain_id}"
                 else:
-                    found = FoundStore(target, mark, *owners_on(target))
+                    found_store = FoundStore(target, mark, *owners_on(target))
                     if registered is None or mark.incarnation == registered.incarnation:
-                        return self._has_found(store, found)
-                    other_life = other_life or found
+                        return self._has_found(store, found_store)
+                    other_life = other_life or found_store
             except SparklogError as error:
                 if isinstance(error, InvalidInput) and address == given:
                     raise
                 self.missing[store] = f"at {address}: {error}"
         return other_life is not None and self._has_found(store, other_life)
 
-    def _has_found(self, store: StoreId, found: FoundStore) -> bool:
-        self.found[store] = found
+    def _has_found(self, store: StoreId, found_store: FoundStore) -> bool:
+        self.found[store] = found_store
         self.missing.pop(store, None)
         return True
 
     def _chains(self) -> set[str]:
-        """The chains of the cluster, as far as the stores and the state say."""
+        """The chains of the cluster that the stores and the state name."""
         chains = set(self.head.state.lineage)
-        for found in self.found.values():
-            chains.add(found.mark.chain_id)
-            for owner in found.owners.values():
+        for found_store in self.found.values():
+            chains.add(found_store.mark.chain_id)
+            for owner in found_store.owners.values():
                 chains.update((owner.chain_id, owner.previous, *owner.given_up))
         return chains
 
     def _peers(self, store: StoreId) -> list[Peer]:
         return peers_on(self.found[store].target)
 
-    def _place(self, store: StoreId) -> CopyPlace:
-        return CopyPlace(self.found[store].target, self.chain_id)
+    def _place(self, store: StoreId) -> MirrorPlace:
+        return MirrorPlace(self.found[store].target, self.chain_id)
 
     def _targets(self) -> list[ObjectStore]:
         return [self.found[store].target for store in sorted(self.found)]
@@ -204,24 +207,24 @@ class FoundStores:
     # ---- the chain ------------------------------------------------------------------------------
 
     def _read(self) -> None:
-        """Read the newest chain that has copies up to its newest entry."""
+        """Read the newest chain that has mirrors, up to its newest entry."""
         chain_id = self._newest_chain()
         if chain_id is None:
             return
         if chain_id != self.chain_id:
             self.chain_id, self.head = chain_id, Head()
-        follower = Follower(CopiedChain(self._targets(), chain_id, accept_loss=self._accept_loss))
+        follower = Follower(MirroredChain(self._targets(), chain_id, accept_loss=self._accept_loss))
         follower.publish(self.head)
         self.head = follower.catch_up()
 
     def _newest_chain(self) -> str | None:
-        """The chain of the latest restore of which there are copies to begin with: only one that has begun makes any.
+        """The chain of the latest restore that has a readable mirror: only a restore that has begun makes mirrors.
 
-        Of a chain that has acknowledged anything, some store has that.
+        If a chain has acknowledged a write, some store has it in a mirror.
         """
-        numbers = {found.mark.chain_id: 0 for found in self.found.values()}
-        for found in self.found.values():
-            numbers.update({owner.chain_id: number for number, owner in found.owners.items()})
+        numbers = {found_store.mark.chain_id: 0 for found_store in self.found.values()}
+        for found_store in self.found.values():
+            numbers.update({owner.chain_id: number for number, owner in found_store.owners.items()})
         copied = {chain: number for chain, number in numbers.items() if self._has_copies(chain)}
         newest = [chain for chain, number in copied.items() if number == max(copied.values())]
         if len(newest) > 1:
@@ -230,19 +233,19 @@ class FoundStores:
         return newest[0] if newest else None
 
     def _has_copies(self, chain_id: str) -> bool:
-        return any(begins(CopyPlace(target, chain_id)) for target in self._targets())
+        return any(begins(MirrorPlace(target, chain_id)) for target in self._targets())
 
     def _stores_of(self, chain_id: str) -> list[StoreId]:
         return sorted(
             store
-            for store, found in self.found.items()
-            if chain_id in (found.mark.chain_id, *(owner.chain_id for owner in found.owners.values()))
+            for store, found_store in self.found.items()
+            if chain_id in (found_store.mark.chain_id, *(owner.chain_id for owner in found_store.owners.values()))
         )
 
 
-def not_there(store: StoreId, found: str) -> StoreUnavailable:
-    """The error for a store that has to be there."""
+def not_there(store: StoreId, reason: str) -> StoreUnavailable:
+    """The error for a store that is needed and not there."""
     return StoreUnavailable(
-        f"store {store}: {found}; give its address with --from {store}=URL; if it is lost, too, or was removed from "
+        f"store {store}: {reason}; give its address with --from {store}=URL; if it is lost, too, or was removed from "
         f"the cluster since, leave it out with --without {store}"
     )

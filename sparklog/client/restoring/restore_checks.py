@@ -1,6 +1,6 @@
-"""Checks of what a restore has found: before its first mark, and again behind its marks.
+"""Checks of the stores that a restore has found: before its first mark, and again after its marks.
 
-Every store must be there that may have copies, none may belong to another cluster, and no other restore may live.
+Every store that may have a mirror must be there, none may belong to another cluster, and no other restore may be alive.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from sparklog.storage.keys import owner_key
 
 
 def check_lost(stores: FoundStores, settings: StorageSettings) -> None:
-    """Refuse if the newest chain, which an earlier restore has begun, lives at its place. Raises Conflict."""
-    marks = [found.owners.get(stores.restores) for found in stores.found.values()]
+    """Refuse if the newest chain, begun by an earlier restore, is alive at its place. Raises Conflict."""
+    marks = [found_store.owners.get(stores.restores) for found_store in stores.found.values()]
     for place in sorted({mark.cluster for mark in marks if mark is not None and mark.chain_id == stores.chain_id}):
         try:
-            there = Follower(open_metadata(place, settings)).catch_up().state.chain_id
-        except SparklogError:  # it can't be read: so it may well be lost
+            chain_there = Follower(open_metadata(place, settings)).catch_up().state.chain_id
+        except SparklogError:  # it can't be read, so it may well be lost
             continue
-        if there == stores.chain_id:
+        if chain_there == stores.chain_id:
             raise Conflict(
                 f"cluster {stores.chain_id} is not lost: an earlier restore has begun it at {place}, and it is "
                 f"there; connect to {place}, or move its meta/ away"
@@ -33,7 +33,7 @@ def check_lost(stores: FoundStores, settings: StorageSettings) -> None:
 
 
 def check_stores(stores: FoundStores, given: Collection[StoreId], without: Collection[StoreId]) -> None:
-    """Check that every store is there that may have copies, with its marks, and that no other cluster owns one.
+    """Check that every store that may have a mirror is there, with its marks, and that no other cluster owns one.
 
     Raises InvalidInput, StoreUnavailable, Conflict, ChainDamaged (a mark).
     """
@@ -50,7 +50,7 @@ def check_stores(stores: FoundStores, given: Collection[StoreId], without: Colle
         if store in state.stores or store in without or store in stores.found:
             continue
         if peer.damaged:
-            raise not_there(store, "it was announced, and what was said of it is damaged")
+            raise not_there(store, "it was announced, and the announcement is damaged")
         if peer.url is not None:
             raise not_there(
                 store,
@@ -64,17 +64,17 @@ def check_stores(stores: FoundStores, given: Collection[StoreId], without: Colle
 
 
 def _check_marks(stores: FoundStores) -> None:
-    """Refuse a damaged mark of a restore of which nothing else is known, as far as it may have begun since.
+    """Refuse a damaged mark if no store has that mark whole, and its restore may have begun since.
 
-    Up to the restore that began the newest chain, the chain itself says which ones there were.
+    The chain itself names the restores up to the one that began the newest chain.
     """
-    known = {number for found in stores.found.values() for number in found.owners}
-    for store, found in sorted(stores.found.items()):
-        for number in sorted(found.damaged - known):
+    known = {number for found_store in stores.found.values() for number in found_store.owners}
+    for store, found_store in sorted(stores.found.items()):
+        for number in sorted(found_store.damaged - known):
             if number > stores.restores:
                 raise ChainDamaged(
-                    f"{owner_key(number)} of store {store} at {found.target.url} is damaged, and no store that was "
-                    "found has that mark whole: it is of a later restore, which may have begun, and then has the "
+                    f"{owner_key(number)} of store {store} at {found_store.target.url} is damaged, and no store that "
+                    "was found has that mark whole: it is of a later restore, which may have begun, and then has the "
                     "newest data. Give the stores that are not here, with --from, or put the mark back from a backup; "
                     'or look at its text, which names the place of that restore ("cluster"): if there never was a '
                     "cluster there, move the mark away"
@@ -87,15 +87,16 @@ def _check_chains(stores: FoundStores) -> None:
         *state.lineage,
         *(chain for _, owner in pending(stores) for chain in (owner.chain_id, owner.previous)),
     }
-    for store, found in sorted(stores.found.items()):
-        if found.mark.chain_id not in chains:
+    for store, found_store in sorted(stores.found.items()):
+        if found_store.mark.chain_id not in chains:
             raise Conflict(
-                f"store {store} at {found.target.url} belongs to another cluster, {found.mark.chain_id}: give its "
-                f"address with --from {store}=URL, or leave it out with --without {store}"
+                f"store {store} at {found_store.target.url} belongs to another cluster, {found_store.mark.chain_id}: "
+                f"give its address with --from {store}=URL, or leave it out with --without {store}"
             )
-        for number, owner in found.owners.items() if store in state.stores else ():
+        for number, owner in found_store.owners.items() if store in state.stores else ():
             if number <= stores.restores and owner.chain_id not in state.lineage:
                 raise Conflict(
-                    f"store {store} at {found.target.url} belongs to cluster {owner.chain_id} at {owner.cluster}, "
-                    f"which is another restore of the same cluster: leave it out with --without {store}"
+                    f"store {store} at {found_store.target.url} belongs to cluster {owner.chain_id} at "
+                    f"{owner.cluster}, which is another restore of the same cluster: leave it out with --without "
+                    f"{store}"
                 )

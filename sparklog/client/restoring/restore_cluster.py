@@ -1,12 +1,12 @@
-"""Restore a cluster whose metadata is lost, from the copies of its chain on other stores (REPLICATION 4, F-08).
+"""Restores a cluster whose metadata is lost, from the mirrors of its chain on other stores (REPLICATION 4, F-08).
 
-    find all stores and read their copies -> check that nothing is missing -> mark each store as that of the new chain,
+    find all stores and read their mirrors -> check that nothing is missing -> mark each store as that of the new chain,
     OWNER/<number> -> find and read again, until there is no new store -> check again
-    -> what the new chain begins with, and with that it has begun -> its first entry and snapshot
+    -> put the beginning of the new chain: now it has begun -> put its first entry and snapshot under their own keys
 
-The marks come before the last reading: what a process of the lost chain acknowledged before, is read; after that it
-finds a mark, and acknowledges and announces nothing. A run that was refused or killed can be run again: it finishes a
-restore that has begun, and gives up one that has not (`restore_owner.py`).
+The marks come before the last reading. Entries that a process of the lost chain acknowledged before its store was
+marked are read; after that the process finds a mark, and acknowledges and announces nothing. A run that was refused or
+killed can be run again: it finishes a restore that has begun, and gives up one that has not (`restore_owner.py`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from contextlib import closing, suppress
 
 import msgspec
 
-from sparklog.chain.chain_requests import Copy
+from sparklog.chain.chain_requests import MirrorEntry
 from sparklog.chain.entry import Entry, decode_entry, encode_entry
 from sparklog.chain.follow.follower import Follower
 from sparklog.chain.head import Draft
@@ -65,10 +65,10 @@ from sparklog.storage.probe import check_store
 class Restored(msgspec.Struct, frozen=True):
     """The outcome of a restore, or of its dry run.
 
-    `copies`: the entry up to which each store has the lost chain, or -1; `last`: up to which they have it together, and
-    `time_ms` when that was written. `first`: the first entry of the new chain, whose id is None in a dry run. `fenced`:
-    the stores left out. `checkpoint`: the newest entry as of which a store has checkpoints, or -1. `newer`: what says
-    that the lost chain had more than that, or None.
+    `copies`: the entry up to which each store has the lost chain, or -1; `last`: the entry up to which they have it
+    together, and `time_ms` its time. `first`: the first entry of the new chain, whose id is None in a dry run.
+    `fenced`: the stores left out. `checkpoint`: the newest entry as of which a store has checkpoints, or -1. `newer`:
+    evidence that the lost chain had more than `last`, or None. `copied`: the new chain has its own copies.
     """
 
     cluster: str
@@ -98,13 +98,13 @@ def restore_cluster(
 ) -> Restored:
     """Restore a cluster, with its metadata at `url`. `sources`: ids and addresses of some of its stores, or all.
 
-    The others are found by what these say. Every store must be there with its INCARNATION; those that are lost, too,
-    are named in `without`, and are fenced. `take_over` gives up a restore to another place that has not begun.
-    `accept_loss` restores also if something says that the lost chain had more than the copies.
+    These stores lead to the others. Every store must be there with its INCARNATION; stores that are lost, too, are
+    named in `without`, and are fenced. `take_over` gives up a restore to another place that has not begun.
+    `accept_loss` restores even if there is evidence that the lost chain had more than its mirrors.
 
-    Raises ClusterAlreadyExists (`url` has metadata), ClusterNotFound (no copies), Conflict (another restore was faster,
-    or began elsewhere), InvalidInput, StoreUnavailable (a store is not there), ChainDamaged (something is missing, or
-    damaged on all stores that have it).
+    Raises ClusterAlreadyExists (`url` has metadata), ClusterNotFound (no mirrors), Conflict (another restore was
+    faster, or began elsewhere), InvalidInput, StoreUnavailable (a store is not there), ChainDamaged (an object is
+    missing, or damaged on all stores that have it).
     """
     given = {StoreId(store): absolute_url(address) for store, address in sources.items()}
     if not given:
@@ -168,12 +168,12 @@ class _Restore:
         self._begin(owner)
         return msgspec.structs.replace(report, chain_id=owner.chain_id, copied=self._copied())
 
-    # ---- what there is --------------------------------------------------------------------------
+    # ---- the present state ----------------------------------------------------------------------
 
     def _begun(self) -> tuple[Beginning, Entry] | None:
-        """Return the beginning that an earlier run has put here, or None. Raises ClusterAlreadyExists, ChainDamaged."""
+        """The beginning that an earlier run has put here, or None. Raises ClusterAlreadyExists, ChainDamaged."""
         stores = self._stores
-        here = [each for each in pending(stores) if is_same_place(each[1].cluster, self._url)]
+        here = [(number, owner) for number, owner in pending(stores) if is_same_place(owner.cluster, self._url)]
         known = {number: owner.chain_id for number, owner in here}
         for number, chain_id in [(stores.restores, stores.chain_id), *sorted(known.items())]:
             with suppress(KeyNotFound):
@@ -183,11 +183,11 @@ class _Restore:
                     entry = decode_entry(first_entry(number), beginning.entry, self._place.url)
                     if entry.chain_id == chain_id:
                         return beginning, entry
-        there = Follower(self._place).catch_up()
-        if there.n >= 0:
+        head = Follower(self._place).catch_up()
+        if head.n >= 0:
             raise ClusterAlreadyExists(
-                f"wanted a place without metadata, found cluster {there.state.chain_id} at {self._url}: if it lives, "
-                "there is nothing to restore; else give another place, or move its meta/ away"
+                f"wanted a place without metadata, found cluster {head.state.chain_id} at {self._url}: if it lives, "
+                "there is nothing to restore; otherwise give another place, or move its meta/ away"
             )
         key = self._place.first_key_after(LOG, LOG)
         if key is not None:
@@ -198,11 +198,11 @@ class _Restore:
         return None
 
     def _overtaken(self, owner: Owner) -> Restored:
-        """End with what another run has begun meanwhile, if it is at this place. Raises Conflict."""
+        """Finish the restore that another run has begun meanwhile, if it is to this place. Raises Conflict."""
         begun = self._begun()
         if begun is None:
             stores = self._stores
-            marks = (found.owners.get(stores.restores) for found in stores.found.values())
+            marks = (found_store.owners.get(stores.restores) for found_store in stores.found.values())
             place = next((mark.cluster for mark in marks if mark is not None), "another place")
             raise Conflict(
                 f"cluster {owner.previous} was restored as {stores.chain_id} to {place} meanwhile, by another run: "
@@ -216,7 +216,7 @@ class _Restore:
     def _report(self, owner: Owner, newer: str | None) -> Restored:
         stores, state = self._stores, self._stores.head.state
         checkpoint = -1
-        with suppress(SparklogError):  # a store may fail by now, and what is shown is no reason to give up
+        with suppress(SparklogError):  # a store may fail by now, and a value for display is no reason to give up
             checkpoint = stores.newest_checkpoint()
         return Restored(
             self._url,
@@ -241,36 +241,38 @@ class _Restore:
             "without these writes, with --accept-loss"
         )
 
-    # ---- what is done ---------------------------------------------------------------------------
+    # ---- the steps ------------------------------------------------------------------------------
 
     def _mark(self, store: StoreId, owner: Owner) -> None:
-        """Mark a store, also with the numbers of restores that were given up: none is left out."""
-        found = self._stores.found[store]
+        """Mark a store, also under the numbers of restores that were given up, so that no number is left out."""
+        found_store = self._stores.found[store]
         numbers = range(self._stores.restores + 1, number_of(self._stores, owner) + 1)
-        there = [put_owner(found.target, number, owner) for number in numbers if number not in found.damaged]
-        if there[-1] != owner:
-            raise marked_for_another(self._stores, store, there[-1])
+        marks = [
+            put_owner(found_store.target, number, owner) for number in numbers if number not in found_store.damaged
+        ]
+        if marks[-1] != owner:
+            raise marked_for_another(self._stores, store, marks[-1])
 
     def _check_again(self, owner: Owner, newer: str | None) -> None:
-        """Check what was read behind the marks as before them, and that each store has its mark."""
+        """Check what was read after the marks, as before them, and that each store has its mark."""
         self._check()
         number = number_of(self._stores, owner)
-        for store, found in sorted(self._stores.found.items()):
-            newest = max(found.owners.items(), default=None)
+        for store, found_store in sorted(self._stores.found.items()):
+            newest = max(found_store.owners.items(), default=None)
             if newest is not None and newest[0] >= number and newest[1] != owner:
                 raise marked_for_another(self._stores, store, newest[1])
             if newest != (number, owner):
                 raise StoreUnavailable(
-                    f"store {store} at {found.target.url} has lost the mark of this restore: run it again"
+                    f"store {store} at {found_store.target.url} has lost the mark of this restore: run it again"
                 )
         if newer is not None and not self._accept_loss:
             raise self._more(newer)
 
     def _begin(self, owner: Owner) -> None:
-        """Put the first entry of the new chain: with that it has begun."""
+        """Put the beginning of the new chain, with its first entry: now it has begun."""
         head, stores = self._stores.head, self._stores.found
         first = first_entry(number_of(self._stores, owner))
-        at = At(first, head.state.time_ms)  # the time of the last entry that was found
+        at = At(first, head.state.time_ms)  # the time of the last entry of the lost chain
         draft = Draft(head)
         places = {
             store.store: stores[store.store].target.url for store in head.state.stores.values() if store.store in stores
@@ -300,17 +302,17 @@ class _Restore:
             put_chunk(self._place, key, chunk)
         beginning = Beginning(body, manifest)
         key = restore_key(number_of(self._stores, owner))
-        there = put(self._place, key, encoded_beginning(beginning))
-        if there is not None and is_mark(there):
-            raise taken_over(decoded(there, key, self._place.url))
-        if there is not None:
-            raise Conflict(f"another run of this restore has begun at {self._url}: run it again, and it ends with that")
+        existing = put(self._place, key, encoded_beginning(beginning))
+        if existing is not None and is_mark(existing):
+            raise taken_over(decoded(existing, key, self._place.url))
+        if existing is not None:
+            raise Conflict(f"another run of this restore has begun at {self._url}: run it again, and it finishes that")
         self._open(first, beginning)
 
     def _open(self, first: EntryNumber, beginning: Beginning) -> None:
-        """Put what the chain begins with where it belongs: with the manifest the cluster can be opened."""
+        """Put the first entry and the manifest under their own keys. With the manifest the cluster can be opened."""
         if put(self._place, entry_key(first), beginning.entry) is not None:
-            raise Conflict(f"{entry_key(first)} at {self._url} is not the entry that the restore has begun with")
+            raise Conflict(f"{entry_key(first)} at {self._url} is not the first entry of this restore")
         put(self._place, snapshot_key(first), beginning.manifest)
         follower = Follower(self._place)
         follower.catch_up()
@@ -321,7 +323,7 @@ class _Restore:
             )
 
     def _finish(self, beginning: Beginning, entry: Entry, *, dry_run: bool) -> Restored:
-        """Finish a restore that another run has begun: the beginning says all."""
+        """Finish a restore that another run has begun. The beginning has everything that this needs."""
         stores = self._stores
         restored = _restored_by(entry)
         if restored is None:
@@ -339,19 +341,23 @@ class _Restore:
             restored.last,
             entry.time_ms,
             entry.n,
-            {store: found.target.url for store, found in sorted(stores.found.items()) if store in state.stores},
+            {
+                store: found_store.target.url
+                for store, found_store in sorted(stores.found.items())
+                if store in state.stores
+            },
             tuple(sorted(record.store for record in _records_of(entry) if isinstance(record, StoreFenced))),
             len(state.topics),
             copied=not dry_run and self._copied(),
         )
 
     def _copied(self) -> bool:
-        """Give the new chain its own copies. The next commit does that, too."""
+        """Put the new chain on its own mirrors. The next commit does that, too. Returns True if it was done."""
         with suppress(SparklogError), closing(Connection(self._url, settings=self._settings)) as connection:
             follower = connection.follower
-            if follower.copies is not None and follower.copies_wanted(follower.state):
+            if follower.mirrors is not None and follower.mirrors_wanted(follower.state):
                 body = bytes(follower.store.get(entry_key(follower.head.n)))
-                follower.copies.perform(Copy(follower.head, body))
+                follower.mirrors.perform(MirrorEntry(follower.head, body))
                 return True
         return False
 
@@ -361,5 +367,5 @@ def _records_of(entry: Entry) -> list[Record]:
 
 
 def _restored_by(entry: Entry) -> ClusterRestored | None:
-    """The record with which a restored chain begins, if the entry has it."""
+    """The record that begins a restored chain, if the entry has it."""
     return next((record for record in _records_of(entry) if isinstance(record, ClusterRestored)), None)

@@ -1,7 +1,8 @@
 """Chooses the mark that a restore puts on each store, and gives up other restores.
 
-No run continues with the marks of another one: its chain may have begun, and its place may be lost again. Restores that
-have not begun are given up, and then never begin: earlier runs to the same place silently, others if that is wanted.
+No run continues with the marks of another run: the other chain may have begun, and its place may be lost again.
+Restores that have not begun are given up, and then never begin: earlier runs to the same place silently, other restores
+if the caller asks for it.
 """
 
 from __future__ import annotations
@@ -21,28 +22,30 @@ from sparklog.storage.open_store import is_same_place
 def pending(stores: FoundStores) -> list[tuple[int, Owner]]:
     """The marks with a number above that of the newest chain, by number.
 
-    Such a restore may have begun or not: no store that was found has copies of its chain.
+    Such a restore may have begun or not: no store that was found has a mirror of its chain.
     """
     marks = {
         (number, owner)
-        for found in stores.found.values()
-        for number, owner in found.owners.items()
+        for found_store in stores.found.values()
+        for number, owner in found_store.owners.items()
         if number > stores.restores
     }
     return sorted(marks, key=lambda mark: (mark[0], mark[1].chain_id))
 
 
 def choose_owner(stores: FoundStores, url: str, *, take_over: bool) -> tuple[Owner, list[tuple[int, Owner]]]:
-    """The mark of a restore to `url`, and those of the restores that have to be given up for it, with their numbers.
+    """The mark of a restore to `url`, and the marks of the restores to give up for it, with their numbers.
 
-    Raises Conflict if one of these was to another place, and is not to be taken over.
+    Raises Conflict if one of these restores was to another place, unless `take_over`.
     """
     marks = pending(stores)
     past = {chain_id for _, owner in marks for chain_id in owner.given_up}
     others = [(number, owner) for number, owner in marks if owner.chain_id not in past]
     elsewhere = [owner for _, owner in others if not is_same_place(owner.cluster, url)]
     if elsewhere and not take_over:
-        marked = next(store for store, found in sorted(stores.found.items()) if elsewhere[-1] in found.owners.values())
+        marked = next(
+            store for store, found_store in sorted(stores.found.items()) if elsewhere[-1] in found_store.owners.values()
+        )
         raise marked_for_another(stores, marked, elsewhere[-1])
     given_up = dict.fromkeys(chain_id for _, owner in marks for chain_id in (*owner.given_up, owner.chain_id))
     owner = Owner(chain_id=new_id(), previous=stores.chain_id, cluster=url, given_up=tuple(given_up))
@@ -55,7 +58,7 @@ def number_of(stores: FoundStores, owner: Owner) -> int:
 
 
 def give_up(number: int, other: Owner, owner: Owner, settings: StorageSettings) -> None:
-    """Make sure that another restore never begins: put a mark where its first entry would be.
+    """Make sure that another restore never begins: put a mark into the place of its first entry.
 
     Raises Conflict if it has begun, StoreUnavailable if its place can't be reached.
     """
@@ -63,7 +66,7 @@ def give_up(number: int, other: Owner, owner: Owner, settings: StorageSettings) 
         existing = put(open_metadata(other.cluster, settings), restore_key(number), encoded(owner))
     except SparklogError as error:
         raise StoreUnavailable(
-            f"whether the restore to {other.cluster} has begun can't be known: {error.message}; make that place "
+            f"it can't be known if the restore to {other.cluster} has begun: {error.message}; make that place "
             f"reachable, or run that restore again, with --cluster {other.cluster}; if the place is gone for good, "
             "make an empty one at the same address, then run this again"
         ) from error
@@ -78,8 +81,8 @@ def marked_for_another(stores: FoundStores, store: StoreId, other: Owner) -> Con
     """The error for a store that another restore has marked, which may have begun or not."""
     return Conflict(
         f"store {store} at {stores.found[store].target.url} is marked by a restore of cluster {other.previous} to "
-        f"{other.cluster}: finish that one, with --cluster {other.cluster}; or give it up, with --take-over, which is "
-        "refused if it has begun"
+        f"{other.cluster}: finish that restore, with --cluster {other.cluster}; or give it up, with --take-over, which "
+        "is refused if it has begun"
     )
 
 

@@ -1,4 +1,4 @@
-"""Add a store to a cluster: open it, probe it, mark it with its INCARNATION, and register it."""
+"""Adds a store to a cluster: opens it, probes it, marks it with its INCARNATION, and registers it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from sparklog.chain.entry import hash_of
 from sparklog.chain.owner import Owner, owners_on, put_owner
-from sparklog.chain.peers import Peer, tell
+from sparklog.chain.peers import Peer, announce_peer
 from sparklog.client.connection import Connection
 from sparklog.client.stores.returning_store import check_same_place, lost_while_fenced
 from sparklog.core.commands import NewStore, RegisterStore, RemoveStore, ReportLoss
@@ -52,12 +52,12 @@ _ANNOUNCED_AT_ONCE = 16
 def add_store(
     connection: Connection, store: StoreId, url: str, zone: str | None = None, *, dry_run: bool = False
 ) -> Store:
-    """Register a new store, or one that was fenced and is back. Returns it as registered.
+    """Register a new store, or a fenced store that is back. Returns it as registered.
 
     If a fenced store comes back with another INCARNATION or none, it was wiped. Then its loss is reported, and it is
     registered as empty. If it lacks objects, it was set back: then its loss is reported in the same way, so that it
-    does not lead as if it had them. If an add dies half-way, the next one continues it. `zone` is by default the one it
-    had, or none. With `dry_run` everything is checked, but the store is neither marked nor registered.
+    does not lead as if it had them. If an add dies half-way, the next add continues it. `zone` is by default the zone
+    that the store had, or none. With `dry_run` everything is checked, but the store is neither marked nor registered.
 
     Raises DuplicateBrokerRegistration, InconsistentClusterId, InvalidInput, StoreUnfit, and the store's errors.
     """
@@ -78,27 +78,27 @@ def add_store(
     lost = () if known is None or wiped else lost_while_fenced(connection, known, target, zone)
     zone = (known.zone if known is not None else "") if zone is None else zone
 
-    def command(incarnation: str, told: Mapping[StoreId, int], number: int | None) -> RegisterStore | ReportLoss:
+    def command(incarnation: str, announced: Mapping[StoreId, int], number: int | None) -> RegisterStore | ReportLoss:
         if known is not None and (wiped or lost):
             return ReportLoss(store, known.registration, incarnation, lost)
-        return RegisterStore(NewStore(store, url, incarnation, zone), dict(told), number)
+        return RegisterStore(NewStore(store, url, incarnation, zone), dict(announced), number)
 
     incarnation = mark.incarnation if mark is not None else new_id()
-    connection.decided(command(incarnation, {}, None))  # refused before anything is written
+    connection.decided(command(incarnation, {}, None))  # raises a refusal before anything is written
     check_store(target, new_id())
     if dry_run:
         return Store(store, state.next_registration, url, incarnation, zone)
     if mark is None:
         mark, _ = begin_incarnation(target, store, chain_id)
     _claim(store, target, lineage, connection.url)
-    told, number = announce(connection, store, target)
-    connection.submit(command(mark.incarnation, told, number))
+    announced, number = announce(connection, store, target)
+    connection.submit(command(mark.incarnation, announced, number))
     with connection.follower.current() as state:
-        return registered_store(state, store)  # unless it was removed again by now
+        return registered_store(state, store)  # raises if it was removed again meanwhile
 
 
 def remove_store(connection: Connection, store: StoreId) -> None:
-    """Forget a store that has no replica, and let the others know. Raises Conflict if it has one.
+    """Forget a store that has no replica, and announce that to the others. Raises Conflict if it has one.
 
     Raises BrokerIdNotRegistered.
     """
@@ -112,62 +112,62 @@ def remove_store(connection: Connection, store: StoreId) -> None:
         if copies and not left and store in state.stores and is_elsewhere(connection.url, state.stores[store].url):
             raise Conflict(
                 f"store {store} is the last one that may have copies of the metadata (metadata.copies={copies}): add "
-                "another one first"
+                "another store first"
             )
     result = connection.submit(RemoveStore(store))
     with connection.follower.current() as state:
         stores, ancestors = connection.stores(state), len(state.ancestors)
         others = sorted(state.registrations().keys() - {store})
     for other in others:
-        with suppress(SparklogError):  # a restore asks for the store, and can be told to leave it out
-            tell(stores.get(other), Peer(store, EntryNumber(result.n), None), ancestors)
+        with suppress(SparklogError):  # without this, a restore asks for the store, and an option leaves it out
+            announce_peer(stores.get(other), Peer(store, EntryNumber(result.n), None), ancestors)
 
 
 def announce(connection: Connection, store: StoreId, target: ObjectStore) -> tuple[dict[StoreId, int], int]:
-    """Let the other stores know of a store that is about to be registered, and that store of them.
+    """Announce a store that is about to be registered to the other stores, and them to that store.
 
-    Returns those that may have copies of the metadata, with their registrations, and the next registration. Raises
-    NotEnoughReplicas if one of them can't be told, InconsistentClusterId.
+    Returns the stores that may have a mirror of the metadata, with their registrations, and the next registration.
+    Raises NotEnoughReplicas if it can't be announced to one of them, InconsistentClusterId.
     """
     with connection.follower.current() as state:
         stores, ancestors = connection.stores(state), len(state.ancestors)
         copies = effective_cluster(state.config).metadata_copies if state.config else 0
         others = [other for other in state.stores.values() if other.store != store]
-    told: dict[StoreId, int] = {}
+    announced: dict[StoreId, int] = {}
     failures = []
     for other in others:
         url = join_url(connection.url, other.url)
-        tell(target, Peer(other.store, EntryNumber(state.n), url), ancestors)
+        announce_peer(target, Peer(other.store, EntryNumber(state.n), url), ancestors)
         try:
-            _tell_next(stores.get(other.store), Peer(store, EntryNumber(state.n + 1), target.url), ancestors)
-            check_incarnation(stores.get(other.store), other.incarnation)  # else it has lost the mark of a restore, too
+            _announce_next(stores.get(other.store), Peer(store, EntryNumber(state.n + 1), target.url), ancestors)
+            check_incarnation(stores.get(other.store), other.incarnation)  # or it may have lost a restore's mark, too
         except InconsistentClusterId:
             raise
         except SparklogError as error:
             failures.append(f"store {other.store}: {error}")
             continue
         if not other.fenced and is_elsewhere(connection.url, other.url):
-            told[other.store] = other.registration
+            announced[other.store] = other.registration
     may_have_copies = [other for other in others if not other.fenced and is_elsewhere(connection.url, other.url)]
-    if copies and len(told) < len(may_have_copies):
+    if copies and len(announced) < len(may_have_copies):
         raise NotEnoughReplicas(
             f"store {store} has to be announced to {counted(len(may_have_copies), 'store')} that may have copies of "
-            f"the metadata (metadata.copies), and only {len(told)} could be told: {'; '.join(failures)}; fence those "
-            "that are lost"
+            f"the metadata (metadata.copies), and only {len(announced)} could be reached: {'; '.join(failures)}; fence "
+            "those that are lost"
         )
-    return told, state.next_registration
+    return announced, state.next_registration
 
 
-def _tell_next(target: ObjectStore, peer: Peer, ancestors: int) -> None:
+def _announce_next(target: ObjectStore, peer: Peer, ancestors: int) -> None:
     """Announce a store as of the next free number: an add that died may have announced it at another address."""
     for n in range(peer.n, peer.n + _ANNOUNCED_AT_ONCE):
         with suppress(Conflict):
-            return tell(target, replace(peer, n=EntryNumber(n)), ancestors)
-    return tell(target, replace(peer, n=EntryNumber(peer.n + _ANNOUNCED_AT_ONCE)), ancestors)
+            return announce_peer(target, replace(peer, n=EntryNumber(n)), ancestors)
+    return announce_peer(target, replace(peer, n=EntryNumber(peer.n + _ANNOUNCED_AT_ONCE)), ancestors)
 
 
 def _claim(store: StoreId, target: ObjectStore, lineage: Sequence[str], cluster: str) -> None:
-    """Mark a store as that of the restored chain, so that the lost ones do nothing there any more."""
+    """Mark a store as that of the restored chain, so that processes of the lost chains do nothing there any more."""
     if len(lineage) == 1:
         return
     *ancestors, chain_id = lineage
@@ -193,8 +193,8 @@ def _check_comes_back_empty(known: Store, mark: Incarnation | None, url: str, kn
 
     If it is not fenced, its agent reports the loss. At another address, the address may be a mistake.
     """
-    found = "none" if mark is None else mark.incarnation
-    what = f"store {known.store} is registered with {INCARNATION} {known.incarnation}, found {found} at {url}"
+    actual = "none" if mark is None else mark.incarnation
+    what = f"store {known.store} is registered with {INCARNATION} {known.incarnation}, found {actual} at {url}"
     if not known.fenced:
         raise DuplicateBrokerRegistration(
             f"{what}: if it was wiped, its agent reports the loss and fills it again; another store needs another id"
@@ -216,15 +216,15 @@ def check_addresses(metadata: ObjectStore, addresses: Iterable[tuple[StoreId, st
 
 
 def check_beside_metadata(connection: Connection, store: StoreId, target: ObjectStore) -> None:
-    """Refuse the place of the metadata under another address: copies there would be lost with the originals."""
+    """Refuse the place of the metadata under another address: a mirror there would be lost with the original."""
     head = connection.follower.head
     if target.url == absolute_url(connection.url):
         return
     with suppress(KeyNotFound):
         if hash_of(bytes(target.get(entry_key(head.n)))) == head.entry_hash:
             raise DuplicateBrokerRegistration(
-                f"wanted store {store} at a place of its own, found the metadata at {target.url}: if it is to be "
-                f"there, give it the address {connection.url}"
+                f"wanted store {store} at a place of its own, found the metadata at {target.url}: to put it there, "
+                f"give it the address {connection.url}"
             )
 
 
@@ -232,7 +232,7 @@ def check_apart(metadata: ObjectStore, targets: Mapping[StoreId, ObjectStore]) -
     """Refuse two ids for one place, which links and mounts can hide from `check_addresses`.
 
     A key that is put into one store must not be in the others. It is removed again. The place of the metadata is one of
-    them, because copies of the metadata are put to each store at another address.
+    them, because each store at another address may get a mirror of the metadata.
     """
     key = f"{PROBES}{new_id()}-apart"
     put: list[ObjectStore] = []

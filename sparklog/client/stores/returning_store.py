@@ -1,8 +1,8 @@
 """Finds what a fenced store has lost when it comes back, as after a restore from an old backup (rules S1, F2).
 
 Its INCARNATION is the old one. Once the store is registered, it may lead a partition that has no leader, and its agent
-looks for losses only after that. So this look comes first. It is the one that the agent begins with: the newest object
-of each partition, and a few others.
+looks for losses only after that. So this look comes first. It looks for the same objects as the agent's first look: the
+newest object of each partition, and a few others.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ log = logging.getLogger("sparklog")
 def lost_while_fenced(
     connection: Connection, store: Store, target: ObjectStore, zone: str | None
 ) -> tuple[HeldEnd, ...]:
-    """The end of each log of which the store lacks something that the chain says it holds. Empty if all is there.
+    """The end of each log that lacks an object on the store, by the chain. Empty if all objects are there.
 
-    `target` and `zone` are those that the store is to be registered with. One that is not fenced is left to its agent.
-    Raises AnotherLife if it was wiped or unmounted meanwhile, as `check_same_place`, and the store's errors.
+    `target` and `zone` are those that the store will be registered with. A store that is not fenced is left to its
+    agent. Raises AnotherLife if it was wiped or unmounted meanwhile, the errors of `check_same_place`, and the store's.
     """
     if not store.fenced:
         return ()

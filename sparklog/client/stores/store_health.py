@@ -1,7 +1,7 @@
-"""Checks whether each store of a cluster is the registered one, can be written, and still has its objects.
+"""Checks that each store of a cluster is the registered one, can be written, and still has its objects.
 
 All stores are checked in parallel, each in threads of its own that end with the process. A store that does not answer
-is reported at the deadline and does not hold up the others.
+is reported at the deadline and does not delay the others.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from sparklog.storage.open_store import join_url
 T = TypeVar("T")
 
 DEADLINE_MS: Final = 20_000
-CALL_TIMEOUT_MS: Final = 8_000  # of one call to a server, so that threads end soon after the deadline
+CALL_TIMEOUT_MS: Final = 8_000  # for one call to a server, so that threads end soon after the deadline
 MOST_SAMPLES: Final = 100
 GIVEN_BACK: Final = "its space for commits was given back: sparklog store reserve keeps it again, once there is room"
 _SAMPLERS: Final = 8
@@ -57,8 +57,8 @@ _PROBE: Final = b"sparklog cluster health\n" * 200  # more than a file system st
 class StoreHealth:
     """The findings about one store so far. `problems` and `bad_objects` are empty if all is well.
 
-    `remarks` do not make any read or write fail. `appends_untried`: on a disk without append objects, a write was tried
-    only beside the folder where they would be.
+    `remarks` are about things that make no read or write fail. `appends_untried`: on a disk without append objects, a
+    write was only tried beside the folder where they would be.
     """
 
     store: str
@@ -82,19 +82,19 @@ class _BadObject:
 
 @dataclass(frozen=True, slots=True)
 class ClusterHealth:
-    """All stores, and how many of the cluster's `objects` were looked for."""
+    """The health of all stores. `objects`: the number of the cluster's objects."""
 
     stores: list[StoreHealth]
     objects: int
 
     @property
     def sampled(self) -> int:
-        """How many objects were looked for on at least one store."""
+        """Number of objects that were looked for on at least one store."""
         return len(set().union(*(store.sampled for store in self.stores)))
 
 
 def in_time(call: Callable[[], T], deadline_ms: int, what: str) -> T:
-    """The result of `call`. Raises RequestTimedOut; the call then goes on in a thread that ends with the process."""
+    """The result of `call`. Raises RequestTimedOut; then the call continues in a thread that ends with the process."""
     results: list[T] = []
     raised: list[BaseException] = []
 
@@ -138,7 +138,7 @@ def check_stores(connection: Connection, state: ClusterState) -> ClusterHealth:
     if any(check.bad for check in checks):
         connection.follower.catch_up()  # a roll or a delete may have run since the sample was drawn
         for check in checks:
-            check.tell_of_objects(connection.follower.state)
+            check.report_objects(connection.follower.state)
     return ClusterHealth([check.health for check in checks], len(state.objects) - len(state.retired))
 
 
@@ -147,7 +147,7 @@ def _is_held(sample: ObjectSample, store: StoreId) -> bool:
 
 
 def _data_folders(samples: list[ObjectSample]) -> list[str]:
-    """The folders where appends are written, and those of the sampled objects, where a roll writes too."""
+    """The folders where appends are written, and the folders of the sampled objects, where a roll writes too."""
     keys = (data_key(sample.object.object, sample.topic) for sample in samples)
     appends = [f"{APPENDS}{digits:02x}/" for digits in range(256)]
     return sorted({APPENDS, TOPICS, *appends, *(f"{key.rpartition('/')[0]}/" for key in keys)})
@@ -201,7 +201,7 @@ class _Check:
                 self._note(_write(store, key))
                 self._note_untried(isinstance(store, LocalStore) and not key.startswith(APPENDS))
             with self._noted():
-                if not any(StoreReadOnly.code in problem for problem in self.health.problems):  # else it is the disk
+                if not any(StoreReadOnly.code in problem for problem in self.health.problems):  # not the whole disk
                     self._note(_unwritable(store, self.folders))
             samples = iter(self._samples)
             most = min(_SAMPLERS, len(self._samples))
@@ -211,7 +211,7 @@ class _Check:
 
     @contextmanager
     def _noted(self) -> Iterator[None]:
-        """Note whatever is raised inside as a problem of the store, unexpected errors included."""
+        """Note any error raised inside as a problem of the store, unexpected errors included."""
         try:
             yield
         except SparklogError as error:
@@ -228,7 +228,7 @@ class _Check:
             elif not self.health.problems and (left := len(self._samples) - len(self.health.sampled)):
                 self.health.problems.append(f"{counted(left, 'sampled object')} could not be looked for")
 
-    def tell_of_objects(self, state: ClusterState) -> None:
+    def report_objects(self, state: ClusterState) -> None:
         """Report the findings about objects that `state` still names; it is newer than the findings."""
         for bad in self.bad:
             if slices := live_slices(state, bad.sample.object.number):
@@ -276,11 +276,11 @@ def _unexpected(error: Exception) -> str:
 
 
 def _probe_key(store: ObjectStore, n: EntryNumber) -> str:
-    """Return the key of a trial write: on a disk next to an append object, named like an orphan, which vacuum removes.
+    """The key of a trial write: on a disk next to an append object, named like an orphan, which vacuum removes.
 
     This creates no directory there, because a directory created by root would keep writers out. On a server, and if
-    there is no append object, the key is under PROBES: rights on a server belong to a role, and those of the role that
-    checks say nothing about a producer's.
+    there is no append object, the key is under PROBES: rights on a server belong to a role, and the rights of the role
+    that checks say nothing about a producer's.
     """
     drawn = new_id()
     existing = store.first_key_after(APPENDS, APPENDS) if isinstance(store, LocalStore) else None
@@ -289,7 +289,7 @@ def _probe_key(store: ObjectStore, n: EntryNumber) -> str:
 
 
 def _write(store: ObjectStore, key: str) -> str:
-    """Write a small object, read it back and remove it. Returns what went wrong, or ""."""
+    """Write a small object, read it back and remove it. Returns the problem, or ""."""
     try:
         store.put_if_absent(key, _PROBE)
         same = bytes(store.get(key)) == _PROBE
@@ -302,7 +302,7 @@ def _write(store: ObjectStore, key: str) -> str:
 
 
 def _unwritable(store: ObjectStore, folders: list[str]) -> str:
-    """The directories of a disk that this user may not write in, in words. A job that ran as root leaves such ones."""
+    """The directories of a disk that this user may not write in, in words. A job that ran as root may leave some."""
     paths = store.unwritable(folders) if isinstance(store, LocalStore) else []
     if not paths:
         return ""
@@ -311,7 +311,7 @@ def _unwritable(store: ObjectStore, folders: list[str]) -> str:
 
 
 def _problems_of(store: ObjectStore, sample: ObjectSample) -> Iterable[_BadObject]:
-    """What is wrong with an object or its index on a store. Reads only the last byte of each."""
+    """The problems of an object and its index on a store. Reads only the last byte of each."""
     named = sample.object.object
     data = data_key(named, sample.topic)
     for key, wanted, is_index in ((data, named.size_bytes, False), (index_key(data), named.index_size_bytes, True)):
@@ -328,7 +328,7 @@ def _problems_of(store: ObjectStore, sample: ObjectSample) -> Iterable[_BadObjec
 
 
 def _lost(store: ObjectStore, key: str, wanted: int) -> str:
-    """Whether an object is gone or has another size, in words, or "". Raises if its last byte can't be read."""
+    """The loss of an object that is gone or has another size, in words, or "". Raises if it can't be read."""
     try:
         size_bytes = store.size(key)
         if size_bytes == wanted:

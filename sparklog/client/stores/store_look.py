@@ -1,4 +1,4 @@
-"""One look at a store: whether it answers, is the one that was registered, and how much room it has. Writes nothing."""
+"""Looks at a store: checks that it answers and is the registered one, and gets its free space. Writes nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class StoreLook:
 
 
 def look_at(store: ObjectStore, incarnation: str | None) -> StoreLook:
-    """Look at a store that was registered with this mark; None: it is no store, but the place of the metadata.
+    """Look at a store that was registered with this mark; with None, at the place of the metadata.
 
     Raises the store's errors.
     """
@@ -42,7 +42,7 @@ def _problem(store: ObjectStore, wanted: str) -> str:
     except Conflict as error:
         return error.message
     if mark is None:
-        mend = "mount its disk if it is not mounted; if it was wiped, start its agent anew, which refills it"
+        mend = "mount its disk if it is not mounted; if it was wiped, restart its agent, which refills it"
         return f"nothing there: no {INCARNATION} at {store.url}; {mend} (docs/replication.md, At night)"
     if mark.incarnation != wanted:
         return f"another store: wanted incarnation {wanted}, found {mark.incarnation} at {store.url}; {_MEND}, At night"

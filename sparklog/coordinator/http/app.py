@@ -41,7 +41,7 @@ from sparklog.wire.messages import (
     HEARTBEAT,
     LEADS,
     MEMBER_HEARTBEAT,
-    NOBODY_LEADS,
+    NO_LEADER,
     READYZ,
     STANDS_BY,
     SUBMIT,
@@ -153,7 +153,7 @@ def _liveness(service: Service) -> list[GatedRoute]:
         known = service.follower.state.coordinator
         if service.leads or known.in_force:
             return PlainTextResponse(f"{LEADS if service.leads else STANDS_BY}, epoch {known.epoch}\n")
-        return PlainTextResponse(f"{NOBODY_LEADS}\n", 503)
+        return PlainTextResponse(f"{NO_LEADER}\n", 503)
 
     probes = (("/healthz", healthz), (READYZ, readyz))
     return [GatedRoute("GET", path, probe, Openness.EVERYBODY) for path, probe in probes]

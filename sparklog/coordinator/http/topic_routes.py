@@ -41,9 +41,9 @@ from sparklog.wire.topic_messages import (
     TOPICS,
     AtTime,
     ConfigReply,
-    Earliest,
+    EarliestOffset,
     EndOfEpoch,
-    Latest,
+    LatestOffset,
     OffsetReply,
     OffsetsReply,
     OffsetsRequest,
@@ -223,9 +223,9 @@ def _offset(
 ) -> OffsetReply:
     epoch = partition.replication.leader_epoch
     match wanted.at:
-        case Earliest():
+        case EarliestOffset():
             return OffsetReply(partition.partition, partition.log_start, epoch)
-        case Latest():
+        case LatestOffset():
             return OffsetReply(partition.partition, partition.high_watermark, epoch)
         case AtTime(timestamp_ms=timestamp_ms):
             at = first_at_or_after(now, topic.name, partition.partition, timestamp_ms * 1000)

@@ -41,7 +41,7 @@ class CommitLoop:
         self.follower = follower
         self.clock = clock or follower.clock
         self._machine = GroupCommit(
-            author, follower.store.url, follower.head, self.clock.monotonic_ms(), follower.copies_wanted
+            author, follower.store.url, follower.head, self.clock.monotonic_ms(), follower.mirrors_wanted
         )
         self.snapshots = SnapshotWriter(follower)
         self._threads = threads

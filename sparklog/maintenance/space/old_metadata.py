@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
-from sparklog.chain.mirror.mirror_place import CopyPlace
+from sparklog.chain.mirror.mirror_place import MirrorPlace
 from sparklog.chain.old_entries import OldBlocks, OldEntries, blocks_found, decide_blocks, delete_blocks
 from sparklog.chain.owner import check_owner
 from sparklog.chain.snapshot.old_snapshots import Found, Old, decide_old, delete_old, find
@@ -86,7 +86,7 @@ def _places(frame: JobFrame) -> Iterator[_Place]:
         for name in sorted(state.registrations()):
             yield _Place(
                 f"{name}:copies",
-                lambda name=name: CopyPlace(stores.get(name), state.chain_id),  # type: ignore[misc]
+                lambda name=name: MirrorPlace(stores.get(name), state.chain_id),  # type: ignore[misc]
                 lambda name=name: check_owner(stores.get(name), len(state.ancestors)),  # type: ignore[misc]
             )
 

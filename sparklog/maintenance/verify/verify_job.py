@@ -16,7 +16,7 @@ from typing import Final, Unpack
 
 import msgspec
 
-from sparklog.chain.mirror.verify_mirrors import verify_copy
+from sparklog.chain.mirror.verify_mirrors import verify_mirror
 from sparklog.chain.verify_chain import ChainVerified, verify_chain
 from sparklog.core.config.cluster_config import effective_cluster
 from sparklog.core.decide.stores import registered_store
@@ -250,7 +250,7 @@ class VerifyJob:
             frame.output.progress("entries of the chain verified", done, of)
 
         try:
-            self._take_chain(verify_chain(chain, head, copied=copied, progress=progress))
+            self._take_chain(verify_chain(chain, head, mirrored=copied, progress=progress))
         except SparklogError as error:
             self._add(_chain_unreadable(METADATA, error))
         if not copied:
@@ -259,7 +259,7 @@ class VerifyJob:
             try:
                 with frame.connection.follower.current() as state:
                     target = frame.connection.stores(state).get(store.store)
-                self._take_chain(verify_copy(chain, store.store, target, head.state.chain_id))
+                self._take_chain(verify_mirror(chain, store.store, target, head.state.chain_id))
             except SparklogError as error:
                 self._add(_chain_unreadable(store.store, error))
 

@@ -28,7 +28,7 @@ from sparklog.core.records import AppendedRange, CommandResult
 from sparklog.host.clock import Clock, SystemClock
 from sparklog.host.dice import new_id
 from sparklog.maintenance.job_output import stderr_console
-from sparklog.options.typed import Transaction, WriteOptions, parse_write_options
+from sparklog.options.typed import ApplicationVersion, WriteOptions, parse_write_options
 from sparklog.spark.produce.bad_rows import (
     BAD,
     BadRow,
@@ -182,7 +182,7 @@ class _Produce:
 
     # ---- before ---------------------------------------------------------------------------------
 
-    def _was_written(self, transaction: Transaction) -> bool:
+    def _was_written(self, transaction: ApplicationVersion) -> bool:
         with self.connection.follower.current() as state:
             before = state.applications.get(transaction.app_id)
         return before is not None and before.has_written(transaction.version)

@@ -36,7 +36,7 @@ from sparklog.host.clock import now_ms
 from sparklog.log.cluster_stores import Stores
 from sparklog.log.records_schema import left_out_warning
 from sparklog.options.given import warning_of
-from sparklog.options.typed import ConsumedOffsets, Transaction, WriteOptions
+from sparklog.options.typed import ApplicationVersion, ConsumedOffsets, WriteOptions
 from sparklog.spark.lazy_connection import shared
 from sparklog.spark.schema import check_written
 from sparklog.storage.http.coordinator_addresses import is_coordinator
@@ -224,7 +224,7 @@ def _commit_of(state: ClusterState, consumed: ConsumedOffsets) -> CommitOffsets:
     return commit_with_records(state, consumed.group, offsets)
 
 
-def _application(transaction: Transaction) -> Application:
+def _application(transaction: ApplicationVersion) -> Application:
     return Application(transaction.app_id, transaction.version, transaction.run, transaction.made_of)
 
 

@@ -30,7 +30,7 @@ from sparklog.core.state import ClusterState
 from sparklog.core.types import TopicId
 from sparklog.log.records_schema import left_out_warning
 from sparklog.options.given import warning_of
-from sparklog.options.typed import ConsumedByQuery, Transaction, WriteOptions
+from sparklog.options.typed import ApplicationVersion, ConsumedByQuery, WriteOptions
 from sparklog.spark.installed import StreamArrowWriter
 from sparklog.spark.lazy_connection import shared
 from sparklog.spark.read.offset_log import digest_of, ends_of, logged_if_readable, logged_offsets, open_checkpoint
@@ -121,7 +121,7 @@ class StreamWriter(StreamArrowWriter):
         micro_batch = sent[0].micro_batch
         logged = self._logged_offsets(micro_batch.query_id, batchId)
         made_of = "" if logged is None else digest_of(logged)
-        transaction = Transaction(micro_batch.query_id, batchId, micro_batch.run_id, made_of)
+        transaction = ApplicationVersion(micro_batch.query_id, batchId, micro_batch.run_id, made_of)
         if any(message.skipped for message in sent):
             self._check_still_written(transaction)
         options = msgspec.structs.replace(self.options, transaction=transaction)
@@ -139,7 +139,7 @@ class StreamWriter(StreamArrowWriter):
             return None
         return logged_if_readable(self.options.checkpoint, query_id, batch_id)
 
-    def _consumed(self, transaction: Transaction, logged: bytes | None) -> CommitOffsets | None:
+    def _consumed(self, transaction: ApplicationVersion, logged: bytes | None) -> CommitOffsets | None:
         """What the micro-batch was made from, to be committed with it. Raises as `ends_of`."""
         from sparklog.client.groups.offsets import commit_of_stream
 
@@ -150,7 +150,7 @@ class StreamWriter(StreamArrowWriter):
             ends = ends_of(logged, transaction.app_id, state.chain_id)
             return commit_of_stream(state, consumed.group, (at for end in ends for at in end.at.values()))
 
-    def _check_still_written(self, transaction: Transaction) -> None:
+    def _check_still_written(self, transaction: ApplicationVersion) -> None:
         """Raise WriteLost if an unclean election gave up the micro-batch after its tasks had found it written."""
         with shared(self.options.cluster, self.options.storage).follower.current() as state:
             known = state.applications.get(transaction.app_id)

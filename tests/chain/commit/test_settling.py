@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sparklog.chain.chain_requests import Copy, Get, Now, Put, Request
+from sparklog.chain.chain_requests import Get, MirrorEntry, Now, Put, Request
 from sparklog.chain.commit.settling import settled
 from sparklog.chain.head import Head
 from sparklog.core.errors import InconsistentClusterId, KeyExists, KeyNotFound, SparklogError, StoreUnavailable
@@ -18,7 +18,7 @@ HEAD = Head(ClusterState(n=5))
 
 def reading(*, copied: bool = False) -> Driven[int]:
     """A machine that reads the entry."""
-    machine = Driven(settled(HEAD, 1_000, with_copies=copied))
+    machine = Driven(settled(HEAD, 1_000, with_mirrors=copied))
     assert isinstance(machine.start(), Get)
     return machine
 
@@ -57,14 +57,14 @@ def test_an_entry_that_can_not_be_read_is_not_taken_for_durable() -> None:
 def test_an_entry_gets_the_copies_that_are_wanted_after_it_is_durable() -> None:
     machine = put_again(copied=True)
     copy = machine.reply(KeyExists(KEY), NOW)
-    assert isinstance(copy, Copy)
+    assert isinstance(copy, MirrorEntry)
     assert (copy.head, copy.body) == (HEAD, b"entry")
     assert machine.reply(None, NOW) == 5
 
 
 def test_an_entry_that_was_deleted_as_old_gets_its_copies_too() -> None:
     copy = reading(copied=True).reply(KeyNotFound(KEY), NOW)
-    assert isinstance(copy, Copy)
+    assert isinstance(copy, MirrorEntry)
     assert copy.body is None
 
 
@@ -73,7 +73,7 @@ def test_too_few_copies_are_tried_for_again_up_to_the_deadline() -> None:
     machine.reply(None, NOW)
     error = StoreUnavailable("b is away")
     assert isinstance(machine.reply(error, NOW), Request)
-    assert isinstance(machine.reply(None, NOW), Copy)
+    assert isinstance(machine.reply(None, NOW), MirrorEntry)
     assert machine.reply(error, Now(0, 1_000, "f" * 32)) is error
 
 

@@ -13,7 +13,7 @@ from tests.chain.driven import Driven
 
 def test_an_entry_that_was_found_does_not_count_behind_a_snapshot() -> None:
     """A process that had read nothing lost slot 0, and there is a snapshot by now: entry 0 is not the one behind it."""
-    machine = Driven(caught_up(Head(), "memory://x", found=b"entry 0"))
+    machine = Driven(caught_up(Head(), "memory://x", next_body=b"entry 0"))
     assert isinstance(machine.start(), LoadSnapshot)
     request = machine.reply(Head(ClusterState(n=5, chain_id="c" * 32), "f" * 64))
     assert isinstance(request, GetMany)

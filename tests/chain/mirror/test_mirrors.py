@@ -1,4 +1,4 @@
-"""Copies of entries on other stores: whole on each of them before an answer, whatever stores and writers do."""
+"""Mirrors of entries on other stores: whole on each of them before an answer, whatever stores and writers do."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from sparklog.chain.commit.committer import Committer, new_command_id
 from sparklog.chain.follow.follower import Follower
 from sparklog.chain.mirror import mirrors as copies_module
 from sparklog.chain.mirror.mirror import NEAR
-from sparklog.chain.mirror.mirror_place import CopyPlace
-from sparklog.chain.mirror.mirrored_chain import CopiedChain, last_copied
-from sparklog.chain.mirror.mirrors import Copies
+from sparklog.chain.mirror.mirror_place import MirrorPlace
+from sparklog.chain.mirror.mirrored_chain import MirroredChain, last_mirrored
+from sparklog.chain.mirror.mirrors import Mirrors
 from sparklog.chain.owner import Owner, put_owner
 from sparklog.chain.snapshot import snapshot
 from sparklog.core.commands import (
@@ -68,11 +68,11 @@ class World:
 
     def last(self, store: str) -> int:
         """Up to which entry a store has a copy that a restore can begin with."""
-        return last_copied(CopyPlace(self.stores[StoreId(store)].inner, CHAIN))
+        return last_mirrored(MirrorPlace(self.stores[StoreId(store)].inner, CHAIN))
 
     def whole(self, store: str) -> int:
         """The newest entry of the state that the copy on one store gives by itself."""
-        return Follower(CopiedChain([self.stores[StoreId(store)].inner], CHAIN)).catch_up().n
+        return Follower(MirroredChain([self.stores[StoreId(store)].inner], CHAIN)).catch_up().n
 
 
 class Process:
@@ -80,8 +80,8 @@ class Process:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.copies = Copies(world.meta, lambda state, store: world.stores[store], lambda store: store.store != "a")
-        self.follower = Follower(world.meta, copies=self.copies)
+        self.mirrors = Mirrors(world.meta, lambda state, store: world.stores[store], lambda store: store.store != "a")
+        self.follower = Follower(world.meta, mirrors=self.mirrors)
         self.follower.catch_up()
         self.committer = Committer(self.follower, Author("client", "test"))
 
@@ -115,7 +115,7 @@ def test_what_a_store_does_not_let_a_restore_read_comes_from_the_next() -> None:
 
     world.stores[StoreId("b")].plan(denied, "get", copy_key(CHAIN, entry_key(n)))
     stores = [world.stores[StoreId(each)] for each in "bc"]
-    assert Follower(CopiedChain(stores, CHAIN)).catch_up().n == n
+    assert Follower(MirroredChain(stores, CHAIN)).catch_up().n == n
 
 
 def test_by_default_there_is_one_copy_less_than_replicas_in_sync() -> None:
@@ -150,7 +150,7 @@ def test_an_acknowledged_entry_has_copies_of_all_before_it() -> None:
     for dead in (1, 3, NEAR + 5):
         for _ in range(dead):
             process = world.process()
-            process.follower.copies = None  # it dies before it makes a copy
+            process.follower.mirrors = None  # it dies before it makes a copy
             Committer(process.follower, Author("client", "dies")).submit(process.begun(AllocateProducer()))
         n = world.process().write().n
         assert world.whole("b") == n
@@ -159,7 +159,7 @@ def test_an_acknowledged_entry_has_copies_of_all_before_it() -> None:
 def test_the_answer_to_a_repeat_waits_for_copies_too() -> None:
     world = World(metadata_copies="1")
     process = world.process()
-    process.follower.copies = None
+    process.follower.mirrors = None
     begun = process.begun(ReportJob("roll", 1, 2, 0, "{}"))
     Committer(process.follower, Author("client", "dies")).submit(begun)
     world.stores[StoreId("b")].plan(Fault.UNAVAILABLE, "put_if_absent", times=1_000)
@@ -298,7 +298,7 @@ def test_a_new_registration_begins_with_a_snapshot(kept: int) -> None:
     store.inner.delete(copied[1 if kept == 2 else NEAR])  # a hole
     process.submit(ReportLoss(StoreId("b"), 1, "b" * 32))
     n = world.process().write().n
-    newest = CopyPlace(store.inner, CHAIN).first_key_after(SNAPSHOTS, SNAPSHOTS)
+    newest = MirrorPlace(store.inner, CHAIN).first_key_after(SNAPSHOTS, SNAPSHOTS)
     assert newest is not None
     assert parse_snapshot_key(newest) >= n - 1
     assert world.whole("b") == n
@@ -385,7 +385,7 @@ def test_a_copied_snapshot_is_whole_if_vacuum_takes_a_chunk_meanwhile(is_at_sour
     process.submit(AllocateProducer())
     process.committer.snapshots.write()
     process.submit(AllocateProducer())
-    place = CopyPlace(world.stores[StoreId("b")], CHAIN)
+    place = MirrorPlace(world.stores[StoreId("b")], CHAIN)
     before = snapshot.newest(place)
     assert before is not None
     chunk = chunk_key(before.topics.sha256)  # which the next snapshot names again

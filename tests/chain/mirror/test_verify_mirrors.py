@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
-from sparklog.chain.chain_requests import Copy
+from sparklog.chain.chain_requests import MirrorEntry
 from sparklog.chain.entry import NO_PREVIOUS, decode_entry, encode_entry
 from sparklog.chain.head import Head
-from sparklog.chain.mirror.mirror import StoreCopy
-from sparklog.chain.mirror.mirror_place import CopyPlace
-from sparklog.chain.mirror.verify_mirrors import verify_copy
+from sparklog.chain.mirror.mirror import Mirror
+from sparklog.chain.mirror.mirror_place import MirrorPlace
+from sparklog.chain.mirror.verify_mirrors import verify_mirror
 from sparklog.core.maintenance.differences import DifferenceKind
 from sparklog.core.state import Store
 from sparklog.core.types import StoreId
@@ -29,7 +29,7 @@ class Copied:
     def __init__(self, *, whole: bool = True) -> None:
         self.chain: Member = new_chain()
         self.store = new_store()
-        self.copy = StoreCopy(self.chain.store.inner, self.store, CHAIN, Store(StoreId("b"), 1, "b", "b" * 32, ""))
+        self.mirror = Mirror(self.chain.store.inner, self.store, CHAIN, Store(StoreId("b"), 1, "b", "b" * 32, ""))
         if whole:
             for n in (0, 1):
                 self.bring(n)
@@ -44,13 +44,13 @@ class Copied:
             state = head.state.fork()
             state.n = n
             head = Head(state, NO_PREVIOUS)
-        self.copy.bring(Copy(head, body))
+        self.mirror.extend(MirrorEntry(head, body))
 
     def key(self, n: int) -> str:
         return copy_key(CHAIN, entry_key(n))
 
     def differences(self) -> Named:
-        verified = verify_copy(self.chain.store.inner, StoreId("b"), self.store, CHAIN)
+        verified = verify_mirror(self.chain.store.inner, StoreId("b"), self.store, CHAIN)
         assert {row.store for row in verified.differences} <= {"b"}
         return [(row.kind, row.object) for row in verified.differences]
 
@@ -61,12 +61,12 @@ def copied() -> Copied:
 
 
 def test_a_whole_copy_has_no_difference(copied: Copied) -> None:
-    verified = verify_copy(copied.chain.store.inner, StoreId("b"), copied.store, CHAIN)
+    verified = verify_mirror(copied.chain.store.inner, StoreId("b"), copied.store, CHAIN)
     assert (verified.entries, verified.differences) == (12, [])
 
 
 def test_a_store_without_a_copy_has_none(copied: Copied) -> None:
-    assert verify_copy(copied.chain.store.inner, StoreId("b"), new_store(), CHAIN).entries == 0
+    assert verify_mirror(copied.chain.store.inner, StoreId("b"), new_store(), CHAIN).entries == 0
 
 
 @pytest.mark.parametrize("n", [0, 5, 11])
@@ -93,10 +93,10 @@ def test_a_hole_is_named(copied: Copied, n: int) -> None:
 
 def test_holes_before_a_copied_snapshot_do_not_count(copied: Copied) -> None:
     copied.chain.committer.snapshots.write()
-    copied.copy.copy_snapshot(copied.chain.follower.state.n)
+    copied.mirror.copy_snapshot(copied.chain.follower.state.n)
     copied.store.delete(copied.key(5))
     assert copied.differences() == []
-    place = CopyPlace(copied.store, CHAIN)
+    place = MirrorPlace(copied.store, CHAIN)
     (manifest,) = (stored.key for stored in place.list_keys("meta/snapshot/"))
     replaced(copied.store, copy_key(CHAIN, manifest), flip)
     assert [kind for kind, _ in copied.differences()] == [DifferenceKind.COPY_DAMAGED, DifferenceKind.COPY_MISSING]
@@ -123,5 +123,5 @@ def test_a_key_that_is_put_while_the_copy_is_listed_is_no_hole(copied: Copied) -
             return (stored for stored in self.inner.list_keys(prefix) if stored.key != copied.key(5))
 
     late = Late(copied.store)
-    verified = verify_copy(copied.chain.store.inner, StoreId("b"), late, CHAIN)  # type: ignore[arg-type]
+    verified = verify_mirror(copied.chain.store.inner, StoreId("b"), late, CHAIN)  # type: ignore[arg-type]
     assert verified.differences == []

@@ -51,7 +51,7 @@ def test_the_config_of_a_cluster_is_altered(orders: Cli) -> None:
     )
     assert "config of the cluster set" in orders("chain", "tail").out
     for wrong, text in (
-        ((), "what is to change?"),
+        ((), "nothing to change"),
         (("--set", "page.write=true"), "did you mean page.writes"),
         (("--set", "page.writes=perhaps"), "page.writes"),
         (("--set", "page.writes=true", "--delete", "page.writes"), "is in both"),

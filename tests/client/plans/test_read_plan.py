@@ -163,12 +163,12 @@ def test_what_is_not_in_the_log_fails_or_is_cut_with_a_warning(
         "endingOffsets": f'{{"t":{{"0":{end}}}}}',
     }
     with pytest.raises(
-        OffsetOutOfRange, match=r"the readable range is \[4, 10\); failOnDataLoss=false reads what is there"
+        OffsetOutOfRange, match=r"the readable range is \[4, 10\); failOnDataLoss=false reads the existing records"
     ):
         planned(cluster, **asked)
     assert ranges(cluster, failOnDataLoss="false", **asked) == ([("t", 0, *kept)] if kept else [])
     (warning,) = planned(cluster, failOnDataLoss="false", **asked).warnings
-    assert "only what is there is read" in warning
+    assert "only the existing records are read" in warning
 
 
 @given(

@@ -18,7 +18,7 @@ from sparklog.client.producer import producer as producer_module
 from sparklog.client.producer import sending
 from sparklog.client.producer.open_producers import open_producers
 from sparklog.client.producer.producer import Producer
-from sparklog.client.producer.record_future import RecordFuture, SentRecords, Written
+from sparklog.client.producer.record_future import RecordFuture, SentRecords, WrittenRecords
 from sparklog.core.errors import (
     InvalidInput,
     InvalidProducerEpoch,
@@ -204,7 +204,7 @@ def test_a_callback_that_exits_does_not_end_the_thread_that_sends(caplog: pytest
     called: list[int | None] = []
     future.add_done_callback(lambda _: sys.exit(1))
     future.add_done_callback(lambda done: called.append(done.result().offset))
-    records.settle({0: Written(7)})
+    records.settle({0: WrittenRecords(7)})
     assert "a callback of a producer failed" in caplog.text
     assert called == [7]
     with pytest.raises(SystemExit):  # in the thread of a caller, it is the caller's

@@ -353,7 +353,7 @@ def test_a_restore_that_began_elsewhere_is_named(lost: LostCluster, monkeypatch:
         with pytest.raises(Killed):
             lost.restore("a")
     begun, lost.new_url = lost.new_url, str(lost.folder / "other-place")
-    with pytest.raises(Conflict, match=f"finish that one, with --cluster file://{begun}"):
+    with pytest.raises(Conflict, match=f"finish that restore, with --cluster file://{begun}"):
         lost.restore("a")
 
 

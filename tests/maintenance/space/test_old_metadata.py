@@ -14,8 +14,8 @@ import pytest
 
 import sparklog
 from sparklog.chain.follow.follower import Follower
-from sparklog.chain.mirror.mirror_place import CopyPlace
-from sparklog.chain.mirror.mirrored_chain import CopiedChain
+from sparklog.chain.mirror.mirror_place import MirrorPlace
+from sparklog.chain.mirror.mirrored_chain import MirroredChain
 from sparklog.chain.owner import Owner, put_owner
 from sparklog.client.restoring.restore_cluster import restore_cluster
 from sparklog.core.errors import KeyNotFound, StoreUnavailable
@@ -107,8 +107,8 @@ class Copied:
     def chain_id(self) -> str:
         return self.cluster.connection.follower.state.chain_id
 
-    def place(self, store: str) -> CopyPlace:
-        return CopyPlace(open_store(f"{self.url}-{store}"), self.chain_id)
+    def place(self, store: str) -> MirrorPlace:
+        return MirrorPlace(open_store(f"{self.url}-{store}"), self.chain_id)
 
     def restored(self, store: str) -> MaintainedLog:
         """The cluster that this store alone gives, in a folder of its own. Everything else is lost."""
@@ -166,15 +166,15 @@ def test_a_store_that_missed_snapshots_keeps_the_entries_that_it_needs(copied: C
 
 def test_a_store_that_does_not_answer_holds_up_no_other(copied: Copied, monkeypatch: pytest.MonkeyPatch) -> None:
     grow(copied.log)
-    at = CopyPlace.list_keys
+    at = MirrorPlace.list_keys
 
-    def refusing(place: CopyPlace, prefix: str) -> object:
+    def refusing(place: MirrorPlace, prefix: str) -> object:
         if place.url.startswith(open_store(f"{copied.url}-a").url):
             raise StoreUnavailable("planned")
         return at(place, prefix)
 
     with monkeypatch.context() as patch:
-        patch.setattr(CopyPlace, "list_keys", refusing)
+        patch.setattr(MirrorPlace, "list_keys", refusing)
         report = copied.log.vacuum()
     failed = [(row.place, row.messages) for row in report.partitions if row.outcome is WorkOutcome.FAILED]
     assert failed == [("a:copies", ("KAFKA_STORAGE_ERROR: planned",))]
@@ -211,7 +211,7 @@ def test_a_block_counts_as_deleted_in_a_restore_only_if_no_store_has_it(copied: 
     copied.log.vacuum()
     n = copied.cluster.connection.follower.catch_up().n
     a, b = (open_store(f"{copied.url}-{store}") for store in STORES)
-    both = CopiedChain([a, b], copied.chain_id)
+    both = MirroredChain([a, b], copied.chain_id)
     assert both.get(void_key(0))
     copied.place("b").delete(void_key(0))
     with pytest.raises(KeyNotFound):

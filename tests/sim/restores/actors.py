@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from sparklog.chain.mirror.mirror_place import CopyPlace
+from sparklog.chain.mirror.mirror_place import MirrorPlace
 from sparklog.chain.old_entries import decide_blocks, delete_blocks
 from sparklog.chain.owner import check_owner
 from sparklog.chain.snapshot.old_snapshots import decide_old, delete_old, find
@@ -158,7 +158,7 @@ def vacuum(world: World, process: Process, connection: Connection) -> None:
         def check(name: StoreId = name) -> None:
             check_owner(stores.get(name), len(state.ancestors))
 
-        _delete_old(world, CopyPlace(stores.get(name), state.chain_id), check)
+        _delete_old(world, MirrorPlace(stores.get(name), state.chain_id), check)
 
 
 def _delete_old(world: World, place: ObjectStore, check: Callable[[], None]) -> None:

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from sparklog.chain.entry import Entry, decode_entry, hash_of
 from sparklog.chain.follow.follower import Follower
 from sparklog.chain.head import Draft, Head
-from sparklog.chain.mirror.mirror_place import CopyPlace
+from sparklog.chain.mirror.mirror_place import MirrorPlace
 from sparklog.chain.mirror.restored_beginning import decoded_beginning
 from sparklog.chain.owner import is_mark
 from sparklog.chain.snapshot import snapshot
@@ -281,7 +281,7 @@ class History:
 
     def whole_snapshots(self, store: Place, chain: str) -> Iterator[int]:
         """The entries of which the store has a snapshot that can be read, newest first."""
-        view = CopyPlace(View(store, _Calm()), chain)  # type: ignore[arg-type]
+        view = MirrorPlace(View(store, _Calm()), chain)  # type: ignore[arg-type]
         for key in store.with_prefix(copy_key(chain, SNAPSHOTS)):
             original = f"meta/{key.removeprefix(copies_prefix(chain))}"
             with suppress(SparklogError):
