@@ -226,8 +226,8 @@ GUARDS: Final = (
         "floor-forgets",
         "FLOOR forgets only the results of commands that it refuses from then on.",
         "sparklog/core/tables/result_table.py",
-        "for each in self._tail.values() if each.n0 < floor]:",
-        "for each in self._tail.values()]:",
+        "for applied in self._tail.values() if applied.n0 < floor]:",
+        "for applied in self._tail.values()]:",
         ("tests/core/test_apply.py::test_floor_forgets_the_results_of_what_was_begun_below_it",),
     ),
     Guard(

@@ -24,7 +24,7 @@ MAX_DEAD_RUNS = 256  # a block with more separate dead runs is rewritten, to kee
 
 @dataclass(slots=True)
 class ChunkName:
-    """Which snapshot chunk holds exactly the columns of a block; None until one has been made.
+    """The name of the snapshot chunk with exactly the columns of a block; None until one has been made.
 
     It depends on the columns alone, so all versions of a block share it. The first to compute it records it here.
     """

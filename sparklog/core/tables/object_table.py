@@ -67,34 +67,34 @@ class ObjectTable(BlockTable):
 
     def get(self, number: ObjectNumber) -> NewObject | None:
         """The object with this number, or None."""
-        found = self._tail.get(number)
-        if found is not None:
-            return found[0]
+        in_tail = self._tail.get(number)
+        if in_tail is not None:
+            return in_tail[0]
         at = self._row(number)
         return None if at is None else self._object(self.blocks[at[0]].columns, at[1])
 
     def slices(self, number: ObjectNumber) -> int:
-        """How many slices named the object first. Raises KeyError."""
+        """The number of slices that named the object first. Raises KeyError."""
         return int(self.slice_counts(np.array([number], dtype=np.int64))[0])
 
     def slice_counts(self, numbers: Column) -> npt.NDArray[np.int32]:
-        """How many slices named each of these objects first; int64 numbers, in any order. Raises KeyError."""
-        found = np.zeros(len(numbers), dtype=self.DTYPES["slices"])
-        missing = self._look_up(numbers, "slices", found)
+        """The number of slices that named each of these objects first; int64 numbers, in any order. Raises KeyError."""
+        counts = np.zeros(len(numbers), dtype=self.DTYPES["slices"])
+        missing = self._look_up(numbers, "slices", counts)
         for at in missing.tolist():
             number = ObjectNumber(int(numbers[at]))
-            found[at] = self._tail[number][1]
-        return found
+            counts[at] = self._tail[number][1]
+        return counts
 
     def kinds(self, numbers: Column) -> npt.NDArray[np.int8]:
         """The `ObjectKind` of each of these objects (int64 numbers, in any order); -1 if it is not in the table."""
-        found = np.full(len(numbers), -1, dtype=np.int8)
-        missing = self._look_up(numbers, "kind", found)
+        kinds = np.full(len(numbers), -1, dtype=np.int8)
+        missing = self._look_up(numbers, "kind", kinds)
         for at in missing.tolist():
             in_tail = self._tail.get(ObjectNumber(int(numbers[at])))
             if in_tail is not None:
-                found[at] = in_tail[0].kind
-        return found
+                kinds[at] = in_tail[0].kind
+        return kinds
 
     def sizes(self, numbers: Column) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Bytes of each of these objects, and of its index (int64 numbers, in any order). Raises KeyError."""
@@ -107,7 +107,7 @@ class ObjectTable(BlockTable):
 
     def total_bytes(self) -> int:
         """Bytes of all objects and their indexes, each counted once however many stores hold it."""
-        total = sum(each.total_bytes for each, _ in self._tail.values())
+        total = sum(object_.total_bytes for object_, _ in self._tail.values())
         for columns in map(live_columns, self.blocks):
             total += int(columns["size_bytes"].sum()) + int(columns["index_size_bytes"].sum(dtype=np.int64))
         return total
@@ -148,8 +148,8 @@ class ObjectTable(BlockTable):
             for row in block.live(0, block.rows).tolist():
                 number = ObjectNumber(int(block.columns["number"][row]))
                 yield NamedObject(number, self._object(block.columns, row))
-        for number, (each, _) in self._tail.items():
-            yield NamedObject(number, each)
+        for number, (object_, _) in self._tail.items():
+            yield NamedObject(number, object_)
 
     def comparable(self) -> Columns:
         """All rows, with the holders themselves in place of their numbers."""

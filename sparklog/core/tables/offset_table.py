@@ -61,12 +61,12 @@ class OffsetTable(BlockTable):
 
     def of_group(self, group: int) -> dict[TopicPartition, CommittedOffset]:
         """All committed offsets of a group, by partition, ascending."""
-        found: dict[int, CommittedOffset] = {}
+        by_key: dict[int, CommittedOffset] = {}
         for block in self.blocks:
             low, high = np.searchsorted(block.columns["group"], [group, group + 1]).tolist()
-            found |= {key.partition_key: row for key, row in self._rows(block, block.live(low, high))}
-        found |= {key.partition_key: row for key, row in self._tail.items() if key.group == group}
-        return {topic_partition_of(key): found[key] for key in sorted(found)}
+            by_key |= {key.partition_key: row for key, row in self._rows(block, block.live(low, high))}
+        by_key |= {key.partition_key: row for key, row in self._tail.items() if key.group == group}
+        return {topic_partition_of(key): by_key[key] for key in sorted(by_key)}
 
     def get(self, group: int, topic_partition: TopicPartition) -> CommittedOffset | None:
         """The committed offset of a group in a partition, or None."""

@@ -1,7 +1,7 @@
-"""Which commands the chain has applied, and which entry applied each: blocks of columns plus a small tail.
+"""The commands that the chain has applied, each with its entry: blocks of columns plus a small tail.
 
 A row costs 48 bytes in a block, so a million commands cost about 48 MB. Results are not kept: a command's result is
-read back from its entry when somebody asks. Blocks stay in chain order, so FLOOR drops the oldest ones whole.
+read back from its entry when a client asks. Blocks stay in chain order, so FLOOR drops the oldest ones whole.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class ResultTable(BlockTable):
         self._seal_if_long()
 
     def get(self, command_id: CommandId) -> AppliedBy | None:
-        """Which entry applied the command; None if it was not applied, or was begun below FLOOR."""
+        """The entry that applied the command; None if it was not applied, or was begun below FLOOR."""
         in_tail = self._tail.get(command_id)
         if in_tail is not None:
             return in_tail
@@ -89,22 +89,22 @@ class ResultTable(BlockTable):
     def labelled(self, label: str) -> list[AppliedBy]:
         """The commands whose label has the same hash as this one, in chain order."""
         wanted = label_hash(label)
-        found = [each for each in self._tail.values() if each.label == wanted]
+        labelled = [applied for applied in self._tail.values() if applied.label == wanted]
         for block in self.blocks:
-            found += self._rows(block, np.flatnonzero(block.columns["label"] == np.uint64(wanted)))
-        return sorted(found, key=lambda each: each.n)
+            labelled += self._rows(block, np.flatnonzero(block.columns["label"] == np.uint64(wanted)))
+        return sorted(labelled, key=lambda applied: applied.n)
 
     def drop_below(self, floor: EntryNumber) -> None:
         """Forget the commands that were begun before `floor`. A block is dropped once all its rows are below."""
         self.floor = floor
-        for command_id in [each.command_id for each in self._tail.values() if each.n0 < floor]:
+        for command_id in [applied.command_id for applied in self._tail.values() if applied.n0 < floor]:
             del self._tail[command_id]
         self.blocks = tuple(block for block in self.blocks if block.columns["n0"].max() >= floor)
 
     def forget(self, objects: Column) -> None:
         """Forget the commands whose first object is among these. Looks at every row."""
         wanted = set(objects.tolist())
-        for command_id in [each.command_id for each in self._tail.values() if each.first_object in wanted]:
+        for command_id in [applied.command_id for applied in self._tail.values() if applied.first_object in wanted]:
             del self._tail[command_id]
         kept = []
         for block in self.blocks:

@@ -76,17 +76,17 @@ class RetiredTable(BlockTable):
         """The numbers of the objects (of these topics) whose bytes may be deleted at `clock_ms`, ascending."""
         tail = self._tail.values()
         in_tail = [
-            each.number
-            for each in tail
-            if each.delete_after_ms <= clock_ms and (topics is None or each.topic in topics)
+            retired.number
+            for retired in tail
+            if retired.delete_after_ms <= clock_ms and (topics is None or retired.topic in topics)
         ]
-        found = [np.array(in_tail, dtype=self.DTYPES["number"])]
+        due = [np.array(in_tail, dtype=self.DTYPES["number"])]
         chosen = [row for row, topic in enumerate(self.topics) if topics is None or topic in topics]
         for block in self.blocks:
             columns = live_columns(block)
             is_due = (columns["delete_after_ms"] <= clock_ms) & np.isin(columns["topic"], chosen)
-            found.append(columns["number"][is_due])
-        return np.sort(np.concatenate(found))
+            due.append(columns["number"][is_due])
+        return np.sort(np.concatenate(due))
 
     def of(self, numbers: Sequence[ObjectNumber]) -> list[Retired]:
         """These objects, in this order, without those that are not in the table."""

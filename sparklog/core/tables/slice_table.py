@@ -177,21 +177,21 @@ class SliceTable(BlockTable):
     def find(self, topic_partition: TopicPartition, offsets: OffsetRange) -> SliceColumns:
         """The slices that overlap [start, end), ascending."""
         key = partition_key(topic_partition)
-        found: list[Mapping[str, Column]] = []
+        parts: list[Mapping[str, Column]] = []
         for block in self.blocks:
             low, high = _row_range(block, key, offsets.start, offsets.end)
             if low < high:
                 rows = block.live(low, high)
                 if len(rows):
-                    found.append(_take(block, rows))
+                    parts.append(_take(block, rows))
         run = self._tail.get(key)
         if run:
             slices, count = run
             low = bisect_right(slices, offsets.start, 0, count, key=_end)
             high = bisect_left(slices, offsets.end, 0, count, key=_start)
             if low < high:
-                found.append(slice_columns(slices[low:high]))
-        return _by_start(found)
+                parts.append(slice_columns(slices[low:high]))
+        return _by_start(parts)
 
     def walk(self, topic_partition: TopicPartition, offsets: OffsetRange) -> Iterator[Slice]:
         """The slices that overlap [start, end), ascending, found a window at a time: for callers who may stop early."""
@@ -210,7 +210,7 @@ class SliceTable(BlockTable):
     def remove(self, topic_partition: TopicPartition, offsets: OffsetRange) -> SliceColumns:
         """Forget the slices that lie wholly inside [start, end). Returns them, ascending."""
         key = partition_key(topic_partition)
-        found: list[Mapping[str, Column]] = []
+        parts: list[Mapping[str, Column]] = []
         blocks = list(self.blocks)
         for number, block in enumerate(blocks):
             low, high = _row_range(block, key, offsets.start, offsets.end)
@@ -220,7 +220,7 @@ class SliceTable(BlockTable):
             inside = (block.columns["start"][rows] >= offsets.start) & (block.columns["end"][rows] <= offsets.end)
             rows = rows[inside]
             if len(rows):
-                found.append(_take(block, rows))
+                parts.append(_take(block, rows))
                 blocks[number] = without_rows(block, rows)
         self.blocks = tuple(blocks)
         run = self._tail.get(key)
@@ -228,14 +228,14 @@ class SliceTable(BlockTable):
             tail = _slices(run)
             goes = [slice_ for slice_ in tail if slice_.start >= offsets.start and slice_.end <= offsets.end]
             if goes:
-                found.append(slice_columns(goes))
+                parts.append(slice_columns(goes))
                 stays = [slice_ for slice_ in tail if slice_.start < offsets.start or slice_.end > offsets.end]
                 if stays:
                     self._tail[key] = (stays, len(stays))
                 else:
                     del self._tail[key]
                 self._tail_rows -= len(goes)
-        return _by_start(found)
+        return _by_start(parts)
 
     def remove_topic(self, topic_id: TopicId) -> Column:
         """Forget all slices of a topic in one pass. Returns the object number of each, in any order."""
