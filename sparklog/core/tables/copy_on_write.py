@@ -2,7 +2,7 @@
 
 Keys are spread over shards: plain dicts of up to a few hundred keys. A fork shares all shards, and copies a shard when
 it first writes to it. That write costs 1 to 6 µs, for maps of ten keys to a million; any other write costs about as
-much as a dict's. A version that is no longer used is freed, with the shards that only it had. A fork of a fork is no deeper.
+much as a dict's. An unused version is freed, with the shards that only it had. A fork of a fork is no deeper.
 """
 
 from __future__ import annotations
