@@ -107,13 +107,13 @@ def deletion(
     `check` is called before each block, and raises if nothing more may be deleted. Ends early if the snapshot is gone:
     a faster run has kept only newer ones and continues the work, or the place was cleared. Raises the store's errors.
     """
-    for block in blocks_found(store, old.end):
+    for old_entries in blocks_found(store, old.end):
         check()
         if not _exists(store, old.covered_by):
             return
-        yield PutMark(block.block)
-        for at in range(0, len(block.entries), DELETED_AT_ONCE):
-            yield OldEntries(block.block, block.entries[at : at + DELETED_AT_ONCE])
+        yield PutMark(old_entries.block)
+        for at in range(0, len(old_entries.entries), DELETED_AT_ONCE):
+            yield OldEntries(old_entries.block, old_entries.entries[at : at + DELETED_AT_ONCE])
 
 
 def delete_blocks(store: ObjectStore, old: OldBlocks, check: Callable[[], None] = lambda: None) -> Iterator[OldEntries]:

@@ -95,7 +95,7 @@ def test_the_place_of_the_metadata_is_not_added_under_another_address(tmp_path: 
     url, link = str(tmp_path / "cluster"), str(tmp_path / "link")
     init_cluster(url, stores={"c": str(tmp_path / "c")}, config={"metadata.copies": 1})
     with sparklog.connect(url) as cluster:
-        with pytest.raises(DuplicateBrokerRegistration, match=r"found the metadata at file:.*link: if it is to be"):
+        with pytest.raises(DuplicateBrokerRegistration, match=r"found the metadata at file:.*link: to put it there"):
             cluster.add_store("b", link)
         assert not (tmp_path / "cluster" / INCARNATION).exists()
         cluster.add_store("b", url)

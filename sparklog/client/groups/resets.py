@@ -68,7 +68,7 @@ def planned_resets(
     topics: Sequence[str],
     chosen: Collection[int] = (),
 ) -> list[PlannedReset]:
-    """The plan of a reset in `topics` (their partitions `chosen`, or all); without, wherever the group committed.
+    """The plan of a reset: in `topics` (their partitions `chosen`, or all), or wherever the group has committed.
 
     A target outside the log becomes its nearer end, as with Kafka's tool. With topics the group may be new. Raises
     GroupIdNotFound, NonEmptyGroup, UnknownTopicOrPartition, InvalidInput (a shift where nothing is committed), and the

@@ -121,7 +121,7 @@ def test_a_topic_that_is_not_there_is_told_with_those_that_are(cluster: Cluster)
         write_rows(plan, [rows("a", topic=["order"])])
     with pytest.raises(UnknownTopicOrPartition, match=r"; no write creates a topic: sparklog topic create elsewhere$"):
         write_rows(plan, [rows("a", topic=["elsewhere"])])
-    with pytest.raises(InvalidInput, match="which topic"):
+    with pytest.raises(InvalidInput, match="no topic given"):
         write_rows(plan, [rows("a")])
 
 
