@@ -153,11 +153,11 @@ class Repair:
     def fill(self, store: StoreId, objects: Sequence[ObjectToCheck]) -> None:
         """Fetch objects that the chain says the store lacks.
 
-        Copies of them may remain there, from a run that died or from before a loss was reported. A copy job takes an
-        object of the right length for the right one. So a damaged object is deleted first, if another store has it
-        whole; otherwise it may be the last copy. A whole object that no store holds in the chain is reported: then it
-        counts again. An object that no store has, and none holds in the chain, is the reason why no replica may lead:
-        it is given up with --accept-loss.
+        Copies of them may remain there, from a run that died or from before a loss was reported. `copy_object` accepts
+        an existing object of the right length as the right one. So a damaged object is deleted first, if another store
+        has it whole; otherwise it may be the last copy. A whole object that no store holds in the chain is reported:
+        then it counts again. An object that no store has, and none holds in the chain, is the reason why no replica may
+        lead: it is given up with --accept-loss.
         """
         unheld = self._unheld(objects)
         own: set[ObjectNumber] = set()
