@@ -230,7 +230,7 @@ GUARDS: Final = (
         "azure-blocks-alone",
         "In Azure, blocks whose answers were lost are no write in doubt.",
         "sparklog/storage/fsspec/azure.py",
-        "raise Failed(Kind.NOT_DONE, failed.reason) if failed.in_doubt else failed from errors",
+        "raise CloudRequestFailed(CloudFailure.NOT_DONE, failed.reason) if failed.in_doubt else failed from errors",
         "raise failed from errors",
         ("tests/faults/test_cloud_faults.py::test_a_write_whose_blocks_are_all_spoilt_certainly_did_not_land",),
     ),

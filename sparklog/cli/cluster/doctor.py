@@ -110,7 +110,7 @@ def _cluster(url: str) -> Iterator[Finding]:
 
 
 def _extra(what: str, url: str) -> list[Finding]:
-    """Whether the extra that the address needs is installed; nothing if it needs none."""
+    """True if the extra that the address needs is installed; nothing if it needs none."""
     from importlib.util import find_spec
 
     from sparklog.core.extras import MODULES, extra_of, install_line

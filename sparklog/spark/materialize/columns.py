@@ -43,7 +43,7 @@ class Layout(msgspec.Struct, frozen=True):
 
     @property
     def expands(self) -> bool:
-        """Whether anything becomes columns."""
+        """True if anything becomes columns."""
         return self.value_schema is not None or self.key_schema is not None
 
     def own(self, name: str) -> str:

@@ -77,7 +77,7 @@ class DeltaTable:
         self._sql_name = f"delta.`{name.replace('`', '``')}`" if self._is_path else name
 
     def exists(self) -> bool:
-        """Whether there is a Delta table. Raises SparklogError if that can't be known."""
+        """True if there is a Delta table. Raises SparklogError if that can't be known."""
         try:
             self._session.sql(f"DESCRIBE HISTORY {self._sql_name} LIMIT 1").collect()
         except Exception as error:
@@ -191,7 +191,7 @@ class DeltaTable:
 
 
 def is_overtaken(error: Exception) -> bool:
-    """Whether Delta refused a commit because somebody else changed the table first."""
+    """True if Delta refused a commit because somebody else changed the table first."""
     return any(code in str(error) for code in _OVERTAKEN)
 
 

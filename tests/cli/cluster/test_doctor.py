@@ -38,7 +38,7 @@ def test_doctor_names_a_store_that_fails_and_exits_5(orders: Cli, monkeypatch: p
     said = orders("cluster", "doctor", "--no-spark")
     assert said.code == 5
     assert "a deleted object is gone" in said.out
-    assert "it still there after it was deleted" in said.out
+    assert "it is still there after it was deleted" in said.out
 
 
 def test_doctor_probes_the_others_if_a_store_can_not_be_opened(
