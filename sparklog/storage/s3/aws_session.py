@@ -89,7 +89,10 @@ def _endpoint_of(session: Any) -> str | None:
 
 
 def _ca_bundle(session: Any) -> str | None:
-    """The file named by AWS_CA_BUNDLE or the profile. It is loaded once here, because a failing request omits its name."""
+    """The file named by AWS_CA_BUNDLE or the profile.
+
+    It is loaded here once, because the error of a failing request would not name it.
+    """
     path: str | None = session.get_config_variable("ca_bundle")
     if path:
         try:
