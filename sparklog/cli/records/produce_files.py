@@ -127,7 +127,7 @@ def produce(
 ) -> None:
     """Write the rows of a file, a directory or a table to a topic, in one commit: all or nothing."""
     from sparklog.options.key_value import key_values
-    from sparklog.spark.produce.input_source import Source
+    from sparklog.spark.produce.input_source import InputSource
     from sparklog.spark.produce.paths import FORMATS
     from sparklog.spark.produce.produce_job import Target
     from sparklog.spark.produce.rows import RowMapping
@@ -141,7 +141,7 @@ def produce(
         raise InvalidOption("wanted --txn-app-id and --txn-version together, found only one")
     if starting_version is not None and not changes:
         raise InvalidOption("--starting-version applies only to changes of a Delta table: add --changes")
-    source = Source(path, table, format, key_values(option, "--option"), where, _names("--order-by", order_by))
+    source = InputSource(path, table, format, key_values(option, "--option"), where, _names("--order-by", order_by))
     mapping = RowMapping(
         key=_names("--key", key),
         key_expr=key_expr,
