@@ -63,7 +63,7 @@ class PlayedSession:
 )
 def test_what_others_took_back_is_not_taken_for_there(operation: str) -> None:
     for operations in (("WRITE", operation), ("WRITE", operation, "OPTIMIZE")):
-        with pytest.raises(Conflict, match=f"wanted a table that only grows, found {operation} by somebody else"):
+        with pytest.raises(Conflict, match=f"wanted a table that only grows, found {operation} by another writer"):
             DeltaTable(PlayedSession(operations), "d").last_job_commit()  # type: ignore[arg-type]
 
 

@@ -79,7 +79,7 @@ def test_an_object_that_is_nested_too_deeply_is_a_bad_row(produce: Runs, tmp_pat
     produce(path, create=ONE, bad_rows=BadRows(OnBadRow.SKIP))
     assert len(produce.rows("value")) == 1
     assert "3 bad rows left out, the first: " in produce.said.getvalue()
-    assert "at most 100 objects and arrays inside one another" in produce.said.getvalue()
+    assert "at most 100 levels of nested objects and arrays" in produce.said.getvalue()
     document = tmp_path / "b.json"
     document.write_text("[" * 5000 + "]" * 5000)
     with pytest.raises(InvalidRecord, match="at most 100"):
@@ -164,7 +164,7 @@ def test_a_time_of_day_does_not_become_one_of_today(produce: Runs, tmp_path: Pat
 @pytest.mark.parametrize("name", ["a.csv.zst", "a.jsonl.lz4", "a.csv.snappy"])
 def test_packed_files_that_are_not_read_safely_are_refused(produce: Runs, tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"anything")
-    with pytest.raises(InvalidInput, match=r"is read only unpacked, as by .*, or as \.gz or \.bz2"):
+    with pytest.raises(InvalidInput, match=r"can't be read safely: unpack it, as by .*, or pack it as \.gz or \.bz2"):
         produce(tmp_path / name, create=ONE)
 
 

@@ -48,7 +48,7 @@ def test_what_is_elsewhere_or_a_pattern_is_guessed_by_its_own_suffix() -> None:
         (
             InputSource("{}/text"),
             InvalidOption,
-            "found csv and files whose suffix does not tell in .*, or give --format csv",
+            "found csv and files with unknown suffixes in .*, or give --format csv",
         ),
         (
             InputSource("{}/mixed"),
@@ -88,9 +88,9 @@ def test_a_source_that_cannot_be_read_is_refused_before_spark_starts(
         (("a.csv", "day=1/b.csv"), "", "no files beside name=value folders, found .*a.csv"),
         (("day=1/a.csv", "day=1/hour=2/b.csv"), "", "no files beside name=value folders"),
         (("value=5/a.csv",), "", "a folder value=… can't be a column"),
-        (("_orders.json",), "_orders.json", "begin with _ or . for hidden"),
-        (("_a.json", "b.json"), "*.json", "begin with _ or . for hidden"),
-        (("orders[1].csv", "orders1.csv"), "orders[1].csv", "is there, but .* make a pattern"),
+        (("_orders.json",), "_orders.json", r"files whose names begin with _ or \."),
+        (("_a.json", "b.json"), "*.json", r"files whose names begin with _ or \."),
+        (("orders[1].csv", "orders1.csv"), "orders[1].csv", "exists, but .* make a path a pattern"),
         (("day1/a.csv", "day1/late/b.csv"), "day*", "no files in sub-folders, found .*late"),
     ],
 )

@@ -296,7 +296,9 @@ def test_a_job_whose_topic_is_deleted_while_it_writes_says_that_it_can_be_run_ag
     produce.spark.udf.register("delete_topic", delete_topic)
     if created_before:
         produce.cluster.create_topic("t", partitions=1)
-    with pytest.raises(UnknownTopicOrPartition, match=r"somebody deleted t while this job ran .* can be run again"):
+    with pytest.raises(
+        UnknownTopicOrPartition, match=r"another process deleted t while this job ran .* can be run again"
+    ):
         produce(orders, RowMapping(value_expr="delete_topic(item)"), create=None if created_before else NewTopic(1))
     said = produce.said.getvalue().splitlines()
     assert said[1:] == ([] if created_before else ["topic t, which this run had created, was deleted meanwhile"])
