@@ -1,4 +1,4 @@
-"""Run one command line, from its arguments to its exit code. An error is one line on stderr."""
+"""Runs one command line, from its arguments to its exit code. An error is one line on stderr."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sparklog.host.standard_streams import discard, open_missing_streams, print_
 COMPLETE: Final = "_SPARKLOG_COMPLETE"  # environment variable through which the shell asks for completions
 STYLE: Final[dict[str, Any]] = {
     "pretty_exceptions_enable": False,
-    "rich_markup_mode": None,  # rich makes --help half as slow again and takes [a, b) for markup
+    "rich_markup_mode": None,  # rich makes --help 50 % slower and takes [a, b) for markup
 }
 CONTEXT: Final[dict[str, Any]] = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
@@ -46,7 +46,7 @@ def run_command(
     except typer.TyperException as error:
         return _misused(getattr(error, "format_message", error.__str__)())
     except (KeyboardInterrupt, typer.Abort):
-        logging.disable()  # the process ends: Py4J would log that Ctrl-C broke its connection
+        logging.disable()  # the process ends now: Py4J would log that Ctrl-C broke its connection
         return 130
     except BrokenPipeError:
         discard(sys.stdout)
@@ -54,14 +54,16 @@ def run_command(
     except Exception as error:
         if (
             isinstance(error, OSError) and error.errno == errno.ENOSPC and error.filename is None
-        ):  # no store's: StoreFull
+        ):  # not an error of a store, which is StoreFull
             discard(sys.stdout)
-            return _failed(f"{SparklogError.code}: stdout can't be written: {error.strerror}; not all is printed", 1)
+            return _failed(
+                f"{SparklogError.code}: stdout can't be written: {error.strerror}; the output is incomplete", 1
+            )
         return _failed(unforeseen(error, _text(error)), 1)
 
 
 def _invoke(command: Any, program: str, arguments: list[str]) -> int:
-    """Run the click command. `app()` will not do: it handles a closed pipe itself, with exit code 1."""
+    """Run the click command. `app()` is not used, because it handles a closed pipe itself, with exit code 1."""
     try:
         if instruction := os.environ.get(COMPLETE):
             return shell_complete(command, {}, program, COMPLETE, instruction)

@@ -14,7 +14,7 @@ from sparklog.storage.config_file import CONFIG_VARIABLE, ConfigFile, read_confi
 NAMES = ("--cluster", "--config", "--format")
 _FORMATS = ("table", "json")
 
-DRY_RUN = typer.Option(False, "--dry-run", help="Check it and say what would be done; change nothing.")
+DRY_RUN = typer.Option(False, "--dry-run", help="Check the command and show what it would do; change nothing.")
 
 
 class Settings:
@@ -24,9 +24,9 @@ class Settings:
         self._given: dict[str, str] = {}
 
     def take(self, arguments: Sequence[str], names: Sequence[str] = NAMES) -> list[str]:
-        """Store the options in `names` and return the other arguments. Everything after `--` is left alone.
+        """Store the options in `names` and return the other arguments. Arguments after `--` are not touched.
 
-        A command with its own option of the same name leaves that name out of `names`.
+        A command that has its own option of such a name leaves the name out of `names`.
 
         Raises InvalidOption for a missing value or an unknown format.
         """
@@ -50,7 +50,7 @@ class Settings:
 
     @contextmanager
     def in_force(self) -> Iterator[None]:
-        """Apply --config to every store opened while this command line runs, also by Spark tasks."""
+        """Apply --config to every store opened while this command line runs, including stores opened by Spark tasks."""
         given, before = self._given.get("--config"), os.environ.get(CONFIG_VARIABLE)
         if not given:
             yield
@@ -76,25 +76,30 @@ class Settings:
         """
         url = self.cluster_if_named()
         if url is None:
-            raise InvalidInput("which cluster? give --cluster URL, or set SPARKLOG_CLUSTER (for example file:///path)")
+            raise InvalidInput(
+                "no cluster is given: give --cluster URL, or set SPARKLOG_CLUSTER (such as file:///path)"
+            )
         return url
 
     def cluster_if_named(self) -> str | None:
-        """The address, or None if there is none in all these places. Raises InvalidInput."""
+        """The address, or None if none of these places has one. Raises InvalidInput."""
         url = self._first(self._given.get("--cluster"), "SPARKLOG_CLUSTER", lambda file: file.cluster)
         if not url:
             return None
         if url.startswith("memory:"):
-            raise InvalidInput(f"{url} lives in one process and would end with this one: use file:///path")
+            raise InvalidInput(f"{url} exists in one process only and would end with this one: use file:///path")
         return url
 
     def job_command(self, given: str | None) -> str:
-        """How jobs are run: the first of `given`, `job_command` in --config, SPARKLOG_JOB_COMMAND, `job_command` in
-        SPARKLOG_CONFIG, and "local"."""
+        """The command that runs jobs.
+
+        It is the first of `given`, `job_command` in --config, SPARKLOG_JOB_COMMAND, `job_command` in SPARKLOG_CONFIG,
+        and "local".
+        """
         return self._first(given, "SPARKLOG_JOB_COMMAND", lambda file: file.job_command) or "local"
 
     def _first(self, given: str | None, variable: str, of: Callable[[ConfigFile], str | None]) -> str | None:
-        """The first that is set: the option, that of --config, the variable, that of SPARKLOG_CONFIG."""
+        """The first value that is set: the option, the one in --config, the variable, the one in SPARKLOG_CONFIG."""
         config = self._given.get("--config")
         in_config = of(read_config_file(config, "--config")) if config else None
         value = given or in_config or os.environ.get(variable)

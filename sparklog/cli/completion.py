@@ -16,22 +16,22 @@ if TYPE_CHECKING:
 
 
 def completed_topics(context: typer.Context, incomplete: str) -> list[str]:
-    """The topics whose names begin so, in ascending order; none if the cluster can't be asked."""
+    """The topics whose names begin with `incomplete`, in ascending order; none if the cluster can't be read."""
     return _beginning(context, incomplete, lambda cluster: cluster.topics())
 
 
 def completed_groups(context: typer.Context, incomplete: str) -> list[str]:
-    """The consumer groups whose names begin so, in ascending order; none if the cluster can't be asked."""
+    """The groups whose names begin with `incomplete`, in ascending order; none if the cluster can't be read."""
     return _beginning(context, incomplete, lambda cluster: cluster.groups())
 
 
 def _beginning(context: typer.Context, incomplete: str, names: Callable[[Cluster], list[str]]) -> list[str]:
     from sparklog.cli.output import connect
 
-    typed = context.find_root().params  # the command line itself comes in a variable of the shell
+    typed = context.find_root().params  # the shell passes the command line itself in a variable
     settings.take([f"--{name}={typed[name]}" for name in ("cluster", "config") if typed.get(name)])
     try:
         with settings.in_force(), connect() as cluster:
             return [name for name in names(cluster) if name.startswith(incomplete)]
     except (SparklogError, OSError):
-        return []  # a line of text here would become part of what is typed
+        return []  # any output here would become part of the typed command

@@ -1,4 +1,4 @@
-"""`sparklog NOUN VERB …`: the command line. Each verb imports what it needs when it runs, so `--help` is quick."""
+"""`sparklog NOUN VERB …`: the command line. Each verb imports its modules only when it runs, so `--help` is quick."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ def common(
     cluster: str | None = typer.Option(
         None,
         metavar="URL",
-        help="The cluster: a path, or an address: s3://, gs://, abfs:// or hdfs://. Default: that of --config, "
+        help="The cluster: a path, or an address: s3://, gs://, abfs:// or hdfs://. Default: the one in --config, "
         "SPARKLOG_CLUSTER, SPARKLOG_CONFIG.",
     ),
     config: str | None = typer.Option(
         None, metavar="FILE", help='A TOML file with cluster = "URL" and [storage.ID] tables. Default: SPARKLOG_CONFIG.'
     ),
     format: str = typer.Option(
-        "table", metavar="table|json", help="For people, or one JSON document (or JSON lines) on stdout."
+        "table", metavar="table|json", help="A readable table, or one JSON document (or JSON lines) on stdout."
     ),
     version: bool = typer.Option(False, "--version", is_eager=True, callback=_show_version, help="Print the version."),
 ) -> None:

@@ -1,6 +1,6 @@
-"""Print rows, documents and closing lines, for people (tables) or programs (JSON); and the end of a help page.
+"""Prints rows, documents and closing lines, for people (tables) or programs (JSON), and the end of a help page.
 
-A verb whose reader has left goes on: its exit code may still have something to say.
+A verb continues after its reader has closed the pipe: its exit code may still matter.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ COMMON_OPTIONS = "Also: --cluster URL, --config FILE, --format table|json (spark
 
 
 def ending(*examples: str) -> str:
-    """The end of a verb's help page: its examples, one per line, and the common options."""
+    """The end of a verb's help page: its examples, one a line, and the common options."""
     lines = ["\b", "Examples:", *(f"  {example}" for example in examples), "", COMMON_OPTIONS]
     return "\n".join(lines)
 
@@ -35,7 +35,7 @@ def examples_of(help_ending: str) -> list[str]:
 
 
 def connect() -> Cluster:
-    """A connection to the cluster that the command line names. The caller closes it."""
+    """Connect to the cluster that the command line names. The caller closes the connection."""
     from sparklog.client.cluster import connect as connect_to
 
     return connect_to(settings.cluster())
@@ -60,7 +60,7 @@ def show_rows(rows: Iterable[Row], *, empty: str) -> None:
 
 
 def table(rows: Sequence[Row]) -> str:
-    """The rows in aligned columns under a header, numbers to the right. Values are never cut, so they can be copied."""
+    """The rows in aligned columns under a header, numbers to the right. Values are never cut: they can be copied."""
     columns = []
     labels = labels_of(rows[0])
     for name in rows[0]:
@@ -80,7 +80,7 @@ def show_document(document: Row) -> None:
 
 
 def print_values(document: Row) -> None:
-    """Print a line for each name and value. A list of several values takes a line for each of them."""
+    """Print a line for each name and value. A list with several values gets a line for each value."""
     labels = labels_of(document)
     width = max(map(len, labels.values()))
     for name, value in document.items():
@@ -103,7 +103,7 @@ def print_warning(text: str) -> None:
 
 
 def status(text: str) -> None:
-    """Print what is about to take a while on stderr, if that is a terminal."""
+    """Print a progress line on stderr before a slow step, if stderr is a terminal."""
     if sys.stderr.isatty():
         print(f"{text} …", file=sys.stderr)
 
@@ -120,8 +120,10 @@ def done(message: str, document: Row) -> None:
 
 
 def labels_of(names: Iterable[str]) -> dict[str, str]:
-    """Each name without its unit, because `human` prints the unit with the value; `deleted_bytes` beside `deleted` is
-    the deleted size, and `deleted_ms` the deleted time."""
+    """Each name without its unit, because `human` prints the unit with the value.
+
+    If `deleted` is a name too, `deleted_bytes` becomes the deleted size, and `deleted_ms` the deleted time.
+    """
     known = list(names)
     bare = {name: name.removesuffix("_ms").removesuffix("_bytes") for name in known}
     often = Counter(bare.values())
@@ -130,7 +132,7 @@ def labels_of(names: Iterable[str]) -> dict[str, str]:
 
 
 def human(name: str, value: Any) -> str:
-    """The value as people read it, by the unit at the end of its name: times in ISO UTC, sizes in binary units."""
+    """The human-readable value, by the unit at the end of its name: times in ISO UTC, sizes in binary units."""
     if value is None:
         return "-"
     if isinstance(value, bool):

@@ -1,4 +1,4 @@
-"""Times on the command line: ISO 8601 with a zone, milliseconds since the epoch, or so long before now."""
+"""Times on the command line: ISO 8601 with a zone, milliseconds since the epoch, or a duration before now."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import what maintenance jobs take with its first use: it imports pyspark."""
+    """Import the names that maintenance jobs need at their first use, because they import pyspark."""
     if name == "SparkTasks":
         from sparklog.spark.maintain.spark_tasks import SparkTasks
 
@@ -37,12 +37,12 @@ def __getattr__(name: str) -> Any:
 
 
 def check_spark() -> None:
-    """Raise InvalidInput unless this Python has a Spark that sparklog works with."""
-    import sparklog.spark.installed  # noqa: F401 - it raises while it is imported
+    """Raise InvalidInput unless this Python has a Spark that sparklog supports."""
+    import sparklog.spark.installed  # noqa: F401 - its import raises
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("sparklog")` known to a session that does not find it by itself; harmless if it does.
+    """Register `format("sparklog")` in a session that does not find it by itself; harmless if it does.
 
     Spark finds the source by itself if the wheel is installed in the driver's Python (under Connect, the server's). If
     the package comes by `--py-files` or `--archives`, call this first.
@@ -57,14 +57,14 @@ def register(spark: SparkSession) -> None:
     try:
         spark.dataSource.register(SparklogDataSource)
     except PySparkException as error:
-        if "[DATA_SOURCE_ALREADY_EXISTS]" not in str(error):  # Spark 4.0 refuses what it has found by itself
+        if "[DATA_SOURCE_ALREADY_EXISTS]" not in str(error):  # Spark 4.0 refuses a source that it has found by itself
             raise
 
 
 def _is_known(spark: SparkSession, name: str) -> bool:
     """True if the session already finds the source: registering it again makes Spark warn that it was replaced.
 
-    A Connect client cannot ask; there the warning stays in the server's log.
+    A Connect client cannot check this; there the warning appears in the server's log.
     """
     session = getattr(spark, "_jsparkSession", None)
     return session is not None and bool(session.sessionState().dataSourceManager().dataSourceExists(name))
@@ -81,13 +81,14 @@ def by_partition(df: DataFrame, topic: str, tasks: int | None = None, cluster: s
 def exactly_once(
     transform: Callable[[DataFrame], DataFrame], *, group: str, app_id: str | None = None, **options: str
 ) -> Callable[[DataFrame, int], None]:
-    """A function for `foreachBatch` that writes what `transform` makes of each micro-batch, once, and commits in the
-    same entry of the chain that `group` has consumed it.
+    """Return a function for `foreachBatch` that writes the output of `transform` for each micro-batch exactly once.
 
-    `options` are those of a batch write, at least `topic`, or the rows have a column `topic`. The DataFrame has the
-    columns topic, partition and offset, as the source gives them. `app_id`: by default the id of the query with the
-    group and the topic; under Spark Connect it must be given, and stay the same as long as the checkpoint. Two writes
-    with one `app_id` are the same write: the second adds nothing. See `sparklog.spark.write.foreach_batch`.
+    The same entry of the chain commits the offsets of the micro-batch for `group`.
+
+    `options` are those of a batch write; `topic` is required unless the rows have a column `topic`. The DataFrame needs
+    the columns topic, partition and offset of the source, unchanged. `app_id`: by default the id of the query with the
+    group and the topic. Under Spark Connect it must be given, and must stay the same as long as the checkpoint. Two
+    writes with one `app_id` are the same write: the second adds nothing. See `sparklog.spark.write.foreach_batch`.
     """
     check_spark()
     from sparklog.spark.write.foreach_batch import ExactlyOnce
@@ -103,10 +104,10 @@ def verify(
     stores: Collection[str] = (),
     share: int = 1,
 ) -> DataFrame:
-    """Compare all that a cluster stores with its chain, on the executors of this session. Changes nothing.
+    """Compare all stored objects of a cluster with its chain, on the executors of this session. Changes nothing.
 
-    Reads every byte, at once and not when the DataFrame is used: this is the verify job. Returns a row per difference,
-    and none if there is none. `topics`, `stores`: only these. `share` N: only one of N parts, another one each day.
+    This is the verify job: it reads every byte now, not when the DataFrame is used. Returns one row per difference.
+    `topics`, `stores`: only these. `share` N: only one of N parts of the objects, a different one each day.
     """
     check_spark()
     from sparklog.spark.maintain.verify_frame import differences

@@ -1,4 +1,4 @@
-"""Compare the packages installed where Spark's tasks run with the driver's."""
+"""Compares the packages installed where Spark's tasks run with the driver's."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def installation_here() -> Installation:
 
 
 def installations(session: Callable[[], SparkSession], tasks: int = 4) -> list[Installation]:
-    """The installations that `tasks` Spark tasks find, each different one once. Raises SparklogError."""
+    """The different installations that `tasks` Spark tasks report, each once. Raises SparklogError."""
     bodies = SparkTasks(session).run(_look, [b""] * tasks)
     seen = [msgspec.msgpack.decode(body, type=Installation) for body in bodies]
     return [installation for number, installation in enumerate(seen) if installation not in seen[:number]]
 
 
 def _look(payload: bytes) -> bytes:
-    """The task: its installation as MessagePack."""
+    """The task: return its installation as MessagePack."""
     return msgspec.msgpack.encode(installation_here())
 
 
@@ -58,7 +58,7 @@ def _version(name: str) -> str:
 
     import sparklog
 
-    if name == "sparklog":  # it has no metadata if it comes by --py-files
+    if name == "sparklog":  # no metadata if it comes by --py-files
         return sparklog.__version__
     try:
         return version(name)

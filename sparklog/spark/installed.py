@@ -1,15 +1,15 @@
-"""The installed Spark: the only file that knows what one version has and another lacks. See docs/spark_versions.md.
+"""The installed Spark: the only file that handles differences between versions. See docs/spark_versions.md.
 
     lacks                                    instead
-    DataSourceStreamArrowWriter   4.0        a writer of batches and of streams, to which 4.0 hands Arrow as well
+    DataSourceStreamArrowWriter   4.0        a writer of batches and of streams, which also gets Arrow from 4.0
     arrow_udf                     4.0        a pandas_udf
     read.json, csv of a DataFrame 4.0, 4.1   the same of its RDD
     repartitionById               4.0        a shuffle by numbers whose hashes are the ids
-    SupportsTriggerAvailableNow   4.0, 4.1   an empty class: `StreamReader` does without
-    the partition of an empty plan 4.0, 4.1  None stands for it
+    SupportsTriggerAvailableNow   4.0, 4.1   an empty class: `StreamReader` works without it
+    the partition of an empty plan 4.0, 4.1  None replaces it
 
-It looks for features, not for versions: platforms bring some of them earlier. Importing it raises InvalidInput unless a
-Spark is installed that has data sources in Python.
+It looks for features, not versions: some platforms have features earlier. Its import raises InvalidInput unless a Spark
+with data sources in Python is installed.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ else:
     except ImportError:
 
         class SupportsTriggerAvailableNow:
-            """Empty: before Spark 4.2 a reader is not told of its trigger."""
+            """An empty class: before Spark 4.2 a reader does not learn its trigger."""
 
 
 __all__ = [
@@ -69,7 +69,7 @@ __all__ = [
     "repartition_by_id",
 ]
 
-_DELTA: Final = "4.4.0"  # has a package for each Spark that it works with
+_DELTA: Final = "4.4.0"  # has a package for each Spark that it supports
 _SPARKS_OF_DELTA: Final = ("4.0", "4.1", "4.2")
 
 sql: Any = functions  # mypy's stubs know only some of them
@@ -86,19 +86,19 @@ def delta_package(spark: str = pyspark.__version__) -> str:
 def arrow_schema(schema: StructType) -> pa.Schema:
     """The schema of Arrow batches as Spark passes them, with times in UTC. Raises PySparkException."""
     zone: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
-    return to_arrow_schema(schema, **zone)  # without the parameter, Spark takes UTC
+    return to_arrow_schema(schema, **zone)  # without the parameter, Spark uses UTC
 
 
 def plan_of(partition: InputPartition | None) -> bytes | None:
-    """What a reader put into a partition; None if the plan had none, for which Spark starts a task all the same."""
+    """The plan that a reader put into a partition; None for an empty plan, for which Spark still starts a task."""
     plan: bytes | None = None if partition is None else partition.value
     return plan
 
 
 def arrow_function(function: Callable[[pa.Array], pa.Array], result: str) -> Callable[[Column], Column]:
-    """A function of columns made of one of Arrow arrays, whose result has the Spark type `result`.
+    """Turn a function of Arrow arrays into a function of columns, whose result has the Spark type `result`.
 
-    Where there is no arrow_udf it needs pandas, on the executors too.
+    Without arrow_udf it needs pandas, on the executors too.
     """
     if hasattr(sql, "arrow_udf"):
 
@@ -119,13 +119,13 @@ def arrow_function(function: Callable[[pa.Array], pa.Array], result: str) -> Cal
 
 
 def documents(texts: DataFrame) -> Any:
-    """What `spark.read.json` and `spark.read.csv` take instead of a path: the texts in the one column of `texts`."""
+    """The texts in the only column of `texts`, as `spark.read.json` and `csv` accept them instead of a path."""
     takes_rows = "DataFrame" in str(signature(DataFrameReader.json).parameters["path"].annotation)
     return texts if takes_rows else texts.rdd.map(lambda row: row[0])
 
 
 def repartition_by_id(rows: DataFrame, tasks: int, task: Column) -> DataFrame:
-    """Shuffle `rows` into `tasks` tasks: each row goes to the task whose number `task` (int) says."""
+    """Shuffle `rows` into `tasks` tasks: each row goes to the task with the number in its column `task` (int)."""
     if hasattr(rows, "repartitionById"):
         return rows.repartitionById(tasks, task)
     numbers = sql.array(*map(sql.lit, _hashed_to_each(tasks)))
@@ -134,11 +134,11 @@ def repartition_by_id(rows: DataFrame, tasks: int, task: Column) -> DataFrame:
 
 def _hashed_to_each(tasks: int) -> list[int]:
     """For each task an int that Spark's `repartition(tasks, …)` sends to it."""
-    found: dict[int, int] = {}
+    number_of_task: dict[int, int] = {}
     for number in count():
-        found.setdefault(_murmur3(number) % tasks, number)
-        if len(found) == tasks:
-            return [found[task] for task in range(tasks)]
+        number_of_task.setdefault(_murmur3(number) % tasks, number)
+        if len(number_of_task) == tasks:
+            return [number_of_task[task] for task in range(tasks)]
     raise AssertionError("numbers never end")
 
 

@@ -1,4 +1,4 @@
-"""The Spark session of a job: the one that spark-submit configured, or a local one. It is quiet and obeys Ctrl-C."""
+"""The Spark session of a job: configured by spark-submit, or a local one. It is quiet, and Ctrl-C stops it."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _JSON_LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 def job_session(name: str, settings: Mapping[str, str] = MappingProxyType({})) -> SparkSession:
     """The session that spark-submit configured, or a local one. Executors run this process's Python if none is set.
 
-    Spark logs nothing unless spark.log.level is set: the job reports a failure itself, in one line. Sinks and sources
-    log in Python, so their warnings still appear. The process's own logging stays as it is: only the two loggers that
-    print Spark's errors as JSON fall silent, unless the process has them already. Raises as `check_spark`.
+    Spark logs nothing unless spark.log.level is set: the job itself reports a failure in one line. Sinks and sources
+    log in Python, so their warnings still appear. The process's own logging is not changed, except that the two loggers
+    that print Spark's errors as JSON are silenced, unless the process has them already. Raises as `check_spark`.
     """
     check_spark()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -45,19 +45,19 @@ def job_session(name: str, settings: Mapping[str, str] = MappingProxyType({})) -
     with _without_interrupted_calls():
         session: SparkSession = builder.getOrCreate()
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGINT, _interrupted)  # Spark's handler calls into the broken call
+        signal.signal(signal.SIGINT, _interrupted)  # Spark's own handler would call into the interrupted call
     register(session)
     return session
 
 
 def start_if_yarn_waits(session: Callable[[], SparkSession]) -> None:
-    """Start Spark in a driver that YARN runs (cluster mode): without, YARN calls a job that has no work failed."""
+    """Start Spark in a driver that YARN runs (cluster mode): otherwise YARN reports a job without work as failed."""
     if "SPARK_YARN_STAGING_DIR" in os.environ:
         session()
 
 
 def _silence_new_json_loggers() -> None:
-    """Keep Spark's errors off stderr. A logger that is there already may be configured: it stays as it is."""
+    """Keep Spark's errors off stderr. An existing logger may be configured, so it is not changed."""
     from pyspark.logger import PySparkLogger
 
     for name in _JSON_LOGGERS:
@@ -67,7 +67,7 @@ def _silence_new_json_loggers() -> None:
 
 @contextmanager
 def _without_interrupted_calls() -> Iterator[None]:
-    """Silence what Py4J logs about Ctrl-C while Spark starts: Spark sets its own handler of SIGINT meanwhile."""
+    """Silence Py4J's messages about Ctrl-C while Spark starts: meanwhile Spark has its own handler of SIGINT."""
     logging.root.addFilter(_is_no_interrupted_call)
     try:
         yield
@@ -76,7 +76,7 @@ def _without_interrupted_calls() -> Iterator[None]:
 
 
 class _Interrupt(KeyboardInterrupt):
-    """Ctrl-C. Until it is handled, Py4J logs nothing: it interrupted one call, and broke the connection of others."""
+    """Ctrl-C. Until it is handled, Py4J logs nothing: it interrupted one call and broke the connection of others."""
 
     def __init__(self) -> None:
         logging.root.addFilter(_is_not_of_py4j)
@@ -94,5 +94,5 @@ def _is_no_interrupted_call(record: logging.LogRecord) -> bool:
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
-    """False for what Py4J logs through the root logger: tracebacks of calls."""
+    """False for records that Py4J logs through the root logger: tracebacks of calls."""
     return record.module != "java_gateway"

@@ -1,7 +1,7 @@
-"""The shared connection of this process, whose code is imported with its first use: see `client.connection`.
+"""The shared connection of this process, whose code is imported at its first use: see `client.connection`.
 
-Spark plans, pickles, runs and commits in Python processes of their own, each of which imports what it needs anew. Tasks
-read and write objects and hardly ever open a cluster, and a connection takes as long to import as all the rest.
+Spark plans, pickles, runs and commits in separate Python processes, and each of them imports its own modules. Tasks
+read and write objects and hardly ever open a cluster, but a connection takes as long to import as everything else.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Spark schemas: that of Spark's Kafka source, and the check of a DataFrame to be written."""
+"""Spark schemas: the schema of Spark's Kafka source, and the check of a DataFrame to be written."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def check_written(schema: StructType, topic: str | None) -> None:
             continue
         try:
             arrow_type = arrow_schema(StructType([field])).field(0).type
-        except PySparkException:  # Spark passes whole rows, so it also fails on columns that are not written
+        except PySparkException:  # Spark passes whole rows, so it fails even on columns that are not written
             raise InvalidInput(
                 f"column {field.name!r}: type {field.dataType.simpleString()} can't be written: cast or drop it"
             ) from None
@@ -81,5 +81,6 @@ def check_written(schema: StructType, topic: str | None) -> None:
     canonical(pa.RecordBatch.from_arrays(arrays, schema=pa.schema(fields)))
     if topic is None and "topic" not in names:
         raise InvalidInput(
-            f"which topic? set the option 'topic', or give the rows a column 'topic'; found columns {', '.join(names)}"
+            f"no topic is given: set the option 'topic', or give the rows a column 'topic'; found columns "
+            f"{', '.join(names)}"
         )

@@ -1,4 +1,4 @@
-"""The data source `sparklog`, which Spark calls first. Readers and writers are imported only when needed."""
+"""The data source `sparklog`, Spark's entry point. Readers and writers are imported only when needed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CLUSTER_VARIABLE = "SPARKLOG_CLUSTER"  # in the environment of the driver
 
 
 class SparklogDataSource(DataSource):
-    """Reads and writes, in batches and in streams. Spark creates it, with the user's options, in a driver process."""
+    """Makes readers and writers of batches and streams. Spark creates it, with the user's options, in the driver."""
 
     @classmethod
     def name(cls) -> str:
@@ -47,7 +47,7 @@ class SparklogDataSource(DataSource):
         return keep_options(schema, table)
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader of `schema`: the source's own, or one that the user gave to prune it."""
+        """A reader of `schema`: the source's own schema, or the user's, which prunes it."""
         from sparklog.options.typed import parse_read_options
         from sparklog.spark.table_options import read_options_of_table
 
@@ -81,14 +81,14 @@ class SparklogDataSource(DataSource):
         from sparklog.spark.write.batch_writer import begin_write
 
         if overwrite:
-            raise InvalidInput('a log is appended to; use mode("append")')
+            raise InvalidInput('a log can only be appended to: use mode("append")')
         check_written_options(self.options, schema)
         return begin_write(parse_write_options(self.options, os.environ.get(_CLUSTER_VARIABLE)), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
-        """A writer of one micro-batch. Both output modes append all rows. Raises as `writer`.
+        """A writer of one micro-batch. Both output modes append all rows. Raises as `writer` does.
 
-        Spark refuses the third mode, update, for every source written in Python.
+        Spark refuses the third mode, update, for every source in Python.
         """
         from sparklog.options.streams import parse_stream_write_options
         from sparklog.spark.table_options import check_written_options
@@ -99,9 +99,9 @@ class SparklogDataSource(DataSource):
 
 
 def _read_options(given: Mapping[str, str], default_cluster: str | None) -> ReadOptions:
-    """The options of a batch or of a stream: Spark does not say which one it asks for. Raises InvalidOption.
+    """The options of a batch or a stream: Spark does not say which of them it wants. Raises InvalidOption.
 
-    A mistake in an option that only streams have is an error in any case.
+    A mistake in an option that only streams have is always an error.
     """
     from sparklog.core.errors import InvalidOption
     from sparklog.options.given import GivenOptions

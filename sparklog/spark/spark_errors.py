@@ -1,4 +1,4 @@
-"""Turn what Spark raises into the sparklog error that caused it, or into one plain line."""
+"""Turns Spark's exceptions into the sparklog errors that caused them, or into one plain line."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _MISMATCH: Final = re.compile(
     r"when reading Parquet column \[([^\n]*?)\]\. Expected Spark type ([^\n]*?), actual Parquet type ([^\n.]*)"
 )
 _AS_TEXT: Final = "write the column as text (pyarrow: column.cast('string'))"
-_WHAT_TO_DO: Final = (  # advice by pattern: the first that matches the start of Spark's line
+_WHAT_TO_DO: Final = (  # advice by pattern: the first pattern that matches the start of Spark's line
     (
         r"PARQUET_TYPE_ILLEGAL: .*TIMESTAMP\(NANOS",
         "Spark has no times in nanoseconds: write the file with microseconds (pyarrow: coerce_timestamps='us')",
     ),
-    (r"PARQUET_TYPE_ILLEGAL: .*TIME\(", f"Spark reads no such times of day: {_AS_TEXT}"),
+    (r"PARQUET_TYPE_ILLEGAL: .*TIME\(", f"Spark can't read such times of day: {_AS_TEXT}"),
     (r"PARQUET_TYPE_ILLEGAL", f"Spark has no such type: {_AS_TEXT}"),
     (
         r"UNSUPPORTED_TIME_TYPE",
@@ -47,11 +47,11 @@ _WHAT_TO_DO: Final = (  # advice by pattern: the first that matches the start of
 
 
 def explained(error: Exception, what: str) -> SparklogError:
-    """The error to show for what Spark raised while it worked on `what`.
+    """The error to show for an exception that Spark raised while it worked on `what`.
 
-    An error that sparklog raised in a task or planner is returned as itself, with its code. A file that cannot be read
-    to its end or a mistake in the input becomes InvalidInput or NotFound, with Spark's condition. Anything else becomes
-    SparklogError with Spark's first line.
+    An error that sparklog raised in a task or planner is returned unchanged, with its code. A file that cannot be read
+    to its end or a mistake in the input becomes InvalidInput or NotFound, with Spark's condition. Any other exception
+    becomes SparklogError with Spark's first line.
     """
     if isinstance(error, SparklogError):
         return error
@@ -64,8 +64,8 @@ def explained(error: Exception, what: str) -> SparklogError:
     if mismatch is not None:
         file, column, wanted, actual = mismatch.groups()
         return InvalidInput(
-            f"{shown_path(file)}: wanted column {column} as {wanted}, which it is in another file, found it as "
-            f"{actual}: run produce for each kind of file. Nothing was written"
+            f"{shown_path(file)}: wanted column {column} as {wanted}, as in another file, found {actual}: run produce "
+            "for each kind of file. Nothing was written"
         )
     unreadable = _UNREADABLE.search(text)
     condition = _reason(text)
@@ -80,23 +80,23 @@ def explained(error: Exception, what: str) -> SparklogError:
 
 
 def shown_path(url: str) -> str:
-    """The path of a file as people write it; Spark gives a URL."""
+    """The path of a file without its scheme; Spark gives a URL."""
     path = unquote(url)
     return "/" + path.removeprefix("file:").lstrip("/") if path.startswith("file:") else path
 
 
 def _damaged(file: str, text: str) -> str:
-    """The message for a file that cannot be read. The innermost cause is the one that helps."""
+    """The message for a file that cannot be read. It shows the innermost cause, which is the helpful one."""
     causes = [f"{kind}: {message}" if message else kind for kind, message in _CAUSE.findall(text)]
     cause = f" ({causes[-1].strip()})" if causes else ""
     return (
-        f"{shown_path(file)} can't be read to its end: it is cut off, damaged, or not of the format that its name or "
-        f"--format says{cause}; copy or make it again, or leave it out. Nothing was written"
+        f"{shown_path(file)} can't be read to its end: it is cut off, damaged, or not in the format that its name or "
+        f"--format says{cause}; copy or create it again, or leave it out. Nothing was written"
     )
 
 
 def brief(error: Exception) -> str:
-    """Spark's own words in one line, without stack traces: the first condition that is not a wrapper."""
+    """Spark's own message in one line, without stack traces: the first condition that is not a wrapper."""
     text = str(error)
     reasons = [match for match in _CONDITION.finditer(text) if match[1] not in _WRAPPERS]
     line = f"{reasons[0][1]}: {reasons[0][2]}" if reasons else next(iter(_lines(text)), repr(error))
@@ -104,7 +104,7 @@ def brief(error: Exception) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """The lines of a message. Py4J's first line, which only numbers its call, is left out."""
+    """The lines of a message, without Py4J's first line, which only numbers the call."""
     lines = text.strip().splitlines()
     return [line.lstrip(": ") for line in lines[1:]] if text.startswith(_PY4J) and len(lines) > 1 else lines
 

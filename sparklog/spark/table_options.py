@@ -1,11 +1,11 @@
 """The options of a table in Spark's catalog. A Python data source sees them only while Spark creates the table.
 
-    CREATE TABLE … USING sparklog OPTIONS (…)    Spark asks for the schema, with the options, and keeps the answer
+    CREATE TABLE … USING sparklog OPTIONS (…)    Spark asks for the schema, with the options, and keeps the schema
     SELECT … FROM [STREAM], readStream.table     Spark passes that schema back, but none of the table's options
     INSERT INTO, saveAsTable, toTable            Spark passes the schema of the rows, and nothing about the table
 
-The schema therefore carries the options, as metadata of its last column. Spark's `PythonDataSourceV2.getTable`
-drops what the catalog knows, and a Python data source has nowhere else to keep them.
+So the schema carries the options, as metadata of its last column. Spark's `PythonDataSourceV2.getTable` drops the
+catalog's options, and a Python data source has no other place to keep them.
 """
 
 from __future__ import annotations
@@ -22,16 +22,21 @@ from sparklog.options.registry import OPTIONS
 from sparklog.storage.open_store import absolute_url
 
 _METADATA_KEY: Final = "sparklog.table"
-_PREFIX: Final = "option."  # marks what OPTIONS says; Spark also passes a copy without it, and its own properties
+_PREFIX: Final = "option."  # marks values from OPTIONS; Spark also passes a copy without it, and its own properties
 _PROPERTIES: Final = ("provider", "owner")  # Spark gives every table these
 _ADDRESS: Final = ("cluster", "kafka.bootstrap.servers")
-_WHAT: Final = ("subscribe", "subscribepattern", "assign", "metadata")  # what to read; any of them replaces the table's
+_WHAT: Final = (
+    "subscribe",
+    "subscribepattern",
+    "assign",
+    "metadata",
+)  # options that choose what to read; any of them replaces the table's
 _FOR_WRITES: Final = frozenset(
     name.lower() for name, option in OPTIONS.items() if all(side.is_write for side in option.sides)
 )
 _OF_KAFKA: Final = ("password", "jaas", "secret", "token")  # words in the names of Kafka's secret options
 _NO_INSERT: Final = (
-    "Spark hands a Python data source no options of a table that is written to, so INSERT INTO, saveAsTable and "
+    "Spark passes no options of a written table to a Python data source, so INSERT INTO, saveAsTable and "
     'toTable can\'t append to a log: use df.write.format("sparklog").option("cluster", …).option("topic", …)'
     '.mode("append").save(), or writeStream with the same options and start()'
 )
@@ -48,8 +53,8 @@ def options_of_new_table(given: Mapping[str, str]) -> dict[str, str] | None:
     for name in table:
         if _is_secret(name.lower()):
             raise InvalidOption(
-                f"{name}: a table's options stay in the catalog in clear, so a secret can't be one of them: leave it "
-                "out, and give it to driver and executors by their environment or by SPARKLOG_CONFIG"
+                f"{name}: the catalog keeps a table's options in clear text, so a secret can't be one of them: leave "
+                "it out, and give it to driver and executors by their environment or by SPARKLOG_CONFIG"
             )
     return table
 
@@ -74,9 +79,9 @@ def keep_options(schema: StructType, table: Mapping[str, str]) -> StructType:
 def read_options_of_table(given: Mapping[str, str], schema: StructType) -> dict[str, str]:
     """The options with which to read rows of `schema`: those given override those of its table.
 
-    If an address is given, the table's options are ignored: the schema only happens to come from a table. Raises
+    If an address is given, the table's options are ignored: then the schema comes from a table only by chance. Raises
     InvalidOption if Spark gave no options and the schema carries none, or if the table's columns were altered and no
-    option says what to read.
+    option chooses what to read.
     """
     if any(name in given for name in _ADDRESS):
         return dict(given)
@@ -87,9 +92,9 @@ def read_options_of_table(given: Mapping[str, str], schema: StructType) -> dict[
             _check_unaltered(schema)
         if not given:
             raise InvalidOption(
-                "wanted options (cluster and subscribe), found none. Spark hands over those of a table in its catalog "
-                "only if it was made by CREATE TABLE name USING sparklog OPTIONS (…) without a list of columns, not by "
-                "saveAsTable and not AS SELECT, and if its columns were never altered"
+                "wanted options (cluster and subscribe), found none. Spark passes on the options of a catalog table "
+                "only if it was created by CREATE TABLE name USING sparklog OPTIONS (…) without a list of columns, not "
+                "by saveAsTable or AS SELECT, and if its columns were never altered"
             )
         return dict(given)
     replaced = _WHAT if says_what else ()
@@ -98,7 +103,7 @@ def read_options_of_table(given: Mapping[str, str], schema: StructType) -> dict[
 
 
 def check_written_options(given: Mapping[str, str], schema: StructType) -> None:
-    """Raise InvalidOption unless the options of a write say where it goes.
+    """Raise InvalidOption unless the options of a write give its target.
 
     For INSERT INTO, saveAsTable and toTable, Spark passes neither the options nor the name of the table. For some
     statements it passes the schema of the table that the rows come from, so a guess would append to the wrong log.
@@ -121,14 +126,14 @@ def _check_unaltered(schema: StructType) -> None:
         text = field.metadata.get(_METADATA_KEY)
         if text is not None and (columns := json.loads(text)["columns"]) != schema.fieldNames():
             raise InvalidOption(
-                f"wanted the columns that the table of this log was made with ({', '.join(columns)}), found "
+                f"wanted the columns with which the table of this log was created ({', '.join(columns)}), found "
                 f"{', '.join(schema.fieldNames())}: a log's columns are fixed, so ALTER TABLE can't change them. DROP "
-                "TABLE removes it from the catalog and no record; then CREATE TABLE it again"
+                "TABLE removes the table from the catalog but no records; then create it again"
             )
 
 
 def _kept(schema: StructType) -> dict[str, str] | None:
-    """The options of a table, or None if these are not exactly its columns in their order."""
+    """The options of a table, or None if `schema` does not have exactly its columns in their order."""
     text = schema.fields[-1].metadata.get(_METADATA_KEY) if schema.fields else None
     if text is None:
         return None

@@ -1,4 +1,4 @@
-"""The config file of a process (conf/sparklog.toml): the cluster's address, how jobs are run, the settings of stores.
+"""The config file of a process (conf/sparklog.toml): the cluster's address, the command for jobs, settings of stores.
 
     cluster = "s3://bucket/prefix"       # or, for coordinators: [cluster] with url, token and ca
     job_command = "spark-submit jobs/{job}.py --cluster {cluster} --report {report}"
@@ -6,8 +6,8 @@
     [storage.metadata]
     endpoint_url = "http://127.0.0.1:9000"
 
-`--config` on the command line names it, or the variable SPARKLOG_CONFIG anywhere. Each process that opens a store
-reads the file itself, so its secrets never travel: executors read their own copy.
+On the command line, `--config` names the file; everywhere, the variable SPARKLOG_CONFIG can name it. Each process that
+opens a store reads the file itself, so its secrets never travel: executors read their own copy.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def read_config_file(path: str, named_by: str) -> ConfigFile:
     except OSError as error:
         hint = "; a config key is set by --topic-config KEY=VALUE or --cluster-config KEY=VALUE" if "=" in path else ""
         raise InvalidOption(f"{where} can't be read: {error.strerror}{hint}") from error
-    except ValueError as error:  # no TOML, or no UTF-8
+    except ValueError as error:  # not TOML, or not UTF-8
         raise InvalidOption(f"{where} is not TOML: {error}") from error
     for key in tables:
         if key not in _KEYS:
@@ -62,7 +62,8 @@ def read_config_file(path: str, named_by: str) -> ConfigFile:
 def settings_here(given: StorageSettings) -> StorageSettings:
     """The settings that apply in this process.
 
-    `given` takes precedence over SPARKLOG_TOKEN and SPARKLOG_CA, and these over the file that SPARKLOG_CONFIG names.
+    `given` takes precedence over SPARKLOG_TOKEN and SPARKLOG_CA, which take precedence over the file that
+    SPARKLOG_CONFIG names.
     """
     here = given.over(StorageSettings(token=os.environ.get(TOKEN_VARIABLE), ca=os.environ.get(CA_VARIABLE)))
     path = os.environ.get(CONFIG_VARIABLE)

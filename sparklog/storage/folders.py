@@ -1,4 +1,4 @@
-"""Finding the next key in a tree of folders, in the order of whole keys."""
+"""Search for the next key in a tree of folders, in the order of whole keys."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Callable
 def first_after(names_in: Callable[[str], list[str]], folder: str, key: str) -> str | None:
     """The smallest key > `key` below `folder` ('' or ending with '/'), or None.
 
-    `names_in` lists a folder. Names of directories must end with '/' and must be sorted with that '/': this is the
-    order of the whole keys, those in subfolders included (`a-b` < `a/b`, although `a` < `a-b`). Only the folders on
-    the way to the answer, and empty ones, are listed.
+    `names_in` lists a folder. Names of directories must end with '/' and must be sorted with that '/': this gives the
+    order of whole keys, including those in subfolders (`a-b` < `a/b`, although `a` < `a-b`). Only folders on the way
+    to the answer, and empty ones, are listed.
     """
     keys = [folder + name for name in names_in(folder)]
     first = bisect_right(keys, key)

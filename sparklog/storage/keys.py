@@ -1,23 +1,23 @@
-"""Keys of objects: the only place that builds or parses one.
+"""Keys of objects: the only module that builds or parses them.
 
     meta/log/<block>/<n>                         an entry of the metadata chain; block = n div 4096
     meta/snapshot/<10^20-1-n>                    a snapshot of the state after entry n; the newest is listed first
     meta/chunks/<sha256>                         a table chunk that snapshots share
     meta/commands/<n0>-<command id>[-<body>]     the slices of a large command; body = 1, 2, … for its later bodies
-    meta/void/<block>                            "this block of entries is being deleted, or is gone"
-    meta/restores/<number>                       what a restored chain begins with, or who gave it up
+    meta/void/<block>                            a mark that this block of entries is being deleted, or is gone
+    meta/restores/<number>                       the start of a restored chain, or the restore that gave it up
     INCARNATION                                  the uuid of this store's current life
     OWNER/<number>                               the chain that owns the store since the restore of this number
-    copies/<chain id>/…                          on other stores: copies of what is under meta/, under the same names
+    copies/<chain id>/…                          on other stores: copies of the objects under meta/, with the same names
     copies/checkpoints/<chain id>/<name>/<n>     on the stores: checkpoints as of entry n
     copies/peers/<store>/<n>                     on the stores: another store of the cluster, as of entry n
-    append/<2 hex>/<n0>-<upload id>.arrow        what one writer task uploaded, and its .index
+    append/<2 hex>/<n0>-<upload id>.arrow        the upload of one writer task, and its .index
     topics/<topic id>-<topic>/<partition>/<base offset>-<leader epoch>-<n0>-<upload id>.arrow    a sealed segment
-    probe/<id>-…                                 what a probe of the store writes, then removes
+    probe/<id>-…                                 objects that a probe of the store writes and then removes
 
 Entry numbers, n0 and base offsets have 20 digits and block numbers 16, so keys sort in the order of their numbers.
-Topic ids, partitions and leader epochs are written without leading zeros. Each thing has exactly one key: a parser
-accepts what its builder makes and nothing else.
+Topic ids, partitions and leader epochs are written without leading zeros. Each object has exactly one key: a parser
+accepts only keys that its builder makes.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ _SEGMENT = re.compile(
 class DataName:
     """The fields of the key of a data object, or of its index. The last five are None for an append object.
 
-    `topic` is for people only: a name too long for a directory is truncated. `topic_id` identifies the topic.
+    `topic` is for display only: a name too long for a directory is truncated. `topic_id` identifies the topic.
     """
 
     kind: ObjectKind
@@ -99,8 +99,8 @@ class DataName:
 def check_key(key: str) -> str:
     """Return `key` if every store can hold it and it stays inside the store. Raises InvalidInput.
 
-    Parts are separated by '/'. Each has 1 to 255 of a-z A-Z 0-9 . _ - and does not begin with a dot: that rules out
-    '.' and '..', and leaves names with a leading dot to the stores themselves.
+    Parts are separated by '/'. Each part has 1 to 255 of a-z A-Z 0-9 . _ - and does not begin with a dot: this rules
+    out '.' and '..', and reserves names with a leading dot for the stores themselves.
     """
     if len(key) > _KEY_CHARS or _KEY.fullmatch(key) is None:
         raise InvalidInput(
@@ -117,7 +117,7 @@ def check_prefix(prefix: str) -> str:
 
 
 def is_key_part(name: str) -> bool:
-    """Whether `name` is legal as one part of a key, between two '/'."""
+    """True if `name` is legal as one part of a key, between two '/'."""
     return "/" not in name and _KEY.fullmatch(name) is not None
 
 
@@ -203,7 +203,7 @@ def void_key(block: int) -> str:
 
 
 def restore_key(number: int) -> str:
-    """Key of what the chain of a restore begins with, or of the mark of the restore that gave it up."""
+    """Key of the object that the chain of a restore begins with, or of the mark of the restore that gave it up."""
     return f"{RESTORES}{_digits(number, 'a number of a restore')}"
 
 
@@ -215,9 +215,9 @@ def copies_prefix(chain_id: str) -> str:
 
 
 def copy_key(chain_id: str, key: str) -> str:
-    """Key of the copy of what is under `key`, or under a prefix, at the chain's own place."""
+    """Key of the copy of the object under `key`. For a prefix of the chain's own keys: the prefix of their copies."""
     if not key.startswith(META):
-        raise InvalidInput(f"copies are made of what is under {META}, not of {key!r}")
+        raise InvalidInput(f"copies are made of objects under {META}, not of {key!r}")
     return copies_prefix(chain_id) + key.removeprefix(META)
 
 
@@ -248,7 +248,7 @@ def parse_checkpoint_key(key: str) -> tuple[str, str, EntryNumber] | None:
 
 
 def peer_key(store: str, n: int) -> str:
-    """Key of what is known of store `store` as of entry `n`. A later one has a greater key."""
+    """Key of the description of store `store` as of entry `n`. A later one has a greater key."""
     if not is_key_part(store):
         raise InvalidInput(f"a store id is one part of a key, not {store!r}")
     return f"{PEERS}{store}/{_digits(n, 'an entry number')}"
@@ -261,7 +261,7 @@ def parse_peer_key(key: str) -> tuple[str, EntryNumber] | None:
 
 
 def owner_key(number: int) -> str:
-    """Key that says which chain owns a store since the cluster was restored for the `number`-th time, from 1 on."""
+    """Key of the record of the chain that owns a store since the `number`-th restore of the cluster, from 1 on."""
     return f"{OWNERS}{_digits(number, 'a number of a restore')}"
 
 
@@ -275,7 +275,7 @@ def parse_owner_key(key: str) -> int | None:
 
 
 def data_key(obj: NewObject, topic_name: str) -> str:
-    """Key of a data object, from its record in the chain. `topic_name` matters for sealed segments only."""
+    """Key of a data object, from its record in the chain. `topic_name` is used for sealed segments only."""
     if obj.kind is ObjectKind.APPEND:
         return append_key(obj.n0, obj.upload_id)
     n0 = _digits(obj.n0, "n0")

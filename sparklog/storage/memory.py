@@ -1,4 +1,4 @@
-"""A store in the memory of this process: for tests, and gone when the process ends."""
+"""A store in the memory of this process, for tests: it is gone when the process ends."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class _Contents:
         self.uploads: dict[MemoryUpload, int] = {}  # neither published nor aborted: start time in ms
 
     def put_if_absent(self, url: str, key: str, body: bytes) -> None:
-        """Raises KeyExists. The caller holds the lock."""
+        """Add an object. Raises KeyExists. The caller holds the lock."""
         if key in self.objects:
             raise KeyExists(f"wanted to put {key} into {url} if absent, found an object there")
         self.objects[key] = body, now_ms()
@@ -134,7 +134,7 @@ class MemoryStore:
         return None
 
     def remove_abandoned(self, before_ms: int) -> int:
-        """Drop the uploads that began before `before_ms`: their `publish` raises StoreUnavailable. Returns how many."""
+        """Drop uploads that began before `before_ms`: their `publish` raises StoreUnavailable. Return their number."""
         with self._contents.lock:
             gone = [upload for upload, began_ms in self._contents.uploads.items() if began_ms < before_ms]
             for upload in gone:

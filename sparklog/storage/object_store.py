@@ -1,4 +1,4 @@
-"""The port to a store of immutable objects: everything sparklog asks of a disk, a bucket or HDFS.
+"""The port to a store of immutable objects: everything that sparklog needs of a disk, a bucket or HDFS.
 
 Keys are relative names separated by '/' (see `keys.py`). An object appears whole or not at all, and is never
 overwritten. put-if-absent is the only synchronisation primitive: there is no rename, no append, no lock and no
@@ -16,7 +16,7 @@ Bytes = bytes | bytearray | memoryview
 
 @dataclass(frozen=True, slots=True)
 class StoredKey:
-    """One object of a listing. `modified_ms` comes from the store's clock: for people, never for safety."""
+    """One object of a listing. `modified_ms` comes from the store's clock: for display, never for safety."""
 
     key: str
     size_bytes: int
@@ -24,14 +24,14 @@ class StoredKey:
 
 
 class Upload(Protocol):
-    """An object being written as a stream. Nobody sees it unless `publish` succeeds.
+    """An object being written as a stream. It stays invisible unless `publish` succeeds.
 
     Order of calls: `write` any number of times, then `publish` or `abort` once. As a context manager it aborts
     unless `publish` was reached.
     """
 
     def write(self, body: Bytes) -> None:
-        """Append bytes. The caller may change them once this returns.
+        """Append bytes. The caller may reuse `body` once this returns.
 
         Raises StoreFull, StoreReadOnly, StoreUnavailable; after an error only `abort` is legal.
         """
@@ -66,7 +66,8 @@ class ObjectStore(Protocol):
         """Write a whole object, durably (F-01), if `key` is free.
 
         Raises KeyExists (an object is already there: read it back, it may be the caller's own), OutcomeUnknown (the
-        object may or may not be there now), or StoreUnavailable, StoreReadOnly, StoreFull (it is certainly not there).
+        object may or may not be there now), or StoreUnavailable, StoreReadOnly, StoreFull (the caller's object is
+        certainly not there).
         """
         ...
 
@@ -77,7 +78,7 @@ class ObjectStore(Protocol):
     def copy_from(self, source: ObjectStore, source_key: str, key: str) -> bool:
         """Copy an object of `source` to `key` if that is free, without its bytes passing through this process.
 
-        False if these two stores can't do it; nothing was done, so read and write instead (S-08). Raises KeyNotFound
+        False if these two stores can't do it: nothing was done, so read and write instead (S-08). Raises KeyNotFound
         if the source object is absent, and the errors of `put_if_absent`.
         """
         ...
@@ -87,11 +88,11 @@ class ObjectStore(Protocol):
         ...
 
     def get_beside(self, key: str, others: Collection[str]) -> memoryview:
-        """The object under `key`, as `get`, from the very place that has `others`, which this process has put or seen.
+        """As `get`, but only from the place that has the keys `others`, which this process has put or seen there.
 
-        Raises StoreUnavailable if they are not there, also if `key` is absent: KeyNotFound is said of that place. A
-        directory becomes another place when a disk is mounted on it, or unmounted. Stores that can't change their place
-        under their address read `key` only.
+        Raises StoreUnavailable if `others` are not there, even if `key` is absent too: KeyNotFound is only raised about
+        the right place. A directory becomes another place when a disk is mounted on it or unmounted. Stores whose
+        address always leads to the same place read `key` only.
         """
         ...
 
@@ -119,16 +120,16 @@ class ObjectStore(Protocol):
         ...
 
     def delete_many(self, keys: Sequence[str]) -> None:
-        """Remove objects by their exact keys, with fewer requests or syncs than one `delete` each, where there are any.
+        """Remove objects by their exact keys, where possible with fewer requests or syncs than one `delete` each.
 
-        Absent keys are not an error. Raises as `delete`; then some of the objects may be gone.
+        Absent keys are not an error. Raises the errors of `delete`; then some of the objects may be gone.
         """
         ...
 
     def free_bytes(self) -> int | None:
-        """How many bytes can still be written, or None if the store does not say. Never raises."""
+        """The number of bytes that can still be written, or None if the store does not report it. Never raises."""
         ...
 
     def remove_abandoned(self, before_ms: int) -> int:
-        """Drop what is left of uploads that began before `before_ms` and were never published. Returns how many."""
+        """Drop the remains of uploads that began before `before_ms` and were never published. Return their number."""
         ...

@@ -1,4 +1,4 @@
-"""Opening a store by its address: the only place that maps schemes to adapters."""
+"""Opens a store by its address: the only module that maps schemes to adapters."""
 
 from __future__ import annotations
 
@@ -26,9 +26,11 @@ _KAFKA_ADDRESS = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:]+\]):[0-9]+(?:,.*
 
 
 def open_store(url: str, settings: Mapping[str, str] | None = None) -> ObjectStore:
-    """The store at `url`: a path (relative paths and ~ are fine), file:///path, s3://bucket/prefix, gs://bucket/prefix,
-    abfs://container/prefix, hdfs://host/path or memory://name. `settings` say how to reach it where the platform's own
-    configuration doesn't; disks have none.
+    """Open the store at `url`.
+
+    `url` is a path (relative paths and ~ are fine), file:///path, s3://bucket/prefix, gs://bucket/prefix,
+    abfs://container/prefix, hdfs://host/path or memory://name. `settings` complement the platform's own configuration;
+    stores on disks have none.
 
     Nothing is read or created. Raises InvalidInput for an address that isn't a store's, or an unknown setting.
     """
@@ -87,12 +89,12 @@ def absolute_url(url: str) -> str:
 
 
 def has_timeout(url: str) -> bool:
-    """Whether the store at this absolute address is on a server, and so has the setting timeout_ms."""
+    """True if the store at this absolute address is on a server and so has the setting timeout_ms."""
     return url.startswith(("s3://", "gs://", "abfs://", "hdfs://"))
 
 
 def is_relative(store_url: str) -> bool:
-    """Whether a store's address is relative to its cluster's."""
+    """True if a store's address is relative to its cluster's."""
     return not (
         store_url.startswith(("/", "~"))
         or _SCHEME.match(store_url)
@@ -102,7 +104,7 @@ def is_relative(store_url: str) -> bool:
 
 
 def is_same_place(url: str, other: str) -> bool:
-    """Whether two absolute addresses lead to one place, as far as links between directories say."""
+    """True if two absolute addresses lead to the same place, with symbolic links resolved."""
     if url == other:
         return True
     if not (url.startswith("file://") and other.startswith("file://")):
@@ -112,14 +114,14 @@ def is_same_place(url: str, other: str) -> bool:
 
 @lru_cache(maxsize=256)
 def is_elsewhere(cluster_url: str, store_url: str) -> bool:
-    """Whether a registered store is at another place than the cluster's own root."""
+    """True if a registered store is not at the cluster's own root."""
     return join_url(cluster_url, store_url) != absolute_url(cluster_url)
 
 
 def join_url(cluster_url: str, store_url: str) -> str:
     """The absolute address of a store that may be registered relative to the cluster; '.' is the cluster's own root.
 
-    A `store_url` that has a scheme, is absolute or begins with ~ is used as it is; 'zone-a' and '../zone-b' are
+    A `store_url` that has a scheme, is absolute or begins with ~ is used unchanged; 'zone-a' and '../zone-b' are
     resolved against `cluster_url` as a directory. Raises InvalidInput, also if '..' leads out of its host or bucket.
     """
     if not store_url:

@@ -14,9 +14,9 @@ T = TypeVar("T")
 
 
 def delete_each(store: ObjectStore, keys: Sequence[str]) -> None:
-    """Delete `keys` one by one, for a store that has no request for many. After an error the others are still tried.
+    """Delete `keys` with one request each, for a store that has no request for many.
 
-    Then the first error is raised.
+    After an error the other keys are still deleted; then the first error is raised.
     """
     in_parallel(store.delete, keys)
 

@@ -1,6 +1,6 @@
 """Checks a store by using it as sparklog does. Emulators and proxies differ: some let two racing writers both win.
 
-Every check works under `probe/<id>-…` and removes what it wrote. A store that fails a check cannot hold a log: two
+Every check works under `probe/<id>-…` and removes its objects. A store that fails a check cannot hold a log: two
 writers could both believe that an entry is theirs.
 """
 
@@ -21,24 +21,24 @@ from sparklog.storage.object_store import ObjectStore, Upload
 WRITERS: Final = 8
 _SMALL: Final = b"0123456789abcdef"
 _MANY: Final = 12
-_MEET_S: Final = 60.0  # how long the writers of a race wait for each other
+_MEET_S: Final = 60.0  # longest time that the writers of a race wait for each other
 
 
 @dataclass(frozen=True, slots=True)
 class Checked:
-    """The result of one check: `found` is "" if the store passed, otherwise what it did instead."""
+    """The result of one check: `fault` is "" if the store passed, otherwise it describes the fault."""
 
     check: str
-    found: str
+    fault: str
 
     @property
     def passed(self) -> bool:
-        return not self.found
+        return not self.fault
 
 
 @dataclass(frozen=True, slots=True)
 class Races:
-    """Races of one kind: up to `most` rounds. Once `until_ms` has passed since the probe began, `fewest` are enough."""
+    """Races of one kind: up to `most` rounds, but after `until_ms` since the probe began no more than `fewest`."""
 
     check: str
     place: str
@@ -53,8 +53,8 @@ _PUT: Final = ("of writers that race for a key one wins", "-put")
 _UPLOAD: Final = ("of streamed uploads that race for a key one wins", "-upload")
 _LONG: Final = ("of writers that race for a key with long bodies one wins", "-long")
 _LARGE: Final = ("of large uploads that race for a key one wins", "-large")
-# A server that looks for the key first and receives the body afterwards lets two writers win, and the longer the body,
-# the more often: in 2 of 100 rounds with a few bytes, in 9 of 10 with 2 MiB (versitygw 1.7, see docs/stores.md).
+# A server that looks for the key first and receives the body afterwards lets two writers win. The longer the body, the
+# more often: in 2 of 100 rounds with a few bytes, in 9 of 10 with 2 MiB (versitygw 1.7, see docs/stores.md).
 _LONG_BYTES: Final = 2 << 20  # one request
 _PARTS_BYTES: Final = (8 << 20) + 1  # more than any adapter puts in one request
 _LARGE_BYTES: Final = 24 << 20
@@ -73,10 +73,10 @@ THOROUGH: Final = (
 
 
 def probe(store: ObjectStore, probe_id: str, *, thorough: bool = False) -> list[Checked]:
-    """Run every check, in order, under keys that nobody else uses. `probe_id` is a new id of 32 hex digits.
+    """Run every check, in order, under keys of this probe alone. `probe_id` is a new id of 32 hex digits.
 
-    An error that says nothing about the store's promises (it can't be reached, it is read-only) is raised as it is.
-    `thorough` runs more races, some with bodies so large that adapters write them in parts.
+    An error that says nothing about the store's promises (unreachable, read-only) is raised unchanged. `thorough` runs
+    more races, some with bodies so large that adapters write them in parts.
     """
     place = f"{PROBES}{probe_id}"
     races = THOROUGH if thorough else AT_INIT_WITH_THE_BODY if _decides_with_the_body(store) else AT_INIT
@@ -94,15 +94,15 @@ def probe(store: ObjectStore, probe_id: str, *, thorough: bool = False) -> list[
 
 
 def _decides_with_the_body(store: ObjectStore) -> bool:
-    """Whether a server picks the winner while it receives bodies; elsewhere a link or rename decides afterwards."""
+    """True for stores whose server picks the winner while it receives bodies. In others, a link or rename decides."""
     return store.url.startswith(("s3://", "gs://", "abfs://"))
 
 
 def check_store(store: ObjectStore, probe_id: str) -> None:
-    """Refuse a store that can't hold a log: raises StoreUnfit, which names the checks that failed. See `probe`."""
+    """Raise StoreUnfit if the store can't hold a log; the error names the failed checks. See `probe`."""
     failed = [checked for checked in probe(store, probe_id) if not checked.passed]
     if failed:
-        named = "; ".join(f"wanted: {checked.check}, found: {checked.found}" for checked in failed)
+        named = "; ".join(f"wanted: {checked.check}, found: {checked.fault}" for checked in failed)
         raise StoreUnfit(f"the store at {store.url} can't hold a log: {named}")
 
 
@@ -121,7 +121,7 @@ def _read_after_write(store: ObjectStore, key: str) -> str:
 
 
 def _run(races: Races, until: Deadline, store: ObjectStore, prefix: str) -> str:
-    """What went wrong in the first round without exactly one winner whose body is there; "" if none did."""
+    """Describe the fault of the first round that did not end with exactly one winner and its body; "" if all did."""
     with ThreadPoolExecutor(WRITERS) as pool:
         for number in range(races.most):
             if number >= races.fewest and until.passed():
@@ -157,7 +157,7 @@ def _race(
     start = threading.Barrier(WRITERS, timeout=_MEET_S)
 
     def won(writer: int) -> bool | None:
-        """Whether this writer won; None if it can't know."""
+        """True if this writer won, False if it lost, None if it can't know."""
         start.wait()
         try:
             write(writer)
@@ -172,14 +172,14 @@ def _race(
     try:
         body = store.get(key)
     except KeyNotFound:
-        return f"no object, though {len(winners)} of {WRITERS} writers were told that they had created it"
+        return f"no object, although {len(winners)} of {WRITERS} writers got the answer that they created it"
     owner = body[0] - 1 if len(body) == size_bytes and body == bytes(body[:1]) * size_bytes else None
     if owner is None:
         return f"{len(body)} bytes of several writers instead of {size_bytes} of one"
     if len(winners) > 1:
-        return f"{len(winners)} of {WRITERS} writers were told that they had created the object"
+        return f"{len(winners)} of {WRITERS} writers got the answer that they created the object"
     if winners != [owner] and outcomes[owner] is not None:
-        return "the object is not the one of the writer who was told that it had created it"
+        return "the object of a writer other than the one that got the answer that it created it"
     return ""
 
 
@@ -200,13 +200,13 @@ def _delete(store: ObjectStore, key: str) -> str:
     store.put_if_absent(key, _SMALL)
     store.delete(key)
     if any(_there(store, key)):
-        return "it still there after it was deleted"
+        return "it is still there after it was deleted"
     store.put_if_absent(key, b"again")
     return "" if bytes(store.get(key)) == b"again" else "the old body after it was written again"
 
 
 def _there(store: ObjectStore, key: str) -> Iterator[bool]:
-    """Whether the key is still there, once for each way of asking."""
+    """Yield, for each way of asking, True if the key is still there."""
     for ask in (store.get, store.size):
         try:
             ask(key)

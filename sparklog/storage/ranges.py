@@ -1,11 +1,11 @@
-"""Ranged reads from servers: which ranges go into one request, and the memory to read into."""
+"""Ranged reads from servers: the ranges that go into one request, and the memory to read into."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Final
 
-_GAP_BYTES: Final = 64 * 1024  # reading this much for nothing costs less than another request
+_GAP_BYTES: Final = 64 * 1024  # reading this much in vain costs less than another request
 _SMALL_BYTES: Final = 256 * 1024
 
 
@@ -21,7 +21,7 @@ def united(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def new_memory(size_bytes: int) -> memoryview:
-    """Memory to read into. Arrow's pool reuses pages: zeroing fresh ones costs as much as the read."""
+    """Memory to read into. Arrow's pool reuses pages, because zeroing new ones costs as much as the read."""
     if size_bytes <= _SMALL_BYTES:
         return memoryview(bytearray(size_bytes))
     import pyarrow as pa

@@ -1,4 +1,4 @@
-"""Requests to object storage that are sent again: harmless ones, and conditional writes whose answer may be lost."""
+"""Repeated requests to object storage: harmless requests, and conditional writes whose answer may be lost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sparklog.core.describe.readable import duration
 from sparklog.core.errors import KeyExists, OutcomeUnknown, SparklogError, StoreUnavailable
 from sparklog.host.deadline import Deadline, tries
 
-# Tries of a request that certainly did nothing, or that is safe to repeat. After these the caller decides.
+# Tries of a request that certainly did nothing, or that is safe to repeat. After these, the caller decides.
 HARMLESS_TRIES: Final = 6
 
 Result = TypeVar("Result")
@@ -19,34 +19,34 @@ Result = TypeVar("Result")
 class RequestFailed(Exception):
     """One request that did not succeed. `reason`: one line without secrets.
 
-    A subclass for each kind of store says what the properties mean there.
+    A subclass for each kind of store defines the properties.
     """
 
     reason: str
 
     @property
     def exists(self) -> bool:
-        """Whether a conditional write found its key taken."""
+        """True if a conditional write found its key taken."""
         raise NotImplementedError
 
     @property
     def absent(self) -> bool:
-        """Whether the store itself says that the key, or the upload, is not there."""
+        """True if the store itself says that the key, or the upload, is not there."""
         raise NotImplementedError
 
     @property
     def upload_gone(self) -> bool:
-        """Whether the upload that a write would complete is not there."""
+        """True if the upload that a write would complete is not there."""
         return False
 
     @property
     def may_pass(self) -> bool:
-        """Whether the same request may succeed when it is sent again."""
+        """True if the same request may succeed when it is sent again."""
         raise NotImplementedError
 
     @property
     def in_doubt(self) -> bool:
-        """Whether a write may have been done. Only a final refusal, or no connection at all, rules that out."""
+        """True if a write may have been done. Only a final refusal, or no connection at all, rules that out."""
         raise NotImplementedError
 
 
@@ -68,9 +68,9 @@ def repeated(send: Callable[[], Result], deadline: Deadline) -> Result:
 class ConditionalWrite:
     """A write of one object that must not overwrite.
 
-    `send` sends it once. `write_id_there` reads the id of the write that made the object under `key`. `error` is the
-    error for the caller after a definite failure, given what was wanted. `always_looks`: compare the ids whenever the
-    key is taken. Otherwise they are compared only if an earlier attempt got no answer.
+    `send` sends the write once. `write_id_there` reads the id of the write that made the object under `key`. `error`
+    builds the caller's error after a definite failure, from the failure and the text of the request. `always_looks`:
+    compare the ids whenever the key is taken. Otherwise they are compared only if an earlier attempt got no answer.
     """
 
     key: str
@@ -101,7 +101,7 @@ class ConditionalWrite:
                 raise KeyExists(f"wanted to {wanted}, found an object there") from last
             if last.upload_gone:
                 raise StoreUnavailable(f"wanted to {wanted}, found that its upload was removed as abandoned") from last
-            # A store never answers a write with "no such key". If that came back, something in between said it, and
+            # A store never answers a write with "no such key". If that answer comes, something in between sent it, and
             # the write may have been done.
             if not (last.may_pass or last.absent):
                 if in_doubt:
@@ -118,7 +118,7 @@ class ConditionalWrite:
         raise self.error(last, wanted) from last
 
     def _is_own(self, deadline: Deadline, *, taken: bool) -> bool:
-        """Whether the object under the key comes from this write. False also if that can't be determined.
+        """True if the object under the key comes from this write; False if not, or if that can't be determined.
 
         Raises StoreUnavailable if nothing is there and nothing can arrive any more (`taken` is False).
         """

@@ -56,8 +56,8 @@ PRODUCE = [
     ("orders -z gzip", 2, "compression: wanted zstd, lz4 or none, found 'gzip'"),
     ("orders --batch 0", 2, "--batch"),
     ("orders --linger-ms -5", 2, "--linger-ms"),
-    ("orders --key-separator=", 2, "--key-separator needs a text"),
-    ("orders --base64", 2, "--base64 goes with --json"),
+    ("orders --key-separator=", 2, "--key-separator: wanted a text"),
+    ("orders --base64", 2, "--base64 needs --json"),
 ]
 CONSUME = [
     ("orders -o soon", 2, "--offset: wanted start, end, N, -N or @TIME[:TIME], found 'soon'"),
@@ -71,8 +71,8 @@ CONSUME = [
     ("orders -n 0", 2, "--num"),
     ("orders -p -1", 3, "wanted partition -1 of topic orders"),
     ("orders -p 0 -p 9", 3, "wanted partition 9 of topic orders, it has only partition 0"),
-    ("orders --base64", 2, "--base64 goes with --format json"),
-    ("orders --key-separator : --format json", 2, "--key-separator goes with lines"),
+    ("orders --base64", 2, "--base64 needs --format json"),
+    ("orders --key-separator : --format json", 2, "--key-separator applies to plain lines"),
 ]
 OTHERS = [
     ("segment list orders --offset -1", 2, "--offset"),
@@ -115,7 +115,7 @@ def test_bad_arguments_are_refused_without_any_input(
         ('{"value":"x","timestamp":99999999999999999}', "$.timestamp"),
         (
             '{"value":"x","timestamp":1,"timestamp_us":5000}',
-            "(ms) and timestamp_us to say the same time",
+            "(ms) and timestamp_us to be the same time",
         ),
         ('{"value":"x","partition":-1}', "$.partition"),
         ('{"value":"x","partition":5}', "'partition': wanted 0 to 0, found 5: topic orders has 1 partition"),

@@ -85,7 +85,7 @@ def test_a_config_key_in_the_place_of_the_file_is_explained() -> None:
 def test_a_cluster_in_memory_is_refused() -> None:
     settings = Settings()
     settings.take(["--cluster", "memory://x"])
-    with pytest.raises(InvalidInput, match="lives in one process"):
+    with pytest.raises(InvalidInput, match="exists in one process"):
         settings.cluster()
 
 

@@ -39,9 +39,9 @@ def test_a_full_disk_takes_a_deletion_once_its_reserve_is_given_back(tmp_path: P
     assert "give it more room; docs/maintenance.md, A full disk" in filled[-3]
     assert filled[-1] == "-> 1"
     assert mended[:4] == [
-        f"gave back 4.0 MiB at file://{tmp_path}/cluster",
+        f"freed 4.0 MiB at file://{tmp_path}/cluster",
         "-> 0",
-        f"nothing to give back at file://{tmp_path}/cluster",
+        f"nothing to free at file://{tmp_path}/cluster",
         "-> 0",
     ]
     assert mended[4:6] == ["-> 0", "-> 0"]  # the deletion, and the job that removes the objects
@@ -62,7 +62,7 @@ def test_without_a_reserve_a_full_disk_takes_no_deletion(tmp_path: Path) -> None
     taken = 'rm "$1/cluster/.reserve"; cat /dev/zero > "$1/more" 2> /dev/null'
     again = FILL.rstrip().rpartition("\n")[2]
     _, then = said_before_and_after(FILL + taken, f'run "$1" store free\n{again}', tmp_path)
-    assert then[:2] == [f"nothing to give back at file://{tmp_path}/cluster", "-> 0"]
+    assert then[:2] == [f"nothing to free at file://{tmp_path}/cluster", "-> 0"]
     assert then[-1] == "-> 1"
 
 

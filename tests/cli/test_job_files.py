@@ -56,8 +56,8 @@ def test_a_plan_needs_no_session_and_its_report_is_written(
         (["--cluster", "{url}", "--topic", "orders"], 3, "UNKNOWN_TOPIC_OR_PARTITION: wanted topic 'orders'"),
         (["--cluster", "{url}/none"], 3, "CLUSTER_NOT_FOUND"),
         (["--cluster", "{url}", "--now", "yesterday"], 2, "INVALID_OPTION: --now"),
-        (["--cluster", "memory://here"], 2, "INVALID_REQUEST: memory://here lives in one process"),
-        ([], 2, "INVALID_REQUEST: which cluster?"),
+        (["--cluster", "memory://here"], 2, "INVALID_REQUEST: memory://here exists in one process"),
+        ([], 2, "INVALID_REQUEST: no cluster is given"),
     ],
 )
 def test_errors_have_their_exit_code_and_go_to_stderr(
@@ -83,13 +83,13 @@ def test_a_report_that_cannot_be_written_is_found_before_anything_begins(
         out, err = capfd.readouterr()
         assert (out, err.count("\n")) == ("", 1)
         assert err.startswith("INVALID_REQUEST: --report: ")
-        assert err.endswith("nothing was begun\n")
+        assert err.endswith("nothing was started\n")
 
 
 @pytest.mark.parametrize(
     ("error", "code", "line"),
     [
-        (KeyboardInterrupt(), 130, "interrupted: what was committed stays"),
+        (KeyboardInterrupt(), 130, "interrupted: committed work stays"),
         (InvalidInput("it\nis wrong"), 2, "INVALID_REQUEST: it is wrong"),
         (ZeroDivisionError("x"), 1, "UNKNOWN_SERVER_ERROR: ZeroDivisionError: x; SPARKLOG_DEBUG=1 shows where"),
         (

@@ -401,8 +401,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "beside-absent",
         "That an object is absent is said of the place only that has the others.",
         "sparklog/storage/local/store.py",
-        "            for other in others:  # first",
-        "            self._read(key, None, root)\n            for other in others:  # first",
+        "            for other in others:  # checked first",
+        "            self._read(key, None, root)\n            for other in others:  # checked first",
         ("tests/storage/test_local_faults.py::test_objects_are_beside_each_other_if_one_directory_has_both",),
     ),
     Guard(

@@ -230,7 +230,7 @@ GUARDS: Final = (
         "azure-blocks-alone",
         "In Azure, blocks whose answers were lost are no write in doubt.",
         "sparklog/storage/fsspec/azure.py",
-        "raise Failed(Kind.NOT_DONE, failed.reason) if failed.in_doubt else failed from errors",
+        "raise CloudRequestFailed(CloudFailure.NOT_DONE, failed.reason) if failed.in_doubt else failed from errors",
         "raise failed from errors",
         ("tests/faults/test_cloud_faults.py::test_a_write_whose_blocks_are_all_spoilt_certainly_did_not_land",),
     ),
@@ -238,7 +238,7 @@ GUARDS: Final = (
         "azure-directories",
         "In Azure, a directory of an account that has them is no key.",
         "sparklog/storage/fsspec/azure.py",
-        " and _IS_FOLDER not in (each.metadata or {})",
+        " and _IS_FOLDER not in (blob.metadata or {})",
         "",
         (
             "tests/contract/test_fsspec_stores.py::TestOnAzurite::"
@@ -310,8 +310,8 @@ GUARDS: Final = (
         "azure-version",
         "In Azure, a read tells which object it is of.",
         "sparklog/storage/fsspec/azure.py",
-        "ObjectPart(body, int(found[1]), version)",
-        "ObjectPart(body, int(found[1]), None)",
+        "ObjectPart(body, int(size[1]), version)",
+        "ObjectPart(body, int(size[1]), None)",
         (
             "tests/faults/test_cloud_faults.py::"
             "test_an_object_that_is_replaced_during_a_read_is_not_mixed_with_the_new_one",

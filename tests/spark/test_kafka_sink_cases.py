@@ -62,7 +62,7 @@ def test_batch_null_topic_field_value_and_no_topic_option(spark: SparkSession, c
 def test_batch_unsupported_save_modes(spark: SparkSession, cluster: Cluster, mode: str) -> None:
     cluster.create_topic("t", partitions=1)
     writer = spark.sql("select 't' as topic, '1' as value").write.format("sparklog").mode(mode)
-    with pytest.raises(PySparkException, match=r"cannot be written in the|a log is appended to"):
+    with pytest.raises(PySparkException, match=r"cannot be written in the|a log can only be appended to"):
         writer.option("cluster", cluster.connection.url).save()
 
 
@@ -121,7 +121,7 @@ def test_topic_field_and_topic_option(spark: SparkSession, cluster: Cluster, rea
 @pytest.mark.parametrize(
     ("select", "error"),
     [
-        (["value as key", "value"], "which topic? set the option 'topic'"),
+        (["value as key", "value"], "no topic is given: set the option 'topic'"),
         (["'t' as topic", "value as key"], "column 'value' (string or binary) is missing"),
         (["cast('1' as int) as topic", "value"], "column 'topic': wanted string, found int32"),
         (["'t' as topic", "cast(value as int) as value"], "column 'value': wanted string or binary, found int32"),

@@ -66,7 +66,7 @@ def test_no_option_travels_to_the_tasks_with_the_source(cluster: Cluster) -> Non
 
 def test_overwrite_is_refused(cluster: Cluster) -> None:
     cluster.create_topic("t", partitions=1)
-    with pytest.raises(InvalidInput, match=r'a log is appended to; use mode\("append"\)'):
+    with pytest.raises(InvalidInput, match=r'a log can only be appended to: use mode\("append"\)'):
         source(topic="t", cluster=cluster.connection.url).writer(RECORDS_SCHEMA, overwrite=True)
 
 

@@ -47,8 +47,8 @@ def test_a_file_that_cannot_be_read_is_named_with_the_innermost_cause_and_what_t
     found = explained(RuntimeError(text), "in")
     assert type(found) is InvalidInput
     assert found.message == (
-        "/in/a b.csv.gz can't be read to its end: it is cut off, damaged, or not of the format that its name or "
-        "--format says (EOFException: Unexpected end of input stream); copy or make it again, or leave it out. "
+        "/in/a b.csv.gz can't be read to its end: it is cut off, damaged, or not in the format that its name or "
+        "--format says (EOFException: Unexpected end of input stream); copy or create it again, or leave it out. "
         "Nothing was written"
     )
 
@@ -61,7 +61,10 @@ def test_a_file_that_cannot_be_read_is_named_with_the_innermost_cause_and_what_t
             "(TIMESTAMP(NANOS,true)): Spark has no times in nanoseconds: write the file with microseconds (pyarrow: "
             "coerce_timestamps='us')",
         ),
-        ("[PARQUET_TYPE_ILLEGAL] Illegal Parquet type: INT32 (TIME(MILLIS,false))", "Spark reads no such times of day"),
+        (
+            "[PARQUET_TYPE_ILLEGAL] Illegal Parquet type: INT32 (TIME(MILLIS,false))",
+            "Spark can't read such times of day",
+        ),
         ("[PARQUET_TYPE_ILLEGAL] Illegal Parquet type: FIXED_LEN_BYTE_ARRAY (FLOAT16)", "Spark has no such type"),
         ("[UNSUPPORTED_TIME_TYPE] The data type TIME is not supported.", "--conf spark.sql.timeType.enabled=true"),
         (
@@ -84,7 +87,7 @@ def test_a_column_that_has_another_type_in_another_file_is_not_called_damaged() 
     found = explained(RuntimeError(text), "in")
     assert type(found) is InvalidInput
     assert found.message == (
-        "/m.2/2.pq: wanted column a as int, which it is in another file, found it as INT64: run produce for each "
+        "/m.2/2.pq: wanted column a as int, as in another file, found INT64: run produce for each "
         "kind of file. Nothing was written"
     )
 

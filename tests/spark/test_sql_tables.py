@@ -111,7 +111,7 @@ def test_tables_whose_options_spark_keeps_to_itself_are_refused_with_a_reason(
         "SELECT * FROM listed",
     ):
         with pytest.raises(
-            PySparkException, match=r"INVALID_OPTION: wanted options .*, found none. Spark hands over those of a t"
+            PySparkException, match=r"INVALID_OPTION: wanted options .*, found none. Spark passes on the options of a"
         ):
             database.sql(statement).collect()
     assert cluster.describe("t").records == 1

@@ -50,7 +50,9 @@ def test_a_write_says_where_it_goes() -> None:
 
 
 def test_a_table_that_was_made_without_its_options_is_refused_with_the_way_to_make_it() -> None:
-    with pytest.raises(InvalidOption, match=r"only if it was made by CREATE TABLE name USING sparklog OPTIONS \(…\) w"):
+    with pytest.raises(
+        InvalidOption, match=r"only if it was created by CREATE TABLE name USING sparklog OPTIONS \(…\) w"
+    ):
         given(StructType().add("value", "string"))
 
 
@@ -59,11 +61,14 @@ def test_a_table_that_was_made_without_its_options_is_refused_with_the_way_to_ma
     [
         ({}, "wanted exactly one of the options"),
         ({**OPTIONS, "startingofsets": "earliest"}, "did you mean startingOffsets"),
-        ({**OPTIONS, "kafka.sasl.jaas.config": "password='hush'"}, "kafka.sasl.jaas.config: a table's options stay"),
+        (
+            {**OPTIONS, "kafka.sasl.jaas.config": "password='hush'"},
+            "kafka.sasl.jaas.config: the catalog keeps a table's options",
+        ),
         ({"subscribe": "t"}, "cluster: wanted the address"),
-        ({**OPTIONS, "storage.s.password": "hush"}, "storage.s.password: a table's options stay in the catalog in cl"),
+        ({**OPTIONS, "storage.s.password": "hush"}, "storage.s.password: the catalog keeps a table's options in cl"),
         ({**OPTIONS, "cluster": "s3://user:hush@bucket/c"}, "holds no user, key or password"),
-        ({**OPTIONS, "cluster.token": "hush"}, "cluster.token: a table's options stay in the catalog in clear"),
+        ({**OPTIONS, "cluster.token": "hush"}, "cluster.token: the catalog keeps a table's options in clear"),
     ],
 )
 def test_wrong_options_are_refused_before_there_is_a_table(options: dict[str, str], error: str) -> None:

@@ -20,7 +20,7 @@ from google.auth.exceptions import DefaultCredentialsError, RefreshError, Transp
 
 from sparklog.core.errors import InvalidInput, Landed, StoreAccessDenied, StoreReadOnly, StoreUnavailable
 from sparklog.storage.fsspec.access_tokens import AccessTokens
-from sparklog.storage.fsspec.failures import Failed
+from sparklog.storage.fsspec.failures import CloudRequestFailed
 from sparklog.storage.open_store import open_store
 from tests.servers.local_server import free_port
 
@@ -138,7 +138,7 @@ def test_a_search_for_credentials_that_hangs_ends_in_time_is_not_repeated_and_ma
     monkeypatch.setattr("google.auth.default", search)
     tokens = AccessTokens()
     for _ in range(2):
-        with pytest.raises(Failed, match="NOT_DONE: no access token in time"):
+        with pytest.raises(CloudRequestFailed, match="NOT_DONE: no access token in time"):
             tokens.headers(0.1)
     found.set()
     assert tokens.headers(20) == {}
@@ -152,7 +152,7 @@ def test_a_metadata_server_that_fails_may_answer_later(monkeypatch: pytest.Monke
         def refresh(self, request: object) -> None:
             raise RefreshError(TransportError("HTTP 503"))
 
-    with pytest.raises(Failed, match="NOT_DONE: no access token: HTTP 503"):
+    with pytest.raises(CloudRequestFailed, match="NOT_DONE: no access token: HTTP 503"):
         AccessTokens(OnAMachineOfGoogle()).headers(20)
 
 

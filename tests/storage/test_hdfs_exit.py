@@ -8,7 +8,7 @@ import sys
 # A name node that takes a connection and ends half a second later; a caller who waits for less; a slow end.
 PROGRAM = """
 import builtins, os, socket, subprocess, sys, time
-from sparklog.storage.hdfs.client import CallFailed, HdfsAddress, HdfsCalls, Kind
+from sparklog.storage.hdfs.client import CallFailed, HdfsAddress, HdfsCalls, HdfsFailure
 
 name_node = subprocess.Popen(
     [sys.executable, "-c", '''
@@ -27,7 +27,7 @@ address = HdfsAddress(f"127.0.0.1:{port}", 100, None, once)
 try:
     HdfsCalls(address).call(lambda client: client.get_file_info("/x"), address.deadline())
 except CallFailed as failed:
-    assert failed.kind is Kind.TIMEOUT, failed
+    assert failed.kind is HdfsFailure.TIMEOUT, failed
 
 
 class SlowEnd:

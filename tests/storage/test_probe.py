@@ -86,14 +86,14 @@ class TellingTheWrongOne(MemoryStore):
 def test_a_store_that_holds_what_a_log_needs_passes_and_nothing_stays(tmp_path: Path, thorough: bool) -> None:
     store = LocalStore(str(tmp_path / "store"))
     checks = probe.probe(store, ID, thorough=thorough)
-    assert [each.found for each in checks] == [""] * (7 if thorough else 5)
+    assert [check.fault for check in checks] == [""] * (7 if thorough else 5)
     assert list(store.list_keys("")) == []
 
 
 @pytest.mark.parametrize(
     ("kind", "check", "found"),
     [
-        (Overwriting, "of writers that race for a key one wins", "8 of 8 writers were told that they had created"),
+        (Overwriting, "of writers that race for a key one wins", "8 of 8 writers got the answer that they created"),
         (TellingTheWrongOne, "of writers that race for a key one wins", "not the one of the writer who was told"),
         (Losing, "of writers that race for a key one wins", "no object, though 8 of 8 writers were told"),
         (OldListing, "keys are listed at once, all, and in order", "11 of 12 keys"),

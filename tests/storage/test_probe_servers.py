@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("whole_probe")]
 def test_servers_that_hold_conditions_pass(name: str, request: pytest.FixtureRequest) -> None:
     server: S3Server = request.getfixturevalue(name)
     store = S3Store(f"s3://{server.new_bucket()}/prefix", server.settings)
-    assert [each.found for each in probe(store, uuid.uuid4().hex)] == [""] * 7
+    assert [check.fault for check in probe(store, uuid.uuid4().hex)] == [""] * 7
     assert list(store.list_keys("")) == []
 
 
@@ -36,7 +36,7 @@ def test_hdfs_passes(hadoop: Hadoop) -> None:
     from sparklog.storage.hdfs.store import HdfsStore
 
     store = HdfsStore(f"{hadoop.url}/probed", {})
-    assert [each.found for each in probe(store, uuid.uuid4().hex)] == [""] * 5
+    assert [check.fault for check in probe(store, uuid.uuid4().hex)] == [""] * 5
     assert list(store.list_keys("")) == []
 
 
@@ -48,7 +48,7 @@ def test_a_server_that_ignores_conditions_is_refused_for_data_and_for_metadata(t
             ("a", str(tmp_path / "chain"), {"a": f"s3://{bucket}/a"}),
         ):
             settings = {f"{named}.{key}": value for key, value in server.settings.items()}
-            with pytest.raises(StoreUnfit, match="8 of 8 writers were told that they had created the object"):
+            with pytest.raises(StoreUnfit, match="8 of 8 writers got the answer that they created the object"):
                 init_cluster(url, stores=stores, storage=settings)
         assert list(S3Store(f"s3://{bucket}", server.settings).list_keys("")) == []
     assert not list(tmp_path.rglob("meta"))

@@ -16,9 +16,9 @@ from botocore.exceptions import ConnectTimeoutError, EndpointConnectionError, Re
 from sparklog.core.errors import InvalidInput, KeyNotFound, StoreUnavailable
 from sparklog.host.deadline import Deadline
 from sparklog.storage.open_store import open_store
-from sparklog.storage.s3.answers import Failed, sorted_failure
+from sparklog.storage.s3.answers import S3RequestFailed, sorted_failure
 from sparklog.storage.s3.bucket import Bucket
-from sparklog.storage.s3.bulk import Answer, _Server
+from sparklog.storage.s3.bulk import BulkAnswer, _ServerConnections
 from sparklog.storage.s3.settings import read_s3_settings
 from tests.storage.scripted_s3 import Reply, refusal, scripted_s3
 from tests.storage.test_s3 import CREATED, MIB, store_at, whole
@@ -50,7 +50,7 @@ def test_a_connection_with_bytes_still_to_come_is_not_kept() -> None:
 
 
 def test_a_connection_that_the_server_ended_is_not_written_to() -> None:
-    server = _Server("http://127.0.0.1:1", None)
+    server = _ServerConnections("http://127.0.0.1:1", None)
     kept = [http.client.HTTPConnection("127.0.0.1") for _ in range(2)]
     ends = []
     for each in kept:
@@ -69,11 +69,11 @@ def test_a_refusal_before_the_end_of_the_body_is_heard(monkeypatch: pytest.Monke
     with scripted_s3(CREATED) as server, theirs:
         connection = http.client.HTTPConnection("127.0.0.1")
         connection.sock = ours
-        monkeypatch.setattr(_Server, "taken", lambda _server: connection)
+        monkeypatch.setattr(_ServerConnections, "taken", lambda _server: connection)
         theirs.sendall(b"HTTP/1.1 412 Precondition Failed\r\nContent-Length: 0\r\n\r\n")
         theirs.shutdown(socket.SHUT_RD)  # what comes now breaks the pipe
         bucket = Bucket("bucket", read_s3_settings(server.settings))
-        with pytest.raises(Failed) as raised:
+        with pytest.raises(S3RequestFailed) as raised:
             bucket.put("a", "write-id", bytes(MIB), Deadline(30_000))
         assert raised.value.exists
         assert connection.sock is None  # and not kept: the rest of the body would be missing
@@ -118,16 +118,16 @@ def test_a_redirection_is_not_followed() -> None:
 def test_a_body_that_stops_coming_ends_at_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     """The deadline passes while it waits for the second half, however long the first one took."""
     left_s, limits = [30.0], []
-    wait_at_most = Answer._wait_at_most
+    wait_at_most = BulkAnswer._wait_at_most
 
-    def wait(answer: Answer, deadline: Deadline) -> None:
+    def wait(answer: BulkAnswer, deadline: Deadline) -> None:
         is_second = bool(limits)
         left_s[0] = 0.01 if is_second else 30.0
         wait_at_most(answer, deadline)
         limits.append(answer._connection.sock.gettimeout())
         left_s[0] = 0.0 if is_second else 30.0
 
-    monkeypatch.setattr(Answer, "_wait_at_most", wait)
+    monkeypatch.setattr(BulkAnswer, "_wait_at_most", wait)
     monkeypatch.setattr(Deadline, "left_s", lambda deadline: left_s[0])
     stopped = Reply(206, b"bo", {"ETag": '"e"', "Content-Range": "bytes 0-3/4"}, length=4)
     with scripted_s3(stopped) as server, pytest.raises(StoreUnavailable, match="cut at byte 2 of 4"):
@@ -138,7 +138,7 @@ def test_a_body_that_stops_coming_ends_at_the_deadline(monkeypatch: pytest.Monke
 def test_nothing_is_sent_after_the_deadline() -> None:
     with scripted_s3(CREATED) as server:
         bucket = Bucket("bucket", read_s3_settings(server.settings))
-        with pytest.raises(Failed, match="no answer in time") as raised:
+        with pytest.raises(S3RequestFailed, match="no answer in time") as raised:
             bucket.put("a", "write-id", bytes(MIB), PASSED)
         assert not raised.value.in_doubt
         assert server.requests == []
@@ -155,9 +155,9 @@ class Waiting:
         self.sock = SimpleNamespace(settimeout=self.waits.append)
         self.fp = SimpleNamespace(readinto1=lambda into: 1)
 
-    def answer(self, wait_s: float) -> Answer:
+    def answer(self, wait_s: float) -> BulkAnswer:
         connection: Any = self
-        return Answer(connection, connection, connection, wait_s)
+        return BulkAnswer(connection, connection, connection, wait_s)
 
 
 def test_a_wait_for_bytes_is_no_longer_than_the_deadline() -> None:
@@ -168,7 +168,7 @@ def test_a_wait_for_bytes_is_no_longer_than_the_deadline() -> None:
     assert hasty.answer(wait_s=1_000_000).read_into(into, Deadline(1_000_000)) == 3
     assert len(hasty.waits) == 3
     assert all(each <= 1_000 for each in hasty.waits)
-    with pytest.raises(Failed, match="cut at byte 0 of 3"):
+    with pytest.raises(S3RequestFailed, match="cut at byte 0 of 3"):
         hasty.answer(wait_s=1).read_into(into, PASSED)
 
 
@@ -187,7 +187,7 @@ def test_a_request_without_a_connection_was_surely_not_sent(error: Exception, mo
     with scripted_s3(CREATED) as server:
         bucket = Bucket("bucket", read_s3_settings(server.settings))
         monkeypatch.setattr(http.client.HTTPConnection, "connect", connect)
-        with pytest.raises(Failed) as raised:
+        with pytest.raises(S3RequestFailed) as raised:
             bucket.put("a", "write-id", bytes(MIB), Deadline(30_000))
     assert raised.value.may_pass
     assert not raised.value.in_doubt

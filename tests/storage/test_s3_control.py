@@ -9,10 +9,10 @@ import s3fs
 
 from sparklog.core.errors import StoreUnavailable
 from sparklog.host.deadline import Deadline
-from sparklog.storage.s3.answers import Failed
+from sparklog.storage.s3.answers import S3RequestFailed
 from sparklog.storage.s3.bucket import Bucket
 from sparklog.storage.s3.settings import read_s3_settings
-from sparklog.storage.s3.small_requests import _SendOnceFiles
+from sparklog.storage.s3.small_requests import _SendOnceS3Files
 from tests.storage.scripted_s3 import ScriptedS3, scripted_s3
 from tests.storage.test_s3 import PAGE, store_at
 
@@ -48,7 +48,7 @@ def test_a_request_that_was_cancelled_leaves_a_write_in_doubt(monkeypatch: pytes
     with scripted_s3(PAGE) as server:
         bucket = Bucket("bucket", read_s3_settings(server.settings))
         monkeypatch.setattr(bucket.client.control._files, "pipe_file", lambda *given, **named: None)  # as fsspec has it
-        with pytest.raises(Failed) as raised:
+        with pytest.raises(S3RequestFailed) as raised:
             bucket.put("a", "write-id", b"body", Deadline(30_000))
         assert raised.value.in_doubt
 
@@ -77,7 +77,7 @@ class LoopOfTheParent:
 
 def test_the_connections_of_a_process_are_not_closed_by_one_that_was_forked_from_it() -> None:
     here = s3fs.S3FileSystem(skip_instance_cache=True).loop
-    _SendOnceFiles.close_session(here, Connections())
+    _SendOnceS3Files.close_session(here, Connections())
     assert Connections.closed == 1
-    _SendOnceFiles.close_session(LoopOfTheParent(), Connections())
+    _SendOnceS3Files.close_session(LoopOfTheParent(), Connections())
     assert Connections.closed == 1

@@ -1,4 +1,4 @@
-"""`sparklog agent`: run the agent of a store until somebody stops it."""
+"""`sparklog agent`: run the agent of a store until it is stopped."""
 
 from __future__ import annotations
 
@@ -23,16 +23,17 @@ EPILOG = ending("sparklog agent --store zone-b", "sparklog agent --store zone-b 
 
 
 def agent(
-    store: str = typer.Option(..., "--store", metavar="ID", help="The store to fill and to report for."),
+    store: str = typer.Option(..., "--store", metavar="ID", help="The store to fill and to report on."),
     once: bool = typer.Option(
-        False, "--once", help="Fetch what is missing now, then stop (for cron). The store does not become live."
+        False, "--once", help="Fetch missing records once, then stop (for cron). The store does not become live."
     ),
 ) -> None:
-    """Fetch what the replicas on a store lack, and report it, so that they join the ISR and stay in it.
+    """Fetch the records that a store's replicas lack, and report them, so that the replicas join and stay in the ISR.
 
-    Where its store leads, replicas that lag for replica.lag.time.max.ms leave the ISR. Prints a line when it is up,
-    behind or caught up, finds replicas that lag, meets an error or finds a loss. SIGTERM and Ctrl-C stop it cleanly.
-    Exit 1 with --once if something could not be fetched; 4 if the store is fenced or belongs to another cluster.
+    In partitions that its store leads, replicas that lag for replica.lag.time.max.ms leave the ISR. The agent prints a
+    line when it is up, behind or caught up, and for lagging replicas, errors and losses. SIGTERM and Ctrl-C stop it
+    cleanly. Exit 1 with --once if something could not be fetched; 4 if the store is fenced or belongs to another
+    cluster.
     """
     from sparklog.agent.run import AgentRun
     from sparklog.core.types import StoreId
@@ -53,7 +54,7 @@ def _show(note: Note) -> None:
 
 @contextmanager
 def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """The first SIGTERM or SIGINT calls `stop`; a second one is handled as if there were no agent."""
+    """Call `stop` at the first SIGTERM or SIGINT. A second signal is handled as if there were no agent."""
 
     def handle(number: int, frame: FrameType | None) -> None:
         stop()

@@ -23,22 +23,25 @@ if TYPE_CHECKING:
     from sparklog.core.records import CommandResult
     from sparklog.core.state import ClusterState
 
-app = typer.Typer(help="Look into the metadata chain.", no_args_is_help=True)
+app = typer.Typer(help="Inspect the metadata chain.", no_args_is_help=True)
 
 
 @app.command(
     epilog=ending("sparklog chain tail -n 5", "sparklog chain tail --all", "sparklog chain tail --format json")
 )
 def tail(
-    num: int = typer.Option(20, "--num", "-n", min=1, metavar="N", help="How many entries."),
+    num: int = typer.Option(20, "--num", "-n", min=1, metavar="N", help="The number of entries."),
     show_all: bool = typer.Option(
-        False, "--all", help="A row for each entry: without it, heartbeats and recovery points in a row share one."
+        False,
+        "--all",
+        help="Show each entry in a row of its own. Default: successive heartbeats share a row, and so do "
+        "successive recovery points.",
     ),
 ) -> None:
-    """Show the newest entries: author, time, and what they did. JSON has one whole entry per line.
+    """Show the newest entries: author, time and effect. JSON has one complete entry per line.
 
-    An entry that a fenced coordinator wrote is marked as ignored: no reader takes what it says. Exit 5 if an entry is
-    damaged; the others are still shown.
+    An entry that a fenced coordinator wrote is marked as ignored: it has no effect. Exit 5 if an entry is damaged; the
+    others are still shown.
     """
     from sparklog.client.describe.chain_tail import QuietEntries, chain_tail, folded
 
@@ -74,7 +77,7 @@ def _names(state: ClusterState) -> dict[int, str]:
 
 @app.command(epilog=ending("sparklog chain state", "sparklog chain state --format json"))
 def state() -> None:
-    """Show the newest state of the chain in numbers."""
+    """Show the current state of the chain in numbers."""
     with connect() as cluster, cluster.connection.follower.current() as state:
         follower = cluster.connection.follower
         show_document(
@@ -99,7 +102,7 @@ def state() -> None:
 
 @app.command(epilog=ending("sparklog chain snapshot"))
 def snapshot() -> None:
-    """Write a snapshot of the state now. Opening the cluster then reads fewer entries."""
+    """Write a snapshot of the current state. Opening the cluster then reads fewer entries."""
     with connect() as cluster:
         n = cluster.connection.committer.snapshots.write()
     done(f"the newest snapshot is that of entry {n}", {"snapshot": n})
@@ -113,7 +116,7 @@ def write(
         metavar="ID", help="A command id (an error with an unknown outcome names it), a writeId, or a txnAppId."
     ),
 ) -> None:
-    """Show the outcome of a write. Exit 3 if the chain does not know it: it did not land, or is no longer kept.
+    """Show the outcome of a write. Exit 3 if the chain does not have it: it did not land, or is no longer kept.
 
     For a txnAppId, show its last version, which is kept until `cluster forget-applications`. If a write with an unknown
     outcome is not in the chain and FLOOR has not passed it, it did not land.

@@ -26,23 +26,23 @@ PRICES = Path(__file__).with_name("prices.toml")
 
 def cost(
     provider: str = typer.Option(
-        "aws-s3", metavar="NAME", help="Whose prices: a table of the file of prices (aws-s3, gcs, azure-blob)."
+        "aws-s3", metavar="NAME", help="The provider: a table in the file of prices (aws-s3, gcs, azure-blob)."
     ),
     prices: str = typer.Option(
         None, "--prices", metavar="FILE", help="Your own prices, in the form of conf/prices.toml. Default: list prices."
     ),
     reads_per_day: int = typer.Option(
-        0, min=0, metavar="N", help="Reads of one range of one object by all clients together, which leave no trace."
+        0, min=0, metavar="N", help="Reads per day, by all clients together: one read is one range of one object."
     ),
     gib_out_per_day: float = typer.Option(
-        0.0, min=0.0, max=1e9, metavar="GIB", help="GiB that clients read from outside the provider's region."
+        0.0, min=0.0, max=1e9, metavar="GIB", help="GiB per day that clients outside the provider's region read."
     ),
 ) -> None:
-    """Estimate what the cluster costs a day: requests, bytes and storage, with advice on what would make it cheaper.
+    """Estimate the cost of the cluster per day: requests, bytes and storage, with advice on how to reduce it.
 
-    The last 24 hours are counted from the entries of the chain: all of them, or 512, evenly spread, if there are more.
-    Each costs a GET. The number of requests of each operation is that of docs/cost.md. Clients read without a trace, so
-    reads are counted only as they are given. "not counted" lists what else is left out.
+    The last 24 hours are counted from the entries of the chain: from all of them, or from 512 evenly spread ones if
+    there are more. Reading an entry costs a GET. docs/cost.md has the number of requests of each operation. Reads leave
+    no trace in the chain, so only those given by options are counted. "not counted" lists what else is left out.
     """
     import tomllib
 
@@ -56,7 +56,7 @@ def cost(
         tables = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise InvalidOption(f"--prices: {path} can't be read: {error.strerror}") from error
-    except ValueError as error:  # no TOML, or no UTF-8
+    except ValueError as error:  # not TOML, or not UTF-8
         raise InvalidOption(f"--prices: {path} is not TOML: {error}") from error
     listed = prices_of(provider, tables, prices or "conf/prices.toml")
     with connect() as cluster, cluster.connection.follower.current() as state:

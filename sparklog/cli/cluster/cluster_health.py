@@ -18,40 +18,39 @@ if TYPE_CHECKING:
     from sparklog.core.state import ClusterState
 
 HEALTH_EPILOG = ending("sparklog cluster health || echo 'look at it'", "sparklog cluster health --format json")
-SHOWN_OBJECTS = 5  # of the objects with a problem; JSON has all
+SHOWN_OBJECTS = 5  # shown objects with a problem; JSON has all
 
 
 def health() -> None:
-    """Show what is wrong, and the state of stores and jobs.
+    """Show the problems of the cluster, and the state of its stores and jobs.
 
     One screen: size, work that waits for roll, retention and deletion, stores, and the last run of each job.
 
     Health reads each store's mark; writes, reads and removes a small object (on a disk under append/, where logs are
     written, else under probe/); and looks for a sample of the objects: at most a hundred, the newest and oldest of each
     topic first, with their sizes and last bytes. On a disk it also checks directory permissions. "not checked" lists
-    what was left out: only segment dump compares the bytes of records. A store that does not answer is reported after
-    20 seconds.
+    the checks that were left out: only segment dump compares the bytes of records. A store that does not answer is
+    reported after 20 seconds.
 
     Exit 5 if something is wrong: the metadata can't be read; the coordinator in force does not answer or lead; a store
     does not answer, can't be written, or is not the one that was registered; a partition has no leader, or fewer
     replicas in sync than min.insync.replicas; an object is missing, can't be read or has another size; the last run of
     a job failed; no snapshot was written for a long time.
-    Remarks: replicas that are not in sync; a store that is fenced or whose agent is down, and whatever is wrong with a
-    fenced one; a clock that is ahead of this machine's by 10 s or more; a lost index, which readers rebuild from its
-    object.
+    Remarks: replicas that are not in sync; a store that is fenced or whose agent is down, and all problems of a fenced
+    store; a clock that is ahead of this machine's by 10 s or more; a lost index, which readers rebuild from its object.
     """
     from sparklog.core.errors import ClusterNotFound, InvalidInput, InvalidOption, SparklogError
     from sparklog.storage.open_store import absolute_url, has_timeout
 
     url = settings.cluster()
-    on_server = has_timeout(absolute_url(url))  # also refuses a malformed address as wrong usage
+    on_server = has_timeout(absolute_url(url))  # raises for a malformed address: wrong usage
     try:
         document, lists = _checked(url)
     except (ClusterNotFound, InvalidOption):
         raise
     except Exception as error:
         if type(error) is InvalidInput and not on_server:
-            raise  # on a disk, the address is not a directory; from a server, this may be its answer
+            raise  # on a disk, the address is not a directory; a server may have answered this
         print_traceback_if_wanted()
         known = isinstance(error, SparklogError)
         _show_unreadable(f"the metadata can't be read: {error}" if known else f"the check itself failed with {error!r}")
@@ -72,7 +71,7 @@ def _checked(url: str) -> tuple[dict[str, Any], dict[str, list[Any] | dict[str, 
         status("asking the coordinator and the stores")
         coordinator = check_coordinator(cluster.connection)
         with cluster.connection.follower.current() as state:
-            return _found(cluster, state, coordinator, check_stores(cluster.connection, state))
+            return _report(cluster, state, coordinator, check_stores(cluster.connection, state))
 
 
 def _connected(url: str) -> Cluster:
@@ -94,7 +93,7 @@ def _show_unreadable(problem: str) -> None:
         print_values({**document, "not checked": "anything else"})
 
 
-def _found(
+def _report(
     cluster: Cluster, state: ClusterState, coordinator: CoordinatorHealth, checked: ClusterHealth
 ) -> tuple[dict[str, Any], dict[str, list[Any] | dict[str, Any] | None]]:
     """The scalar values, and the lists of stores, jobs and orphans."""
@@ -108,9 +107,9 @@ def _found(
     remarks: list[str] = []
     for store in checked.stores:
         problems = [*store.problems, *_some(store.bad_objects, "more problem")]
-        found = store_findings(state, StoreId(store.store), problems, store.free_bytes)
-        wrong += found.wrong
-        remarks += found.remarks
+        findings = store_findings(state, StoreId(store.store), problems, store.free_bytes)
+        wrong += findings.wrong
+        remarks += findings.remarks
         remarks += [f"store {store.store}: {remark}" for remark in _some(store.remarks, "more remark")]
     replication = replication_health(state)
     wrong += replication.wrong
@@ -161,7 +160,7 @@ def _not_checked(checked: ClusterHealth) -> list[str]:
     return [
         *([f"{left:,} of {counted(checked.objects, 'object')}"] if left else []),
         "the bytes of records: sparklog segment dump TOPIC -p P compares them with their checksums",
-        "a write to the metadata chain: only a commit tries it (on a disk the rights of its directories are checked)",
+        "a write to the metadata chain: only a commit tries it (on a disk, directory permissions are checked)",
         *(
             f"a write under append/ of store {store.store}, where no object is: it was tried under {PROBES}"
             for store in checked.stores
@@ -207,7 +206,7 @@ def position(cluster: Cluster, state: ClusterState) -> dict[str, Any]:
 
 
 def size(state: ClusterState) -> dict[str, Any]:
-    """How much the cluster holds."""
+    """The numbers of topics, partitions, records, slices and applications, and the bytes of the log."""
     partitions = state.partitions.values()
     return {
         "topics": len(state.topics),
@@ -220,7 +219,7 @@ def size(state: ClusterState) -> dict[str, Any]:
 
 
 def _waiting(state: ClusterState, at_ms: int) -> dict[str, Any]:
-    """The work that waits for the next run of each job, by the machine's clock."""
+    """The work that waits for the next run of each job, by this machine's clock."""
     from sparklog.core.maintenance.retention_rule import due_for_deletion, plan_retention
     from sparklog.core.maintenance.roll_rule import plan_roll
 
@@ -242,7 +241,7 @@ def _waiting(state: ClusterState, at_ms: int) -> dict[str, Any]:
 
 
 def _orphans(state: ClusterState) -> dict[str, int] | None:
-    """The orphans that the last vacuum found; counting them now would mean listing every store."""
+    """The orphans that the last vacuum counted: a new count would have to list every store."""
     import msgspec
 
     last = state.jobs.get("vacuum")
@@ -262,5 +261,5 @@ def _orphans(state: ClusterState) -> dict[str, int] | None:
 def _orphans_in_words(orphans: dict[str, int] | None) -> str:
     if orphans is None:
         return "never counted: sparklog job vacuum counts and deletes them"
-    found, size = counted(orphans["found"], "object"), human("found_bytes", orphans["found_bytes"])
-    return f"{found}, {size}, of which {orphans['deleted']} deleted, at {human('at_ms', orphans['at_ms'])}"
+    objects, size = counted(orphans["found"], "object"), human("found_bytes", orphans["found_bytes"])
+    return f"{objects}, {size}, of which {orphans['deleted']} deleted, at {human('at_ms', orphans['at_ms'])}"

@@ -1,4 +1,4 @@
-"""`sparklog cluster restore`: bring a cluster back whose metadata is lost, from copies on its stores."""
+"""`sparklog cluster restore`: restore a cluster whose metadata is lost, from copies on its stores."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ def restore(
         ...,
         "--from",
         metavar="ID=URL",
-        help="A store of the lost cluster; may be given several times. Stores that are not given are looked for at the "
-        "addresses that these know.",
+        help="A store of the lost cluster; may be given several times. Other stores are looked for at the addresses "
+        "recorded on these.",
     ),
     without: list[str] = typer.Option(
-        [], "--without", metavar="ID", help="A store that is lost, too; it is fenced. May be given several times."
+        [], "--without", metavar="ID", help="A store that is lost too: it is fenced. May be given several times."
     ),
     take_over: bool = typer.Option(
         False, "--take-over", help="Give up a restore to another place that was interrupted before it began there."
@@ -33,16 +33,16 @@ def restore(
     accept_loss: bool = typer.Option(
         False,
         "--accept-loss",
-        help="Restore although something says that the copies lack acknowledged writes.",
+        help="Restore even if there is evidence that the copies lack acknowledged writes.",
     ),
     dry_run: bool = DRY_RUN,
 ) -> None:
-    """Restore a cluster whose metadata is lost. Its new place is --cluster.
+    """Restore a cluster whose metadata is lost, to the new place --cluster.
 
-    Needs metadata.copies >= 1. Give any of its stores: the others are found by what that one knows. What was
-    acknowledged is there again, with its offsets; --dry-run shows up to which entry each store has copies. The restored
-    cluster has a new chain id: clients connect again, and what still runs on the lost metadata is refused by the
-    stores. If the command is interrupted, run it again. See "When the metadata is lost" in docs/replication.md.
+    Needs metadata.copies >= 1. Give any of its stores: the addresses of the others are recorded there. Acknowledged
+    records come back with their offsets; --dry-run shows up to which entry each store has copies. The restored cluster
+    has a new chain id, so clients must connect again. The stores refuse processes that still use the lost metadata. If
+    the command is interrupted, run it again. See "When the metadata is lost" in docs/replication.md.
     """
     from sparklog.client.restoring.restore_cluster import restore_cluster
     from sparklog.storage.open_store import absolute_url

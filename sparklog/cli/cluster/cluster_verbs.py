@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _APPLICATIONS_PER_COMMAND = 1_000
 
-app = typer.Typer(help="Create a cluster and look at its health.", no_args_is_help=True)
+app = typer.Typer(help="Create, check, change and restore a cluster.", no_args_is_help=True)
 
 
 @app.command(
@@ -43,7 +43,7 @@ def init(
         "--store",
         metavar="ID[@ZONE]=URL",
         help="A store for data; may be given several times. A relative URL is resolved against the cluster's. "
-        "Replicas of a partition are put into different zones. "
+        "The replicas of a partition are spread over the zones. "
         'Default: one store, "local", at the cluster\'s root.',
     ),
     cluster_config: list[str] = typer.Option(
@@ -54,9 +54,9 @@ def init(
         help="A config key of the cluster (docs/config.md); may be given several times.",
     ),
 ) -> None:
-    """Create a cluster at --cluster. Marks its stores and writes entry 0 of its metadata chain.
+    """Create a cluster at --cluster: mark its stores and write entry 0 of its metadata chain.
 
-    If that is on a disk, 4 MiB are kept there for the day when it is full: see sparklog store free.
+    On a disk, 4 MiB are reserved beside the metadata, for the case that the disk is full: see sparklog store free.
     """
     from sparklog.client.bootstrap import init_cluster
     from sparklog.storage.open_store import absolute_url
@@ -74,7 +74,7 @@ def init(
 
 
 def _make_reserve(url: str) -> None:
-    """Keep space for commits, if the metadata is on a disk. A cluster works without."""
+    """Reserve space for commits if the metadata is on a disk. A cluster works without the reserve."""
     from sparklog.core.errors import SparklogError
     from sparklog.storage.local.store import LocalStore
     from sparklog.storage.open_store import open_store
@@ -84,7 +84,7 @@ def _make_reserve(url: str) -> None:
         try:
             store.reserve.make()
         except SparklogError as error:
-            print_warning(f"no space is kept for sparklog store free: {error.message}")
+            print_warning(f"no space is reserved for sparklog store free: {error.message}")
 
 
 @app.command(
@@ -102,9 +102,9 @@ def alter(
     ),
     dry_run: bool = DRY_RUN,
 ) -> None:
-    """Change the config of the cluster, also the defaults of its topics (docs/config.md).
+    """Change the config of the cluster, including the defaults of its topics (docs/config.md).
 
-    Processes notice it with the next entry of the chain that they read.
+    A process applies the change as soon as it reads the new entry of the chain.
     """
     from sparklog.core.commands import AlterCluster
     from sparklog.core.config.cluster_config import parse_cluster_config
@@ -180,17 +180,17 @@ app.command(epilog=RESTORE_EPILOG)(restore)
 def forget_applications(
     before: str = typer.Option(
         metavar="TIME",
-        help="ISO 8601 with a zone, or ms since the epoch: only applications whose last write was before it.",
+        help="Only applications whose last write was before this time: ISO 8601 with a zone, or ms since the epoch.",
     ),
     app_id: list[str] = typer.Option(
         [], "--app-id", metavar="ID", help="Only this txnAppId; may be given several times. Default: all."
     ),
     dry_run: bool = DRY_RUN,
 ) -> None:
-    """Forget the last versions of applications (txnAppId). They are never forgotten otherwise.
+    """Forget the last versions of applications (txnAppId). Otherwise they are kept forever.
 
-    If a job with one of these ids runs again, it writes its rows again. An application that wrote after FLOOR, which
-    `sparklog job vacuum` raises, is kept.
+    If a job with one of these ids runs again, it writes its rows a second time. An application that wrote after FLOOR,
+    which `sparklog job vacuum` raises, is kept.
     """
     from sparklog.core.commands import ForgetApplications
     from sparklog.core.idempotence.applications import old_applications
@@ -205,7 +205,7 @@ def forget_applications(
             connection.submit(ForgetApplications(tuple(old[at : at + _APPLICATIONS_PER_COMMAND])))
         with follower.current() as state:
             left = len(state.applications)
-            if not dry_run:  # one that wrote since it was found has stayed
+            if not dry_run:  # applications that wrote since the search were kept
                 old = [application for application in old if application.app_id not in state.applications]
     done(
         f"{'would forget' if dry_run else 'forgot'} {counted(len(old), 'application')}, {left:,} left",

@@ -1,4 +1,4 @@
-"""`sparklog coordinator`: run a coordinator, make the one that leads resign, or draw a token for its access file."""
+"""`sparklog coordinator`: run a coordinator, make the leading one resign, or generate a token for its access file."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def run(
         "--listen",
         metavar="HOST:PORT",
         envvar="SPARKLOG_LISTEN",
-        help="Where to serve. With port 0 the system chooses one. Beyond this machine only with TLS and --access.",
+        help="The address to serve at. With port 0 the system chooses a port. An address that other machines can reach "
+        "needs TLS and --access.",
     ),
     advertise: str = typer.Option(
         None,
@@ -50,7 +51,7 @@ def run(
         "--tls-certificate",
         metavar="FILE",
         envvar="SPARKLOG_TLS_CERTIFICATE",
-        help="The certificate, and those up to its CA (PEM). A new version is taken without a restart.",
+        help="The certificate and its chain up to the CA (PEM). A new version is loaded without a restart.",
     ),
     tls_key: str = typer.Option(
         None, "--tls-key", metavar="FILE", envvar="SPARKLOG_TLS_KEY", help="Its private key (PEM, without a password)."
@@ -60,14 +61,14 @@ def run(
         "--access",
         metavar="FILE",
         envvar="SPARKLOG_ACCESS",
-        help="Who may do what (TOML). A new version is taken without a restart.",
+        help="The access file: principals and their rights (TOML). A new version is loaded without a restart.",
     ),
     audit: str = typer.Option(
         None,
         "--audit",
         metavar="FILE",
         envvar="SPARKLOG_AUDIT",
-        help="Where a line of JSON for each command goes; - is stderr, the default with --access.",
+        help="Write a line of JSON to this file for each command; - is stderr, the default with --access.",
     ),
     emf_namespace: str = typer.Option(
         None,
@@ -81,17 +82,17 @@ def run(
         "--mask",
         metavar="TOPIC[:PATH]",
         envvar="SPARKLOG_MASK",
-        help="What the pages of records show as ••••: the values of a topic (customers), a field of its JSON values "
+        help="Show data as •••• on the pages of records: the values of a topic (customers), a field of its JSON values "
         "(pay-*:card.number), its keys (customers:#key) or header values (customers:#headers). May be given several "
-        "times; in SPARKLOG_MASK, rules are separated by spaces.",
+        "times; in SPARKLOG_MASK, separate rules with spaces.",
     ),
     job_command: str | None = JOB_COMMAND,
 ) -> None:
-    """Coordinate the cluster: commit for everybody who uses it, or stand by until the process that does is silent.
+    """Coordinate the cluster: commit for all its clients, or stand by until the leading coordinator is silent.
 
-    From then on clients, jobs and agents send their commands to the one that leads. SIGTERM and Ctrl-C stop it cleanly:
-    it resigns, then another one leads, or the cluster is embedded again. The one that leads runs roll and retention
-    (log.retention.check.interval.ms) and vacuum (vacuum.interval.ms).
+    While a coordinator leads, clients, jobs and agents send their commands to it. SIGTERM and Ctrl-C stop it cleanly:
+    it resigns, then a standby leads, or without one the cluster is embedded again. The leading coordinator runs roll
+    and retention (log.retention.check.interval.ms) and vacuum (vacuum.interval.ms).
     """
     if context.invoked_subcommand is not None:
         return
@@ -142,13 +143,13 @@ def run(
 @app.command(epilog=ending("sparklog coordinator resign", "sparklog coordinator resign --force"))
 def resign(
     force: bool = typer.Option(
-        False, "--force", help="Without asking it: for a coordinator that is gone or can't be reached."
+        False, "--force", help="Don't ask the coordinator: for one that is gone or can't be reached."
     ),
 ) -> None:
-    """Make the coordinator that leads resign. One that stands by takes over; without one the cluster is embedded again.
+    """Make the leading coordinator resign. A standby takes over; without one, the cluster is embedded again.
 
-    With --force the resignation is written to the chain from here. That is safe at any time: what the coordinator
-    writes after it counts for nothing.
+    With --force, this command itself writes the resignation to the chain. That is safe at any time: entries that the
+    coordinator writes after it are ignored.
     """
     from sparklog.core.commands import ResignCoordination
 
@@ -173,18 +174,18 @@ def resign(
     )
 )
 def token(
-    name: str = typer.Argument(metavar="NAME", help="The principal that it is for."),
+    name: str = typer.Argument(metavar="NAME", help="The principal that gets the token."),
     rights: list[str] = typer.Option(
         [], "--right", metavar="VERB:TOPIC", help="A right: read, write, describe, alter or maintain, and a topic or *."
     ),
     append: Path = typer.Option(
-        None, "--append", metavar="FILE", help="Add the principal to this access file, and print the token only."
+        None, "--append", metavar="FILE", help="Add the principal to this access file, and print only the token."
     ),
 ) -> None:
-    """Draw a token for a principal, and print it, this one time, with the lines for the access file.
+    """Generate a token for a principal and print it, with the lines for the access file. It is never shown again.
 
-    The file has its SHA-256 only. To replace a token, add the hash of a new one to the list beside the old one, give
-    the new one to its user, then remove the old hash.
+    The file holds only the token's SHA-256. To replace a token, add the hash of a new token beside the old hash, give
+    the new token to its user, then remove the old hash.
     """
     from sparklog.coordinator.access.access_file import lines_of, token_hash, with_principal
     from sparklog.host.dice import new_token

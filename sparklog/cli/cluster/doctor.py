@@ -1,4 +1,4 @@
-"""`sparklog doctor`: find what is wrong with this machine and, with a cluster, with the access to it."""
+"""`sparklog doctor`: find problems of this machine and, with a cluster, of the access to its stores."""
 
 from __future__ import annotations
 
@@ -28,44 +28,48 @@ DOCTOR_EPILOG = ending(
 CLUSTER_DOCTOR_EPILOG = ending("sparklog cluster doctor", "sparklog cluster doctor --no-spark --format json")
 
 
-class Finding(NamedTuple):
-    """One check: `found` is "ok" or what is wrong, and `mend` the line that mends it, or None."""
+class Diagnosis(NamedTuple):
+    """The result of one check: `problem` is "ok" or the problem, and `mend` is the remedy, if there is one."""
 
     what: str
     check: str
-    found: str = OK
+    problem: str = OK
     mend: str | None = None
+
+    def row(self) -> dict[str, str | None]:
+        """The diagnosis as a row of the table."""
+        return {"what": self.what, "check": self.check, "found": self.problem, "mend": self.mend}
 
 
 def doctor(spark: bool = SPARK) -> None:
-    """Find what is wrong with this machine: Java, Spark, the Python of its tasks; with --cluster also access to stores.
+    """Find problems of this machine: Java, Spark, the Python of its tasks; with --cluster, also access to stores.
 
-    Each finding comes with the line that mends it. With a cluster (--cluster, --config or SPARKLOG_CLUSTER), the extras
-    that its addresses need must be installed, and each store must support put-if-absent, read-after-write, ordered
-    listings, ranged reads and deletes; without them, a log would lose writes. A probe lets writers race under probe/
-    and removes what it wrote. Exit 5 if something is wrong.
+    Each problem is shown with its remedy. With a cluster (--cluster, --config or SPARKLOG_CLUSTER), the extras that its
+    addresses need must be installed, and each store must support put-if-absent, read-after-write, ordered listings,
+    ranged reads and deletes: without them, a log would lose writes. A probe lets writers race under probe/ and removes
+    its objects. Exit 5 if there is a problem.
     """
     show(examine(settings.cluster_if_named(), spark=spark))
 
 
 def cluster_doctor(spark: bool = SPARK) -> None:
-    """Probe every store, and compare installations: `sparklog doctor` on a cluster, which must be named here.
+    """Probe every store and compare installations, as `sparklog doctor` does; here the cluster must be given.
 
-    Exit 5 if something fails.
+    Exit 5 if there is a problem.
     """
     show(examine(settings.cluster(), spark=spark))
 
 
-def show(findings: Iterator[Finding]) -> None:
-    """Print the findings. Exit 5 if one is not ok."""
-    rows = [finding._asdict() for finding in findings]
+def show(diagnoses: Iterator[Diagnosis]) -> None:
+    """Print the diagnoses. Exit 5 if one is not ok."""
+    rows = [diagnosis.row() for diagnosis in diagnoses]
     show_rows(rows, empty="nothing was checked: give --cluster URL, or leave out --no-spark")
     if any(row["found"] != OK for row in rows):
         raise typer.Exit(5)
 
 
-def examine(url: str | None, *, spark: bool) -> Iterator[Finding]:
-    """All findings, first those that explain others."""
+def examine(url: str | None, *, spark: bool) -> Iterator[Diagnosis]:
+    """All diagnoses; those that explain others come first."""
     if url is not None:
         yield from _cluster(url)
     if spark:
@@ -75,14 +79,14 @@ def examine(url: str | None, *, spark: bool) -> Iterator[Finding]:
 # ---- the cluster --------------------------------------------------------------------------------------
 
 
-def _cluster(url: str) -> Iterator[Finding]:
+def _cluster(url: str) -> Iterator[Diagnosis]:
     from sparklog.core.errors import ClusterNotFound, InvalidOption, SparklogError
     from sparklog.storage.open_store import absolute_url, join_url
 
     if not url.startswith(("http://", "https://")):
         missing = _extra("metadata", absolute_url(url))
         yield from missing
-        if any(finding.found != OK for finding in missing):
+        if any(extra.problem != OK for extra in missing):
             return
     try:
         with connect() as cluster, cluster.connection.follower.current() as state:
@@ -90,12 +94,12 @@ def _cluster(url: str) -> Iterator[Finding]:
             stores = {"metadata": cluster.connection.follower.store}
             for store_id, store in state.stores.items():
                 missing = _extra(str(store_id), join_url(cluster.connection.url, store.url))
-                yield from (finding for finding in missing if finding.found != OK)
-                if any(finding.found != OK for finding in missing):
+                yield from (extra for extra in missing if extra.problem != OK)
+                if any(extra.problem != OK for extra in missing):
                     continue
                 try:
                     stores[str(store_id)] = opened.get(store_id)
-                except SparklogError as error:  # the others are probed all the same
+                except SparklogError as error:  # the other stores are still probed
                     yield _failed(str(store_id), "it can be opened", error)
     except (ClusterNotFound, InvalidOption):
         raise
@@ -109,8 +113,8 @@ def _cluster(url: str) -> Iterator[Finding]:
         yield from _probed(" and ".join(names), stores[names[0]], place_url)
 
 
-def _extra(what: str, url: str) -> list[Finding]:
-    """Whether the extra that the address needs is installed; nothing if it needs none."""
+def _extra(what: str, url: str) -> list[Diagnosis]:
+    """Check that the extra that the address needs is installed; nothing if it needs none."""
     from importlib.util import find_spec
 
     from sparklog.core.extras import MODULES, extra_of, install_line
@@ -120,10 +124,12 @@ def _extra(what: str, url: str) -> list[Finding]:
         return []
     missing = [module for module in MODULES[extra] if find_spec(module) is None]
     check = f"the packages of sparklog's extra {extra!r} are installed"
-    return [Finding(what, check, f"no {', '.join(missing)}", install_line(extra)) if missing else Finding(what, check)]
+    return [
+        Diagnosis(what, check, f"no {', '.join(missing)}", install_line(extra)) if missing else Diagnosis(what, check)
+    ]
 
 
-def _probed(name: str, store: ObjectStore, url: str) -> Iterator[Finding]:
+def _probed(name: str, store: ObjectStore, url: str) -> Iterator[Diagnosis]:
     from sparklog.core.errors import SparklogError
     from sparklog.host.dice import new_id
     from sparklog.storage.probe import probe
@@ -135,75 +141,75 @@ def _probed(name: str, store: ObjectStore, url: str) -> Iterator[Finding]:
         yield _failed(name, "it answers", error)
         return
     for check in checks:
-        mend = f"use another store, or another server for it: {STORES_PAGE}" if check.found else None
-        yield Finding(name, check.check, check.found or OK, mend)
+        mend = f"use another store, or another server for it: {STORES_PAGE}" if check.fault else None
+        yield Diagnosis(name, check.check, check.fault or OK, mend)
 
 
-def _failed(what: str, check: str, error: SparklogError) -> Finding:
-    """The finding of an error that is being handled."""
+def _failed(what: str, check: str, error: SparklogError) -> Diagnosis:
+    """The diagnosis for an error that is being handled."""
     from sparklog.client.error_line import print_traceback_if_wanted
     from sparklog.core.errors import MAKE_ROOM, StoreAccessDenied, StoreFull, StoreReadOnly, StoreUnavailable
 
     print_traceback_if_wanted()
     match error:
         case StoreAccessDenied() | StoreReadOnly():
-            mend = f"give the user or the keys of this process the rights to read and write there: {STORES_PAGE}"
+            mend = f"give this process's user or keys the right to read and write there: {STORES_PAGE}"
         case StoreFull():
             mend = MAKE_ROOM
         case StoreUnavailable():
-            mend = f"check that its address is right and can be reached from here: {STORES_PAGE}"
+            mend = f"check that its address is right and reachable from here: {STORES_PAGE}"
         case _:
             mend = f"correct the address, the keys or the settings that the message names: {STORES_PAGE}"
-    return Finding(what, check, str(error), mend)
+    return Diagnosis(what, check, str(error), mend)
 
 
 # ---- Spark --------------------------------------------------------------------------------------------
 
 
-def _spark() -> Iterator[Finding]:
+def _spark() -> Iterator[Diagnosis]:
     from sparklog.core.errors import SparklogError
     from sparklog.core.extras import install_line
     from sparklog.host.java import OLDEST, java_problem
 
     problem = java_problem()
     install = "apt-get install openjdk-17-jre-headless, or set JAVA_HOME to a Java that you have"
-    java = Finding("this machine", f"Java {OLDEST} or newer", problem or OK, install if problem else None)
+    java = Diagnosis("this machine", f"Java {OLDEST} or newer", problem or OK, install if problem else None)
     yield java
     try:
         from sparklog.spark import check_spark
 
         check_spark()
     except SparklogError as error:
-        yield Finding("this machine", "Spark 4.0 or newer", error.message, install_line("spark"))
+        yield Diagnosis("this machine", "Spark 4.0 or newer", error.message, install_line("spark"))
         return
-    yield Finding("this machine", "Spark 4.0 or newer")
-    if java.found == OK:
+    yield Diagnosis("this machine", "Spark 4.0 or newer")
+    if java.problem == OK:
         yield from _tasks()
 
 
-def _tasks() -> Iterator[Finding]:
-    """Compare the installation of this process with those of Spark's tasks, a row for each of their hosts."""
+def _tasks() -> Iterator[Diagnosis]:
+    """Compare the installation of this process with those of Spark's tasks: one diagnosis for each host."""
     from sparklog.core.errors import SparklogError
     from sparklog.spark.installations import installation_here, installations
     from sparklog.spark.job_session import job_session
 
-    status("starting Spark to see what is installed where its tasks run")
+    status("starting Spark to compare the packages installed where its tasks run")
     driver = installation_here()
     check = "Python and packages are the driver's"
     try:
         for installation in installations(lambda: job_session("doctor")):
             differences = "; ".join(installation.differences(driver)) or OK
             mend = None if differences == OK else mend_tasks(driver, installation)
-            yield Finding(f"Spark tasks on {installation.host}", check, differences, mend)
+            yield Diagnosis(f"Spark tasks on {installation.host}", check, differences, mend)
     except SparklogError as error:
         mend = "set PYSPARK_PYTHON to a Python that every executor has, with sparklog: docs/spark_versions.md"
-        yield Finding("Spark tasks", check, str(error), mend)
+        yield Diagnosis("Spark tasks", check, str(error), mend)
 
 
 def mend_tasks(driver: Installation, tasks: Installation) -> str:
-    """The line that makes the Python of the tasks like the driver's."""
+    """The remedy that makes the Python of the tasks like the driver's."""
     version = driver.python.rpartition(".")[0]
     if tasks.python.rpartition(".")[0] != version:
         return f"set PYSPARK_PYTHON (or spark.pyspark.python) to a Python {version} that every executor has"
-    wanted = [name for name, found in driver.versions.items() if tasks.versions.get(name, "") != found]
+    wanted = [name for name, installed in driver.versions.items() if tasks.versions.get(name, "") != installed]
     return f"there: pip install {' '.join(f'{name}=={driver.versions[name]}' for name in wanted)}"

@@ -33,12 +33,12 @@ def add(
     ),
     dry_run: bool = DRY_RUN,
 ) -> None:
-    """Add a store, or let one that was fenced come back.
+    """Add a store, or bring back a fenced one.
 
     The store is probed, marked with a file INCARNATION, and registered. It gets replicas of new topics; "replica move"
-    moves others there. A fenced store comes back under its id, with its data, and without @ZONE in its old zone. If its
-    INCARNATION is missing or has changed, it was wiped: it comes back empty, and its agent fills it. If objects are
-    missing, a warning says so: it comes back without them, and its agent fetches them.
+    moves existing replicas there. A fenced store comes back under its id, with its data, and without @ZONE in its old
+    zone. If its INCARNATION is missing or has changed, it was wiped: it comes back empty, and its agent fills it. If
+    only some objects are missing, a warning says so, and its agent fetches them.
     """
     from sparklog.client.stores.add_store import add_store
     from sparklog.core.types import StoreId
@@ -46,7 +46,7 @@ def add(
     given = store_address(store, "ID[@ZONE]=URL")
     status(f"probing {given.url}")
     with connect() as cluster:
-        known = {each.store: each for each in cluster.stores()}.get(StoreId(given.store))
+        known = {registered.store: registered for registered in cluster.stores()}.get(StoreId(given.store))
         added = add_store(cluster.connection, StoreId(given.store), given.url, given.zone, dry_run=dry_run)
     wiped = known is not None and known.incarnation != added.incarnation
     done(
@@ -98,7 +98,8 @@ def list_stores() -> None:
 def fence(store: str = ID, dry_run: bool = DRY_RUN) -> None:
     """Exclude a store until it is added again.
 
-    It leaves every ISR, and where it led, another replica is elected. --dry-run shows the effect on its partitions.
+    It leaves every ISR. For each partition that it led, another replica is elected. --dry-run shows the effect on its
+    partitions.
     """
     from sparklog.core.commands import FenceStore
     from sparklog.core.placement.replica_plans import outcomes
@@ -123,7 +124,7 @@ def fence(store: str = ID, dry_run: bool = DRY_RUN) -> None:
 
 @app.command(epilog=ending("sparklog store remove b --dry-run", "sparklog store remove b"))
 def remove(store: str = ID, dry_run: bool = DRY_RUN) -> None:
-    """Forget a store without replicas (sparklog replica move --off ID moves them first). Its objects stay there."""
+    """Remove a store without replicas (first move them: sparklog replica move --off ID). Its objects stay there."""
     from sparklog.core.commands import RemoveStore
     from sparklog.core.types import StoreId
 
@@ -140,29 +141,30 @@ def remove(store: str = ID, dry_run: bool = DRY_RUN) -> None:
 
 @app.command(epilog=ending("sparklog store free"))
 def free() -> None:
-    """Give back the space that is kept on the disk of the metadata, so that a full disk takes commits again.
+    """Free the space reserved on the disk of the metadata, so that a full disk accepts commits again.
 
-    First stop the writers, which would fill it at once. Then delete what is not needed (sparklog topic delete-records,
-    or a shorter retention and sparklog job retention), and keep the space again with sparklog store reserve. If the
-    disk of another store is full, only writes of records fail: nothing needs to be given back.
+    First stop the writers: they would fill the disk at once. Then free the space, delete data that is not needed
+    (sparklog topic delete-records, or a shorter retention and sparklog job retention), and reserve the space again with
+    sparklog store reserve. If the disk of another store is full, only writes of records fail: no space needs to be
+    freed.
     """
     disk = _disk_of_metadata()
     freed_bytes = disk.reserve.give_back()
-    text = f"gave back {amount(freed_bytes)}" if freed_bytes else "nothing to give back"
+    text = f"freed {amount(freed_bytes)}" if freed_bytes else "nothing to free"
     done(f"{text} at {disk.url}", {"url": disk.url, "freed_bytes": freed_bytes})
 
 
 @app.command(epilog=ending("sparklog store reserve"))
 def reserve() -> None:
-    """Keep 4 MiB on the disk of the metadata, for sparklog store free. Does nothing if they are kept already."""
+    """Reserve 4 MiB on the disk of the metadata, for sparklog store free. Does nothing if they are reserved already."""
     disk = _disk_of_metadata()
     disk.reserve.make()
     kept_bytes = disk.reserve.size_bytes() or 0
-    done(f"{amount(kept_bytes)} are kept at {disk.url}", {"url": disk.url, "kept_bytes": kept_bytes})
+    done(f"{amount(kept_bytes)} are reserved at {disk.url}", {"url": disk.url, "kept_bytes": kept_bytes})
 
 
 def _disk_of_metadata() -> LocalStore:
-    """The disk that holds the metadata. Raises InvalidInput: it is on a server, or not on this machine."""
+    """The disk that holds the metadata. Raises InvalidInput if it is on a server, or not on this machine."""
     from sparklog.core.errors import InvalidInput
     from sparklog.storage.keys import LOG
     from sparklog.storage.local.store import LocalStore
@@ -171,9 +173,9 @@ def _disk_of_metadata() -> LocalStore:
     with connect() as cluster:
         store = open_store(cluster.connection.url)
     if not isinstance(store, LocalStore):
-        raise InvalidInput(f"the metadata is at {store.url}: space is kept only on a disk")
+        raise InvalidInput(f"the metadata is at {store.url}: space is reserved only on a disk")
     if store.first_key_after(LOG, LOG) is None:
-        raise InvalidInput(f"the metadata is at {store.url} of another machine: run this there")
+        raise InvalidInput(f"the metadata is at {store.url} on another machine: run this there")
     return store
 
 

@@ -1,1 +1,1 @@
-"""Commands that run maintenance jobs, once or by a schedule."""
+"""Commands that run maintenance jobs, once or on a schedule."""

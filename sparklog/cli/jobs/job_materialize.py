@@ -1,4 +1,4 @@
-"""`sparklog job materialize`: a topic into a Delta table."""
+"""`sparklog job materialize`: copies a topic into a Delta table."""
 
 from __future__ import annotations
 
@@ -27,36 +27,38 @@ def materialize(
     mode: str = typer.Option(
         "append",
         metavar="append|latest",
-        help="append: a row for each record. latest: a row for each key, its newest record; a tombstone deletes it.",
+        help="append: one row per record. latest: one row per key, with its newest record; a tombstone deletes it.",
     ),
     schema: str | None = typer.Option(
         None,
         metavar="DDL",
-        help="Columns for the fields of JSON values, such as 'id long, name string'. A value that is not one JSON "
-        "object of these fields keeps its bytes in the column _bad_value. Fields that are not named are left out.",
+        help="Columns for the fields of JSON values, such as 'id long, name string'. The bytes of a value that is not "
+        "one JSON object with these fields go into the column _bad_value. Other fields are left out.",
     ),
-    key_schema: str | None = typer.Option(None, metavar="DDL", help="The same for JSON keys, with _bad_key."),
+    key_schema: str | None = typer.Option(
+        None, metavar="DDL", help="The same for JSON keys, with the column _bad_key."
+    ),
     on_bad_value: str = typer.Option(
-        "keep", metavar="keep|fail", help="fail: a value or key that is not of the schema stops the job."
+        "keep", metavar="keep|fail", help="fail: a value or key that does not match the schema stops the job."
     ),
     partition_by: str | None = typer.Option(
-        None, metavar="COL[,COL]", help="Partition the table by these columns, when the job creates it."
+        None, metavar="COL[,COL]", help="Partition the table by these columns when the job creates it."
     ),
     max_records: int = typer.Option(
-        5_000_000, metavar="N", min=1, help="About how many records one commit adds at most."
+        5_000_000, metavar="N", min=1, help="The approximate maximum of records in one commit."
     ),
     fail_on_data_loss: bool = typer.Option(
         True,
         "--fail-on-data-loss/--no-fail-on-data-loss",
-        help="Stop if records went before the table got them, or go on with those that are there.",
+        help="Stop if records were removed before the table got them, or continue with the remaining records.",
     ),
     now: str | None = NOW,
     dry_run: bool = DRY_RUN,
     report: str | None = REPORT,
 ) -> None:
-    """Copy a topic into a Delta table, each record once, whatever is killed or run twice.
+    """Copy a topic into a Delta table, each record exactly once, even if runs are killed or overlap.
 
-    The table itself says how far it is. Spark needs Delta Lake: see docs/maintenance.md.
+    The table itself stores its position in the topic. Spark needs Delta Lake: see docs/maintenance.md.
     """
     from sparklog.spark.materialize.columns import Layout
     from sparklog.spark.materialize.materialize_job import Table, check_table

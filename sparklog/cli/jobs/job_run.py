@@ -1,4 +1,4 @@
-"""Run a job from the command line: the options of every job, its report, and the message after Ctrl-C."""
+"""Runs a job from the command line: the options of every job, its report, and the message after Ctrl-C."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ NOW = typer.Option(
     None,
     "--now",
     metavar="TIME",
-    help="Compute ages as of this time instead of now: ISO 8601 with a zone, or ms since the epoch. Delays before a "
-    "deletion always follow the machine's clock.",
+    help="Compute ages as of this time instead of now: ISO 8601 with a zone, or ms since the epoch. Delays before "
+    "deletions always follow the machine's clock.",
 )
 DRY_RUN = typer.Option(False, "--dry-run", help="Print the plan with its bytes and requests; change nothing.")
-REPORT = typer.Option(None, "--report", metavar="FILE", help="Write the report there, as JSON (- is stdout).")
+REPORT = typer.Option(None, "--report", metavar="FILE", help="Write the report to this file, as JSON (- is stdout).")
 
-INTERRUPTED: Final = "interrupted: what was committed stays, the rest was not done; it can be run again"
+INTERRUPTED: Final = "interrupted: committed work stays, the rest was not done; run it again to continue"
 
 
 def run_on_spark(
@@ -36,7 +36,7 @@ def run_on_spark(
     dry_run: bool,
     report_file: str | None,
 ) -> None:
-    """Run a maintenance job, its heavy part on Spark, which starts when it is needed. A dry run prints to stdout."""
+    """Run a maintenance job, its heavy part on Spark, which starts only if needed. A dry run prints to stdout."""
 
     def run_here() -> JobReport:
         from sparklog.maintenance.job_output import plan_console
@@ -63,7 +63,7 @@ def run_on_spark(
 def run_to_report(run: Callable[[], JsonReport], report_file: str | None) -> None:
     """Run a job and write its report; `--format json` prints it. Raises typer.Exit if part of the job failed.
 
-    Refuses a report file that cannot be written before the job starts.
+    Before the job starts, a report file that cannot be written is refused.
     """
     from sparklog.maintenance.job_report_file import check_report_file, write_report
 

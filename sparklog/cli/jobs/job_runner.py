@@ -1,4 +1,4 @@
-"""How jobs are run by the coordinator and by `sparklog job run-all`: what --job-command and the configuration say."""
+"""The runner of jobs for the coordinator and `sparklog job run-all`, from --job-command and the configuration."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ JOB_COMMAND = typer.Option(
     None,
     "--job-command",
     metavar="TEXT",
-    help="How jobs are run: local (each in a process of its own; only compaction starts Spark), none, or a command "
-    "with {job}, {cluster} and {report} in it. Default: SPARKLOG_JOB_COMMAND, job_command of the config file, local.",
+    help="How to run jobs: local (each in its own process; only compaction starts Spark), none, or a command that "
+    "contains {job}, {cluster} and {report}. Default: SPARKLOG_JOB_COMMAND, job_command of the config file, local.",
 )
 
 
 def job_runner(given: str | None) -> Callable[[str], JobCommand] | None:
-    """What makes a runner for the cluster at an address; None if no jobs are to run. Raises InvalidInput."""
+    """A function that makes a runner for the cluster at an address; None if no jobs are to run. Raises InvalidInput."""
     from sparklog.maintenance.job_command import LOCAL, JobCommand, command_words
 
     text = settings.job_command(given)

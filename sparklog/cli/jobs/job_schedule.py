@@ -1,4 +1,4 @@
-"""`sparklog job run-all` and the part of `sparklog job status` that a coordinator knows: jobs that come again."""
+"""Recurring jobs: `sparklog job run-all`, and the coordinator's part of `sparklog job status`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def run_jobs(names: Sequence[str], every_s: int | None, job_command: str | None) -> None:
-    """Run these jobs once, or for ever. Without names: those of a coordinator. Raises typer.Exit if one failed."""
+    """Run these jobs, by default those that a coordinator runs: once, or forever. Raises typer.Exit if one failed."""
     from sparklog.maintenance.jobs import JOBS, SCHEDULED, in_order
 
     for name in names:
@@ -34,13 +34,13 @@ def run_jobs(names: Sequence[str], every_s: int | None, job_command: str | None)
             raise InvalidInput(f"--job: wanted {', '.join(JOBS)}, found {name!r}")
     runner_at = job_runner(job_command)
     if runner_at is None:
-        raise InvalidInput("--job-command: wanted local or a command, found none: then there is nothing to run")
+        raise InvalidInput("--job-command: wanted local or a command, found none, which runs nothing")
     jobs = in_order(set(names)) or list(SCHEDULED)
     with connect() as cluster:
         connection = cluster.connection
         if every_s is not None:
             _warn_if_scheduled(connection)
-        run = _Run(runner_at(connection.url), jobs)
+        run = _RunAll(runner_at(connection.url), jobs)
         if every_s is None:
             stopped = asyncio.run(run.until_stopped(run.once()))
         else:
@@ -54,8 +54,8 @@ def run_jobs(names: Sequence[str], every_s: int | None, job_command: str | None)
         raise typer.Exit(1)
 
 
-class _Run:
-    """One call of run-all. `rows` are the last runs by job, for the table at the end."""
+class _RunAll:
+    """One call of run-all. `rows` holds the last run of each job, for the table at the end."""
 
     def __init__(self, runner: JobRunner, jobs: Sequence[str]) -> None:
         self.rows: dict[str, dict[str, Any]] = {}
@@ -63,7 +63,7 @@ class _Run:
         self._jobs = jobs
 
     async def until_stopped(self, work: Coroutine[Any, Any, None]) -> bool:
-        """Do the work until SIGTERM or SIGINT; returns whether one of them came."""
+        """Do the work until it ends or SIGTERM or SIGINT arrives. Return True if a signal arrived."""
         task = asyncio.create_task(work)
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
@@ -111,11 +111,11 @@ class _Run:
         flush(sys.stderr)
 
 
-# ---- what a coordinator says --------------------------------------------------------------------------
+# ---- the jobs of a coordinator ------------------------------------------------------------------------
 
 
 def scheduled(connection: Connection) -> tuple[JobStanding, ...] | None:
-    """What the coordinator in force says of its jobs; None if there is none. Raises SparklogError if it can't say."""
+    """The jobs of the coordinator in force, or None without one. Raises SparklogError if it does not answer."""
     if not connection.follower.state.coordinator.in_force:
         return None
     return connection.committer.jobs()
@@ -125,14 +125,14 @@ def _warn_if_scheduled(connection: Connection) -> None:
     try:
         jobs = scheduled(connection)
     except SparklogError:
-        return  # it can't run jobs, either
+        return  # then it can't run jobs either
     if any(job.interval_ms is not None for job in jobs or ()):
         address = connection.follower.state.coordinator.address
-        print_warning(f"the coordinator at {address} runs jobs, too: that does no harm, but one of the two is enough")
+        print_warning(f"the coordinator at {address} runs jobs too: that does no harm, but one of the two is enough")
 
 
 def status_rows(runs: Mapping[str, LastRun], jobs: Sequence[JobStanding] | None) -> list[dict[str, Any]]:
-    """A row for each job: its last run, and with a coordinator where it is now."""
+    """A row for each job: its last run, and with a coordinator also its current state and next run."""
     from sparklog.maintenance.jobs import in_order
 
     standing = {job.job: job for job in jobs or ()}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sparklog.core.records import JobRan
     from sparklog.maintenance.job_report import JobReport
 
-app = typer.Typer(help="Run a maintenance job here, or see how the last runs ended.", no_args_is_help=True)
+app = typer.Typer(help="Run maintenance jobs here, or show their last runs.", no_args_is_help=True)
 
 TOPICS = typer.Option(
     [], "--topic", "-t", metavar="T", help="Only this topic; may be given several times. Default: all."
@@ -37,7 +37,7 @@ def roll(
     dry_run: bool = DRY_RUN,
     report: str | None = REPORT,
 ) -> None:
-    """Rewrite append objects into sealed segments. segment.bytes and segment.ms decide which are due."""
+    """Rewrite append objects into sealed segments. segment.bytes and segment.ms decide which objects are due."""
     from sparklog.maintenance.rewrite.roll_job import run_roll
 
     _run("roll", lambda **given: run_roll(everything=everything, **given), topic, now, dry_run, report)
@@ -49,14 +49,15 @@ def roll(
 def compaction(
     topic: list[str] = TOPICS,
     now: str | None = NOW,
-    everything: bool = typer.Option(False, "--all", help="Compact all sealed segments, however few are new."),
+    everything: bool = typer.Option(False, "--all", help="Compact all sealed segments, even if few are new."),
     dry_run: bool = DRY_RUN,
     report: str | None = REPORT,
 ) -> None:
-    """Keep the last record of each key, in topics with cleanup.policy=compact. Only sealed segments: roll comes first.
+    """Keep only the last record of each key, in topics with cleanup.policy=compact.
 
-    min.cleanable.dirty.ratio, min.compaction.lag.ms and max.compaction.lag.ms decide which partitions are due. A
-    tombstone goes delete.retention.ms after the first run that passed it.
+    Only sealed segments are compacted, so run roll first. min.cleanable.dirty.ratio, min.compaction.lag.ms and
+    max.compaction.lag.ms decide which partitions are due. A tombstone is removed delete.retention.ms after the first
+    run that passed it.
     """
     from sparklog.maintenance.rewrite.compaction_job import run_compaction
 
@@ -74,9 +75,9 @@ def compaction(
 def retention(
     topic: list[str] = TOPICS, now: str | None = NOW, dry_run: bool = DRY_RUN, report: str | None = REPORT
 ) -> None:
-    """Drop old segments, and delete what is due.
+    """Drop old segments, and delete the objects that are due.
 
-    Segments go whole, by retention.ms and retention.bytes. Objects are deleted once their delay has passed.
+    Whole segments are dropped, by retention.ms and retention.bytes. Objects are deleted once their delay has passed.
     """
     from sparklog.maintenance.space.retention_job import run_retention
 
@@ -89,7 +90,7 @@ def vacuum(
 ) -> None:
     """Delete uploads that no write can name any more, and old entries and snapshots of the metadata.
 
-    Both are kept for floor.delay.ms (seven days) and a little longer.
+    Both are kept for a little longer than floor.delay.ms (seven days).
     """
     from sparklog.maintenance.space.vacuum_job import run_vacuum
 
@@ -108,9 +109,9 @@ def replication(
     dry_run: bool = DRY_RUN,
     report: str | None = REPORT,
 ) -> None:
-    """Copy what replicas lack to their stores, by many tasks at once, and report them.
+    """Copy the records that replicas lack to their stores, with many tasks at once, and report them.
 
-    Agents do the same bit by bit; both may run at the same time.
+    Agents do the same step by step; both may run at the same time.
     """
     from sparklog.maintenance.replication_job import run_replication
 
@@ -126,16 +127,16 @@ def verify(
         "--share",
         metavar="N",
         min=1,
-        help="Read one of N parts of the objects, another one each day: N daily runs read everything.",
+        help="Read only one of N parts of the objects, a different one each day: N daily runs read everything.",
     ),
     now: str | None = NOW,
     dry_run: bool = DRY_RUN,
     report: str | None = REPORT,
 ) -> None:
-    """Compare all that is stored with the chain, byte for byte, and the chain with itself. Changes nothing.
+    """Compare all stored objects with the chain, byte for byte, and the chain with itself. Changes nothing.
 
-    Without --topic and --store also the metadata and its copies. Exit 1 if anything differs, or could not be read. The
-    report lists each difference with the offsets that it affects, and what to do.
+    Without --topic and --store, also verify the metadata and its copies. Exit 1 if anything differs or could not be
+    read. The report lists each difference with the offsets that it affects and with advice.
     """
     from sparklog.maintenance.verify.verify_job import run_verify
 
@@ -150,19 +151,20 @@ def verify(
 def recovery(
     topic: list[str] = TOPICS,
     store: list[str] = STORES,
-    full: bool = typer.Option(False, "--full", help="Read all objects, also those below the recovery point."),
+    full: bool = typer.Option(False, "--full", help="Read all objects, including those below the recovery point."),
     accept_loss: bool = typer.Option(
         False,
         "--accept-loss",
-        help="Give up records that no store can provide any more: they become a gap, where a read is DATA_LOSS.",
+        help="Give up records that no store can provide any more: they become a gap, where reads fail with DATA_LOSS.",
     ),
     now: str | None = NOW,
     dry_run: bool = DRY_RUN,
     report: str | None = REPORT,
 ) -> None:
-    """Read what was stored since the last recovery, and verify every checksum.
+    """Read the objects stored since the last recovery, and verify every checksum.
 
-    What is damaged is repaired from other stores. What can't be repaired is reported by name, and never served.
+    Damaged objects are repaired from other stores. Objects that can't be repaired are reported by name and never
+    served.
     """
     from sparklog.maintenance.verify.recovery_job import run_recovery
 
@@ -191,20 +193,21 @@ def run_all(
         "--every",
         metavar="SECONDS",
         min=1,
-        help="Again and again, until SIGTERM or Ctrl-C. Vacuum still comes every vacuum.interval.ms, unless named.",
+        help="Repeat the jobs at this interval, until SIGTERM or Ctrl-C. Vacuum still runs every vacuum.interval.ms, "
+        "unless named by --job.",
     ),
     job: list[str] = typer.Option(
         [],
         "--job",
         metavar="NAME",
-        help="Only this job; may be given several times. Default: all that coordinators schedule.",
+        help="Only this job; may be given several times. Default: all jobs that coordinators schedule.",
     ),
     job_command: str | None = JOB_COMMAND,
 ) -> None:
     """Run the jobs of a cluster one after the other, roll first, or schedule them: for clusters without a coordinator.
 
-    A job that fails does not stop the others. Each runs in a process of its own; only compaction starts a local Spark,
-    if something is due. Exit 1 if the last run of one failed.
+    A job that fails does not stop the others. Each job runs in its own process; only compaction starts a local Spark,
+    and only if something is due. Exit 1 if the last run of a job failed.
     """
     from sparklog.cli.jobs.job_schedule import run_jobs
 
@@ -213,9 +216,9 @@ def run_all(
 
 @app.command(epilog=ending("sparklog job status", "sparklog job status --format json"))
 def status() -> None:
-    """Show how the last run of each job ended. Exit 5 if one failed.
+    """Show the outcome of the last run of each job. Exit 5 if one failed.
 
-    With a coordinator also when it runs next, and why the last run broke off.
+    With a coordinator, also show when each job runs next, and why its last run broke off.
     """
     from sparklog.cli.jobs.job_schedule import scheduled, status_rows
     from sparklog.wire.job_messages import last_run
@@ -226,7 +229,7 @@ def status() -> None:
         try:
             jobs = scheduled(cluster.connection)
         except SparklogError as error:
-            print_warning(f"the coordinator could not say when jobs are due: {error}")
+            print_warning(f"the coordinator did not report when jobs are due: {error}")
             jobs = None
     rows = status_rows({name: last_run(run) for name, run in runs.items()}, jobs)
     if settings.json:

@@ -28,22 +28,22 @@ EPILOG = ending(
 
 def consume(
     topics: list[str] | None = typer.Argument(
-        None, metavar="TOPIC", help="The topics.", autocompletion=completed_topics
+        None, metavar="TOPIC", help="The topics to print.", autocompletion=completed_topics
     ),
     pattern: str | None = typer.Option(
         None,
         "--pattern",
         metavar="REGEX",
-        help="Instead of TOPIC: all topics whose whole names match, with --follow or --group also those made later.",
+        help="Instead of TOPIC: all topics whose whole names match; with --follow or --group, also later topics.",
     ),
     offset: str = typer.Option(
         "start",
         "--offset",
         "-o",
         metavar="start|end|N|-N|@TIME[:TIME]",
-        help="Where to start in each partition: an offset, N records before the end, or the first record at or after "
-        "a time (ISO 8601 with a zone, ms, or back from now like -90s, -15m, -1h, -7d); @A:B stops before the first "
-        "record at or after B.",
+        help="The start in each partition: an offset, N records before the end, or the first record at or after a time "
+        "(ISO 8601 with a zone, ms, or before now like -90s, -15m, -1h, -7d); @A:B stops before the first record at or "
+        "after B.",
     ),
     partition: list[int] = typer.Option(
         [], "--partition", "-p", metavar="P", help="Only this partition; may be given several times. Default: all."
@@ -56,13 +56,13 @@ def consume(
         "-g",
         metavar="GROUP",
         autocompletion=completed_groups,
-        help="Join this consumer group: read its share of the partitions from where the group has committed, and "
-        "commit what was printed. Where nothing is committed yet, --offset is committed first.",
+        help="Join this consumer group: read a share of the partitions from the committed offsets of the group, and "
+        "commit printed records. In partitions without a committed offset, --offset is committed first.",
     ),
     skip_lost: bool = typer.Option(
         False,
         "--skip-lost",
-        help="Pass over records that are lost, with a warning that names them. Default: exit with DATA_LOSS there.",
+        help="Skip lost records, with a warning that names them. Default: exit with DATA_LOSS there.",
     ),
     key_separator: str | None = typer.Option(
         None, "--key-separator", metavar="TEXT", help="Print KEY, this text, VALUE. Default: the value alone."
@@ -71,9 +71,9 @@ def consume(
         None,
         "--template",
         metavar="TEXT",
-        help="Print each record as this text, as kcat -f: %t topic, %p partition, %o offset, %k key, %s value, "
+        help="Print each record in this format, as kcat -f does: %t topic, %p partition, %o offset, %k key, %s value, "
         "%K and %S their lengths in bytes (-1: null), %T timestamp (ms), %h headers, %% a percent sign; \\n, \\t, "
-        "\\0, \\xHH, \\\\. A null is printed as nothing.",
+        "\\0, \\xHH, \\\\. A null prints nothing.",
     ),
     base64: bool = typer.Option(
         False,
@@ -83,27 +83,29 @@ def consume(
 ) -> None:
     """Print the records of topics.
 
-    Records are printed partition by partition in offset order: the bytes of each value and a line end, or with
-    --format json an object per line, or as --template says. Plain lines show a null as the word null. JSON has topic,
-    partition, offset, timestamp (ms), timestamp_us, key, value and headers. Without --follow, consume stops at the end
-    that each partition has when it gets there. With --group, offsets are committed after their records were printed:
-    after a crash, the last ones are printed again.
+    Records are printed partition by partition, in offset order: the bytes of each value and a line end, or one object
+    per line with --format json, or the format of --template. Plain lines show a null as the word null. JSON has topic,
+    partition, offset, timestamp (ms), timestamp_us, key, value and headers. Without --follow, consume reads each
+    partition up to the end that it has at that moment. With --group, offsets are committed after their records were
+    printed: after a crash, the last records are printed again.
     """
     from sparklog.cli.records.consume_reading import Wanted, tables
 
     names = topics or []
     if not names and pattern is None:
-        raise InvalidOption("Missing argument TOPIC, or --pattern")
+        raise InvalidOption("missing argument: give TOPIC or --pattern")
     if names and pattern is not None:
-        raise InvalidOption("--pattern takes the place of TOPIC: give one of them")
+        raise InvalidOption("--pattern replaces TOPIC: give only one of them")
     if settings.json and key_separator is not None:
-        raise InvalidOption("--key-separator goes with lines, JSON has the key as a field")
+        raise InvalidOption("--key-separator applies to plain lines: JSON has the key as a field")
     if template is not None and (settings.json or key_separator is not None):
-        raise InvalidOption("--template does not go with --format json or --key-separator: it says what is printed")
+        raise InvalidOption(
+            "--template can't be combined with --format json or --key-separator: it is the whole format"
+        )
     if base64 and not settings.json:
-        raise InvalidOption("--base64 goes with --format json: lines are printed as they are")
+        raise InvalidOption("--base64 needs --format json: plain lines are printed unchanged")
     if group is not None and partition:
-        raise InvalidOption("--partition does not go with --group: the members share the partitions")
+        raise InvalidOption("--partition can't be combined with --group: the members share the partitions")
     lines: Lines
     if settings.json:
         lines = JsonLines(base64=base64)

@@ -1,4 +1,4 @@
-"""The option --offset of `sparklog consume`: where to start in a partition, and where to stop."""
+"""The option --offset of `sparklog consume`: the first offset of a partition to print, and the end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NUMBER = re.compile(r"-?[0-9]{1,40}")  # int() also accepts 1_0 and the digits 
 
 
 def offsets_to_print(cluster: Cluster, topic: str, partition: Partition, offset: str) -> tuple[int, int | None]:
-    """Where to start in a partition and where to stop (None: at the end of the log).
+    """The offsets of a partition to print, as [start, end); an end of None is the end of the log.
 
     Raises InvalidOption, OffsetOutOfRange.
     """
@@ -43,7 +43,7 @@ def offsets_to_print(cluster: Cluster, topic: str, partition: Partition, offset:
 
 
 def times_of(text: str) -> list[int]:
-    """Parse A or A:B into microseconds. ISO times contain colons, so split at the first one with a time on each side.
+    """Parse A or A:B into microseconds. ISO times contain colons, so split at the first colon between two times.
 
     Raises InvalidOption, also if B is before A.
     """

@@ -1,4 +1,4 @@
-"""What `sparklog consume` reads with a consumer, table by table: alone, or as a member of a group."""
+"""Reads the records of `sparklog consume` with a consumer, table by table: alone, or as a member of a group."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ if TYPE_CHECKING:
     from sparklog.core.state import ClusterState, Partition
 
 SKIP_OPTION = "fail_on_data_loss=False"  # as the errors of a consumer name it
-FOLLOW_WAIT_MS = 5_000  # then a follower shows that it is alive, and notices an interrupt that was lost
-RECORDS_PER_TABLE = 10_000  # a member of a group commits after so many, which also shows that it is alive
+FOLLOW_WAIT_MS = 5_000  # after this, a follower shows that it is alive and notices an interrupt that was lost
+RECORDS_PER_TABLE = 10_000  # a group member commits after this many, which also shows that it is alive
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The records to read: of `topics`, or else of all whose names match `pattern`. `offset` is the option --offset.
+    """The records to read: from `topics`, or from all topics that match `pattern`. `offset` is the option --offset.
 
-    No `partitions`, `num` or `columns`: all of them.
+    Without `partitions`, `num` or `columns`, all of them are read.
     """
 
     topics: Sequence[str]
@@ -52,21 +52,21 @@ class Wanted:
 
 
 class Reader(Protocol):
-    """Reads with its consumer. Whoever calls it closes the consumer."""
+    """Reads with its consumer. The caller closes the consumer."""
 
     consumer: Consumer
 
     def next(self, most_records: int) -> pa.Table | None:
-        """The next records, perhaps none for now; None at the end."""
+        """The next records, maybe none for now; None at the end."""
         ...
 
     def printed(self) -> None:
-        """The records of the last table are printed."""
+        """Note that the records of the last table are printed."""
         ...
 
 
 def tables(cluster: Cluster, wanted: Wanted, group: str | None) -> Generator[pa.Table, None, None]:
-    """The records to print. When the next table is asked for, the one before it is printed.
+    """Yield the records to print. A request for the next table means that the one before it was printed.
 
     Raises as `offsets_to_print`, `Consumer.subscribe` and `Consumer.poll`; InvalidOption for an end in a group.
     """
@@ -86,19 +86,21 @@ def tables(cluster: Cluster, wanted: Wanted, group: str | None) -> Generator[pa.
 
 
 class AloneReader(RebalanceListener):
-    """Reads the partitions one after the other, each up to the end that it has then; a follower goes on with all.
+    """Reads one partition after the other, each up to the end that it has at that moment; then a follower reads all.
 
-    If none were chosen, a follower also reads the partitions that are added later, and, with a pattern, the topics.
-    Records that retention removes before they are read are passed with a warning.
+    If no partitions were chosen, a follower also reads partitions that are added later and, with a pattern, new topics.
+    Records that retention removes before they are read are skipped with a warning.
     """
 
     def __init__(self, cluster: Cluster, wanted: Wanted) -> None:
-        """Raises as `tables`."""
+        """Raise as `tables` does."""
         self._cluster, self._wanted = cluster, wanted
         with cluster.connection.follower.current() as state:
             topics = [topic_of(state, name) for name in subscription(state, wanted.topics, wanted.pattern).names(state)]
             chosen = tuple(dict.fromkeys(wanted.partitions))
-            partitions = [(topic, each) for topic in topics for each in chosen_partitions(state, topic, chosen)]
+            partitions = [
+                (topic, partition) for topic in topics for partition in chosen_partitions(state, topic, chosen)
+            ]
         self._topic_ids: dict[str, TopicId] = {topic.name: topic.topic_id for topic in topics}
         ranges = {
             (topic.name, int(partition.partition)): offsets_to_print(cluster, topic.name, partition, wanted.offset)
@@ -106,7 +108,7 @@ class AloneReader(RebalanceListener):
         }
         self._ends = {place: end for place, (_, end) in ranges.items() if end is not None}
         self._columns = None if wanted.columns is None else tuple(dict.fromkeys((*wanted.columns, "offset")))
-        self._turns = deque(ranges)  # the partitions that are not read to their end yet; the first one is being read
+        self._turns = deque(ranges)  # partitions not read to their end yet; the first one is being read
         self._is_following = self._has_read = False
         self._followed_from: dict[Place, int] = {}
         self.consumer = cluster.consumer(auto_offset_reset="none", fail_on_data_loss=not wanted.skip_lost)
@@ -138,18 +140,18 @@ class AloneReader(RebalanceListener):
         return self._poll(FOLLOW_WAIT_MS, most_records)
 
     def printed(self) -> None:
-        """Nothing is kept."""
+        """Do nothing: this reader commits no offsets."""
 
     def on_partitions_assigned(self, partitions: Sequence[Place]) -> None:
-        """The consumer follows these now: from where they were read so far, or from the start of a new one."""
+        """Follow these partitions, each from the offset reached so far, or a new one from its start."""
         for place in partitions:
-            if self._wanted.pattern is not None and place[0] not in self._topic_ids:  # made since
+            if self._wanted.pattern is not None and place[0] not in self._topic_ids:  # created since the start
                 self._topic_ids[place[0]] = self._cluster.connection.follower.state.topic_ids[place[0]]
             start = self._followed_from.pop(place, None)
             self._go(place, self._partition(place).log_start if start is None else start)
 
     def on_partitions_revoked(self, partitions: Sequence[Place]) -> None:
-        """A consumer without a group loses a partition only if the topic is deleted."""
+        """Warn that the topic was deleted: without a group, a consumer loses a partition only then."""
         state = self._cluster.connection.follower.state
         for topic in dict.fromkeys(topic for topic, _ in partitions):
             if self._wanted.pattern is None:
@@ -159,14 +161,14 @@ class AloneReader(RebalanceListener):
                 print_warning(f"topic {topic} was deleted while it was read")
 
     def _end(self, place: Place) -> int:
-        """Where to stop in a partition that is read now."""
+        """The offset at which to stop in the partition that is being read."""
         end = self._ends.get(place)
         if end is not None:
             return end
         follower = self._cluster.connection.follower
         if not self._has_read:
             return self._in(follower.state, place).high_watermark
-        self._has_read = False  # it may have taken a long time
+        self._has_read = False  # reading may have taken a long time
         return self._partition(place).high_watermark
 
     def _follow(self) -> None:
@@ -188,13 +190,13 @@ class AloneReader(RebalanceListener):
             return table
 
     def _up_to(self, end: int, table: pa.Table) -> pa.Table:
-        """The records before the end. In a compacted log, fewer of them than offsets lie before it."""
+        """The records before the end. In a compacted log, there are fewer records than offsets before it."""
         import pyarrow.compute as pc
 
         return table.filter(pc.less(table["offset"], end)) if self._ends else table
 
     def _go(self, place: Place, offset: int) -> None:
-        """Go on at this offset; if it is removed by now, at the start of the log."""
+        """Continue at this offset, or at the log start if the offset was removed meanwhile."""
         while True:
             try:
                 self.consumer.seek(place, offset)
@@ -208,7 +210,7 @@ class AloneReader(RebalanceListener):
                 offset = start
 
     def _partition(self, place: Place) -> Partition:
-        """The partition as it is now. Raises UnknownTopicOrPartition."""
+        """The current state of the partition. Raises UnknownTopicOrPartition."""
         with self._cluster.connection.follower.current() as state:
             return self._in(state, place)
 
@@ -223,13 +225,13 @@ class AloneReader(RebalanceListener):
 
 
 class MemberReader(RebalanceListener):
-    """Reads its share from where the group has committed, and commits what is printed.
+    """Reads its share of the partitions from the committed offsets of the group, and commits printed records.
 
-    Where nothing is committed yet, --offset is committed first: it counts once for a group.
+    In partitions without a committed offset, --offset is committed first, so it applies once per group.
     """
 
     def __init__(self, cluster: Cluster, wanted: Wanted, group: str) -> None:
-        """Raises as `tables`."""
+        """Raise as `tables` does."""
         self._wanted = wanted
         with cluster.connection.follower.current() as state:
             topics = subscription(state, wanted.topics, wanted.pattern).names(state)
@@ -239,7 +241,9 @@ class MemberReader(RebalanceListener):
             for partition in cluster.describe(topic).partitions
         }
         if any(end is not None for _, end in self._ranges.values()):
-            raise InvalidOption("--offset @A:B does not go with --group: a group reads on from what it has committed")
+            raise InvalidOption(
+                "--offset @A:B can't be combined with --group: a group continues at its committed offsets"
+            )
         self._is_at_end = False
         self.consumer = cluster.consumer(
             *wanted.topics,

@@ -1,7 +1,7 @@
 """`sparklog produce`: append records from stdin, as lines or as JSON, in atomic commits, one after the other.
 
-It appends one whole batch after the other, so after an error the lines that were appended are the first ones, and the
-rest can be sent again. A producer has several flushes under way, and splits one if a partition refuses it.
+Whole batches are appended in order, so after an error, the appended lines are the first ones of the input, and the rest
+can be sent again. A Producer, in contrast, has several flushes in flight and splits a flush that a partition refuses.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from sparklog.core.records import CommandResult
     from sparklog.host.clock import Clock
 
-# Returns the next bytes of the input, b"" at its end, or None if nothing arrives within that many ms (None: no limit).
+# Returns the next bytes of the input, b"" at its end, or None if nothing arrives within the given ms (None: no limit).
 Read = Callable[["float | None"], "bytes | None"]
 
-COMMIT_BYTES = 64 << 20  # a commit is due once its lines reach this size, to bound memory
+COMMIT_BYTES = 64 << 20  # a commit is due once its lines reach this size, which bounds memory
 LONGEST_LINE_BYTES = 256 << 20
 READ_BYTES = 1 << 20
 _NULL = msgspec.Raw(b"null")
@@ -55,47 +55,49 @@ def produce(
     files: list[Path] | None = typer.Argument(
         None,
         metavar="FILE",
-        help="Files that are a record each, whole and unchanged. Default: the lines of stdin.",
+        help="Files to append, each as one record, unchanged. Default: the lines of stdin.",
     ),
     key: str | None = typer.Option(None, "--key", "-k", metavar="TEXT", help="The key of every record."),
     key_separator: str | None = typer.Option(
-        None, "--key-separator", metavar="TEXT", help="Lines are KEY, this text, VALUE. Default: lines are values."
+        None, "--key-separator", metavar="TEXT", help="Each line is KEY, this text, VALUE. Default: a line is a value."
     ),
     as_json: bool = typer.Option(
         False,
         "--json",
-        help="Lines are JSON objects as consume prints them: value (null is a tombstone), and optionally key, "
+        help="Each line is a JSON object, as consume prints it: value (null is a tombstone), and optionally key, "
         "partition, timestamp (ms) or timestamp_us, headers. A key or value other than a string is kept as JSON text.",
     ),
     base64: bool = typer.Option(False, "--base64", help="With --json: key, value and header values are base64."),
-    batch: int = typer.Option(10_000, "--batch", min=1, metavar="N", help="The most records in one commit."),
+    batch: int = typer.Option(10_000, "--batch", min=1, metavar="N", help="Maximum number of records in one commit."),
     linger_ms: int = typer.Option(
-        1_000, "--linger-ms", min=0, metavar="MS", help="Commit a smaller batch after waiting this long."
+        1_000, "--linger-ms", min=0, metavar="MS", help="Commit a smaller batch after this time."
     ),
     partition: int | None = typer.Option(
-        None, "--partition", "-p", min=0, metavar="P", help="Partition for every record. Default: by key."
+        None, "--partition", "-p", min=0, metavar="P", help="The partition of every record. Default: by key."
     ),
     compression: str | None = typer.Option(
         None, "--compression", "-z", metavar="zstd|lz4|none", help="Default: the topic's compression.type, else zstd."
     ),
 ) -> None:
-    """Append the lines of stdin to a topic, or files as one record each.
+    """Append the lines of stdin, or whole files, to a topic as one record each.
 
-    Each batch is one atomic commit. An error stops the run and says how many records were appended before it. The
-    topic's flush.messages and flush.ms make batches smaller.
+    Each batch is one atomic commit. An error stops the run, and its message says how many records were appended before
+    it. The topic's flush.messages and flush.ms make batches smaller.
     """
     from sparklog.host.clock import SystemClock
 
     if files and (as_json or key_separator is not None):
-        raise InvalidOption("--json and --key-separator go with lines: a file is one value")
+        raise InvalidOption("--json and --key-separator apply to lines: a file is one value")
     if key is not None and (as_json or key_separator is not None):
-        raise InvalidOption("--key is that of every record: leave out --key-separator and --json, which name others")
+        raise InvalidOption(
+            "--key sets the key of every record: leave out --key-separator and --json, which set others"
+        )
     if base64 and not as_json:
-        raise InvalidOption("--base64 goes with --json: lines are taken as they are")
+        raise InvalidOption("--base64 needs --json: plain lines are appended unchanged")
     if as_json and key_separator is not None:
-        raise InvalidOption("--key-separator goes with lines, --json has keys of its own: give one of them")
+        raise InvalidOption("--key-separator applies to plain lines, --json has its own keys: give only one of them")
     if key_separator == "":
-        raise InvalidOption("--key-separator needs a text")
+        raise InvalidOption("--key-separator: wanted a text, found an empty one")
     records = commits = 0
     clock = SystemClock()
     ranges: dict[int, list[list[int]]] = {}
@@ -141,7 +143,7 @@ def produce(
 
 
 def _check_target(cluster: Cluster, topic: str, partition: int | None, compression: str | None) -> TopicConfig:
-    """The topic's config. Refuse a topic, partition or compression that does not exist before the user types a line."""
+    """Return the topic's config; refuse an unknown topic, partition or compression before the user types a line."""
     from sparklog.core.reading.plan import partition_of, topic_of
     from sparklog.log.batch import check_compression
 
@@ -155,7 +157,7 @@ def _check_target(cluster: Cluster, topic: str, partition: int | None, compressi
 
 
 def _note(ranges: dict[int, list[list[int]]], result: CommandResult) -> None:
-    """Add the ranges that a commit wrote. A range that continues the previous one extends it."""
+    """Add the ranges that a commit wrote. A range that continues the previous range extends it."""
     for written in result.ranges:
         known = ranges.setdefault(written.partition, [])
         if known and known[-1][1] == written.start:
@@ -167,7 +169,7 @@ def _note(ranges: dict[int, list[list[int]]], result: CommandResult) -> None:
 def _file_groups(files: Sequence[Path], most: int, max_message_bytes: int) -> Iterator[list[bytes]]:
     """The contents of files, in groups of at most `most` and about COMMIT_BYTES.
 
-    Raises InvalidInput for a file that can't be read, RecordTooLarge for one that is too large, before it is read.
+    Raises InvalidInput for an unreadable file; RecordTooLarge for a file that is too large, before reading it.
     """
     bodies: list[bytes] = []
     size_bytes = 0
@@ -251,8 +253,8 @@ def line_columns(lines: list[bytes], separator: str | None, first: int) -> dict[
         return {"value": list(lines)}
     keys, values = [], []
     for number, line in enumerate(lines, first):
-        key, found, value = line.partition(os.fsencode(separator))
-        if not found:
+        key, split_at, value = line.partition(os.fsencode(separator))
+        if not split_at:
             raise InvalidInput(f"line {number}: wanted KEY{separator}VALUE, found {_shown(line)}")
         keys.append(key)
         values.append(value)
@@ -260,7 +262,7 @@ def line_columns(lines: list[bytes], separator: str | None, first: int) -> dict[
 
 
 def json_columns(lines: list[bytes], first: int, base64: bool) -> dict[str, list[Any]]:
-    """The columns of lines that are JSON objects. Columns that no record has are left out. Raises InvalidInput."""
+    """The columns of JSON lines, without columns that no record has. Raises InvalidInput."""
     columns: dict[str, list[Any]] = {name: [] for name in ("key", "value", "partition", "timestamp", "headers")}
     for number, line in enumerate(lines, first):
         record = _json_record(line, number)
@@ -283,7 +285,7 @@ class JsonHeader(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class JsonRecord(msgspec.Struct, forbid_unknown_fields=True):
-    """A line of input, as `consume` prints it. Topic, offset and timestamp type are accepted but have no effect."""
+    """A line of input, in the form that `consume` prints. Topic, offset and timestamp type are accepted but ignored."""
 
     value: msgspec.Raw
     key: msgspec.Raw = _NULL
@@ -312,7 +314,7 @@ def _timestamp_us(record: JsonRecord, number: int) -> int | None:
         return None if record.timestamp is None else record.timestamp * 1000
     if record.timestamp is not None and record.timestamp != record.timestamp_us // 1000:
         raise InvalidInput(
-            f"line {number}: wanted timestamp (ms) and timestamp_us to say the same time, found {record.timestamp} and "
+            f"line {number}: wanted timestamp (ms) and timestamp_us to be the same time, found {record.timestamp} and "
             f"{record.timestamp_us}: leave one out"
         )
     return record.timestamp_us

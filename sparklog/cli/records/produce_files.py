@@ -24,14 +24,15 @@ How files are read:
            value is a string ("007" stays 007), and an empty value is an empty string (nullValue= makes it null). All
            files must have the same header. One task reads a whole file, because a value may span lines; if none does,
            --option multiLine=false lets several tasks read a large file.
-  JSON     one object per line; the value of a record is the object exactly as the file has it. multiLine=true: one
-           object or one array of objects per file, which is read as a whole.
-  Parquet  the columns of all files, null where a file lacks one.
+  JSON     one object per line; the value of a record is the object exactly as in the file. With multiLine=true, each
+           file is one object or one array of objects, and is read as a whole.
+  Parquet  the columns of all files, null where a file lacks a column.
 Folders named NAME=VALUE become text columns. .gz and .bz2 are unpacked.
 
 \b
-If it fails, no record is written, and a topic created by --create is deleted again. If it is killed, that topic stays,
-empty, and the next run uses it. Exit code 0 done, 1 failed, 2 usage or bad input, 3 not found, 4 conflict, 130 Ctrl-C.
+If the run fails, no record is written, and a topic created by --create is deleted again. If it is killed, that topic
+stays, empty, and the next run uses it.
+Exit codes: 0 done, 1 failed, 2 usage or bad input, 3 not found, 4 conflict, 130 Ctrl-C.
 """
 
 app = typer.Typer(context_settings=CONTEXT, add_completion=False, **STYLE)
@@ -49,7 +50,7 @@ def produce(
     cluster: str | None = typer.Option(
         None,
         metavar="URL",
-        help="Where the metadata lives: a path, or an address: s3://, gs://, abfs:// or hdfs://. Default: "
+        help="The place of the metadata: a path, or an address: s3://, gs://, abfs:// or hdfs://. Default: "
         "SPARKLOG_CLUSTER, SPARKLOG_CONFIG.",
     ),
     topic: str = typer.Option(..., "--topic", metavar="T", help="The topic to write to."),
@@ -62,65 +63,71 @@ def produce(
     on_bad_row: str = typer.Option(
         "fail",
         metavar="fail|skip|dead-letter",
-        help="What to do with a row of CSV or JSON that can't be read (too many or too few columns, a misplaced quote, "
-        "broken JSON, bytes that the encoding does not allow): fail names its file and line and writes nothing; skip "
-        "leaves it out and counts it; dead-letter writes its text to --dead-letter-topic.",
+        help="How to treat an unreadable row of CSV or JSON (too many or too few columns, a misplaced quote, broken "
+        "JSON, bytes that the encoding does not allow): fail names its file and line and writes nothing; skip leaves "
+        "the row out and counts it; dead-letter writes its text to --dead-letter-topic.",
     ),
     dead_letter_topic: str | None = typer.Option(
         None,
         metavar="T",
-        help="With --on-bad-row dead-letter: the topic for bad rows, in the same commit, with the headers file, row "
-        "and reason (--create creates it too, with one partition).",
+        help="With --on-bad-row dead-letter: the topic for bad rows. They are written in the same commit, with the "
+        "headers file, row and reason (--create creates this topic too, with one partition).",
     ),
     txn_app_id: str | None = typer.Option(
-        None, metavar="ID", help="With --txn-version: a version that is already written is not written again."
+        None, metavar="ID", help="With --txn-version: a version that was already written is not written again."
     ),
-    txn_version: str | None = typer.Option(None, metavar="N", help="A number that rises with each run."),
-    dry_run: bool = typer.Option(False, "--dry-run", help="Count, and show the first rows as they would be written."),
-    report: str | None = typer.Option(None, metavar="FILE", help="Write the report there, as JSON (- is stdout)."),
+    txn_version: str | None = typer.Option(None, metavar="N", help="A number that increases with each run."),
+    dry_run: bool = typer.Option(
+        False, "--dry-run", help="Count the rows, and show the first records as they would be written."
+    ),
+    report: str | None = typer.Option(
+        None, metavar="FILE", help="Write the report to this file, as JSON (- is stdout)."
+    ),
     # ---- reading
     table: str | None = typer.Option(None, metavar="NAME", help="Read this table instead of a SOURCE."),
-    format: str | None = typer.Option(None, metavar="csv|json|parquet", help="Of the files. Default: by their suffix."),
+    format: str | None = typer.Option(
+        None, metavar="csv|json|parquet", help="The format of the files. Default: by their suffix."
+    ),
     option: list[str] = typer.Option(
         [],
         metavar="KEY=VALUE",
-        help="How to read: Spark's options for CSV (header, sep, quote, escape, encoding, comment, nullValue, "
+        help="A reading option: Spark's options for CSV (header, sep, quote, escape, encoding, comment, nullValue, "
         "inferSchema, multiLine, ignoreLeadingWhiteSpace), JSON (multiLine, encoding, …) and Parquet; for example "
         "inferSchema=true or nullValue=NA.",
     ),
     changes: bool = typer.Option(
         False,
         "--changes",
-        help="SOURCE or --table is a Delta table: write what changed in it since the last run, one commit for each of "
-        "its versions, each once. Deleted rows become tombstones; needs --key and delta.enableChangeDataFeed=true.",
+        help="SOURCE or --table is a Delta table: write its changes since the last run, one commit for each of its "
+        "versions, each once. Deleted rows become tombstones; needs --key and delta.enableChangeDataFeed=true.",
     ),
     starting_version: int | None = typer.Option(
-        None, metavar="N", min=0, help="With --changes, when the topic has nothing of the table. Default: 0."
+        None, metavar="N", min=0, help="With --changes: the first version, if the topic has none yet. Default: 0."
     ),
-    where: str | None = typer.Option(None, metavar="SQL", help="Only the rows for which this holds."),
+    where: str | None = typer.Option(None, metavar="SQL", help="Only the rows for which this is true."),
     order_by: str | None = typer.Option(
-        None, metavar="COL[,COL]", help="Sort the rows first: offsets then follow these columns."
+        None, metavar="COL[,COL]", help="Sort the rows by these columns first, so that offsets follow this order."
     ),
     # ---- from rows to records
     key: str | None = typer.Option(
-        None, metavar="COL[,COL]", help="The key: a column as text, or several as a JSON object. Default: none."
+        None, metavar="COL[,COL]", help="The key: one column as text, or several as a JSON object. Default: no key."
     ),
     key_expr: str | None = typer.Option(None, metavar="SQL", help="The key, as an expression over the row."),
-    partition_column: str | None = typer.Option(None, metavar="COL", help="The partition; default: by key."),
+    partition_column: str | None = typer.Option(None, metavar="COL", help="The partition. Default: by key."),
     timestamp: str | None = typer.Option(
-        None, metavar="COL", help="A time (UTC if it has no zone), or milliseconds. Default: the time of writing."
+        None, metavar="COL", help="The timestamp: a time (UTC if without zone) or ms. Default: the time of writing."
     ),
     timestamp_expr: str | None = typer.Option(
         None, metavar="SQL", help="The timestamp, as an expression over the row."
     ),
     value_columns: str | None = typer.Option(
-        None, metavar="COL[,COL]", help="These columns as a JSON object. Default: the whole row."
+        None, metavar="COL[,COL]", help="The value: these columns as a JSON object. Default: the whole row."
     ),
     value_expr: str | None = typer.Option(None, metavar="SQL", help="The value, as an expression over the row."),
 ) -> None:
     """Write the rows of a file, a directory or a table to a topic, in one commit: all or nothing."""
     from sparklog.options.key_value import key_values
-    from sparklog.spark.produce.input_source import Source
+    from sparklog.spark.produce.input_source import InputSource
     from sparklog.spark.produce.paths import FORMATS
     from sparklog.spark.produce.produce_job import Target
     from sparklog.spark.produce.rows import RowMapping
@@ -129,12 +136,12 @@ def produce(
     if format is not None:
         _check_choice("--format", format, FORMATS)
     if not create and (partitions is not None or config):
-        raise InvalidOption("--partitions and --config apply only to a topic that is created: add --create")
+        raise InvalidOption("--partitions and --config apply only to a new topic: add --create")
     if (txn_app_id is None) != (txn_version is None):
         raise InvalidOption("wanted --txn-app-id and --txn-version together, found only one")
     if starting_version is not None and not changes:
-        raise InvalidOption("--starting-version applies only to the changes of a Delta table: add --changes")
-    source = Source(path, table, format, key_values(option, "--option"), where, _names("--order-by", order_by))
+        raise InvalidOption("--starting-version applies only to changes of a Delta table: add --changes")
+    source = InputSource(path, table, format, key_values(option, "--option"), where, _names("--order-by", order_by))
     mapping = RowMapping(
         key=_names("--key", key),
         key_expr=key_expr,

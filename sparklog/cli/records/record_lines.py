@@ -19,11 +19,11 @@ _ESCAPES: Final = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0", "\\": b"\\"}
 
 
 class Lines(Protocol):
-    """Turns batches of records, each of one topic, into what is printed."""
+    """Turns batches of records, each of one topic, into printable bytes."""
 
     @property
     def columns(self) -> Sequence[str] | None:
-        """The columns that it needs; None: all of them."""
+        """The columns that this format needs; None: all of them."""
         ...
 
     def of(self, batch: pa.RecordBatch) -> bytes:
@@ -32,7 +32,7 @@ class Lines(Protocol):
 
 
 class PlainLines:
-    """The values, or with a separator keys and values, one line for each record. A null is the word null."""
+    """Values, or with a separator keys and values, one line per record. A null is the word null."""
 
     def __init__(self, separator: bytes | None) -> None:
         self._separator = separator
@@ -82,9 +82,9 @@ class JsonLines:
 
 
 class TemplateLines:
-    """Each record as a text with places for its parts, in the language of `kcat -f`.
+    """Each record as a text with placeholders for its fields, in the syntax of `kcat -f`.
 
-    What follows a record is up to the text: it ends no line by itself. Raises InvalidOption for an unknown place.
+    Line ends must be part of the text. Raises InvalidOption for an unknown placeholder.
     """
 
     def __init__(self, template: str) -> None:
@@ -109,7 +109,7 @@ class TemplateLines:
 
     @staticmethod
     def _piece(token: re.Match[str]) -> bytes | tuple[str, Callable[[Any], bytes]]:
-        """The meaning of a place or an escape: bytes, or a column and the function that shows its cells."""
+        """The meaning of a placeholder or an escape: bytes, or a column and the function that shows its cells."""
         place, escape = token[1], token[2]
         if place == "%":
             return b"%"
@@ -140,8 +140,8 @@ def _length_of(cell: bytes | None) -> bytes:
 
 
 def _headers_of(cell: list[dict[str, Any]] | None) -> bytes:
-    """As kcat shows them: name=value, with commas between; a null value is the word NULL."""
-    pairs = ((each["key"].encode(), each["value"]) for each in cell or ())
+    """Headers as kcat shows them: name=value, separated by commas; a null value is the word NULL."""
+    pairs = ((header["key"].encode(), header["value"]) for header in cell or ())
     return b",".join(name + b"=" + (b"NULL" if value is None else value) for name, value in pairs)
 
 

@@ -1,4 +1,4 @@
-"""Render the reference pages that come from the registries, as Markdown. `PAGES` maps each file to its renderer."""
+"""Renders the reference pages that come from the registries, as Markdown. `PAGES` maps each file to its renderer."""
 
 from __future__ import annotations
 
@@ -26,14 +26,15 @@ _GENERATED: Final = (
 
 
 def render_options() -> str:
-    """`docs/options.md`: every option of `format("sparklog")`, by side."""
+    """`docs/options.md`: every option of `format("sparklog")`, for reads and writes."""
     lines = [
         "# Options",
         "",
         _GENERATED,
         "",
-        'Options of `format("sparklog")`. Names are not case-sensitive. An option of another side '
-        "has no effect and gives a warning; an unknown option is an error that suggests the nearest one.",
+        'Options of `format("sparklog")`. Names are not case-sensitive. An option of another kind of query, such as a '
+        "read option given to a write, has no effect and gives a warning; an unknown option is an error that suggests "
+        "the nearest name.",
     ]
     for side in Side:
         here = [option for option in OPTIONS.values() if side in option.sides]
@@ -48,9 +49,9 @@ def render_options() -> str:
         "",
         "## Stores",
         "",
-        "`storage.<store>.<key>` configures access to one store, on both sides. Spark passes options on in lower case, "
-        f"so store ids are not case-sensitive here. Secrets are exactly {secrets} and `cluster.token`; they are never "
-        "logged or stored, and executors take theirs from their own environment.",
+        "`storage.<store>.<key>` configures access to one store, for reads and writes. Spark passes options on in "
+        f"lower case, so store ids are not case-sensitive here. The secrets are {secrets} and `cluster.token`: they "
+        "are never logged or stored, and executors take theirs from their own environment.",
     ]
     return _page(lines)
 
@@ -63,7 +64,7 @@ def render_config() -> str:
         _GENERATED,
         "",
         "Names and defaults are Kafka's; keys that only sparklog has say so. A key without effect is accepted and "
-        "kept, so that scripts made for Kafka run unchanged. An unknown key is an error that suggests the nearest one.",
+        "kept, so that scripts for Kafka run unchanged. An unknown key is an error that suggests the nearest name.",
         "",
         "## Topics",
         "",
@@ -93,7 +94,7 @@ def render_config() -> str:
 
 
 def render_migration() -> str:
-    """`docs/migrate-from-kafka.md`: what each option of Spark's Kafka connector becomes in sparklog."""
+    """`docs/migrate-from-kafka.md`: the counterpart in sparklog of each option of Spark's Kafka connector."""
     renamed = [
         option
         for option in OPTIONS.values()
@@ -142,7 +143,7 @@ def render_migration() -> str:
         "",
         "## Streaming queries",
         "",
-        "What a query meets beside its options. More is in [compat-streams.md](compat-streams.md).",
+        "Differences for streaming queries beside options. More is in [compat-streams.md](compat-streams.md).",
         "",
         *_table(
             ("what", "Spark's Kafka connector", "sparklog", "test"),
@@ -164,16 +165,16 @@ def render_metrics() -> str:
         _GENERATED,
         "",
         "Each coordinator process serves these at `/metrics`, for Prometheus. Counters begin at 0 with the process, "
-        "those of commits whenever it begins to lead. Every process reports what the metadata chain says of "
-        "partitions, stores and jobs, a standby a little later: take the `max` over the processes, not the `sum`. What "
-        "has a label for a group or a topic comes from the process that leads only, and at most "
-        "`metrics.groups.max` groups and `metrics.topics.max` topics are named ([config](config.md)), so a larger "
-        "cluster does not have more series. None has a label for a partition: `sparklog replica list "
-        "--under-replicated`, `sparklog group describe` and `/v1/groups/NAME` name the partitions.",
+        "counters of commits whenever it begins to lead. Every process reports the partitions, stores and jobs in the "
+        "metadata chain, a standby a little later: take the `max` over the processes, not the `sum`. Only the leading "
+        "process reports metrics with a label for a group or a topic. It names at most `metrics.groups.max` groups and "
+        "`metrics.topics.max` topics ([config](config.md)), so a larger cluster does not have more series. No metric "
+        "has a label for a partition: `sparklog replica list --under-replicated`, `sparklog group describe` and "
+        "`/v1/groups/NAME` name the partitions.",
         "",
-        "Metrics that begin with `kafka_` have kafka_exporter's names, and its labels but for `partition`: a value is "
-        "the sum over the partitions, as dashboards take it anyway. So dashboards and rules that were made for it show "
-        "a sparklog cluster.",
+        "Metrics that begin with `kafka_` have kafka_exporter's names, and its labels except `partition`: a value is "
+        "the sum over the partitions, which dashboards compute anyway. So dashboards and rules made for kafka_exporter "
+        "work with a sparklog cluster.",
         "",
         "[conf/prometheus-alerts.yml](../conf/prometheus-alerts.yml) has alert rules to begin with.",
         "",
@@ -182,11 +183,11 @@ def render_metrics() -> str:
         "## CloudWatch",
         "",
         "`sparklog coordinator --emf-namespace NAME` (or `SPARKLOG_EMF_NAMESPACE`) prints these metrics once a minute "
-        "on stdout, in CloudWatch's embedded metric format. Where CloudWatch Logs keeps what the process prints, it "
-        "makes metrics of the lines. A counter is what it grew by since the line before: take the `Sum`. A gauge is as "
-        "it is: take the `Maximum`. `sparklog_group_lag_seconds` is that of the group that is furthest behind. The "
-        "dimension `Cluster` is the address of the metadata. A metric with a further dimension is there for each of "
-        "its values and, but for `state`, over all of them; `status` is `2xx`, `4xx` or `5xx`.",
+        "on stdout, in CloudWatch's embedded metric format. If CloudWatch Logs collects the output of the process, it "
+        "turns the lines into metrics. A counter is reported as its increase since the last line: take the `Sum`. A "
+        "gauge is reported unchanged: take the `Maximum`. `sparklog_group_lag_seconds` is the lag of the group that is "
+        "furthest behind. The dimension `Cluster` is the address of the metadata. A metric with another dimension is "
+        "reported for each of its values and, except for `state`, over all of them; `status` is `2xx`, `4xx` or `5xx`.",
         "",
         *_table(("metric", "dimensions"), _exported_rows()),
     ]

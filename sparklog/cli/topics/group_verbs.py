@@ -1,4 +1,4 @@
-"""`sparklog group`: consumer groups, how far they have come, and resets of their offsets."""
+"""`sparklog group`: consumer groups, their progress, and resets of their offsets."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sparklog.client.groups.offsets import GroupDescription
     from sparklog.client.groups.resets import PlannedReset, ResetTarget
 
-app = typer.Typer(help="Consumer groups: what they have committed, their lag, their members.", **STYLE)
+app = typer.Typer(help="Show, reset and delete consumer groups: committed offsets, lag and members.", **STYLE)
 _TARGETS: Final = "--to-earliest, --to-latest, --to-offset N, --to-datetime TIME, --shift-by N"
 
 
@@ -26,19 +26,19 @@ _TARGETS: Final = "--to-earliest, --to-latest, --to-offset N, --to-datetime TIME
 def list_groups() -> None:
     """List the consumer groups, with their members and lag."""
     with connect() as cluster:
-        found = cluster.describe_groups()
-    show_rows([_summary(each) for each in found], empty="no groups")
+        groups = cluster.describe_groups()
+    show_rows([_summary(group) for group in groups], empty="no groups")
 
 
 @app.command(epilog=ending("sparklog group describe billing", "sparklog group describe billing --format json"))
 def describe(group: str = typer.Argument(metavar="GROUP", help="The group.", autocompletion=completed_groups)) -> None:
     """Show a group: committed offset, end and lag of each partition, and its members.
 
-    The end of a partition is its high watermark, and the lag is how many offsets lie between what is committed and the
-    end. A partition that a member reads without having committed anything yet has no lag.
+    The end of a partition is its high watermark; the lag is the number of offsets from the committed offset to the end.
+    A partition without a committed offset yet has no lag, even if a member reads it.
     """
     with connect() as cluster:
-        found = cluster.describe_group(group)
+        described = cluster.describe_group(group)
     members = [
         {
             "member": member.member_id,
@@ -47,25 +47,25 @@ def describe(group: str = typer.Argument(metavar="GROUP", help="The group.", aut
             "session_timeout": f"{member.session_timeout_ms / 1000:g} s",
             "renewed_at_entry": member.renewed_at,
         }
-        for member in found.members
+        for member in described.members
     ]
     partitions = [
         {
-            "topic": each.topic,
-            "partition": each.topic_partition.partition,
-            "committed": each.committed and each.committed.offset,
-            "end": each.end,
-            "lag": each.lag,
-            "member": each.member_id,
-            "metadata": (each.committed and each.committed.metadata) or None,
-            "committed_ms": each.committed and each.committed.committed_ms,
+            "topic": progress.topic,
+            "partition": progress.topic_partition.partition,
+            "committed": progress.committed and progress.committed.offset,
+            "end": progress.end,
+            "lag": progress.lag,
+            "member": progress.member_id,
+            "metadata": (progress.committed and progress.committed.metadata) or None,
+            "committed_ms": progress.committed and progress.committed.committed_ms,
         }
-        for each in found.partitions
+        for progress in described.partitions
     ]
     if settings.json:
-        show_document({**_summary(found), "members": members, "partitions": partitions})
+        show_document({**_summary(described), "members": members, "partitions": partitions})
         return
-    print_values(_summary(found))
+    print_values(_summary(described))
     for rows in (partitions, members):
         if rows:
             print(f"\n{table(rows)}")
@@ -83,8 +83,8 @@ def reset(
     group: str = typer.Argument(
         metavar="GROUP", help="The group. It must have no active members.", autocompletion=completed_groups
     ),
-    to_earliest: bool = typer.Option(False, "--to-earliest", help="To the log start: read everything again."),
-    to_latest: bool = typer.Option(False, "--to-latest", help="To the end: skip everything that is there now."),
+    to_earliest: bool = typer.Option(False, "--to-earliest", help="To the log start: read all records again."),
+    to_latest: bool = typer.Option(False, "--to-latest", help="To the end: skip all existing records."),
     to_offset: int | None = typer.Option(None, min=0, metavar="N", help="To this offset."),
     to_datetime: str | None = typer.Option(
         None,
@@ -96,8 +96,8 @@ def reset(
         [],
         "--topic",
         metavar="TOPIC",
-        help="Only in this topic, in all of its partitions; may be given several times. Default: wherever the group "
-        "has committed.",
+        help="Only this topic, with all its partitions; may be given several times. Default: all partitions with "
+        "committed offsets.",
     ),
     partition: list[int] = typer.Option(
         [],
@@ -107,9 +107,9 @@ def reset(
         metavar="P",
         help="Only this partition of the topic; may be given several times.",
     ),
-    execute: bool = typer.Option(False, "--execute", help="Do it. Without this, the plan is only shown."),
+    execute: bool = typer.Option(False, "--execute", help="Reset the offsets. Default: only show the plan."),
 ) -> None:
-    """Set where a group goes on. Shows the plan; --execute does it.
+    """Set the offsets at which a group continues. Without --execute, only show the plan.
 
     An offset outside the log becomes the log start or the end. All partitions are set in one commit.
     """
@@ -117,12 +117,12 @@ def reset(
 
     target = _target(to_earliest, to_latest, to_offset, to_datetime, shift_by)
     if partition and len(topic) != 1:
-        raise InvalidOption("--partition goes with one --topic")
+        raise InvalidOption("--partition needs exactly one --topic")
     with connect() as cluster:
         plan = plan_reset(cluster, group, target, topic, partition)
         if execute and plan:
             reset_offsets(cluster, group, plan)
-    rows = [_row(each) for each in plan]
+    rows = [_row(planned) for planned in plan]
     if not settings.json and rows:
         print(table(rows))
     what = f"{'reset' if execute else 'would reset'} {counted(len(rows), 'partition')} of group {group}"
@@ -135,7 +135,7 @@ def delete(
         metavar="GROUP…", help="Groups without active members.", autocompletion=completed_groups
     ),
 ) -> None:
-    """Forget groups and all their offsets: all of these groups, or none."""
+    """Delete groups and all their offsets: either all of these groups or none."""
     from sparklog.core.commands import DeleteGroups
 
     with connect() as cluster:
@@ -146,12 +146,12 @@ def delete(
 @app.command(epilog=ending("sparklog group evict billing consumer-0f3a"))
 def evict(
     group: str = typer.Argument(metavar="GROUP", help="The group.", autocompletion=completed_groups),
-    member: str = typer.Argument(metavar="MEMBER", help="The id of the member, as describe shows it."),
+    member: str = typer.Argument(metavar="MEMBER", help="The member's id, which describe shows."),
 ) -> None:
-    """Let a member that is gone leave its group at once.
+    """Remove a member that is gone from its group at once.
 
-    Other members evict it after its session timeout, and so does a coordinator. Without either, this does. One that is
-    still at work can commit no more, and joins again.
+    Other members or a coordinator evict it after its session timeout. Without either of them, use this command. A
+    member that still works can commit no more, and joins again.
     """
     from sparklog.core.commands import LeaveGroup
 
@@ -175,7 +175,7 @@ def _summary(found: GroupDescription) -> dict[str, Any]:
 def _target(
     to_earliest: bool, to_latest: bool, to_offset: int | None, to_datetime: str | None, shift_by: int | None
 ) -> ResetTarget:
-    """The target that was given. Raises InvalidOption unless there is exactly one."""
+    """The given target. Raises InvalidOption unless exactly one is given."""
     from sparklog.client.groups.resets import ResetKind, ResetTarget
 
     given = []
@@ -190,7 +190,7 @@ def _target(
     if shift_by is not None:
         given.append(ResetTarget(ResetKind.SHIFT, shift_by))
     if len(given) != 1:
-        raise InvalidOption(f"where to? give one of {_TARGETS}, found {len(given)}")
+        raise InvalidOption(f"wanted exactly one of {_TARGETS}, found {len(given)}")
     return given[0]
 
 

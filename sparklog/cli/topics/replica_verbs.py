@@ -1,4 +1,4 @@
-"""`sparklog replica …`: where the replicas of partitions are, how far behind, who leads; moves and elections."""
+"""`sparklog replica …`: the stores, lag and leaders of replicas; moves and elections."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer(help="Show, move and elect replicas.", no_args_is_help=True)
 
-PARTITION = typer.Option(None, "--partition", "-p", metavar="N", help="Only this partition. Default: all of the topic.")
+PARTITION = typer.Option(
+    None, "--partition", "-p", metavar="N", help="Only this partition. Default: all partitions of the topic."
+)
 
 
 @app.command(
@@ -40,10 +42,10 @@ def list_replicas(
     ),
     offline: bool = typer.Option(False, "--offline", help="Only partitions without a leader."),
 ) -> None:
-    """List replicas, in order of preference for the lead.
+    """List replicas, in order of preference as leader.
 
-    The lag is what lies between a replica's end (LEO) and the end of the log. An "eligible" replica is not in sync, but
-    it has every acknowledged record, so it may lead. JSON has one object for each partition.
+    The lag is the number of offsets from a replica's end (LEO) to the end of the log. An "eligible" replica is not in
+    sync, but it has every acknowledged record, so it may lead. JSON has one object for each partition.
     """
     from sparklog.core.placement.replica_health import is_offline, is_under_replicated
     from sparklog.core.placement.replica_plans import partitions_named
@@ -74,24 +76,24 @@ def move(
     topic: str | None = typer.Argument(
         None,
         metavar="[TOPIC]",
-        help="The topic. With --off or --cancel: default all.",
+        help="The topic. Default with --off or --cancel: all.",
         autocompletion=completed_topics,
     ),
     partition: int | None = PARTITION,
     to: str | None = typer.Option(
-        None, "--to", metavar="ID,ID,…", help="The stores to have the replicas on, the preferred leader first."
+        None, "--to", metavar="ID,ID,…", help="The new stores of the replicas, the preferred leader first."
     ),
     off: str | None = typer.Option(
-        None, "--off", metavar="ID", help="Move all replicas off this store: others take its place, by zone and load."
+        None, "--off", metavar="ID", help="Move all replicas off this store to others, chosen by zone and load."
     ),
-    cancel: bool = typer.Option(False, "--cancel", help="Cancel the moves under way: go back to the old replicas."),
+    cancel: bool = typer.Option(False, "--cancel", help="Cancel moves in progress and return to the old replicas."),
     dry_run: bool = DRY_RUN,
 ) -> None:
     """Move replicas to other stores, online.
 
-    The agents of the new stores copy. The old replicas stay until all new ones are in sync; "replica list" shows the
-    progress. The same stores in another order change the preferred leader at once; "replica elect" then elects it.
-    After --cancel, the preferred leader is the first of the replicas that the move would have kept.
+    The agents of the new stores copy the data. The old replicas stay until all new ones are in sync; "replica list"
+    shows the progress. The same stores in another order change the preferred leader at once; "replica elect" then
+    elects it. After --cancel, the preferred leader is the first of the replicas that the move would have kept.
     """
     from sparklog.core.commands import MoveReplicas
     from sparklog.core.errors import InvalidOption
@@ -99,7 +101,7 @@ def move(
     from sparklog.core.types import StoreId
 
     if (to is not None) + (off is not None) + cancel != 1:
-        raise InvalidOption("what should move? give one of --to ID,ID,…, --off ID and --cancel")
+        raise InvalidOption("wanted exactly one of --to ID,ID,…, --off ID and --cancel")
     _check_topic_given(topic, partition, wanted_by="--to" if to is not None else None)
     with connect() as cluster:
         with cluster.connection.follower.current() as state:
@@ -143,16 +145,16 @@ def elect(
     unclean: bool = typer.Option(
         False,
         "--unclean",
-        help="If no replica with every acknowledged record can be reached, elect the longest one. What it lacks is "
-        "lost.",
+        help="If no replica with every acknowledged record can be reached, elect the longest replica. Records that it "
+        "lacks are lost.",
     ),
-    yes: bool = typer.Option(False, "--yes", "-y", help="Don't ask before an unclean election."),
+    yes: bool = typer.Option(False, "--yes", "-y", help="Don't ask for confirmation of an unclean election."),
     dry_run: bool = DRY_RUN,
 ) -> None:
     """Elect leaders: by default, each partition gets its preferred leader back.
 
     While a leader can be reached, its successor must have all of its records. Partitions that can't have the wanted
-    leader now stay as they are, and are shown with the reason; exit 1 if that is true for all.
+    leader now stay unchanged and are shown with the reason; exit 1 if that is the case for all of them.
     """
     from sparklog.core.commands import ElectLeaders
     from sparklog.core.placement.replica_plans import (
@@ -182,7 +184,7 @@ def elect(
         rows,
         f"{'would elect' if dry_run else 'elected'} {counted(len(possible), 'leader')}"
         + (f", {len(planned) - len(possible)} refused" if len(possible) < len(planned) else "")
-        + ("" if planned else ": every partition has the one it prefers"),
+        + ("" if planned else ": every partition has its preferred leader"),
         {"elections": rows, "dry_run": dry_run},
     )
 
@@ -191,17 +193,17 @@ def _check_topic_given(topic: str | None, partition: int | None, wanted_by: str 
     from sparklog.core.errors import InvalidOption
 
     if topic is None and (partition is not None or wanted_by is not None):
-        raise InvalidOption(f"{wanted_by if partition is None else '--partition'}: of which topic? give TOPIC, too")
+        raise InvalidOption(f"{wanted_by if partition is None else '--partition'} needs TOPIC: give it too")
 
 
 def _confirm(possible: Iterable[PartitionOutcome]) -> None:
-    """Ask on the terminal. Raises InvalidOption if stdin is no terminal."""
+    """Ask for confirmation on the terminal. Raises InvalidOption if stdin is not a terminal."""
     from sparklog.core.errors import InvalidOption
 
     lost = sum(outcome.lost_records for outcome in possible)
     if not _at_terminal():
         raise InvalidOption(f"an unclean election that may lose {counted(lost, 'acknowledged record')} needs --yes")
-    typer.confirm(f"{counted(lost, 'acknowledged record')} will be lost. Elect?", abort=True, err=True)
+    typer.confirm(f"{counted(lost, 'acknowledged record')} will be lost. Elect anyway?", abort=True, err=True)
 
 
 def _at_terminal() -> bool:

@@ -1,4 +1,4 @@
-"""`sparklog segment …`: the slices of a partition, their objects, and the batches in those."""
+"""`sparklog segment …`: the slices of a partition, their objects, and the batches in the objects."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def list_segments(
     ),
     offset: int = typer.Option(0, "--offset", min=0, metavar="N", help="Start with the slice that holds this offset."),
     num: int | None = typer.Option(
-        None, "--num", "-n", min=1, metavar="N", help="The most slices to list per partition."
+        None, "--num", "-n", min=1, metavar="N", help="Maximum number of slices to list per partition."
     ),
 ) -> None:
-    """List the slices of a topic in offset order. Each has its object: an append object or a sealed segment."""
+    """List the slices of a topic in offset order, each with its object: an append object or a sealed segment."""
     from sparklog.core.reading.plan import chosen_partitions, topic_of
     from sparklog.storage.keys import data_key
 
@@ -81,16 +81,17 @@ def dump(
     offset: int = typer.Option(0, "--offset", min=0, metavar="N", help="Start with the slice that holds this offset."),
     num: int = typer.Option(1, "--num", "-n", min=1, metavar="N", help="Number of slices."),
     records: bool = typer.Option(
-        False, "--records", help="Also print the records, as lines of JSON (with --format json: only these)."
+        False, "--records", help="Also print the records, as JSON lines (with --format json: only the records)."
     ),
 ) -> None:
     """List the batches of slices, and check their bytes.
 
-    Batches are listed from the index of each object; the bytes of each are compared with its CRC32C.
+    Batches are listed from the index of each object. The bytes of each batch are compared with its CRC32C.
 
-    If several stores hold an object, each batch is read from the first that can serve it, and the row names that store.
+    If several stores hold an object, each batch is read from the first store that can serve it, and the row names that
+    store.
 
-    Exit 5 if a batch is damaged or gone, 1 if a store cannot be read; the others are still shown.
+    Exit 5 if a batch is damaged or gone, 1 if a store cannot be read; the other batches are still shown.
     """
     from sparklog.core.reading.plan import partition_of, topic_of
 
@@ -129,8 +130,8 @@ def verify(
 ) -> None:
     """Compare each object of a topic with the chain, byte for byte, on each of its stores; here, without Spark.
 
-    A row for each object and store: ok, or what differs. `sparklog job verify` does the same for a whole cluster in
-    many tasks, and keeps a report. Exit 5 if anything differs, or could not be read.
+    Each row is an object on a store, with ok or the differences. `sparklog job verify` does the same for a whole
+    cluster, in many tasks, and keeps a report. Exit 5 if anything differs or could not be read.
     """
     from sparklog.cli.topics.segment_verify import verified_rows
     from sparklog.core.reading.plan import chosen_partitions, topic_of
@@ -147,14 +148,14 @@ def verify(
 
 
 def _shown(rows: list[dict[str, Any]]) -> str:
-    """A table in which the checksum is one word, followed by a line for each bad batch that says what is wrong."""
+    """A table with the checksum as one word, followed by a line with the problem of each bad batch."""
     words = [{**row, "checksum": "ok" if row["checksum"] == "ok" else "FAILED"} for row in rows]
     wrong = [f"[{row['start']}, {row['end']}): {row['checksum']}" for row in rows if row["checksum"] != "ok"]
     return "\n".join([table(words), *wrong])
 
 
 def _failure(place: str, rows: list[dict[str, Any]], failures: Mapping[int, SparklogError]) -> SparklogError:
-    """The error for the unusable batches, keyed by first offset. A batch that cannot be read is not called damaged."""
+    """The error for the unusable batches, keyed by first offset. An unreadable batch is not called damaged."""
     from sparklog.core.errors import Damaged, DataLoss, KeyNotFound
 
     bad = [error for error in failures.values() if isinstance(error, (Damaged, KeyNotFound))]
@@ -168,7 +169,7 @@ def _failure(place: str, rows: list[dict[str, Any]], failures: Mapping[int, Spar
     )
     if not bad:
         return type(error)(message)
-    what = f"put {row['object']} back from a backup, or read on at {row['end']}"
+    what = f"restore {row['object']} from a backup, or continue reading at {row['end']}"
     kind = Damaged if isinstance(error, Damaged) else DataLoss
     return kind(f"{message}; {what}")
 
@@ -176,7 +177,7 @@ def _failure(place: str, rows: list[dict[str, Any]], failures: Mapping[int, Spar
 def _slices(state: ClusterState, partition: Partition, offset: int, most: int | None) -> Iterator[SliceToRead]:
     """The slices of a partition with their objects, starting with the slice that holds `offset`.
 
-    Raises OffsetOutOfRange for an offset beyond the end of the log; one that is removed by now leads to the log start.
+    An offset that was removed leads to the log start. Raises OffsetOutOfRange for an offset beyond the end of the log.
     """
     from sparklog.core.reading.plan import slices_to_read
     from sparklog.core.types import Offset, OffsetRange, TopicPartition
@@ -197,7 +198,7 @@ def _batches(
 ) -> Iterator[dict[str, Any]]:
     """A row for each batch of a slice, read from the first store that can serve it.
 
-    `checksum` is "ok", or says why no store has the right bytes; then the error is in `failures` too.
+    `checksum` is "ok", or the reason why no store has the right bytes; then the error is in `failures` too.
     """
     from sparklog.core.types import Offset
     from sparklog.log.read.source_stores import NoHolderAnswers, first_answer
@@ -255,7 +256,7 @@ def _row(
 
 
 def _index(part: SliceToRead, store: ObjectStore, key: str) -> SliceIndex:
-    """The slice's part of the object's index. Warns if the index had to be rebuilt from the object."""
+    """The slice's part of the object's index. Print a warning if the index had to be rebuilt from the object."""
     from sparklog.core.errors import Damaged, KeyNotFound
     from sparklog.log.index import cut_to_slice, decode_index
     from sparklog.log.read.object_reader import read_index
@@ -269,7 +270,7 @@ def _index(part: SliceToRead, store: ObjectStore, key: str) -> SliceIndex:
         except Damaged as whole:
             raise Damaged(
                 f"{whole.message}; the checksum of the whole object was compared because its index can't be used "
-                f"({error}): the damage may lie in records of another slice or partition, and these may be whole"
+                f"({error}): the damage may be in records of another slice or partition, and these may be intact"
             ) from error
         print_warning(f"the index was rebuilt from its object: {error}")
     return cut_to_slice(index, part.slice, key)

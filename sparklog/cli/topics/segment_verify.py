@@ -38,7 +38,7 @@ def verified_rows(
 def _row(
     cluster: Cluster, object_: ObjectToVerify, checks: list[ReplicaCheck], replica: ReplicaCheck
 ) -> dict[str, Any] | None:
-    """None if the log has forgotten the object meanwhile, and the store lacks it."""
+    """The row of an object on a store; None if the log no longer has the object and the store lacks it."""
     slices, result, kinds, advice = object_.slices, "ok", [], ""
     if replica.check is None:
         result = replica.error

@@ -1,4 +1,4 @@
-"""`sparklog topic delete-records`: raise log starts to offsets (Kafka's kafka-delete-records, rpk's trim-prefix)."""
+"""`sparklog topic delete-records`: raises log starts to offsets (Kafka's kafka-delete-records, rpk's trim-prefix)."""
 
 from __future__ import annotations
 
@@ -38,28 +38,28 @@ def delete_records(
         "--partition",
         "-p",
         metavar="N=OFFSET",
-        help="Delete the records of this partition below the offset; may be given several times. OFFSET may be end (or "
-        "-1): everything up to the high watermark.",
+        help="Delete the records of this partition below the offset; may be given several times. If OFFSET is end (or "
+        "-1), delete all records below the high watermark.",
     ),
-    all_to: str | None = typer.Option(None, metavar="OFFSET", help="The same offset, or end, for every partition."),
+    all_to: str | None = typer.Option(None, metavar="OFFSET", help="The same offset, or end, for all partitions."),
     offset_json_file: Path | None = typer.Option(
         None,
         metavar="FILE",
         help="Partitions and offsets in the form of Kafka's tool: "
         '{"partitions": [{"topic": "orders", "partition": 0, "offset": 1200}], "version": 1}.',
     ),
-    yes: bool = typer.Option(False, "--yes", "-y", help="Don't ask before records are deleted."),
+    yes: bool = typer.Option(False, "--yes", "-y", help="Don't ask for confirmation."),
     dry_run: bool = DRY_RUN,
 ) -> None:
     """Delete the oldest records of partitions, up to an offset.
 
-    They are gone at once. Their objects are deleted by the first job that runs after file.delete.delay.ms. A log start
-    that is higher already stays. If any offset is above its high watermark, nothing is changed.
+    The records are gone at once. Their objects are deleted by the first job that runs after file.delete.delay.ms. A log
+    start that is already higher stays. If any offset is above its high watermark, nothing is changed.
     """
     from sparklog.client import delete_records as client
 
     if (bool(partition) + (all_to is not None) + (offset_json_file is not None)) != 1:
-        raise InvalidOption("which records? give one of --partition N=OFFSET, --all-to OFFSET, --offset-json-file FILE")
+        raise InvalidOption("wanted exactly one of --partition N=OFFSET, --all-to OFFSET and --offset-json-file FILE")
     offsets = _from_options(partition) if offset_json_file is None else _from_file(offset_json_file, topic)
     to = None if all_to is None else _offset(all_to, "--all-to")
     with connect() as cluster:
@@ -80,14 +80,14 @@ def delete_records(
         raise typer.Exit(failed[0].exit_code)
 
 
-# ---- what is to go ------------------------------------------------------------------------------------
+# ---- the offsets to delete up to ----------------------------------------------------------------------
 
 
 def _offset(text: str, where: str) -> int:
-    """The offset of a text; -1 for the high watermark."""
+    """Parse an offset; -1 is the high watermark."""
     if text == "end":
         return -1
-    if text != "-1" and not _NUMBER.fullmatch(text):  # int() takes more, such as 1_0 and other digits
+    if text != "-1" and not _NUMBER.fullmatch(text):  # int() also accepts 1_0 and the digits of other scripts
         raise InvalidOption(f"{where}: wanted {_FORM}, found {text!r}")
     return int(text)
 
@@ -104,7 +104,7 @@ def _from_options(given: Sequence[str]) -> dict[int, int]:
 
 
 def _from_file(file: Path, topic: str) -> dict[int, int]:
-    """The offsets by partition of a file as kafka-delete-records takes it. It may name this topic only."""
+    """The offsets by partition in a file of the form that kafka-delete-records reads. It may name only this topic."""
     where = f"--offset-json-file {file}"
     wanted = '{"partitions": [{"topic": …, "partition": …, "offset": …}]}'
     try:
@@ -121,29 +121,29 @@ def _from_file(file: Path, topic: str) -> dict[int, int]:
         if type(number) is not int or type(offset) is not int or number < 0:
             raise InvalidOption(f"{where}: wanted numbers, found partition {number!r} with offset {offset!r}")
         if number in offsets:
-            raise InvalidOption(f"{where}: partition {number} is there twice")
+            raise InvalidOption(f"{where}: partition {number} is given twice")
         offsets[number] = _offset(str(offset), where)
     return offsets
 
 
 def _confirm(planned: Sequence[RecordDeletion]) -> None:
-    """Ask on the terminal. Raises InvalidOption if stdin is no terminal."""
+    """Ask for confirmation on the terminal. Raises InvalidOption if stdin is not a terminal."""
     records = counted(sum(deletion.records for deletion in planned), "record")
     if not _at_terminal():
         raise InvalidOption(f"{records} would be deleted: that needs --yes (--dry-run shows the plan)")
     print(_table([_row(deletion, deletion.after) for deletion in planned]), file=sys.stderr)
-    typer.confirm(f"{records} will be deleted for ever. Go on?", abort=True, err=True)
+    typer.confirm(f"{records} will be deleted forever. Continue?", abort=True, err=True)
 
 
 def _at_terminal() -> bool:
     return sys.stdin.isatty()
 
 
-# ---- what is shown ------------------------------------------------------------------------------------
+# ---- output -------------------------------------------------------------------------------------------
 
 
 def _row(deletion: RecordDeletion, outcome: Offset | SparklogError) -> dict[str, Any]:
-    """A partition. Without an error `log_start` is where it is now; with --dry-run, where it would be."""
+    """The row of a partition. Without an error, `log_start` is the new log start (with --dry-run, the planned one)."""
     error = outcome if isinstance(outcome, SparklogError) else None
     return {
         "partition": deletion.command.partition,
@@ -158,7 +158,7 @@ def _row(deletion: RecordDeletion, outcome: Offset | SparklogError) -> dict[str,
 
 
 def _table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The rows for people: errors only if there are any."""
+    """The rows as a table, with a column for errors only if there are any."""
     failed = any(row["error"] for row in rows)
     return table([{name: value for name, value in row.items() if failed or name != "error"} for row in rows])
 
@@ -174,4 +174,4 @@ def _summary(planned: Sequence[RecordDeletion], rows: Sequence[Mapping[str, Any]
         return text
     objects = counted(sum(row["objects"] for row in rows), "object")
     size = amount(sum(row["size_bytes"] for row in rows))
-    return f"{text}; {objects} ({size}) go with the first job that runs after {point_in_time(max(delays_ms))}"
+    return f"{text}; {objects} ({size}) are deleted by the first job that runs after {point_in_time(max(delays_ms))}"

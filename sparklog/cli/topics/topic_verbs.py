@@ -34,8 +34,8 @@ ASSIGNMENT = typer.Option(
     None,
     "--assignment",
     metavar="A:B,B:C,…",
-    help="The stores of each new partition by hand, the preferred leader first: partitions are separated by commas, "
-    "stores by colons.",
+    help="Choose the stores of each new partition, the preferred leader first. Separate partitions with commas and "
+    "stores with colons.",
 )
 
 
@@ -68,7 +68,7 @@ def create(
     assignment: str | None = ASSIGNMENT,
     dry_run: bool = DRY_RUN,
 ) -> None:
-    """Create a topic. Its replicas are spread over the zones, then evenly over the stores."""
+    """Create a topic. Its replicas are spread first over the zones, then evenly over the stores."""
     from sparklog.client.admin import by_hand
     from sparklog.core.commands import CreateTopic
     from sparklog.core.config.cluster_config import topic_defaults
@@ -132,7 +132,7 @@ def describe(topic: str = NAME) -> None:
 
     Each partition is shown with its offsets, bytes, oldest and newest time, and next cut: the time at which retention
     would next remove some of its current records. If that time has passed, the next run removes them. The table shows
-    only the config keys that were set, on the topic or the cluster; JSON has all of them.
+    only the config keys that are set on the topic or the cluster; JSON has all of them.
     """
     from sparklog.core.config.cluster_config import topic_defaults
     from sparklog.core.config.key import text_of
@@ -165,7 +165,7 @@ def describe(topic: str = NAME) -> None:
 
 
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
-    """The row for people: of the replicas' ends only how far some are behind."""
+    """The row for the table: instead of the replicas' ends, only the lag of those that are behind."""
     behind = [f"{store} {lag}" for store, lag in row["lag_records"].items() if lag]
     return {**{name: value for name, value in row.items() if name not in ("log_ends", "elr")}, "lag_records": behind}
 
@@ -261,7 +261,7 @@ def add_partitions(
     assignment: str | None = ASSIGNMENT,
     dry_run: bool = DRY_RUN,
 ) -> None:
-    """Add partitions. Records stay where they are, but new records of a key may go to another partition."""
+    """Add partitions. Existing records stay in place, but new records of a key may go to another partition."""
     from sparklog.client.admin import by_hand
     from sparklog.core.commands import AddPartitions
     from sparklog.core.records import PartitionsAdded
@@ -312,20 +312,20 @@ def offsets(
         "latest",
         "--time",
         metavar="earliest|latest|max-timestamp|TIME",
-        help="TIME is ISO 8601 with a zone, ms since the epoch, or before now like -1h: the first record, by "
-        "offset, at or after it.",
+        help="The first record, by offset, at or after TIME: ISO 8601 with a zone, ms since the epoch, or before now "
+        "like -1h.",
     ),
     leader_epoch: int | None = typer.Option(
         None,
         min=0,
         metavar="N",
-        help="Show where this leader epoch ends instead: where the next greater one begins, or at the log end.",
+        help="Show the end of this leader epoch instead: the start of the next greater epoch, or the log end.",
     ),
 ) -> None:
-    """Show the offsets at an end of a topic, at a time, or where a leader epoch ends.
+    """Show the offsets of a topic: at either end, at a time, or at the end of a leader epoch.
 
-    There is one offset for each partition. It is empty if no record is at or after the time, or if the epoch is still
-    to come.
+    There is one offset for each partition. It is empty if no record is at or after the time, or if the epoch has not
+    begun.
     """
     with connect() as cluster:
         partitions = cluster.describe(topic).partitions
@@ -350,11 +350,11 @@ def offsets(
 
 
 def _epoch_ends(cluster: Cluster, topic: str, partitions: int, leader_epoch: int) -> list[dict[str, object]]:
-    """A row for each partition: the greatest epoch, at most this one, that has written, and where it ends."""
+    """A row for each partition: the greatest epoch with records that is at most `leader_epoch`, and its end."""
     rows: list[dict[str, object]] = []
     for partition in range(partitions):
-        found = cluster.offsets_for_leader_epoch(topic, partition, leader_epoch)
-        epoch, end = (None, None) if found is None else (found.leader_epoch, found.end)
+        written = cluster.offsets_for_leader_epoch(topic, partition, leader_epoch)
+        epoch, end = (None, None) if written is None else (written.leader_epoch, written.end)
         rows.append({"topic": topic, "partition": partition, "leader_epoch": epoch, "offset": end})
     return rows
 

@@ -3,8 +3,8 @@
     read keys (Python tasks) -> last mark of each key (Spark's aggregate, which spills) -> by stretch, in order
         -> rewrite (Python tasks), in one Spark job
 
-No process holds all keys. Each attempt of a rewrite uploads under names of its own, and only the results of attempts
-that Spark counts reach the driver; what the others uploaded are orphans.
+No process holds all keys. Each attempt of a rewrite uploads under its own names, and only the results of attempts that
+Spark counts reach the driver; objects of other attempts are orphans.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from sparklog.spark.spark_errors import brief
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-MOST_REWRITES: Final = 400  # tasks; more stretches share them
+MOST_REWRITES: Final = 400  # tasks; if there are more stretches, they share tasks
 
 
 def run_compaction(cluster_url: str) -> JobReport:
-    """Compact what is due, on a local Spark that starts only if there is work for it."""
+    """Compact all partitions that are due, on a local Spark that starts only if there is work for it."""
     session = partial(job_session, "compaction")
     return compaction_job.run_compaction(cluster_url, shuffle=SparkKeyShuffle(session), tasks=SparkTasks(session))
 
 
 class SparkKeyShuffle:
-    """Runs shuffles on `session`: a session, or a function that is called when the first one is to run."""
+    """Runs shuffles on `session`: a session, or a function that is called for the first shuffle."""
 
     def __init__(self, session: SparkSession | Callable[[], SparkSession]) -> None:
         self._session = session
@@ -51,7 +51,7 @@ class SparkKeyShuffle:
             if callable(self._session):
                 self._session = self._session()
             return _on_spark(self._session, list(reads), list(rewrites))
-        except Exception as error:  # Spark has many kinds; to a job they all mean that the shuffle did not work
+        except Exception as error:  # Spark raises many kinds; for a job they all mean that the shuffle failed
             raise SparklogError(
                 f"Spark could not compact {counted(len(rewrites), 'segment')}: {brief(error)}"
             ) from error
@@ -77,13 +77,13 @@ def _on_spark(session: SparkSession, reads: list[bytes], rewrites: list[bytes]) 
         F.max("stretch").alias("stretch"), F.max("mark").alias("mark"), F.count("*").alias("records")
     )
     left = last.select("stretch", "mark", F.when(F.col("log") < 0, F.col("records")).otherwise(0).alias("keyless"))
-    # A stretch of which nothing is left needs a row, too, or no task would hear of it.
-    each = session.range(len(rewrites)).select(
+    # A stretch without remaining records needs a row too: otherwise no task would rewrite it.
+    stretches = session.range(len(rewrites)).select(
         F.col("id").cast("int").alias("stretch"), F.lit(-1).cast("long").alias("mark"), F.lit(0).cast("long")
     )
     tasks = min(len(rewrites), MOST_REWRITES)
     task = F.floor(F.col("stretch").cast("long") * tasks / len(rewrites)).cast("int")
-    placed = repartition_by_id(left.unionAll(each), tasks, task).sortWithinPartitions("stretch", "mark")
+    placed = repartition_by_id(left.unionAll(stretches), tasks, task).sortWithinPartitions("stretch", "mark")
     results = {
         row["id"]: bytes(row["result"]) for row in placed.mapInArrow(rewrite, "id long, result binary").collect()
     }

@@ -1,4 +1,4 @@
-"""Run the heavy part of a maintenance job as Spark tasks: an adapter of `maintenance.tasks.TaskRunner`."""
+"""Runs the heavy part of a maintenance job as Spark tasks: an adapter of `maintenance.tasks.TaskRunner`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SparkTasks:
-    """Runs tasks on the executors of `session`: a session, or a function that is called when the first task is to run.
+    """Runs tasks on the executors of `session`: a session, or a function that is called for the first task.
 
     Executors look a task up by name in their own sparklog.
     """
@@ -36,7 +36,7 @@ class SparkTasks:
             self._session = self._session()
         try:
             return _on_spark(self._session, task, list(payloads))
-        except Exception as error:  # Spark has many kinds; to a job they all mean that these tasks did not work
+        except Exception as error:  # Spark raises many kinds; for a job they all mean that these tasks failed
             raise SparklogError(f"Spark could not run {counted(len(payloads), 'task')}: {brief(error)}") from error
 
 

@@ -1,4 +1,4 @@
-"""Verify a cluster by the executors of a session, and get the differences as a DataFrame."""
+"""Verifies a cluster on the executors of a session, and returns the differences as a DataFrame."""
 
 from __future__ import annotations
 

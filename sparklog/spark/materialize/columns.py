@@ -1,8 +1,8 @@
-"""The rows of a table: records as they are, or the fields of JSON values and keys as columns.
+"""The rows of a table: unchanged records, or the fields of JSON values and keys as columns.
 
-As they are, records have the columns of Spark's Kafka source. With a schema, its fields are columns, and those of the
-log itself begin with `_`. A value that is not one JSON object of the schema keeps its bytes in `_bad_value`, and its
-columns are null.
+Unchanged records have the columns of Spark's Kafka source. With a schema, its fields are columns, and the log's own
+columns begin with `_`. If a value is not one JSON object of the schema, its bytes are in `_bad_value`, and its columns
+are null.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _STRICT_JSON: Final = {
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """What becomes of a record. `value_schema` and `key_schema` are DDL; `fail_on_bad`: a bad value stops the job."""
+    """The form of a record in the table. `value_schema`, `key_schema`: DDL. `fail_on_bad`: bad values stop the job."""
 
     mode: Mode = Mode.APPEND
     value_schema: str | None = None
@@ -43,16 +43,16 @@ class Layout(msgspec.Struct, frozen=True):
 
     @property
     def expands(self) -> bool:
-        """Whether anything becomes columns."""
+        """True if fields of the value or the key become columns."""
         return self.value_schema is not None or self.key_schema is not None
 
     def own(self, name: str) -> str:
-        """The column of the log's `key`, `partition`, `offset` or `timestamp`."""
+        """The name of the column for the log's `key`, `partition`, `offset` or `timestamp`."""
         return f"_{name}" if self.expands else name
 
     @property
     def bad_columns(self) -> tuple[str, ...]:
-        """The columns with the bytes of what could not be read."""
+        """The columns with the bytes of unreadable values and keys."""
         bad = ((BAD_KEY, self.key_schema), (BAD_VALUE, self.value_schema))
         return tuple(name for name, schema in bad if schema is not None)
 
@@ -60,7 +60,7 @@ class Layout(msgspec.Struct, frozen=True):
 def rows_of(records: DataFrame, layout: Layout) -> DataFrame:
     """The rows of a table, from records with the columns of Spark's Kafka source. Raises InvalidOption.
 
-    In latest mode, the records are one per key, and the column TOMBSTONE says which keys are to be deleted.
+    In latest mode, there is one record per key, and the column TOMBSTONE marks keys to be deleted.
     """
     from pyspark.sql import functions as sql
 
@@ -87,7 +87,7 @@ def rows_of(records: DataFrame, layout: Layout) -> DataFrame:
 
 
 def parsed_schema(session: SparkSession, option: str, ddl: str) -> StructType:
-    """The fields of a schema. Raises InvalidOption."""
+    """Parse the fields of a schema. Raises InvalidOption."""
     from pyspark.sql.types import StructType
 
     try:
@@ -103,10 +103,10 @@ def parsed_schema(session: SparkSession, option: str, ddl: str) -> StructType:
 
 
 def _read(records: DataFrame, name: str, fields: StructType) -> tuple[DataFrame, str]:
-    """The records with a column that has the fields, null where the JSON is bad; and the name of that column.
+    """The records with a column for the fields, which is null where the JSON is bad; and the name of that column.
 
-    Spark's reader stops at the end of the first object, whatever follows. So the text is wrapped in an object with
-    names that nobody can guess, and the last of them shows that the text was one value.
+    Spark's reader stops at the end of the first object and ignores the rest. So the text is wrapped in an object with
+    unguessable names, and the last of them shows that the text was one value.
     """
     from pyspark.sql import functions as sql
     from pyspark.sql.types import IntegerType, StringType, StructField, StructType
@@ -123,7 +123,7 @@ def _read(records: DataFrame, name: str, fields: StructType) -> tuple[DataFrame,
 
 
 def _bad_bytes(name: str, read: str, *, fail: bool) -> Column:
-    """The bytes of a value that could not be read, else null; with `fail`, an error instead of the bytes."""
+    """The bytes of an unreadable value, otherwise null; with `fail`, an error instead of the bytes."""
     from pyspark.sql import functions as sql
 
     is_bad = sql.col(name).isNotNull() & sql.col(read).isNull()
@@ -132,24 +132,24 @@ def _bad_bytes(name: str, read: str, *, fail: bool) -> Column:
     refusal = _refusal(
         sql.lit(f"the {name} of "),
         _place(),
-        sql.lit(" is no JSON object of the schema: write it without --on-bad-value fail"),
+        sql.lit(" is not a JSON object of the schema: run without --on-bad-value fail to keep its bytes"),
     )
     return sql.when(is_bad, refusal.cast("binary"))
 
 
 def latest_of(records: DataFrame) -> DataFrame:
-    """The newest record of each key, tombstones too.
+    """The newest record of each key, including tombstones.
 
-    Within a partition, the greatest offset is the newest. A key is in several partitions only if partitions were added
-    or the writer chose them: then the latest timestamp decides, and after it the greatest partition. A record without a
-    key is an error, raised in a task.
+    Within a partition, the record with the greatest offset is the newest. A key is in several partitions only if
+    partitions were added or the writer chose them: then the latest timestamp decides, and for equal timestamps the
+    greatest partition. A record without a key is an error, raised in a task.
     """
     from pyspark.sql import functions as sql
 
     no_key = _refusal(
         sql.lit("wanted records with keys for --mode latest, found "),
         _place(),
-        sql.lit(" without one: --mode append takes it"),
+        sql.lit(" without one: --mode append accepts it"),
     )
     key = sql.when(sql.col("key").isNull(), no_key.cast("binary")).otherwise(sql.col("key"))
     record = sql.struct(*(key.alias(name) if name == "key" else sql.col(name) for name in records.columns))
@@ -164,7 +164,7 @@ def latest_of(records: DataFrame) -> DataFrame:
 
 
 def is_newer(layout: Layout, row: str, than: str) -> str:
-    """The condition, in SQL, that a row holds a newer record than another one of the same key; see `latest_of`."""
+    """The SQL condition that a row holds a newer record than another row of the same key; see `latest_of`."""
     partition, offset, timestamp = (f"`{layout.own(name)}`" for name in ("partition", "offset", "timestamp"))
     return (
         f"CASE WHEN {row}.{partition} = {than}.{partition} THEN {row}.{offset} > {than}.{offset} "
@@ -180,7 +180,7 @@ def _place() -> Column:
 
 
 def _refusal(*parts: Column) -> Column:
-    """Raises in the task, as `spark_errors.explained` knows it: the job ends with INVALID_RECORD."""
+    """A column that raises in the task, as `spark_errors.explained` reads it: the job ends with INVALID_RECORD."""
     from pyspark.sql import functions as sql
 
     code = f"sparklog.core.errors.{InvalidRecord.__name__}: {InvalidRecord.code}: "
@@ -194,7 +194,7 @@ def _check_names(names: Sequence[str]) -> None:
         if other is not name:
             raise InvalidOption(
                 f"--schema, --key-schema: wanted columns with different names (case doesn't count), found {other} and "
-                f"{name}; those of the log are _key, _partition, _offset, _timestamp, _headers, _value, {TOMBSTONE}, "
+                f"{name}; the log's columns are _key, _partition, _offset, _timestamp, _headers, _value, {TOMBSTONE}, "
                 f"{BAD_KEY} and {BAD_VALUE}"
             )
 
@@ -204,7 +204,7 @@ def _quoted(name: str) -> str:
 
 
 def empty_rows(session: SparkSession, layout: Layout) -> Any:
-    """No rows, with the columns that rows of this layout have. Raises InvalidOption."""
+    """An empty frame with the columns of this layout. Raises InvalidOption."""
     from sparklog.spark.schema import RECORDS_SCHEMA
 
     return rows_of(session.createDataFrame([], RECORDS_SCHEMA), layout)

@@ -1,6 +1,6 @@
-"""A Delta table, by SQL and Spark's writer: the only file that talks to Delta Lake.
+"""A Delta table, through SQL and Spark's writer: the only file that talks to Delta Lake.
 
-Delta Lake is a Spark package of its own (`io.delta:delta-spark`), which sparklog does not bring.
+Delta Lake is a separate Spark package (`io.delta:delta-spark`), which sparklog does not include.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _VERSION: Final = "spark.databricks.delta.write.txnVersion"
 _METADATA: Final = "spark.databricks.delta.commitInfo.userMetadata"
 _NO_TABLE: Final = ("DELTA_TABLE_ONLY_OPERATION", "DELTA_MISSING_DELTA_TABLE", "TABLE_OR_VIEW_NOT_FOUND")
 _OVERTAKEN: Final = ("DELTA_CONCURRENT_", "DELTA_METADATA_CHANGED", "DELTA_PROTOCOL_CHANGED")
-_RECENT: Final = 20  # commits looked at first: reading the history costs a file per commit
+_RECENT: Final = 20  # commits to look at first: the history costs one file per commit
 
 
 def delta_settings() -> Mapping[str, str]:
@@ -47,7 +47,7 @@ def delta_settings() -> Mapping[str, str]:
 def check_delta(session: SparkSession) -> None:
     """Raise InvalidInput if the session has no Delta Lake."""
     try:
-        session.sql("DESCRIBE HISTORY delta.`/` LIMIT 1")  # without LIMIT, Spark itself knows the statement
+        session.sql("DESCRIBE HISTORY delta.`/` LIMIT 1")  # without LIMIT, Spark itself accepts the statement
     except Exception as error:
         if condition_of(error) in _NO_TABLE:
             return
@@ -59,8 +59,8 @@ def check_delta(session: SparkSession) -> None:
         ) from error
 
 
-class Standing(NamedTuple):
-    """The newest commit of the job in a table: its position, its time, and whether it is the table's last commit."""
+class JobCommit(NamedTuple):
+    """The job's last commit in a table. `is_last`: it is also the last commit of the table."""
 
     position: TablePosition
     committed_at: datetime
@@ -77,7 +77,7 @@ class DeltaTable:
         self._sql_name = f"delta.`{name.replace('`', '``')}`" if self._is_path else name
 
     def exists(self) -> bool:
-        """Whether there is a Delta table. Raises SparklogError if that can't be known."""
+        """True if the Delta table exists. Raises SparklogError if that can't be determined."""
         try:
             self._session.sql(f"DESCRIBE HISTORY {self._sql_name} LIMIT 1").collect()
         except Exception as error:
@@ -86,11 +86,11 @@ class DeltaTable:
             raise explained(error, self.name) from error
         return True
 
-    def standing(self) -> Standing | None:
-        """How far the table is; None if the job has never written to it, or Delta has dropped that commit's entry."""
-        return self._standing(f" LIMIT {_RECENT}") or self._standing("")
+    def last_job_commit(self) -> JobCommit | None:
+        """The job's last commit; None if the job never wrote to the table, or Delta has dropped the commit's entry."""
+        return self._job_commit(f" LIMIT {_RECENT}") or self._job_commit("")
 
-    def _standing(self, limit: str) -> Standing | None:
+    def _job_commit(self, limit: str) -> JobCommit | None:
         try:
             history = self._session.sql(f"DESCRIBE HISTORY {self._sql_name}{limit}")
             commits = history.select("version", "userMetadata", "timestamp", "operation").collect()
@@ -99,10 +99,10 @@ class DeltaTable:
         for place, commit in enumerate(sorted(commits, key=lambda commit: commit.version, reverse=True)):
             position = of_metadata(commit.userMetadata)
             if position is not None:
-                return Standing(position, commit.timestamp, place == 0)
+                return JobCommit(position, commit.timestamp, place == 0)
             if commit.operation == "RESTORE" or "REPLACE TABLE" in commit.operation:
                 raise Conflict(
-                    f"{self.name}: wanted a table that only grows, found {commit.operation} by somebody else at "
+                    f"{self.name}: wanted a table that only grows, found {commit.operation} by another writer at "
                     f"{commit.timestamp}: records may be missing that the job will not add again; name another table"
                 )
         return None
@@ -123,11 +123,11 @@ class DeltaTable:
         return value
 
     def schema(self) -> StructType:
-        """The columns."""
+        """The columns of the table."""
         return self._frame().schema
 
     def create(self, rows: DataFrame, partition_by: Sequence[str]) -> None:
-        """Create the table with the columns of `rows`, empty. Does nothing if somebody else did it meanwhile."""
+        """Create the table, empty, with the columns of `rows`. Does nothing if another process has just created it."""
         try:
             self._save(rows.limit(0), "errorifexists", {}, partition_by)
         except Exception as error:
@@ -135,7 +135,7 @@ class DeltaTable:
                 raise explained(error, self.name) from error
 
     def add_columns(self, columns: StructType) -> None:
-        """Add columns at the end, null in the rows that are there."""
+        """Add columns at the end; they are null in existing rows."""
         listed = ", ".join(f"{_quoted(field.name)} {field.dataType.simpleString()}" for field in columns)
         try:
             self._session.sql(f"ALTER TABLE {self._sql_name} ADD COLUMNS ({listed})")
@@ -143,7 +143,7 @@ class DeltaTable:
             raise explained(error, self.name) from error
 
     def append(self, rows: DataFrame, position: TablePosition) -> None:
-        """Add rows in one commit, which moves the table to `position`. Delta skips a step that it already has."""
+        """Add rows in one commit that moves the table to `position`. Delta skips a step that the table already has."""
         options = {
             "txnAppId": position.app_id,
             "txnVersion": str(position.step),
@@ -162,7 +162,7 @@ class DeltaTable:
         rows.createOrReplaceTempView(view)
         identity = {_APP_ID: position.app_id, _VERSION: str(position.step), _METADATA: position.to_metadata()}
         try:
-            for setting, value in identity.items():  # MERGE has no options of its own
+            for setting, value in identity.items():  # MERGE has no options
                 self._session.conf.set(setting, value)
             self._session.sql(
                 f"MERGE INTO {self._sql_name} t USING {view} s ON t.{key} = s.{key} "
@@ -191,7 +191,7 @@ class DeltaTable:
 
 
 def is_overtaken(error: Exception) -> bool:
-    """Whether Delta refused a commit because somebody else changed the table first."""
+    """True if Delta refused a commit because another writer changed the table first."""
     return any(code in str(error) for code in _OVERTAKEN)
 
 

@@ -1,9 +1,9 @@
-"""The materialize job: the records of a topic that a Delta table lacks, in bounded commits.
+"""The materialize job: adds the records of a topic that a Delta table lacks, in bounded commits.
 
     the table's position -> what is due -> step by step: read the offsets, make rows, one commit with the next position
 
-The table alone says how far it is (position.py). A run that is killed loses at most the step that it was at, and the
-next one does that step again. Copies of the job may run at the same time: each step lands once.
+Only the table itself stores its position (position.py). A killed run loses at most its current step, and the next run
+repeats this step. Copies of the job may run at the same time: each step lands once.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sparklog.host.dice import new_id
 from sparklog.maintenance.job_frame import JobFrame, JobOptions, run_job
 from sparklog.maintenance.job_report import JobReport, PartitionResult, Work, WorkOutcome
 from sparklog.spark.materialize.columns import Layout, empty_rows, latest_of, rows_of
-from sparklog.spark.materialize.delta_table import DeltaTable, Standing, check_delta, is_overtaken
+from sparklog.spark.materialize.delta_table import DeltaTable, JobCommit, check_delta, is_overtaken
 from sparklog.spark.materialize.position import Mode, TablePosition, check_same_source
 from sparklog.spark.materialize.steps import Due, Step, due_ranges, first_position, next_step
 from sparklog.spark.spark_errors import explained
@@ -33,17 +33,17 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.types import StructType
 
-DEFAULT_RECORDS: Final = 5_000_000  # of a commit
+DEFAULT_RECORDS: Final = 5_000_000  # per commit
 RENEW_MS: Final = 7 * 86_400_000  # Delta keeps the entry of a commit for 30 days by default
-MOST_OVERTAKEN: Final = 10  # times in a row that another writer may be first
+MOST_OVERTAKEN: Final = 10  # the most times in a row that another writer may commit first
 BadCounts = Callable[[], dict[str, int]]
 _REQUESTS_PER_SLICE: Final = 2  # its index, its bytes
 
 
 class Table(msgspec.Struct, frozen=True):
-    """Where rows go, and which. `name`: see DeltaTable. `partition_by`: columns, used when the job creates the table.
+    """The target table and its rows. `name`: see DeltaTable. `partition_by`: used when the job creates the table.
 
-    `records`: about how many one commit adds at most.
+    `records`: the approximate maximum of records in one commit.
     """
 
     name: str
@@ -56,10 +56,10 @@ class Table(msgspec.Struct, frozen=True):
 def run_materialize(
     cluster_url: str, topic: str, table: Table, spark: Callable[[], SparkSession], **options: Unpack[JobOptions]
 ) -> JobReport:
-    """Bring a table up to the high watermarks of a topic. `spark` gives a session with Delta Lake.
+    """Bring a table up to the high watermarks of a topic. `spark` returns a session with Delta Lake.
 
-    Raises InvalidOption, UnknownTopicOrPartition, Conflict (the table is of another topic, or another mode), DataLoss
-    (records went before the table got them), InconsistentClusterId. The report lists what failed later.
+    Raises InvalidOption, UnknownTopicOrPartition, Conflict (the table has another topic or another mode), DataLoss
+    (records were removed before the table got them), InconsistentClusterId. The report lists later failures.
     """
     options["topics"] = [topic]
     return run_job(MaterializeJob(topic, table, spark), cluster_url, **options)
@@ -73,24 +73,24 @@ class MaterializeJob:
 
     def __init__(self, topic: str, table: Table, spark: Callable[[], SparkSession]) -> None:
         self._warnings: list[str] = []
-        self._bad: Counter[str] = Counter()  # values that could not be read, by column
+        self._bad: Counter[str] = Counter()  # unreadable values, by column
         self._topic, self._table, self._spark = topic, table, spark
         self._run = new_id()
         self._rows: dict[PartitionIndex, PartitionResult] = {}
         self._session: Any = None
         self._delta: Any = None
-        self._standing: Standing | None = None
+        self._last_commit: JobCommit | None = None
 
     @property
     def notes(self) -> list[str]:
-        """What was lost, and how many values are not of the schema."""
+        """Remarks about lost records, and the number of values that do not match the schema."""
         bad = [f"not of the schema: {counted(count, 'value')}, kept in {name}" for name, count in self._bad.items()]
         return self._warnings + bad
 
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
         """The partitions with records that the table lacks."""
         self._open()
-        self._standing = self._delta.standing() if self._delta.exists() else None
+        self._last_commit = self._delta.last_job_commit() if self._delta.exists() else None
         rows = empty_rows(self._session, self._table.layout)
         if self._delta.exists():
             _new_columns(self._delta, rows.schema, self._table)
@@ -102,10 +102,10 @@ class MaterializeJob:
         return list(self._rows.values())
 
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
-        """Step by step until the table has all that was due when the run began."""
+        """Write step by step until the table has all records that were due when the run began."""
         try:
             self._prepare()
-            self._standing = self._delta.standing() if self._delta.exists() else None
+            self._last_commit = self._delta.last_job_commit() if self._delta.exists() else None
             with frame.connection.follower.current() as state:
                 target = self._due(state, topic_of(state, self._topic))
             self._steps(frame, target)
@@ -124,7 +124,7 @@ class MaterializeJob:
     # ---- the table --------------------------------------------------------------------------------
 
     def _open(self) -> None:
-        """A session of its own, because the settings that a MERGE needs belong to the session."""
+        """Open a separate session, because the settings that a MERGE needs belong to the session."""
         from sparklog.spark import register
 
         self._session = self._spark().newSession()
@@ -135,7 +135,7 @@ class MaterializeJob:
         self._delta = DeltaTable(self._session, self._table.name)
 
     def _prepare(self) -> None:
-        """Create the table, or add the columns that the schema has and the table lacks."""
+        """Create the table, or add the columns of the schema that it lacks."""
         rows = empty_rows(self._session, self._table.layout)
         if not self._delta.exists():
             if not self._rows:
@@ -150,7 +150,7 @@ class MaterializeJob:
         return self._table.layout.mode is Mode.LATEST
 
     def _due(self, state: ClusterState, topic: Topic) -> Due:
-        position = None if self._standing is None else self._standing.position
+        position = None if self._last_commit is None else self._last_commit.position
         if position is not None:
             check_same_source(position, topic.name, topic.topic_id, self._table.layout.mode, self._table.name)
         due, warnings = due_ranges(state, topic, position, fail_on_data_loss=self._table.fail_on_data_loss)
@@ -183,22 +183,22 @@ class MaterializeJob:
         )
 
     def _close_rows(self) -> None:
-        """What this run did not do, another copy did."""
+        """Mark the remaining offsets as done: another copy of the job wrote them."""
         for partition, row in self._rows.items():
             if row.outcome is WorkOutcome.PLANNED:
                 outcome = WorkOutcome.DONE if row.done.records else WorkOutcome.OVERTAKEN
                 self._rows[partition] = msgspec.structs.replace(row, outcome=outcome)
 
     def _before(self, state: ClusterState, topic: Topic) -> TablePosition:
-        """The position that the next step starts from, under the id of this run."""
-        if self._standing is None:
+        """The position from which the next step starts, with the id of this run."""
+        if self._last_commit is None:
             return first_position(state, topic, self._table.layout.mode, self._run)
-        return msgspec.structs.replace(self._standing.position, run=self._run)
+        return msgspec.structs.replace(self._last_commit.position, run=self._run)
 
     def _commit(self, frame: JobFrame, step: Step) -> bool:
-        """Write a step. False if another writer was first: nothing was added then. Raises what stopped Spark.
+        """Write a step. False if another writer was first: then nothing was added. Raises the error that stopped Spark.
 
-        Only the table says whether the commit landed: an error may come after it, and Delta skips without an error.
+        Only the table shows whether the commit landed: an error may come after it, and Delta skips without an error.
         """
         failure: Exception | None = None
         counts: BadCounts = dict
@@ -206,8 +206,8 @@ class MaterializeJob:
             counts = self._write(frame, step)
         except Exception as error:
             failure = error
-        self._standing = self._delta.standing()
-        reached = None if self._standing is None else self._standing.position
+        self._last_commit = self._delta.last_job_commit()
+        reached = None if self._last_commit is None else self._last_commit.position
         if reached is not None and (reached.run, reached.step) == (step.after.run, step.after.step):
             self._bad.update({name: count for name, count in counts().items() if count})
             return True
@@ -218,15 +218,15 @@ class MaterializeJob:
                 return False
             raise explained(failure, self._table.name) from failure
         raise Conflict(
-            f"{self._table.name}: Delta has a step {step.after.step} of {step.after.app_id!r} already, but no entry of "
-            "its history says which offsets it wrote (delta.logRetentionDuration has passed): nothing was added; name "
+            f"{self._table.name}: Delta already has a step {step.after.step} of {step.after.app_id!r}, but no entry of "
+            "its history shows which offsets it wrote (delta.logRetentionDuration has passed): nothing was added; name "
             "another table"
         )
 
     def _write(self, frame: JobFrame, step: Step) -> BadCounts:
-        """Commit the rows of a step. Returns what says how many values could not be read, by column.
+        """Commit the rows of a step. Return a function that gives the number of unreadable values by column.
 
-        Don't call it if the step did not land: Spark counts while it writes, and one would wait for ever.
+        Don't call that function if the step did not land: Spark counts while it writes, so it would wait forever.
         """
         from pyspark.sql import Observation
         from pyspark.sql import functions as sql
@@ -267,16 +267,16 @@ class MaterializeJob:
         return loaded
 
     def _renew(self, frame: JobFrame) -> None:
-        """Write an empty step if others write to the table while the topic rests, and Delta may forget the last one."""
-        if self._standing is None or self._standing.is_last:
+        """Write an empty step if only others write to the table, so that Delta would forget the job's last commit."""
+        if self._last_commit is None or self._last_commit.is_last:
             return
-        age_ms = frame.now_ms - _ms(self._standing.committed_at)
+        age_ms = frame.now_ms - _ms(self._last_commit.committed_at)
         if age_ms < RENEW_MS:
             return
         with frame.connection.follower.current() as state:
             before = self._before(state, topic_of(state, self._topic))
         if self._commit(frame, next_step(before, {}, 1)):
-            self._warnings.append("an empty commit repeats the position, before Delta drops the entry that has it")
+            self._warnings.append("an empty commit repeats the position before Delta drops the entry that holds it")
 
     # ---- the report -------------------------------------------------------------------------------
 
@@ -289,7 +289,7 @@ class MaterializeJob:
 
 
 def _new_columns(delta: DeltaTable, wanted: StructType, table: Table) -> StructType:
-    """The columns that the table lacks. Raises InvalidInput unless it has the others, with the same types."""
+    """The wanted columns that the table lacks. Raises InvalidInput unless it has the others, with the same types."""
     from pyspark.sql.types import StructType
 
     there = {field.name: field.dataType for field in delta.schema()}
@@ -317,7 +317,7 @@ def _new_columns(delta: DeltaTable, wanted: StructType, table: Table) -> StructT
 
 
 def check_table(table: Table) -> None:
-    """Raise InvalidOption, before Spark starts, for what can't be."""
+    """Raise InvalidOption, before Spark starts, for impossible options."""
     if not table.name.strip():
         raise InvalidOption("--table: wanted a name or a path, found an empty one")
     if table.records < 1:
@@ -327,7 +327,7 @@ def check_table(table: Table) -> None:
 
 
 def _within(due: Due, target: Due) -> Due:
-    """What is due now of that which was due when the run began: a run ends even if writers go on."""
+    """The part of `due` that was due when the run began: so a run ends even if writers continue."""
     kept: Due = {}
     for partition, range_ in due.items():
         end = target[partition].offsets.end if partition in target else 0

@@ -1,10 +1,10 @@
-"""What a Delta table remembers of the topic that fills it.
+"""The position in a topic that a Delta table stores.
 
-Each commit of the job carries two things. Delta's own transaction identifier (`txnAppId`, `txnVersion`) holds the
+Each commit of the job carries two values. Delta's own transaction identifier (`txnAppId`, `txnVersion`) holds the
 number of the step, and the user metadata of the commit holds a TablePosition with the same number. Step n + 1 is
 planned from the position of step n. Delta refuses or skips a second step n + 1, whatever its offsets are, so two copies
-of the job can't both add a record. An end offset as the version would not do: a second copy that has seen more records
-would plan a longer range with a greater end, and Delta would take it.
+of the job can't both add a record. An end offset could not serve as the version: a second copy that has seen more
+records would plan a longer range with a greater end, and Delta would accept it.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from sparklog.core.errors import Conflict
 from sparklog.core.reading.positions import Position
 from sparklog.core.types import LeaderEpoch, Offset, PartitionIndex, TopicId
 
-_FIELD: Final = "sparklog.materialize"  # of the JSON object in the user metadata of a commit
+_FIELD: Final = "sparklog.materialize"  # field of the JSON object in the user metadata of a commit
 
 
 class Mode(StrEnum):
-    """What a table holds."""
+    """The contents of a table."""
 
     APPEND = "append"  # a row for each record
     LATEST = "latest"  # a row for each key: its newest record, unless that is a tombstone
@@ -38,7 +38,7 @@ class PartitionEnd(msgspec.Struct, frozen=True, array_like=True):
 
 
 class TablePosition(msgspec.Struct, frozen=True):
-    """How far a table is after one of the job's commits. `step` counts those commits from 1; `run` is the run's id."""
+    """The position of a table after one of the job's commits. `step` counts them from 1; `run` is the run's id."""
 
     chain_id: str
     topic_id: TopicId
@@ -58,7 +58,7 @@ class TablePosition(msgspec.Struct, frozen=True):
         return msgspec.json.encode({_FIELD: self}).decode()
 
     def of_partition(self, partition: PartitionIndex) -> Position | None:
-        """Where the table stands in this partition; None if the partition had no record yet."""
+        """The table's position in this partition; None if the partition had no record yet."""
         for end in self.ends:
             if end.partition == partition:
                 return Position(self.chain_id, self.topic_id, partition, end.offset, end.leader_epoch)
@@ -66,12 +66,12 @@ class TablePosition(msgspec.Struct, frozen=True):
 
 
 def app_id(chain_id: str, topic_id: TopicId) -> str:
-    """The application that fills a table, for Delta. Delta keeps its last version in the table."""
+    """Delta's id of the application that fills a table. Delta keeps its last version in the table."""
     return f"sparklog/{chain_id}/{topic_id}"
 
 
 def of_metadata(text: str | None) -> TablePosition | None:
-    """The position in the user metadata of a commit; None if the commit is of another program."""
+    """The position in the user metadata of a commit; None if another program made the commit."""
     if text is None or _FIELD not in text:
         return None
     try:
@@ -81,14 +81,14 @@ def of_metadata(text: str | None) -> TablePosition | None:
 
 
 def newest(metadata: Iterable[str | None]) -> TablePosition | None:
-    """The position of the newest commit that has one. `metadata` of commits, newest first."""
+    """The position of the newest commit that has one. `metadata`: that of the commits, newest first."""
     return next((position for text in metadata if (position := of_metadata(text)) is not None), None)
 
 
 def check_same_source(position: TablePosition, topic: str, topic_id: TopicId, mode: Mode, table: str) -> None:
     """Raise Conflict if the table is filled from another topic, or in another mode. One topic fills one table.
 
-    Whether the chain is the same is for `core.positions.right_up_to` to say.
+    `core.positions.right_up_to` checks that the chain is the same.
     """
     if position.topic != topic:
         raise Conflict(

@@ -1,4 +1,4 @@
-"""What is due for a table, and how much of it the next commit adds. Pure: values in, values out."""
+"""The offsets that are due for a table, and the part that the next commit adds. Pure: values in, values out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sparklog.spark.materialize.position import Mode, PartitionEnd, TablePositio
 
 
 class DueRange(NamedTuple):
-    """The offsets of a partition that the table lacks, up to the high watermark, and the epoch they are of."""
+    """The offsets of a partition that the table lacks, up to the high watermark, and their leader epoch."""
 
     offsets: OffsetRange
     leader_epoch: LeaderEpoch
@@ -25,11 +25,11 @@ Due = dict[PartitionIndex, DueRange]
 def due_ranges(
     state: ClusterState, topic: Topic, position: TablePosition | None, *, fail_on_data_loss: bool
 ) -> tuple[Due, list[str]]:
-    """What the table lacks, by partition, and warnings about records that it can never get.
+    """The offsets that the table lacks, by partition, and warnings about records that it can never get.
 
-    Without a position, that is everything from the log start on. Raises DataLoss if records went before the table got
-    them, or if the log gave up records that the table has (with `fail_on_data_loss` false, these are the warnings);
-    and as `right_up_to`.
+    Without a position, the table lacks everything from the log start on. Raises DataLoss if records were removed before
+    the table got them, or if the log gave up records that the table has (with `fail_on_data_loss` false, these are the
+    warnings); and raises as `right_up_to` does.
     """
     due: Due = {}
     warnings: list[str] = []
@@ -37,7 +37,7 @@ def due_ranges(
         start, lost = _start(state, topic, partition, position)
         if lost is not None:
             if fail_on_data_loss:
-                raise DataLoss(f"{lost}; --no-fail-on-data-loss goes on without them")
+                raise DataLoss(f"{lost}; --no-fail-on-data-loss continues without them")
             warnings.append(lost)
         if start < partition.high_watermark:
             epoch = partition.replication.leader_epoch
@@ -48,7 +48,7 @@ def due_ranges(
 def _start(
     state: ClusterState, topic: Topic, partition: Partition, position: TablePosition | None
 ) -> tuple[Offset, str | None]:
-    """The first offset that the table lacks, and what was lost."""
+    """The first offset that the table lacks, and a text about lost records, if any."""
     if position is None:
         return partition.log_start, None
     place = f"{topic.name}-{partition.partition}"
@@ -74,7 +74,7 @@ class Step(NamedTuple):
 
 
 def next_step(before: TablePosition, due: Due, most_offsets: int) -> Step:
-    """The step after `before`: all that is due, or else the same share of every partition, about `most_offsets` in sum.
+    """The step after `before`: all due offsets, or the same share of each partition, about `most_offsets` in total.
 
     A partition's share is at least one offset, so every partition advances.
     """
@@ -100,9 +100,9 @@ def next_step(before: TablePosition, due: Due, most_offsets: int) -> Step:
 
 
 def first_position(state: ClusterState, topic: Topic, mode: Mode, run: str) -> TablePosition:
-    """The position of a table that has nothing yet: the log starts, as in `due_ranges`.
+    """The position of an empty table: the log starts, as in `due_ranges`.
 
-    What a partition had before the table began is no loss, even if the partition has no record to begin with.
+    Records that a partition had before the table began are no loss, even if the partition has no record at the start.
     """
     ends = tuple(
         PartitionEnd(partition.partition, partition.log_start, partition.replication.leader_epoch)

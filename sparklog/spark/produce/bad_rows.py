@@ -1,4 +1,4 @@
-"""Rows of a text file that can't be read: what is known about them, and where they go."""
+"""Unreadable rows of text files: their description and their treatment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CHARACTERS_SHOWN: Final = 120
 
 
 class OnBadRow(StrEnum):
-    """What to do with a row that can't be read."""
+    """The treatment of an unreadable row."""
 
     FAIL = "fail"  # nothing is written
     SKIP = "skip"  # the row is counted and left out
@@ -31,7 +31,7 @@ class BadRows(NamedTuple):
     topic: str | None = None
 
     def check(self, written_to: str) -> None:
-        """Raise InvalidOption unless a dead-letter topic is given exactly if needed, and is not `written_to`."""
+        """Raise InvalidOption unless a dead-letter topic is given exactly if needed, and differs from `written_to`."""
         if (self.topic is not None) != (self.then is OnBadRow.DEAD_LETTER):
             raise InvalidOption(
                 "wanted --on-bad-row dead-letter and --dead-letter-topic together, found only one of them"
@@ -41,7 +41,7 @@ class BadRows(NamedTuple):
 
 
 class BadRow(NamedTuple):
-    """A row that can't be read. `line`: where it begins; `text`: its bytes without the last line end."""
+    """An unreadable row. `line`: its first line; `text`: its bytes without the last line end."""
 
     line: int
     reason: str

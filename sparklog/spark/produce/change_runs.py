@@ -1,4 +1,4 @@
-"""Write the changes of a Delta table to a topic: one run of produce for each version that the log lacks."""
+"""Writes the changes of a Delta table to a topic: one run of produce for each version that the log lacks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sparklog.host.clock import now_ms
 from sparklog.maintenance.job_output import stderr_console
 from sparklog.spark.materialize.delta_table import DeltaTable, check_delta
 from sparklog.spark.produce.delta_changes import changes_app_id, explained_of_feed, first_version
-from sparklog.spark.produce.input_source import Source, checked
+from sparklog.spark.produce.input_source import InputSource, checked
 from sparklog.spark.produce.produce_job import Target, run_produce
 from sparklog.spark.produce.produce_report import ProduceReport
 from sparklog.spark.produce.rows import RowMapping, check_mapping
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def run_changes(
-    source: Source,
+    source: InputSource,
     mapping: RowMapping,
     target: Target,
     *,
@@ -36,17 +36,17 @@ def run_changes(
     console: Console | None = None,
     plan: Console | None = None,
 ) -> ProduceReport:
-    """Write what the topic lacks of a table's changes, in the order of its versions. The report has their sums.
+    """Write the changes of a table that the topic lacks, in the order of its versions. The report has their sums.
 
-    The log knows how far it is; `starting_version` (default 0) is where a topic begins that has nothing of the table.
-    With `dry_run`, only the next version is shown. Raises as `run_produce`, and InvalidInput if versions between the
-    log's and the table's are gone; versions that were written before an error stay.
+    The log stores the last version that it has; `starting_version` (default 0) is the first version for a topic that
+    has none yet. With `dry_run`, only the next version is shown. Raises as `run_produce` does, and InvalidInput if
+    versions between the log's and the table's are gone. Versions that were written before an error stay.
     """
     check_mapping(mapping)
     _check_key(mapping)
     checked(replace(source, version=0))
     if target.create is not None or target.transaction is not None:
-        raise InvalidOption("--changes: wanted a topic that exists, without --create, --txn-app-id and --txn-version")
+        raise InvalidOption("--changes: wanted an existing topic, without --create, --txn-app-id and --txn-version")
     console = console or stderr_console()
     with closing(Connection(target.cluster)) as connection, connection.follower.current() as state:
         topic_id = topic_of(state, target.topic, advice=": create it first").topic_id
@@ -58,13 +58,13 @@ def run_changes(
         known, first = app_id in state.applications, first_version(state, app_id, starting_version or 0)
     if known and starting_version is not None:
         raise InvalidOption(
-            f"--starting-version: wanted none, found {starting_version}: topic {target.topic} has the versions below "
-            f"{first} of {source.name} already"
+            f"--starting-version: wanted none, found {starting_version}: topic {target.topic} already has the versions "
+            f"below {first} of {source.name}"
         )
     if first > end:
         raise InvalidInput(
-            f"{source.name}: wanted version {first}, found {end - 1} as its last one: the table is not the one that "
-            "was written before"
+            f"{source.name}: wanted version {first}, found {end - 1} as its last version: the earlier runs wrote "
+            "another table"
         )
     report = _nothing(source, target, connection.url, dry_run=dry_run)
     for version in range(first, end):
@@ -81,7 +81,7 @@ def run_changes(
     return replace(report, delta_versions=(first, end))
 
 
-def _nothing(source: Source, target: Target, cluster: str, *, dry_run: bool) -> ProduceReport:
+def _nothing(source: InputSource, target: Target, cluster: str, *, dry_run: bool) -> ProduceReport:
     at_ms = now_ms()
     return ProduceReport(source.name, cluster, target.topic, dry_run, True, at_ms, at_ms, 0, 0)
 
@@ -96,7 +96,7 @@ def _sum(before: ProduceReport, last: ProduceReport) -> ProduceReport:
 
 
 def _check_key(mapping: RowMapping) -> None:
-    """Raise InvalidOption if there is no key: nothing could say which row was deleted."""
+    """Raise InvalidOption if there is no key: a tombstone must name the key of a deleted row."""
     if not mapping.key and mapping.key_expr is None:
         raise InvalidOption(
             "--changes: wanted --key or --key-expr, found neither: a deleted row is a tombstone of its key"

@@ -1,4 +1,4 @@
-"""Explain a value that could not be converted during the write: name the option or expression it was for."""
+"""Explains a value that could not be converted during the write: names its option or expression."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from sparklog.spark.produce.rows import RowMapping
 from sparklog.spark.spark_errors import explained
 
 _CAST: Final = re.compile(r'\[CAST_(?:INVALID_INPUT|OVERFLOW)\][^\n]* cannot be cast to "(INT|TIMESTAMP)"')
-_EXPRESSION: Final = re.compile(r"^== SQL \([^)\n]*\) ==\n([^\n]+)$", re.MULTILINE)  # where Spark says it failed
+_EXPRESSION: Final = re.compile(
+    r"^== SQL \([^)\n]*\) ==\n([^\n]+)$", re.MULTILINE
+)  # the place of the failure in Spark's message
 _LONG_OVERFLOW: Final = "java.lang.ArithmeticException: long overflow"  # milliseconds converted to microseconds
 _OUT_OF_RANGE: Final = "column 'partition': wanted"
 
 
 def explained_of_rows(error: Exception, source: str, mapping: RowMapping) -> SparklogError:
-    """As `explained`, but with the user's option or expression that the value was for, if that is known."""
+    """As `explained`, but with the value's option or expression, if it is known."""
     text = str(error)
     timestamp, partition = _timestamp(mapping), _partition(mapping)
     if timestamp and _LONG_OVERFLOW in text:
         return InvalidInput(
-            f"{source}, {timestamp}: wanted milliseconds since the epoch, found a number that is too large for them"
+            f"{source}, {timestamp}: wanted milliseconds since the epoch, found a number that is too large"
         )
     expression, cast = _EXPRESSION.search(text), _CAST.search(text)
     place = ""

@@ -1,6 +1,6 @@
-"""Read CSV with Python's csv module: RFC 4180, values over several lines, and every malformed row reported.
+"""Reads CSV with Python's csv module: RFC 4180, values over several lines, and every malformed row reported.
 
-There is no Spark here: lines of bytes go in, rows or BadRows come out.
+No Spark is used here: lines of bytes go in, rows or BadRows come out.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 from sparklog.core.errors import InvalidInput
 from sparklog.spark.produce.bad_rows import BadRow
 
-LONGEST_ROW_BYTES: Final = 64 << 20  # a longer quoted value is taken for one that was never closed
+LONGEST_ROW_BYTES: Final = 64 << 20  # a longer quoted value is treated as never closed
 Row = list[str]
 
 
@@ -36,7 +36,7 @@ class _NotClosed(Exception):
 
 
 class _Lines:
-    """Feeds lines to csv.reader, and keeps those of the row that it is reading."""
+    """Feeds lines to csv.reader, and keeps the lines of the current row."""
 
     def __init__(self, lines: Iterable[bytes], dialect: CsvDialect) -> None:
         self._lines = iter(lines)
@@ -81,7 +81,7 @@ class _Lines:
         return line
 
     def give_back(self) -> None:
-        """Put back all lines of the row but the first, to be read as rows of their own."""
+        """Put back all lines of the row except the first, to be read as separate rows."""
         self._given_back += reversed(self.row[1:])
         self.number -= len(self.row) - 1
         del self.row[1:]
@@ -139,7 +139,7 @@ class CsvRows:
                 yield self._lines.bad(f"wanted {width} columns, found {len(row)}")
 
     def _misquoted(self, reason: str) -> BadRow:
-        """The row for a misplaced quote. If it spans lines, its first line is probably unclosed and the others good."""
+        """The row for a misplaced quote. If the row spans lines, probably only its first line is bad (not closed)."""
         lines, last = len(self._lines.row), self._lines.number
         if lines == 1:
             return self._lines.bad(reason)
@@ -148,7 +148,7 @@ class CsvRows:
 
     def _not_decoded(self, error: UnicodeDecodeError) -> str:
         byte = f"0x{error.object[error.start]:02x}"
-        return f"byte {byte} is not {self._dialect.encoding}, --option encoding=NAME says what it is"
+        return f"byte {byte} is not {self._dialect.encoding}: give the encoding by --option encoding=NAME"
 
     def _reason(self, error: csv.Error) -> str:
         if "expected after" in str(error):
@@ -176,7 +176,7 @@ def column_names(first: Row, place: str, header: bool, taken: Sequence[str]) -> 
 
 
 def check_header(header: Row | BadRow, wanted: Row, place: str, other: str) -> None:
-    """Raise InvalidInput unless the header is that of the other files: rows would land in the wrong columns."""
+    """Raise InvalidInput unless the header equals that of the other files: rows would land in the wrong columns."""
     if isinstance(header, BadRow):
         raise InvalidInput(f"{place}: the header can't be read: {header.reason}")
     if header != wanted:

@@ -1,7 +1,8 @@
 """The change feed of a Delta table as records: rows that were added or changed, tombstones for keys that are gone.
 
-Each version of the table is one commit of the log, in order, with the version as `txnVersion`. So the log itself says
-which versions it has: a version is written once, whatever is killed or run twice. `change_runs.py` goes through them.
+Each version of the table is one commit of the log, in order, with the version as `txnVersion`. So the log itself shows
+which versions it has: each version is written once, even if runs are killed or repeated. `change_runs.py` runs the
+versions one after the other.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ _FEED_COLUMNS: Final = ("_commit_version", "_commit_timestamp")
 
 
 def changes_app_id(table_id: str, topic_id: TopicId) -> str:
-    """The application that carries the changes of a table into a topic. A table made again has another id."""
+    """The application id for the changes of a table in a topic. A table that was created again has another id."""
     return f"delta/{table_id}/{topic_id}"
 
 
@@ -34,7 +35,7 @@ def first_version(state: ClusterState, app_id: str, starting_version: int) -> in
 
 
 def open_changes(session: SparkSession, path: str | None, table: str | None, version: int) -> DataFrame:
-    """The changes of one version: the rows of the table and CHANGE."""
+    """The changes of one version: the columns of the table and CHANGE."""
     reader = session.read.format("delta").option("readChangeFeed", "true")
     reader = reader.option("startingVersion", version).option("endingVersion", version)
     feed = reader.load(path) if path is not None else reader.table(table or "")
@@ -42,20 +43,20 @@ def open_changes(session: SparkSession, path: str | None, table: str | None, ver
 
 
 def explained_of_feed(error: SparklogError) -> SparklogError:
-    """The same error, with what to do if Delta has no feed of a version."""
+    """The same error, with advice if Delta has no feed of a version."""
     if "CHANGE_DATA" not in error.message:
         return error
     return InvalidInput(
-        f"{error.message}; the table needs delta.enableChangeDataFeed=true from that version on: write the table as it "
-        "is (without --changes), then its changes with --starting-version"
+        f"{error.message}; the table needs delta.enableChangeDataFeed=true from that version on: write the current "
+        "table (without --changes), then its changes with --starting-version"
     )
 
 
 def with_tombstones(rows: DataFrame) -> DataFrame:
     """The records of one version's changes, from rows with the columns for the sink and CHANGE.
 
-    A key is gone if it was in a row that was deleted or changed, and is in no row that was added. So a row whose key
-    changed leaves a tombstone of its old key.
+    A key is gone if a deleted or changed row had it, and no added row has it. So a row whose key changed leaves a
+    tombstone of its old key.
     """
     from pyspark.sql import functions as sql
 
@@ -64,7 +65,7 @@ def with_tombstones(rows: DataFrame) -> DataFrame:
     no_key = sql.raise_error(
         sql.lit(
             f"sparklog.core.errors.{InvalidRecord.__name__}: {InvalidRecord.code}: wanted a key for each row that was "
-            "deleted or changed, found null: no tombstone can say that it is gone"
+            "deleted or changed, found null: a tombstone needs a key"
         )
     )
     key = sql.when(sql.col("key").isNull(), no_key.cast(rows.schema["key"].dataType)).otherwise(sql.col("key"))

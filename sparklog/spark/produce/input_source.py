@@ -26,7 +26,7 @@ from sparklog.spark.produce.text_files import (
     RAW,
     START,
     UNSPLIT,
-    Part,
+    FilePart,
     check_columns,
     check_first_line,
     folders_of,
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 _PARQUET_DEFAULTS: Final = {"mergeSchema": "true"}
 # These override the session: an invalid time or a damaged file is an error (not null), times without a zone are UTC,
 # and folder values are text, exactly as in the path. Old dates, bytes and times without a zone are read from Parquet
-# as pyarrow reads them, with the readers that can say which file a row came from.
+# as pyarrow reads them, with the readers that report which file a row came from.
 _PINNED: Final = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.ansi.enabled": "true",
@@ -60,13 +60,13 @@ _PINNED: Final = {
 }
 # JSON that Spark cannot read is an error, not null. Spark never reads a field named like columnNameOfCorruptRecord.
 _FAIL: Final = {"mode": "FAILFAST", "columnNameOfCorruptRecord": BAD}
-_DATED: Final = r"^\s*[+-]?[0-9]{4,}-"  # Spark takes a time of day alone for a time today
+_DATED: Final = r"^\s*[+-]?[0-9]{4,}-"  # Spark reads a time of day alone as a time today
 _HEADER_LINES: Final = 1_000  # most lines of a header, whose quoted names may span several
 
 log = logging.getLogger("sparklog")
 
 
-class Source(msgspec.Struct, frozen=True):
+class InputSource(msgspec.Struct, frozen=True):
     """The rows to produce, from exactly one of `path` (a file, a directory, a glob) and `table`.
 
     If `format` is None, it is guessed by suffix. `options`: see `produce.options`; those for Parquet go to Spark
@@ -84,25 +84,25 @@ class Source(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The source as shown to people."""
+        """The source's name for messages."""
         return self.path if self.path is not None else f"table {self.table}"
 
     @property
     def is_text(self) -> bool:
-        """True if rows are read one by one, so that some may be bad."""
+        """True if rows are read one by one, so that single rows may be bad."""
         return self.format in ("csv", "json")
 
 
-def checked(source: Source) -> Source:
+def checked(source: InputSource) -> InputSource:
     """The source with its format filled in. Raises InvalidOption, InvalidInput or NotFound before Spark starts."""
     if (source.path is None) == (source.table is None):
-        found = "neither" if source.path is None else "both"
-        raise InvalidOption(f"wanted a SOURCE (a file or a directory) or --table NAME, found {found}")
+        given = "neither" if source.path is None else "both"
+        raise InvalidOption(f"wanted a SOURCE (a file or a directory) or --table NAME, found {given}")
     if "" in (source.path, source.table):
         raise InvalidOption("wanted a SOURCE (a file or a directory) or --table NAME, found an empty one")
     if source.path is None:
         if source.format is not None:
-            raise InvalidOption(f"--format {source.format}: a table has its own format, give it for files only")
+            raise InvalidOption(f"--format {source.format}: a table has its own format, give --format for files only")
         return source
     if source.version is not None:
         return source
@@ -122,7 +122,7 @@ def _reads_all_below(options: Mapping[str, str]) -> bool:
     return any(name.lower() == "recursivefilelookup" and value.lower() == "true" for name, value in options.items())
 
 
-def reading(source: Source, session: SparkSession) -> AbstractContextManager[None]:
+def reading(source: InputSource, session: SparkSession) -> AbstractContextManager[None]:
     """The session settings needed from `open_source` until the rows have been read."""
     if source.format == "csv":
         multiline = csv_options(source.options).dialect.multiline
@@ -131,7 +131,7 @@ def reading(source: Source, session: SparkSession) -> AbstractContextManager[Non
     return settings(session, _PINNED | UNSPLIT if multiline else _PINNED)
 
 
-def open_source(source: Source, session: SparkSession, *, stop_at_bad: bool = True) -> DataFrame:
+def open_source(source: InputSource, session: SparkSession, *, stop_at_bad: bool = True) -> DataFrame:
     """The rows of a checked source. Call it within `reading`.
 
     Rows of text files also have the column BAD (always null with `stop_at_bad`), and those of JSON also RAW. Raises
@@ -170,7 +170,7 @@ def _parquet(path: str, options: Mapping[str, str], session: SparkSession) -> Da
         name = both.head()
         raise InvalidInput(
             f"{path}: {name} is a column of the files and the name of folders ({name}=…), which would replace it: give "
-            "--option recursiveFileLookup=true to take the column, or rename one"
+            "--option recursiveFileLookup=true to use the column, or rename one"
         )
     check_columns(frame.columns, path)
     return frame
@@ -191,7 +191,7 @@ def _csv(path: str, options: CsvOptions, session: SparkSession, stop_at_bad: boo
     if unnamed:
         log.warning("%s: columns without a name in the header are called %s", file, ", ".join(unnamed))
 
-    def read(part: Part, lines: Iterator[bytes]) -> Iterator[Row | BadRow]:
+    def read(part: FilePart, lines: Iterator[bytes]) -> Iterator[Row | BadRow]:
         rows = CsvRows(lines, dialect)
         if dialect.header and part.start == 0:
             header = rows.next_row()
@@ -207,7 +207,7 @@ def _csv(path: str, options: CsvOptions, session: SparkSession, stop_at_bad: boo
 
 
 def _first_row(lines: DataFrame, options: CsvOptions, path: str) -> tuple[str, Row]:
-    """The first file and its first row: the header, or else the row that shows how many columns there are."""
+    """The first file and its first row: the header, or else the row that gives the number of columns."""
     row: Row | BadRow | None = None
     file = path
     for count in (1, _HEADER_LINES):
@@ -219,12 +219,12 @@ def _first_row(lines: DataFrame, options: CsvOptions, path: str) -> tuple[str, R
         row = CsvRows((bytes(line[LINE]) for line in head if line[FILE] == head[0][FILE]), options.dialect).next_row()
         if isinstance(row, list):
             return file, row
-    found = row.reason if isinstance(row, BadRow) else "blank lines only"
-    raise InvalidInput(f"{file}: wanted a first row with the columns, found {found}")
+    reason = row.reason if isinstance(row, BadRow) else "blank lines only"
+    raise InvalidInput(f"{file}: wanted a first row with the columns, found {reason}")
 
 
 def _with_types(frame: DataFrame, names: tuple[str, ...], options: CsvOptions) -> DataFrame:
-    """The frame with null for `null_value` and, if asked for, with the types that Spark infers from the texts."""
+    """The frame with null for `null_value` and, if wanted, with the types that Spark infers from the texts."""
     from pyspark.sql import functions as sql
 
     def value(name: str) -> Column:
@@ -270,7 +270,7 @@ def _json(path: str, options: JsonOptions, session: SparkSession, stop_at_bad: b
 
     from sparklog.spark.installed import documents
 
-    def read(part: Part, lines: Iterator[bytes]) -> Iterator[Row | BadRow]:
+    def read(part: FilePart, lines: Iterator[bytes]) -> Iterator[Row | BadRow]:
         folders = {name: value.as_py() for name, value in part.folders.items()}  # text, or null
         return json_rows(lines, encoding=options.encoding, multiline=options.multiline, folders=folders)
 
@@ -280,7 +280,7 @@ def _json(path: str, options: JsonOptions, session: SparkSession, stop_at_bad: b
     try:
         with settings(
             session, {"spark.sql.caseSensitive": "true"}
-        ):  # otherwise it finds only one of the fields id and ID
+        ):  # otherwise Spark reads only one of the fields id and ID
             fields = session.read.options(**types).json(documents(frame.where(~is_bad()).select(RAW))).schema.fields
     except Exception as error:
         if not condition_of(error).startswith("MALFORMED_RECORD"):

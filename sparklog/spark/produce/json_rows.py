@@ -1,6 +1,6 @@
-"""Read JSON objects from a file: check them, and pass them on unchanged, whole or field by field.
+"""Reads JSON objects from a file: checks them, and passes them on unchanged, whole or field by field.
 
-There is no Spark here: lines of bytes go in, JSON texts or BadRows come out.
+No Spark is used here: lines of bytes go in, JSON texts or BadRows come out.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import msgspec
 
 from sparklog.spark.produce.bad_rows import BadRow
 
-MAX_DEPTH: Final = 100  # of nested objects and arrays: Spark fails at 600, and its process dies at 1,000
-_TOO_DEEP: Final = f"wanted at most {MAX_DEPTH} objects and arrays inside one another, found more"
+MAX_DEPTH: Final = 100  # levels of nested objects and arrays: Spark fails at 600, and its process dies at 1,000
+_TOO_DEEP: Final = f"wanted at most {MAX_DEPTH} levels of nested objects and arrays, found more"
 _STRING_OR_BRACKET: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -25,7 +25,7 @@ _OBJECTS = msgspec.json.Decoder(list[msgspec.Raw])
 def json_rows(
     lines: Iterable[bytes], *, encoding: str, multiline: bool, folders: Mapping[str, object]
 ) -> Iterator[list[str] | BadRow]:
-    """One object from each line, or with `multiline` from one document (an object or an array of objects).
+    """Yield one object per line, or with `multiline` the objects of one document (an object or an array of objects).
 
     Each folder's value is added to an object that has no such field. Blank lines are skipped.
     """
@@ -91,7 +91,7 @@ def fields_object(document: str, names: Sequence[str]) -> str:
 
 
 def _compact(text: bytes) -> bytes:
-    """JSON without white space, and strings in their shortest form, so that equal strings give equal texts."""
+    """JSON without white space and with strings in their shortest form, so that equal strings give equal texts."""
     return msgspec.json.encode(_STRING.decode(text)) if text.startswith(b'"') else msgspec.json.format(text, indent=-1)
 
 

@@ -1,4 +1,4 @@
-"""The path of a source before Spark reads it: its format, and what Spark would leave out without a word."""
+"""The path of a source before Spark reads it: its format, and files that Spark would silently leave out."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _GLOB: Final = re.compile(r"[*?\[{]")
 
 
 def local_path(path: str) -> Path | None:
-    """The path on this machine, or None if it is elsewhere or is a pattern."""
+    """The path on this machine, or None if it is on another system or is a pattern."""
     if _GLOB.search(path):
         return None
     parsed = urlparse(path)
@@ -35,7 +35,7 @@ def local_path(path: str) -> Path | None:
 
 
 def guessed_format(path: str, local: Path | None) -> str:
-    """The format that the suffixes tell. Raises InvalidInput or InvalidOption if they do not tell one."""
+    """The format, by the suffixes. Raises InvalidInput or InvalidOption if they do not determine one."""
     names = _data_files(local) if local is not None and local.is_dir() else [path]
     formats = {_format_of(name) for name in names}
     known = [format_ for format_ in formats if format_ is not None]
@@ -53,11 +53,11 @@ def guessed_format(path: str, local: Path | None) -> str:
         )
     if known:
         raise InvalidOption(
-            f"wanted files of one format, found {known[0]} and files whose suffix does not tell in {path}: name the "
-            f"files by a glob, or give --format {known[0]} to read them all so"
+            f"wanted files of one format, found {known[0]} and files with unknown suffixes in {path}: name the files "
+            f"by a glob, or give --format {known[0]} to read them all in this format"
         )
     raise InvalidOption(
-        f"wanted one of the formats {', '.join(FORMATS)}, found no suffix that tells at {path}: give --format"
+        f"wanted one of the formats {', '.join(FORMATS)}, found no known suffix at {path}: give --format"
     )
 
 
@@ -68,15 +68,15 @@ def _data_files(folder: Path) -> list[str]:
 
 
 def _plain(path: str) -> str:
-    """The pattern for Python's glob, or "", which matches nothing, if it is not on this machine."""
+    """The pattern for Python's glob, or "", which matches nothing, if the path is not on this machine."""
     return path.removeprefix("file://") if urlparse(path).scheme in ("", "file") else ""
 
 
 def check_path(path: str, local: Path | None, *, all_below: bool) -> None:
-    """Refuse a path of which Spark would read nothing, or only a part unless it reads `all_below`."""
+    """Refuse a path where Spark would read nothing, or only part of the files unless it reads `all_below`."""
     _check_visible(path, local)
     if not all_below:
-        folders = [local] if local is not None else [Path(each) for each in glob.glob(_plain(path))]
+        folders = [local] if local is not None else [Path(match) for match in glob.glob(_plain(path))]
         for folder in folders:
             if folder.is_dir():
                 _check_depth(folder)
@@ -85,20 +85,15 @@ def check_path(path: str, local: Path | None, *, all_below: bool) -> None:
 def _check_visible(path: str, local: Path | None) -> None:
     """Refuse a path that Spark would take for a pattern or a hidden file."""
     if local is None and _plain(path) and Path(_plain(path)).exists():
-        raise InvalidInput(
-            f"{path} is there, but *, ?, [ and {{ make a pattern of a path: rename it, or name its directory"
-        )
+        raise InvalidInput(f"{path} exists, but *, ?, [ and {{ make a path a pattern: rename it, or name its directory")
     names = [local.name] if local is not None and local.is_file() else []
     names += [Path(file).name for file in glob.glob(_plain(path), include_hidden=True)] if local is None else []
     if hidden := [name for name in names if name[0] in "._"]:
-        raise InvalidInput(
-            f"Spark takes files whose names begin with _ or . for hidden and reads none of them, found {hidden[0]} "
-            f"at {path}: rename it"
-        )
+        raise InvalidInput(f"Spark ignores files whose names begin with _ or ., found {hidden[0]} at {path}: rename it")
 
 
 def _check_depth(folder: Path) -> None:
-    """Refuse a directory of which Spark would read only a part: it descends into `name=value` folders and no others.
+    """Refuse a directory that Spark would read only in part: it descends only into `name=value` folders.
 
     Spark also ignores files beside such folders. A folder `value=…` would replace the column that holds the lines.
     """

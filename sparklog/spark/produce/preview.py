@@ -1,4 +1,4 @@
-"""Count what produce would write, over all rows, for --dry-run."""
+"""Counts the records that produce would write, over all rows, for --dry-run."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Preview(msgspec.Struct, frozen=True):
     first: tuple[str, ...]
 
     def remarks(self) -> Iterator[str]:
-        """Lines for people; each appears only if it has something to say."""
+        """Human-readable lines; each appears only if it applies."""
         if self.without_key:
             yield f"{counted(self.without_key, 'row')} without a key"
         if self.without_value:
@@ -45,7 +45,7 @@ class Preview(msgspec.Struct, frozen=True):
 
 
 def preview(rows: DataFrame) -> Preview:
-    """Count all rows, which have the columns of `written_columns`. Raises what Spark raises."""
+    """Count all rows, which have the columns of `written_columns`. Raises Spark's errors."""
     from pyspark.sql import functions as sql
 
     absent = sql.lit(None)
@@ -55,7 +55,7 @@ def preview(rows: DataFrame) -> Preview:
     # Times as numbers: Python would show a timestamp in the machine's time zone.
     time_us = sql.unix_micros(timestamp.cast("timestamp"))
     sizes = [sql.coalesce(sql.octet_length(part.cast("binary")), sql.lit(0)) for part in (key, rows["value"])]
-    # Collect the first rows of each task in the same pass: Python workers complain if a reader takes a few and stops.
+    # Collect the first rows of each task in the same pass: Python workers complain if a reader stops after a few rows.
     number = sql.monotonically_increasing_id()
     texts = sql.struct(number.alias("number"), *(rows[name].cast("string") for name in rows.columns))
     numbered = rows.withColumn("first", sql.when(number % _ROWS_OF_A_TASK < ROWS_SHOWN, texts))

@@ -1,11 +1,11 @@
-"""The produce job: write the rows of a file, a directory or a table to a topic, in one commit.
+"""The produce job: writes the rows of a file, a directory or a table to a topic, in one commit.
 
-check what needs no Spark -> (already written? done) -> source -> columns for the sink -> (--dry-run stops here)
--> create the topic if asked -> one write -> report
+checks without Spark -> (already written? done) -> source -> columns for the sink -> (--dry-run stops here)
+-> create the topic if wanted -> one write -> report
 
 All rows are written, or none. If the write fails, a topic that this run created is deleted again if it is still empty.
 A killed run leaves the topic behind, without records, and the next run with --create uses it. Vacuum removes the
-objects of a write that failed.
+objects of a failed write.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from sparklog.spark.produce.bad_rows import (
 )
 from sparklog.spark.produce.conversions import explained_of_rows
 from sparklog.spark.produce.delta_changes import CHANGE, with_tombstones
-from sparklog.spark.produce.input_source import Source, checked, open_source, reading
+from sparklog.spark.produce.input_source import InputSource, checked, open_source, reading
 from sparklog.spark.produce.preview import preview
 from sparklog.spark.produce.produce_report import ProduceReport, RangeWritten
 from sparklog.spark.produce.rows import RowMapping, check_mapping, visible, written_columns
@@ -55,7 +55,7 @@ PROGRESS_EVERY_S = 5.0
 
 
 class Target(msgspec.Struct, frozen=True):
-    """Where rows go. `transaction`: (app id, version). If `create` is None, the topic must exist."""
+    """The target of the rows. `transaction`: (app id, version). If `create` is None, the topic must exist."""
 
     cluster: str
     topic: str
@@ -66,7 +66,7 @@ class Target(msgspec.Struct, frozen=True):
 
 
 def run_produce(
-    source: Source,
+    source: InputSource,
     mapping: RowMapping,
     target: Target,
     *,
@@ -78,8 +78,8 @@ def run_produce(
 ) -> ProduceReport:
     """Write the rows of `source` to `target`: all of them, or nothing.
 
-    `spark` is asked for when all that needs no Spark was checked. Times without a zone are UTC. `console` shows
-    progress (default: stderr), `plan` what --dry-run finds (default: the console). Raises InvalidInput and its kin,
+    `spark` is called after all checks that need no Spark. Times without a zone are UTC. `console` shows progress
+    (default: stderr), `plan` the result of --dry-run (default: the console). Raises InvalidInput and its subclasses,
     NotFound, Conflict, OutcomeUnknown.
     """
     check_mapping(mapping)
@@ -87,7 +87,7 @@ def run_produce(
     target.bad_rows.check(target.topic)
     if target.bad_rows.then is not OnBadRow.FAIL and not source.is_text:
         raise InvalidOption(
-            f"--on-bad-row is for CSV and JSON files: {source.name} has no rows that could be malformed"
+            f"--on-bad-row applies to CSV and JSON files: {source.name} has no rows that could be malformed"
         )
     console = console or stderr_console()
     produce = _Produce(source, mapping, target, console, plan or console, clock or SystemClock())
@@ -99,7 +99,7 @@ class _Produce:
     """One run."""
 
     def __init__(
-        self, source: Source, mapping: RowMapping, target: Target, console: Console, plan: Console, clock: Clock
+        self, source: InputSource, mapping: RowMapping, target: Target, console: Console, plan: Console, clock: Clock
     ) -> None:
         self.source, self.mapping, self.target, self.clock = source, mapping, target, clock
         self.console, self.plan = console, plan
@@ -151,14 +151,14 @@ class _Produce:
         return with_tombstones(frame.select(*named, CHANGE))
 
     def _explained(self, error: Exception) -> SparklogError:
-        """Explain to people what stopped Spark."""
+        """The error to show for an error that stopped Spark."""
         reason = explained_of_rows(error, self.source.name, self.mapping)
         gone = self.topics.deleted() if isinstance(reason, UnknownTopicOrPartition) else []
         if not gone:
             return reason
         return UnknownTopicOrPartition(
-            f"{reason.message}; somebody deleted {' and '.join(gone)} while this job ran (a produce --create that "
-            "fails deletes what it created): nothing was written, and the job can be run again"
+            f"{reason.message}; another process deleted {' and '.join(gone)} while this job ran (a produce --create "
+            "that fails deletes its new topics): nothing was written, and the job can be run again"
         )
 
     def _left_out(self, frame: DataFrame) -> tuple[Observation | None, DataFrame]:
@@ -215,8 +215,8 @@ class _Produce:
     def _show(self, frame: DataFrame, columns: dict[str, Column], exists: bool) -> ProduceReport:
         """Show what would be written.
 
-        This already fails for a row whose key, value or timestamp cannot be computed, and for a timestamp that the
-        topic refuses.
+        This fails, as the write would, for a row whose key, value or timestamp cannot be computed, and for a timestamp
+        that the topic refuses.
         """
         from pyspark.sql import functions as sql
 

@@ -1,4 +1,4 @@
-"""`--option KEY=VALUE` for CSV and JSON: Spark's names, although Spark does not read these files."""
+"""`--option KEY=VALUE` for CSV and JSON: the names are Spark's, although Spark does not read these files."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _OF_CSV: Final = (
     "ignoreLeadingWhiteSpace",
 )
 _INSTEAD: Final = {
-    "mode": "--on-bad-row says what becomes of malformed rows",
+    "mode": "--on-bad-row chooses the treatment of malformed rows",
     "columnnameofcorruptrecord": "--on-bad-row dead-letter keeps malformed rows",
     "linesep": "lines end with \\n or \\r\\n",
     "emptyvalue": "an empty value is an empty text; nullValue= makes it null",
@@ -52,7 +52,7 @@ _INSTEAD: Final = {
 
 
 class CsvOptions(msgspec.Struct, frozen=True):
-    """How a CSV file is read. If `null_value` is None, every value is text, and an empty value is an empty text."""
+    """Options for reading CSV. If `null_value` is None, every value is text, and an empty value is an empty text."""
 
     dialect: CsvDialect = CsvDialect()
     null_value: str | None = None
@@ -61,7 +61,7 @@ class CsvOptions(msgspec.Struct, frozen=True):
 
 
 class JsonOptions(msgspec.Struct, frozen=True):
-    """How a JSON file is read."""
+    """Options for reading JSON."""
 
     encoding: str = "utf-8"
     multiline: bool = False
@@ -83,7 +83,7 @@ def csv_options(given: Mapping[str, str]) -> CsvOptions:
         skip_initial_space=_boolean(options, "ignoreLeadingWhiteSpace", default=False),
     )
     if dialect.sep in (dialect.quote, dialect.escape):
-        raise InvalidOption(f"--option sep: wanted another character than quote and escape, found {dialect.sep!r}")
+        raise InvalidOption(f"--option sep: wanted a character other than quote and escape, found {dialect.sep!r}")
     return CsvOptions(
         dialect, options.get("nullValue"), _boolean(options, "inferSchema", default=False), _chosen(options, _OF_FILES)
     )
@@ -145,6 +145,6 @@ def _encoding(options: Mapping[str, str]) -> str:
         raise InvalidOption(f"--option encoding: wanted utf-8, iso8859-1, cp1252, …, found {name!r}") from None
     if not cuts:
         raise InvalidOption(
-            f"--option encoding: {name} is not read by lines: convert the file, as by iconv -f {name} -t UTF-8"
+            f"--option encoding: {name} can't be read line by line: convert the file, as by iconv -f {name} -t UTF-8"
         )
     return encoding

@@ -6,7 +6,7 @@ import msgspec
 
 
 class RangeWritten(msgspec.Struct, frozen=True):
-    """What was written to one partition: offsets [start, end); `bytes` as stored."""
+    """The records written to one partition: offsets [start, end); `bytes` as stored."""
 
     partition: int
     start: int
@@ -18,11 +18,11 @@ class RangeWritten(msgspec.Struct, frozen=True):
 class ProduceReport(msgspec.Struct, frozen=True):
     """A run of produce.
 
-    `records` and `bytes` count what was written. With --dry-run they count what would be written, and `bytes` are those
-    of keys and values. `skipped`: this version of the application was already written. `entry`: the chain entry of the
-    commit, None if there were no rows. `bad_rows`: the number of rows that could not be read; they were left out or
+    `records` and `bytes` count the written records. With --dry-run they count the records that would be written, and
+    `bytes` counts keys and values. `skipped`: this version of the application was already written. `entry`: the chain
+    entry of the commit, None if there were no rows. `bad_rows`: the number of unreadable rows; they were left out or
     went to `dead_letter_topic`, and are not in `records`. `delta_versions`: with --changes, the table's versions
-    [start, end) that were written; `entry` and `partitions` are then those of the last one.
+    [start, end) that were written; `entry` and `partitions` are then those of the last version.
     """
 
     source: str

@@ -1,4 +1,4 @@
-"""Keep the report of a produce run out of what it reads, now or in its next run."""
+"""Keeps the report of a produce run out of its source, in this run and the next."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def check_report_is_no_source(report: str | None, source: str | None) -> None:
     if path is None or not _is_read(Path(report), path):
         return
     raise InvalidInput(
-        f"--report: wanted a file outside of the source, found {report}, which belongs to {source}; nothing was begun"
+        f"--report: wanted a file outside the source, found {report}, which belongs to {source}; nothing was started"
     )
 
 
 def _path(source: str) -> str | None:
-    """The source as a path or pattern on this machine, or None if it is elsewhere."""
+    """The source as a path or pattern on this machine, or None if it is on another system."""
     parsed = urlparse(source)
     if parsed.scheme == "file":
         return unquote(parsed.path)

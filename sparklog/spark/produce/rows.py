@@ -1,4 +1,4 @@
-"""Turn the rows of a source into the columns that the sink writes: key, value, timestamp, partition."""
+"""Turns the rows of a source into the columns that the sink writes: key, value, timestamp, partition."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _TIME_OF_DAY: Final = r"^\s*T?[0-9]{1,2}:"
 
 
 class RowMapping(msgspec.Struct, frozen=True):
-    """Which part of a row becomes what. Give at most one of each pair, such as `key` and `key_expr`.
+    """The mapping from a row to a record. Give at most one of each pair, such as `key` and `key_expr`.
 
-    Key: one column as text (binary unchanged), or several as a JSON object; no columns mean no key. Value: the whole
-    row as a JSON object (for a JSON file, the object exactly as the file has it), some of its columns, or an
-    expression. Numbers in fields of a JSON file keep their digits if the fields are named as columns; expressions see
-    them with the types that Spark infers. Without a timestamp, the time of writing is used.
+    Key: one column as text (binary unchanged), or several as a JSON object; without columns, no key. Value: the whole
+    row as a JSON object (for a JSON file, the object exactly as in the file), some of its columns, or an expression.
+    Numbers in fields of a JSON file keep their digits if the fields are named as columns; expressions see them with the
+    types that Spark infers. Without a timestamp, the time of writing is used.
     """
 
     key: tuple[str, ...] = ()
@@ -88,7 +88,7 @@ def check_no_star(frame: DataFrame, option: str, text: str) -> None:
         return
     try:
         has_star = bool({BAD, RAW} & columns_read(frame, text))
-    except PySparkException:  # for example concat(*), which is valid over texts but not with BAD among them
+    except PySparkException:  # for example concat(*), which is valid over texts but not with BAD
         has_star = True
     if has_star:
         raise InvalidOption(
@@ -98,7 +98,7 @@ def check_no_star(frame: DataFrame, option: str, text: str) -> None:
 
 
 def visible(frame: DataFrame) -> DataFrame:
-    """The columns that a user can name."""
+    """The frame with only the columns that a user can name."""
     return frame.drop(BAD, RAW, CHANGE)
 
 
@@ -134,7 +134,7 @@ def _timestamp(frame: DataFrame, mapping: RowMapping) -> Column | None:
         return None
     kind = _type(frame, column)
     if kind == "string":
-        # Spark takes a time of day for a time today. The prefix makes it fail instead, with an error that shows why.
+        # Spark reads a time of day as a time today. The prefix makes it fail instead, with an error that shows why.
         dated = sql.when(column.rlike(_TIME_OF_DAY), sql.concat(sql.lit("no date: "), column)).otherwise(column)
         return sql.nullif(dated, sql.lit("")).cast("timestamp")
     if kind in ("timestamp", "timestamp_ntz", "date"):
@@ -199,12 +199,12 @@ def _check_keys(kind: DataType) -> None:
 
 
 def _fields(names: Sequence[str]) -> Column:
-    """The same for a JSON file, where the type of a field may differ from row to row."""
+    """The same for JSON files, where the type of a field may differ from row to row."""
     return _of_document(lambda text: fields_object(text, names))
 
 
 def _of_document(function: Callable[[str], str | None]) -> Column:
-    """The result of `function` on each row's JSON object, exactly as the file has it."""
+    """The result of `function` for each row's JSON object, exactly as in the file."""
     from sparklog.spark.installed import arrow_function
 
     def texts(documents: pa.Array) -> pa.Array:

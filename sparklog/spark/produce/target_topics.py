@@ -33,7 +33,7 @@ from sparklog.core.types import TopicId
 
 
 class NewTopic(msgspec.Struct, frozen=True):
-    """The topic to create if it does not exist. If it does, it must match."""
+    """The topic to create if it does not exist. An existing topic must match."""
 
     partitions: int | None = None
     config: Mapping[str, str] = {}
@@ -52,7 +52,7 @@ class WrittenTopics:
     ) -> None:
         self._connection, self._say = connection, say
         self._topic, self._dead_letter_topic, self._create = topic, dead_letter_topic, create
-        self._ids: dict[str, TopicId] = {}  # of the topics that this run found or created
+        self._ids: dict[str, TopicId] = {}  # ids of the topics that this run found or created
 
     def check(self) -> bool:
         """True if the topic for good rows exists. Raises what `checked_topic` raises, for both topics."""
@@ -66,7 +66,7 @@ class WrittenTopics:
         return self._topic in self._ids
 
     def config(self) -> TopicConfig:
-        """The config of the topic for good rows, or the one with which it would be created."""
+        """The config of the topic for good rows, or the config that a new topic would get."""
         with self._connection.follower.current() as state:
             topic = state.topic_named(self._topic)
             if topic is not None:
@@ -76,7 +76,7 @@ class WrittenTopics:
 
     @contextmanager
     def created(self) -> Iterator[None]:
-        """Create the missing topics. If the block fails, those that are still empty are deleted again."""
+        """Create the missing topics. If the block fails, new topics that are still empty are deleted again."""
         new: dict[str, TopicId] = {}
         try:
             if self._create is not None:
@@ -120,7 +120,7 @@ def checked_topic(state: ClusterState, name: str, wanted: NewTopic | None) -> To
     """The topic, or None if it can be created.
 
     Raises UnknownTopicOrPartition if it does not exist and is not to be created, Conflict or InvalidPartitions if it
-    differs from `wanted`, and whatever creating it would raise.
+    differs from `wanted`, and every error that creating it would raise.
     """
     if wanted is None:
         return topic_of(state, name, advice="; add --create to create it")

@@ -2,8 +2,8 @@
 
     lines_of: one row per line (file, start, line, folders) -> rows_of: one row per row of the file, and BAD
 
-Rows must arrive exactly as the file has them. Spark's own CSV reader guesses line ends and lets surplus columns,
-misplaced quotes, broken UTF-8 and differing headers pass; its JSON reader sorts fields and fills in nulls.
+Rows must arrive exactly as in the file. Spark's own CSV reader guesses line ends and accepts surplus columns, misplaced
+quotes, broken UTF-8 and differing headers; its JSON reader sorts fields and fills in nulls.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ RAW: Final = "sparklog_json"  # a column added to those of JSON: the object exac
 _RESERVED: Final = (FILE, START, LINE, RAW, BAD)
 ROWS_AT_ONCE: Final = 10_000
 BYTES_AT_ONCE: Final = 16 << 20
-# Larger than any file, but small enough that Spark can add it up over a million files.
+# Larger than any file, but small enough for Spark to add it up over a million files.
 _LARGER_THAN_FILES: Final = 1 << 42
 UNSPLIT: Final = {  # a row may span many lines
     "spark.sql.files.maxPartitionBytes": str(1 << 62),
     "spark.sql.files.openCostInBytes": str(_LARGER_THAN_FILES),
 }
-# Spark does not notice if the second frame of a .zst is cut off. Of .lz4 and .snappy it knows only Hadoop's formats,
-# not those that other programs write.
+# Spark does not notice if the second frame of a .zst is cut off. For .lz4 and .snappy it reads only Hadoop's formats,
+# not those of other programs.
 _NOT_UNPACKED: Final = {".zst": "unzstd", ".lz4": "unlz4", ".snappy": "snzip -d"}
 _OTHER_CONTENT: Final = {
     b"PAR1\x15": "Parquet: give --format parquet",
@@ -50,7 +50,7 @@ _OTHER_CONTENT: Final = {
 _BAD_ARROW: Final = pa.struct({"file": pa.string(), "row": pa.int64(), "reason": pa.string(), "text": pa.binary()})
 
 
-class Part(NamedTuple):
+class FilePart(NamedTuple):
     """A run of lines: a file, or the part of it that begins at byte `start`. `folders`: the values of its folders."""
 
     file: str
@@ -59,27 +59,27 @@ class Part(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The file as shown to people."""
+        """The file's name for messages."""
         return shown_path(self.file)
 
     def place(self, line: int) -> str:
-        """The place of a row as shown to people."""
+        """The place of a row for messages."""
         return f"{self.name}, line {line:,}" + (f" from byte {self.start:,} on" if self.start else "")
 
 
-Read = Callable[[Part, Iterator[bytes]], Iterator["list[str] | BadRow"]]
+Read = Callable[[FilePart, Iterator[bytes]], Iterator["list[str] | BadRow"]]
 
 
 @contextmanager
 def settings(session: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
-    """Apply settings to the session for the length of a block."""
+    """Apply settings to the session for the duration of a block."""
     before = {name: str(session.conf.get(name)) for name in wanted}
     try:
         for name, value in wanted.items():
             session.conf.set(name, value)
         yield
     except KeyboardInterrupt:
-        before.clear()  # it interrupted a call into Spark and broke the connection
+        before.clear()  # the interrupt broke the connection to Spark, so nothing can be restored
         raise
     finally:
         for name, value in before.items():
@@ -96,7 +96,9 @@ def lines_of(session: SparkSession, path: str, options: Mapping[str, str]) -> Da
     lines = session.read.options(**options).option("lineSep", "\n").text(path)
     for name in lines.inputFiles():
         if program := next((unpack for suffix, unpack in _NOT_UNPACKED.items() if name.lower().endswith(suffix)), None):
-            raise InvalidInput(f"{shown_path(name)} is read only unpacked, as by {program}, or as .gz or .bz2")
+            raise InvalidInput(
+                f"{shown_path(name)} can't be read safely: unpack it, as by {program}, or pack it as .gz or .bz2"
+            )
     check_columns(lines.columns, path)
     return lines.select(
         sql.col("_metadata.file_path").alias(FILE),
@@ -109,7 +111,7 @@ def lines_of(session: SparkSession, path: str, options: Mapping[str, str]) -> Da
 def check_columns(names: Iterable[str], place: str) -> None:
     """Raise InvalidInput if a column has the name of one that sparklog adds."""
     if ours := [name for name in names if name.lower() in _RESERVED]:
-        raise InvalidInput(f"{place}: the column name {ours[0]} is taken, sparklog uses it itself: rename the column")
+        raise InvalidInput(f"{place}: the column name {ours[0]} is reserved for sparklog: rename the column")
 
 
 def folders_of(lines: DataFrame) -> list[str]:
@@ -118,7 +120,7 @@ def folders_of(lines: DataFrame) -> list[str]:
 
 
 def rows_of(lines: DataFrame, read: Read, columns: Sequence[str], *, stop_at_bad: bool) -> DataFrame:
-    """The rows that `read` finds in each part: text columns, folder columns, and BAD (null with `stop_at_bad`)."""
+    """The rows that `read` returns for each part: text columns, folder columns, and BAD (null with `stop_at_bad`)."""
     from pyspark.sql.types import DataType, StringType, StructField, StructType
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -130,8 +132,8 @@ def rows_of(lines: DataFrame, read: Read, columns: Sequence[str], *, stop_at_bad
     return lines.mapInArrow(run, StructType(fields))
 
 
-def checked_text(part: Part, lines: Iterator[bytes]) -> Iterator[bytes]:
-    """The same lines. Raises InvalidInput if the file begins like one that is not text."""
+def checked_text(part: FilePart, lines: Iterator[bytes]) -> Iterator[bytes]:
+    """The same lines. Raises InvalidInput if the file begins like a file that is not text."""
     first = next(lines, None)
     if first is None:
         return iter(())
@@ -141,7 +143,7 @@ def checked_text(part: Part, lines: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def check_first_line(name: str, line: bytes) -> None:
-    """Raise InvalidInput if a file begins like one that is not text."""
+    """Raise InvalidInput if a file begins like a file that is not text."""
     for magic, what in _OTHER_CONTENT.items():
         if line.startswith(magic):
             raise InvalidInput(f"{name} is not text, it begins like {what}")
@@ -152,7 +154,7 @@ def check_first_line(name: str, line: bytes) -> None:
 def read_parts(
     batches: Iterable[pa.RecordBatch], read: Read, columns: Sequence[str], *, stop_at_bad: bool
 ) -> Iterator[pa.RecordBatch]:
-    """Task: turn batches of `lines_of` into rows. Raises InvalidRecord at a bad row with `stop_at_bad`."""
+    """The task: turn batches of `lines_of` into rows. With `stop_at_bad`, raise InvalidRecord at a bad row."""
     for part, runs in groupby(_runs(batches), key=itemgetter(0)):
         lines = chain.from_iterable(lines for _, lines in runs)
         for rows in _gathered(read(part, checked_text(part, lines))):
@@ -163,8 +165,8 @@ def read_parts(
             yield _batch(part, rows, columns)
 
 
-def _runs(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Part, list[bytes]]]:
-    """Consecutive lines of one part, each time with the part."""
+def _runs(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[FilePart, list[bytes]]]:
+    """Yield consecutive lines of one part, with the part."""
     for batch in batches:
         if not batch.num_rows:
             continue
@@ -173,7 +175,7 @@ def _runs(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[Part, list[bytes]
         edges = [0, *borders.tolist(), batch.num_rows]
         for begin, end in pairwise(edges):
             folders = {batch.schema.names[at]: batch.column(at)[begin] for at in range(3, batch.num_columns)}
-            part = Part(batch.column(0)[begin].as_py(), int(starts[begin]), folders)
+            part = FilePart(batch.column(0)[begin].as_py(), int(starts[begin]), folders)
             yield part, batch.column(2).slice(begin, end - begin).to_pylist()
 
 
@@ -190,7 +192,7 @@ def _gathered(rows: Iterable[list[str] | BadRow]) -> Iterator[list[list[str] | B
         yield gathered
 
 
-def _batch(part: Part, rows: Sequence[list[str] | BadRow], columns: Sequence[str]) -> pa.RecordBatch:
+def _batch(part: FilePart, rows: Sequence[list[str] | BadRow], columns: Sequence[str]) -> pa.RecordBatch:
     nothing = [None] * len(columns)
     columns_of_text = zip(*(nothing if isinstance(row, BadRow) else row for row in rows), strict=True)
     bad = [

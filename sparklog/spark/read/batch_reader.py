@@ -1,9 +1,9 @@
-"""A batch read: the driver plans it once, at one chain position, and tasks read straight from the stores.
+"""A batch read: the driver plans it once, at one chain position, and tasks read directly from the stores.
 
     BatchReader.partitions (planner) -> one InputPartition per task -> BatchReader.read (each task)
 
-A DataFrame keeps its plan for life, so a plan may be older than any delete delay. A task that cannot find an object
-asks the chain again (`read_tasks`). Tasks read the chain but never write it.
+A DataFrame keeps its plan forever, so a plan may be older than any delete delay. A task that cannot find an object
+reads the chain again (`read_tasks`). Tasks read the chain but never write it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class BatchReader(DataSourceReader):
         except SparklogError as error:
             if not may_be_replaced(error):
                 raise
-            plan, places = self._plan(connection)  # a roll replaced the object, and a newer state names its successor
+            plan, places = self._plan(connection)  # a roll replaced the object; the newer state names its successor
         warning = warning_of(self.options.ignored)
         for line in [*plan.warnings, *([warning] if warning is not None else [])]:
             log.warning("%s", line)

@@ -1,7 +1,7 @@
-"""Read the log's own state as a DataFrame, fixed (as for records) at the chain position of its first planning.
+"""Reads the log's own state as a DataFrame, fixed (as for records) at the chain position of its first planning.
 
-The planner builds the tables of the state and sends them to the tasks as compressed Arrow. Tasks read entries of the
-chain themselves, for `chain` and for `writes`.
+The planner builds the tables of the state and sends them to the tasks as compressed Arrow. For `chain` and `writes`,
+tasks themselves read the entries of the chain.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ ENTRIES_PER_TASK: Final = 1_024
 
 
 class EntriesToRead(msgspec.Struct, frozen=True):
-    """Entries [first, end) of the chain at `places`. `newest`: the coordinator of the state that they lead to."""
+    """Entries [first, end) of the chain at `places`. `newest`: the coordinator in the state after them."""
 
     places: StorePlaces
     first: int
@@ -100,7 +100,7 @@ def _encoded(batch: pa.RecordBatch) -> bytes:
 
 
 def _oldest_block(store: ObjectStore) -> int:
-    """The block of the oldest entry that there is: those before it were deleted as old."""
+    """The block of the oldest existing entry: earlier blocks were deleted as old."""
     first = store.first_key_after(LOG, LOG)
     return 0 if first is None else entry_block(parse_entry_key(first))
 
@@ -108,9 +108,9 @@ def _oldest_block(store: ObjectStore) -> int:
 def _entries(wanted: EntriesToRead) -> pa.RecordBatch:
     store = open_metadata(wanted.places.cluster, settings_here(wanted.places.settings))
     stored = list(stored_entries(store, wanted.first, wanted.end))  # a block may have been deleted since the plan
-    entries = [each.entry for each in stored]
+    entries = [item.entry for item in stored]
     ignored = ignored_entries(entries, wanted.newest, partial(_entry, store)) if entries else frozenset()
-    rows = (row for each in stored for row in entry_rows(each.entry, each.size_bytes, each.entry.n in ignored))
+    rows = (row for item in stored for row in entry_rows(item.entry, item.size_bytes, item.entry.n in ignored))
     return batch_of("chain", rows)
 
 

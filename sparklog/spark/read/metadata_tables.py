@@ -1,6 +1,6 @@
 """The log's own state as tables: the columns and rows of `metadata=topics|partitions|replicas|segments|groups|…`.
 
-Offsets are ranges [start, end). Sizes are stored batch bytes unless a column's name says "object".
+Offsets are ranges [start, end). Sizes are stored batch bytes unless the column's name contains "object".
 """
 
 from __future__ import annotations
@@ -164,7 +164,7 @@ def table_schema(table: str) -> pa.Schema:
 def state_rows(table: str, state: ClusterState) -> Iterator[Row]:
     """The rows of a table of the state, ordered by topic and partition; segments by offset, replicas by preference.
 
-    `groups` has a row for each partition that a group has committed in, or that a member of it reads.
+    `groups` has a row for each partition in which a group has committed, or which one of its members reads.
     """
     return _ROWS[table](state)
 
@@ -172,7 +172,7 @@ def state_rows(table: str, state: ClusterState) -> Iterator[Row]:
 def entry_rows(entry: Entry, size_bytes: int, ignored: bool) -> Iterator[Row]:
     """The rows of `chain` for one entry: one per command, or a single row if it has no commands.
 
-    An `ignored` one was written by a fenced coordinator: no reader takes what it says.
+    A fenced coordinator wrote an `ignored` entry: it has no effect.
     """
     author = entry.author
     name = f"{author.name} (epoch {author.epoch})" if author.epoch else author.name

@@ -1,7 +1,7 @@
-"""The rows of `metadata=writes`: the writes that the chain still remembers. Tasks read them back from its entries.
+"""The rows of `metadata=writes`: the writes that the chain still keeps. Tasks read them back from its entries.
 
-The state knows which entries to read: those of every command since FLOOR. The last write of each application is
-remembered for ever, in the state itself.
+The state knows which entries to read: those of every command since FLOOR. The state itself keeps the last write of each
+application forever.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ Row = tuple[Any, ...]
 
 
 class WritesToRead(msgspec.Struct, frozen=True):
-    """What one task reads.
+    """The work of one task.
 
-    `commands`: by entry, the commands remembered by their own ids. `applications`: (app id, version) of the last writes
-    found in these entries. `others`: results that no entry to be read holds. `topics`: names by id.
+    `commands`: by entry, the commands that are kept under their own ids. `applications`: (app id, version) of the last
+    writes in these entries. `others`: results that are in none of these entries. `topics`: names by id.
     """
 
     places: StorePlaces
@@ -41,7 +41,7 @@ class WritesToRead(msgspec.Struct, frozen=True):
 
 
 def plan_writes(state: ClusterState, places: StorePlaces) -> list[WritesToRead]:
-    """The tasks that together give every write once. All but the last task follow the order of the chain."""
+    """The tasks that together return every write once. All tasks except the last follow the order of the chain."""
     commands: dict[EntryNumber, list[CommandId]] = defaultdict(list)
     for applied in sorted(state.results, key=lambda applied: applied.n):
         commands[applied.n].append(applied.command_id)

@@ -1,15 +1,15 @@
-"""What a micro-batch was made from, as Spark logs it in the checkpoint of a query before any of its tasks runs.
+"""The input of a micro-batch, as Spark logs it in the checkpoint of a query before any of its tasks runs.
 
     <checkpoint>/metadata        {"id": "<query id>"}
     <checkpoint>/offsets/<batch number>
         v1 or v2
-        {"batchWatermarkMs": …}                      of Spark itself
+        {"batchWatermarkMs": …}                      Spark's own line
         {"version": 1, "cluster": …}                 a line for each source; v2 has "<source>:" before the JSON
         -                                            a source without offsets yet
 
-A file is written once: whoever repeats the micro-batch reads the same offsets in it, in any process and after any
-crash. Whoever plans a micro-batch of this number again writes another file, as it has the time of the plan in it. So
-the file identifies what the micro-batch is made of. Source: Spark's `OffsetSeqLog` (4.0 to 4.2).
+A file is written once: a process that repeats the micro-batch reads the same offsets in it, even after a crash. A
+process that plans a micro-batch of this number again writes another file, because the file contains the time of the
+plan. So the file identifies the input of the micro-batch. Source: Spark's `OffsetSeqLog` (4.0 to 4.2).
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import open_store
 
 _VERSIONS: Final = ("v1", "v2")
-_UNREADABLE: Final[set[str]] = set()  # checkpoints that this process can't read: it does not try again
+_UNREADABLE: Final[set[str]] = set()  # checkpoints that this process can't read and does not try again
 
 log = logging.getLogger("sparklog")
 
 
 def open_checkpoint(url: str) -> ObjectStore:
-    """The checkpoint of a query. Nothing is read yet. Raises InvalidInput for an address that can't be read here."""
+    """Open the checkpoint of a query; nothing is read yet. Raises InvalidInput for an address unreadable from here."""
     try:
         return open_store(url)
     except InvalidInput as error:
         raise InvalidInput(
-            f"groupId: a stream write reads from its checkpoint what it was made from: {error.message}; elsewhere, "
-            "sparklog.spark.exactly_once in foreachBatch does the same"
+            f"groupId: a stream write reads its input offsets from its checkpoint: {error.message}; for other "
+            "checkpoints, sparklog.spark.exactly_once in foreachBatch does the same"
         ) from error
 
 
 def logged_offsets(checkpoint: ObjectStore, query_id: str, batch_id: int) -> bytes:
-    """The file of the offset log that has a micro-batch.
+    """The file of a micro-batch in the offset log.
 
-    Raises InvalidInput if the checkpoint is another query's or lacks the file, and what the store raises.
+    Raises InvalidInput if the checkpoint belongs to another query or lacks the file, and the store's errors.
     """
     written = _read(checkpoint, "metadata", query_id, batch_id).decode(errors="replace")
     if _query_in(written) != query_id:
@@ -56,19 +56,19 @@ def logged_offsets(checkpoint: ObjectStore, query_id: str, batch_id: int) -> byt
 
 
 def logged_if_readable(url: str, query_id: str, batch_id: int) -> bytes | None:
-    """The same, for those who can do without: None if the checkpoint can't be read here. Warns of each one once.
+    """The same, for callers that can proceed without it: None if the checkpoint can't be read here.
 
-    A store that is only away for now is asked again at the next micro-batch.
+    Warns of each such checkpoint once. A store that is only unavailable is read again at the next micro-batch.
     """
     if url in _UNREADABLE:
         return None
     try:
         return logged_offsets(open_checkpoint(url), query_id, batch_id)
-    except Exception as error:  # whatever a store or its library raises: the micro-batch is written without
+    except Exception as error:  # a store or its library may raise anything: the micro-batch is written without it
         if not isinstance(error, StoreUnavailable):
             _UNREADABLE.add(url)
         log.warning(
-            "the checkpoint %s can't be read here, so nobody notices if it is set back by one micro-batch, or if a "
+            "the checkpoint %s can't be read here, so it goes unnoticed if it is set back by one micro-batch, or if a "
             "copy of it is in use: %s",
             url,
             error,
@@ -77,14 +77,14 @@ def logged_if_readable(url: str, query_id: str, batch_id: int) -> bytes | None:
 
 
 def digest_of(logged: bytes) -> str:
-    """What identifies a file of the offset log, and with it what its micro-batch is made of."""
+    """The digest that identifies a file of the offset log, and so the input of its micro-batch."""
     return hashlib.sha256(logged).hexdigest()
 
 
 def ends_of(logged: bytes, query_id: str, chain_id: str) -> list[StreamPositions]:
-    """Where a micro-batch ends in each source that is a stream of this cluster.
+    """The ends of a micro-batch in each source that is a stream of this cluster.
 
-    Raises InvalidInput if none of its sources is of this cluster, and as `positions_in`.
+    Raises InvalidInput if no source is of this cluster, and raises as `positions_in` does.
     """
     ends = [positions for positions in positions_in(logged.decode(errors="replace")) if positions.chain_id == chain_id]
     if not ends:
@@ -105,14 +105,14 @@ def positions_in(logged: str) -> Iterator[StreamPositions]:
     for line in rest[1:]:
         try:
             stored = json.loads(line[line.index("{") :])
-        except ValueError:  # "-", or a source that has other offsets than JSON
+        except ValueError:  # "-", or a source whose offsets are not JSON
             continue
         if "topic_ids" in stored:
             yield from_json(stored)
 
 
 def _query_in(metadata: str) -> object:
-    """The id of the query that a checkpoint is of; None if the file does not say it."""
+    """The id of the query of a checkpoint; None if the file does not have it."""
     with suppress(ValueError):
         stored = json.loads(metadata)
         return stored.get("id") if isinstance(stored, dict) else None
@@ -125,5 +125,5 @@ def _read(checkpoint: ObjectStore, key: str, query_id: str, batch_id: int) -> by
     except KeyNotFound as error:
         raise InvalidInput(
             f"wanted the offsets of micro-batch {batch_id} of query {query_id}, found no {key} in {checkpoint.url}: "
-            "give checkpointLocation as Spark and sparklog both understand it, with its scheme"
+            "give checkpointLocation with its scheme, so that Spark and sparklog read the same place"
         ) from error

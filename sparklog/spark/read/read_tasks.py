@@ -1,4 +1,4 @@
-"""The tasks of a read, of a batch and of a micro-batch: packed ranges, each read straight from the stores."""
+"""The tasks of a batch read or a micro-batch: packed ranges, each read directly from the stores."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class TaskToRead(msgspec.Struct, frozen=True):
-    """What one task reads and from where: everything that is known only when the read is planned."""
+    """The ranges and places of one task: everything that is known only when the read is planned."""
 
     places: StorePlaces
     ranges: list[RangeToRead]
@@ -66,7 +66,7 @@ def read_task(
 
 
 def _replan(places: StorePlaces, plan: RangeToRead, at: Offset) -> RangeToRead:
-    """A new plan, by the chain itself: a task asks no coordinator. Raises as `Connection.replan`."""
+    """A new plan, from the chain itself: a task never asks a coordinator. Raises as `Connection.replan` does."""
     where = f"{plan.topic}-{plan.partition} from offset {at} on"
     try:
         return shared(places.cluster, places.settings).replan(plan, at)
@@ -78,6 +78,6 @@ def _replan(places: StorePlaces, plan: RangeToRead, at: Offset) -> RangeToRead:
     except (StoreUnavailable, StoreAccessDenied) as error:
         raise type(error)(
             f"{where}: its object was replaced since the read was planned, and the task on {socket.gethostname()} "
-            f"can't read the chain at {places.cluster} to find the new one: {error.message}; plan the read again, or "
-            "let executors read the metadata"
+            f"can't read the chain at {places.cluster} to find the new object: {error.message}; plan the read again, "
+            "or let executors read the metadata"
         ) from error

@@ -1,12 +1,12 @@
-"""A stream of records, read in Spark's micro-batches. `client/stream_plan` decides; the reader keeps what a run knows.
+"""A stream of records, read in Spark's micro-batches. `client/stream_plan` decides; the reader keeps a run's state.
 
     initialOffset (first run) -> [latestOffset -> partitions -> read (each task)] for each micro-batch
 
 Spark keeps one reader in a planner process for a whole run, and sends others, pickled, to the tasks. Positions are in
 Spark's checkpoint, so nothing is lost with the process. Spark never calls `stop`, and there is nothing to release.
 
-Spark starts a process to plan, another one to pickle the reader, and one for each task that runs at a time. So what
-only some of them need is imported where it is used: a query starts sooner.
+Spark starts a process to plan, another to pickle the reader, and one for each task that runs at a time. So modules that
+only some of them need are imported where they are used: a query starts sooner.
 """
 
 from __future__ import annotations
@@ -47,19 +47,19 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
         self.columns = columns_of(schema, RECORDS_SCHEMA)
         self.options = options
         self._clock = clock or SystemClock()
-        self._said: set[str] = set()  # warnings that need not come again
+        self._said: set[str] = set()  # warnings that need no repetition
         self._seen: StreamPositions | None = None  # the end of the last micro-batch; only Spark 4.0 and 4.1 need it
-        self._target: StreamPositions | None = None  # of AvailableNow
+        self._target: StreamPositions | None = None  # the end of a run with AvailableNow
         self._newest: StreamPositions | None = None
-        self._last_go_ms: int | None = None  # when no micro-batch was held back the last time, on the monotonic clock
+        self._last_go_ms: int | None = None  # monotonic time at which a micro-batch was last not held back
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """To tasks, without secrets and without what only a run knows."""
+        """Pickle the reader for tasks, without secrets and without the state of the run."""
         schema = StructType([RECORDS_SCHEMA[name] for name in self.columns])
         return StreamReader, (self.options.for_tasks(), schema)
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
-        """Where the first run begins. Raises InvalidOption, UnknownTopicOrPartition, OffsetOutOfRange."""
+        """The start of the first run. Raises InvalidOption, UnknownTopicOrPartition, OffsetOutOfRange."""
         from sparklog.log.read.read_errors import may_be_replaced
 
         connection = self._connection()
@@ -68,17 +68,17 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
         except SparklogError as error:
             if not may_be_replaced(error):
                 raise
-            self._seen = self._start(connection)  # a newer state names the successor of an object that was looked into
+            self._seen = self._start(connection)  # the newer state names the successor of a replaced object
         return to_json(self._seen)
 
     def latestOffset(  # noqa: N802 - Spark's name
         self, start: dict[str, Any] | None = None, limit: ReadLimit | None = None
     ) -> dict[str, Any]:
-        """Where the next micro-batch ends; `start` if there is nothing to read, or not enough yet.
+        """The end of the next micro-batch; `start` if there is nothing to read, or not enough yet.
 
-        Spark 4.0 and 4.1 call it without arguments. They call `partitions` before, also after a restart, so the end of
-        that is the start. The start is committed to the group, if there is one. Raises DataLoss, InconsistentClusterId,
-        UnknownTopicOrPartition, and as `advance_group`.
+        Spark 4.0 and 4.1 call it without arguments. They first call `partitions`, even after a restart, so the end of
+        that call is the start. The start is committed to the group, if there is one. Raises DataLoss,
+        InconsistentClusterId, UnknownTopicOrPartition, and the errors of `advance_group`.
         """
         from sparklog.client.plans.stream_plan import (
             losses_at,
@@ -104,34 +104,34 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
             end = begin if is_early else next_positions(state, begin, newest, limits)
         if not is_early:
             self._last_go_ms = now_ms
-        if self.options.group is not None:  # Spark asks for a micro-batch when the one before it was written
+        if self.options.group is not None:  # Spark asks for a micro-batch only after the previous one was written
             from sparklog.client.groups.offsets import advance_group
 
             advance_group(connection, self.options.group, begin.at.values())
         return to_json(end)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """What tells `Trigger.Once`, which takes everything, from other triggers: `latestOffset` knows the limits."""
+        """Distinguish `Trigger.Once`, which takes everything, from other triggers: `latestOffset` knows the limits."""
         from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
         limits = self.options.limits
         return ReadMaxRows(limits.max_offsets or _MOST_ROWS) if limits.is_limited else ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Read up to what there is now, and no further."""
+        """Fix the current end as the end of this run."""
         from sparklog.client.plans.stream_plan import newest_positions
 
         with self._connection().follower.current() as state:
             self._target = newest_positions(state, self.options.read, None)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
-        """The end of the log when the last micro-batch was planned: progress shows how far behind the stream is."""
+        """The end of the log when the last micro-batch was planned. Progress shows the stream's lag from it."""
         return None if self._newest is None else to_json(self._newest)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """A partition for each task of the micro-batch, ordered by (topic, partition, offset).
 
-        After a restart Spark also asks for the last micro-batch, and for an empty one at its end. Raises DataLoss,
+        After a restart Spark asks for the last micro-batch again, and for an empty one at its end. Raises DataLoss,
         InconsistentClusterId.
         """
         from sparklog.client.plans.stream_plan import tasks_between
@@ -182,7 +182,7 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
 
             raise data_loss(losses)
         for line in losses:
-            self._warn(f"{line}: the stream goes on without (failOnDataLoss=false)")
+            self._warn(f"{line}: the stream continues without them (failOnDataLoss=false)")
 
     def _warn(self, line: str) -> None:
         if line not in self._said:

@@ -1,1 +1,1 @@
-"""Writes, in batches and in micro-batches. Each is one command in the driver."""
+"""Writes, in batches and in micro-batches. Each write is one command, submitted by the driver."""

@@ -6,7 +6,8 @@ The writer is pickled between processes. The command id is drawn once, in `begin
 after a lost reply submits the same command. Failed, repeated and speculative attempts upload too; objects that no
 commit names are orphans, which vacuum removes.
 
-Planner, tasks and commit are processes of their own. So what only some of them need is imported where it is used.
+Planner, tasks and commit are separate processes. So modules that only some of them need are imported where they are
+used.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from sparklog.client.connection import Connection
     from sparklog.client.groups.offsets import Offsets
 
-MANY_SLICES: Final = 256  # a commit with fewer slices is never warned about their size
+MANY_SLICES: Final = 256  # a commit with fewer slices causes no warning about their size
 SMALL_SLICE_BYTES: Final = 64 << 10
 
 log = logging.getLogger("sparklog")
@@ -54,7 +55,7 @@ log = logging.getLogger("sparklog")
 
 @dataclass(frozen=True)
 class TaskMessage(WriterCommitMessage):
-    """What one task attempt wrote: `written` is a TaskWritten as MessagePack, `host` is where the attempt ran."""
+    """The result of one task attempt: `written` is a TaskWritten as MessagePack, `host` is the host of the attempt."""
 
     spark_partition: int
     host: str
@@ -64,12 +65,12 @@ class TaskMessage(WriterCommitMessage):
 def begin_write(options: WriteOptions, schema: StructType) -> BatchWriter:
     """Plan a write of rows of `schema`.
 
-    Raises InvalidInput, UnknownTopicOrPartition, OutOfOrderSequence (a version that is written, of something else), and
-    the cluster's errors.
+    Raises InvalidInput, UnknownTopicOrPartition, OutOfOrderSequence (the version was already written, with other
+    input), and the cluster's errors.
     """
     plan, state = planned_write(options, schema)
     if isinstance(options.consumed, ConsumedOffsets):
-        _commit_of(state, options.consumed)  # a mistake in it is found before anything is uploaded
+        _commit_of(state, options.consumed)  # raises for a mistake before anything is uploaded
     transaction = options.transaction
     before = None if transaction is None else state.applications.get(transaction.app_id)
     if transaction is not None:
@@ -105,7 +106,7 @@ def planned_write(options: WriteOptions, schema: StructType) -> tuple[WritePlan,
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """See the module. `done`: the version that the application has already written, or None if there is work to do."""
+    """See the module. `done`: the version that the application has already written, or None if a write is needed."""
 
     def __init__(self, options: WriteOptions, plan: bytes, done: int | None) -> None:
         self.options = options
@@ -124,9 +125,9 @@ class BatchWriter(DataSourceArrowWriter):
     def commit(self, messages: Sequence[WriterCommitMessage | None], consumed: CommitOffsets | None = None) -> None:
         """Commit everything that the tasks uploaded in one command. Offsets follow (Spark partition id, row order).
 
-        `consumed`: what the rows were made from, if the options do not say it. Calling it again with the same messages
+        `consumed`: the input offsets of the rows, if the options do not have them. A second call with the same messages
         changes nothing. Raises the command's error (then nothing was changed), or an OutcomeUnknown that says how to
-        find out what happened.
+        learn the outcome.
         """
         from sparklog.client.commits.commit_write import commit_append
 
@@ -138,7 +139,7 @@ class BatchWriter(DataSourceArrowWriter):
         written = [msgspec.msgpack.decode(message.written, type=TaskWritten) for message in sent]
         transaction = self.options.transaction
         application = None if transaction is None else _application(transaction)
-        through_http = is_coordinator(self.options.cluster)  # else the plan has the path as an absolute one
+        through_http = is_coordinator(self.options.cluster)  # else the plan has the absolute path
         connection = shared(self.options.cluster if through_http else plan.places.cluster, self.options.storage)
         connection.check_chain(plan.chain_id)
         if isinstance(self.options.consumed, ConsumedOffsets):
@@ -158,14 +159,14 @@ class BatchWriter(DataSourceArrowWriter):
         self._log_written(plan, command, result)
         try:
             _warn(connection, plan, command)
-        except Exception as error:  # the write has landed: Spark must not see a failure and run the job again
+        except Exception as error:  # the write has landed: on a failure here, Spark would run the job again
             log.warning("sparklog write %s landed, but checking it for warnings failed: %s", self._name(plan), error)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
         """Leave the objects alone: a commit whose reply was lost may have named them. Vacuum finds orphans."""
         log.warning(
-            "sparklog write %s was given up by Spark; what its tasks uploaded is not part of the log unless an earlier "
-            "commit named it, and the vacuum job removes the rest",
+            "sparklog write %s was given up by Spark; the objects of its tasks are not part of the log unless an "
+            "earlier commit named them, and the vacuum job removes the rest",
             self._name(self._plan()),
         )
 
@@ -232,13 +233,13 @@ def _all_of(messages: Sequence[WriterCommitMessage | None]) -> list[TaskMessage]
     sent = [message for message in messages if isinstance(message, TaskMessage)]
     if len(sent) < len(messages):
         raise InvalidInput(
-            f"wanted a message from each task, Spark brought {len(sent)} of {len(messages)}: rows are missing"
+            f"wanted a message from each task, got {len(sent)} of {len(messages)} from Spark: rows are missing"
         )
     return sent
 
 
 def _check_durability(durability: Durability, partitions: dict[str, int]) -> None:
-    """Refuse several partitions unless acks=all is pushed to all stores: readers could see a part of the write."""
+    """Refuse several partitions unless acks=all pushes to all stores: readers could see part of the write."""
     if durability == Durability():
         return
     total = sum(partitions.values())
@@ -261,7 +262,7 @@ def _touched(plan: WritePlan, command: Append) -> dict[str, int]:
 
 
 def _check_visible(plan: WritePlan, command: Append, hosts: set[str]) -> None:
-    """Refuse to commit objects that executors wrote to their own disks: file:// needs a path that all of them share."""
+    """Refuse to commit objects that executors wrote to their own disks: file:// needs a path that all hosts share."""
     elsewhere = sorted(hosts - {socket.gethostname()})
     if not elsewhere or not plan.places.cluster.startswith("file:"):
         return
@@ -295,7 +296,7 @@ def _warn(connection: Connection, plan: WritePlan, command: Append) -> None:
     if len(command.slices) >= MANY_SLICES and mean_bytes < SMALL_SLICE_BYTES:
         topic = next(topic.name for topic in plan.topics.values() if topic.topic_id == command.slices[0].topic_id)
         log.warning(
-            "this write made %s of %s on average, and small ones read slowly: shuffle the rows first with "
+            "this write made %s of %s on average, and small slices read slowly: shuffle the rows first with "
             "sparklog.spark.by_partition(df, %r, tasks=N), or roll the topic soon",
             counted(len(command.slices), "slice"),
             amount(mean_bytes),

@@ -1,14 +1,14 @@
-"""Read, process, write in `foreachBatch`: each micro-batch is written once, in one commit with what it was made from.
+"""Read, process, write in `foreachBatch`: each micro-batch is written once, in one commit with its input offsets.
 
     query = orders.writeStream.foreachBatch(exactly_once(shout, group="billing", topic="shouted")).start()
 
 The query's id, with the group and the topic, is the write's `txnAppId`, and the micro-batch's number its `txnVersion`:
 so a micro-batch that Spark repeats adds nothing, and one function may write to several topics. The offsets come from
-the rows themselves: behind the last row of each partition. So what the group has consumed is exactly what the output
-was made from, also if the query had a filter before.
+the rows themselves: the offset after the last row of each partition. So the group has consumed exactly the input of the
+output, even if the query has a filter before it.
 
-What a micro-batch is made of is in the query's log of offsets, a digest of which goes with the write: a micro-batch
-that is planned again under an old number is refused, because it is no repeat.
+The query's log of offsets holds the input of a micro-batch, and a digest of it is part of the write. A micro-batch that
+is planned again under an old number is refused, because it is not a repeat.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sparklog.spark.write.stream_writer import QUERY_ID
 
 _PLACE: Final = ("topic", "partition", "offset")
 
-# By application: the run and micro-batch that it wrote last in this process, by which function, and of which rows.
+# By application: the run and micro-batch of its last write in this process, the function, and the rows.
 _CALLS: Final[dict[str, tuple[str, int, object, int]]] = {}
 
 log = logging.getLogger("sparklog")
@@ -56,12 +56,12 @@ class ExactlyOnce:
         self.options = dict(options)
 
     def __call__(self, batch: DataFrame, batch_id: int) -> None:
-        """Write a micro-batch. Spark calls this in the driver. Raises InvalidInput, and what a batch write raises."""
+        """Write a micro-batch. Spark calls this in the driver. Raises InvalidInput, and the errors of a batch write."""
         missing = [name for name in _PLACE if name not in batch.columns]
         if missing:
             raise InvalidInput(
-                f"wanted the columns topic, partition and offset, which say what was consumed, found no "
-                f"{' and no '.join(missing)}: let foreachBatch have the rows of the source as they are"
+                f"wanted the columns topic, partition and offset, which show what was consumed, found no "
+                f"{' and no '.join(missing)}: pass the unchanged rows of the source to foreachBatch"
             )
         app_id = self.app_id or " ".join([_query_of(batch), self.group, *self._topic()])
         running = _running_query(batch)
@@ -69,7 +69,7 @@ class ExactlyOnce:
         if running is not None:
             self._check_only_one(batch, batch_id, app_id, running.run_id)
             logged = logged_if_readable(running.checkpoint, running.query_id, batch_id)
-        batch.persist()  # it is used twice, and read once
+        batch.persist()  # it is used twice but read once
         try:
             writer = self.transform(batch).write.format("sparklog").mode("append").options(**self.options)
             consumed = _consumed(batch)
@@ -82,17 +82,17 @@ class ExactlyOnce:
             batch.unpersist()
 
     def _check_only_one(self, batch: DataFrame, batch_id: int, app_id: str, run_id: str) -> None:
-        """Refuse a second write of a micro-batch in one run: it would be taken for a repeat, and add nothing.
+        """Refuse a second write of a micro-batch in one run: it would be taken for a repeat and add nothing.
 
-        The same call again is a repeat, and harmless.
+        Another call by the same function with the same rows is a repeat, and harmless.
         """
         call = (run_id, batch_id, self, batch.semanticHash())
         before = _CALLS.get(app_id)
         if before is not None and before[:2] == call[:2] and before[2:] != call[2:]:
             raise InvalidInput(
                 f"micro-batch {batch_id} of {app_id} has been written in this run, from other rows or by another "
-                "exactly_once: a second write adds nothing, as it is taken for a repeat: give each exactly_once an "
-                "app_id of its own, and call it once with all rows"
+                "exactly_once: a second write is taken for a repeat and adds nothing: give each exactly_once its own "
+                "app_id, and call it once with all rows"
             )
         _CALLS[app_id] = call
 
@@ -101,7 +101,7 @@ class ExactlyOnce:
 
 
 def _consumed(batch: DataFrame) -> dict[str, dict[str, int]]:
-    """The offset behind the last row of each partition, by topic and partition."""
+    """The offset after the last row of each partition, by topic and partition."""
     ends: dict[str, dict[str, int]] = {}
     for row in batch.groupBy("topic", "partition").agg(f.max("offset").alias("last")).collect():
         ends.setdefault(row["topic"], {})[str(row["partition"])] = row["last"] + 1
@@ -112,9 +112,7 @@ def _query_of(batch: DataFrame) -> str:
     try:
         context = batch.sparkSession.sparkContext
     except (PySparkException, AttributeError) as error:
-        raise InvalidInput(
-            "under Spark Connect nobody says which query this is: give exactly_once an app_id"
-        ) from error
+        raise InvalidInput("under Spark Connect the query is unknown: give exactly_once an app_id") from error
     query_id = context.getLocalProperty(QUERY_ID)
     if query_id is None:
         raise InvalidInput(
@@ -124,9 +122,9 @@ def _query_of(batch: DataFrame) -> str:
 
 
 def _running_query(batch: DataFrame) -> _RunningQuery | None:
-    """The query that this thread works for; None under Connect, in a thread of the user, or if Spark does not say it.
+    """The query that this thread works for; None under Connect, in a user's thread, or if Spark does not report it.
 
-    Python has no call for the run and the checkpoint of a query in `foreachBatch`, so the JVM is asked.
+    Python has no call for the run and the checkpoint of a query in `foreachBatch`, so this asks the JVM.
     """
     session: Any = batch.sparkSession
     try:
@@ -134,6 +132,6 @@ def _running_query(batch: DataFrame) -> _RunningQuery | None:
         queries = session._jsparkSession.sharedState().activeStreamingQueries()
         query = queries.get(session._jvm.java.util.UUID.fromString(query_id))
         return _RunningQuery(query_id, query.runId().toString(), query.resolvedCheckpointRoot())
-    except Exception as error:  # whatever Python and the JVM raise: the micro-batch is written without
-        log.debug("Spark does not say which query this is, and where its checkpoint is: %s", error)
+    except Exception as error:  # Python and the JVM may raise anything: the micro-batch is written without it
+        log.debug("Spark does not report this query and its checkpoint: %s", error)
         return None

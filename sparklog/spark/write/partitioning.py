@@ -1,9 +1,9 @@
-"""Shuffle by the log's own partitioner, so that not every task writes a little to every partition.
+"""A shuffle by the log's own partitioner, so that not every task writes a little to every partition.
 
     by_partition(df, "orders", tasks=8).write.format("sparklog").mode("append").option("topic", "orders").save()
 
-200 shuffle tasks that write to 100 partitions produce up to 20,000 slices. Shuffled this way they produce one slice
-per task or per partition, whichever are more.
+200 shuffle tasks that write to 100 partitions produce up to 20,000 slices. After this shuffle they produce one slice
+per task or per partition, whichever is more.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def _content(df: DataFrame) -> Column:
     """A hash of the row's content.
 
     The row's position would spread rows more evenly. But if Spark reran a map task with its rows in another order, rows
-    would go to other tasks than before: some would be written twice, others never.
+    would go to different tasks than before: some would be written twice, others never.
     """
     return F.xxhash64(*(name for name in ("value", "timestamp", "headers") if name in df.columns))
 

@@ -16,7 +16,7 @@ COLUMNS_SHOWN = 30
 
 
 def column_name(frame: DataFrame, option: str, name: str) -> str:
-    """The column's own spelling. Case is ignored if that leaves one match.
+    """The column's own spelling. Case is ignored if there is then exactly one match.
 
     Raises InvalidOption, which suggests the nearest name.
     """
@@ -29,7 +29,7 @@ def column_name(frame: DataFrame, option: str, name: str) -> str:
 
 
 def columns_named(frame: DataFrame, option: str, names: Iterable[str]) -> list[str]:
-    """The columns in their own spelling. Raises InvalidOption, also if one is named twice."""
+    """The columns in their own spelling. Raises InvalidOption, also if a column is named twice."""
     columns: list[str] = []
     for name in names:
         column = column_name(frame, option, name)
@@ -40,14 +40,14 @@ def columns_named(frame: DataFrame, option: str, names: Iterable[str]) -> list[s
 
 
 def quoted(name: str) -> Column:
-    """A top-level column, whatever characters are in its name."""
+    """A top-level column with any characters in its name."""
     from pyspark.sql import functions as sql
 
     return sql.col("`" + name.replace("`", "``") + "`")
 
 
 def expression(frame: DataFrame, option: str, text: str) -> Column:
-    """A SQL expression over one row. Raises InvalidOption with what Spark found wrong."""
+    """A SQL expression over one row. Raises InvalidOption with Spark's reason."""
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as sql
 
@@ -66,7 +66,7 @@ def expression(frame: DataFrame, option: str, text: str) -> Column:
     plan = selected._jdf.queryExecution().analyzed()
     if {"Aggregate", "Generate"} & {node.getClass().getSimpleName() for node in (plan, plan.children().head())}:
         raise InvalidOption(
-            f"{option}: wanted an expression over one row, found {text!r}, which puts rows together or makes several"
+            f"{option}: wanted an expression over one row, found {text!r}, which combines rows or produces several"
         )
     return column
 
@@ -83,7 +83,7 @@ def columns_read(frame: DataFrame, text: str) -> set[str]:
 
 
 def condition(frame: DataFrame, option: str, text: str) -> Column:
-    """A SQL condition over the rows. Raises InvalidOption, also for what Spark allows in other clauses only."""
+    """A SQL condition over the rows. Raises InvalidOption, also for expressions that Spark allows only elsewhere."""
     from pyspark.errors import PySparkException
 
     column = expression(frame, option, text)

@@ -2,11 +2,11 @@
 
     begin_stream_write (planner) -> StreamWriter.write (each task attempt) -> StreamWriter.commit (driver)
 
-Spark makes a new writer for every micro-batch, in the planner, and another one to commit it. Only tasks can ask which
-query, run and micro-batch they belong to, so their messages say it, and the first one brings the plan. A micro-batch
-that is written already uploads nothing and commits nothing, however long ago it was: versions never expire. What it is
-made of is in the checkpoint, from which the commit takes a digest: a micro-batch of an old number that is made of
-something else is not taken for a repeat.
+Spark makes a new writer for every micro-batch, in the planner, and another one to commit it. Only tasks can learn
+their query, run and micro-batch, so their messages carry these, and the first message carries the plan. A micro-batch
+that is already written uploads nothing and commits nothing, however old it is: versions never expire. The checkpoint
+holds the input of a micro-batch, and the commit takes a digest of it: a micro-batch with an old number but another
+input is not taken for a repeat.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from sparklog.spark.read.offset_log import digest_of, ends_of, logged_if_readabl
 from sparklog.spark.write.batch_writer import BatchWriter, TaskMessage, planned_write
 from sparklog.storage.object_store import ObjectStore
 
-QUERY_ID = "sql.streaming.queryId"  # local properties that Spark gives the tasks of a micro-batch
+QUERY_ID = "sql.streaming.queryId"  # local properties that Spark sets for the tasks of a micro-batch
 BATCH_ID = "streaming.sql.batchId"
 RUN_ID = "spark.jobGroup.id"
 
-_SAID: Final[set[str]] = set()  # warnings of this process: every micro-batch of a query has the same ones
+_SAID: Final[set[str]] = set()  # warnings given by this process: every micro-batch of a query has the same ones
 
 log = logging.getLogger("sparklog")
 
 
 class MicroBatch(msgspec.Struct, frozen=True):
-    """A micro-batch: its query, its number there, and the run of the query that works on it."""
+    """A micro-batch: its query, its number, and the run of the query that works on it."""
 
     query_id: str
     batch_id: int
@@ -56,9 +56,9 @@ class MicroBatch(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class StreamTaskMessage(TaskMessage):
-    """What one task attempt wrote. `skipped`: nothing, because the micro-batch is written already.
+    """The result of one task attempt. `skipped`: it wrote nothing, because the micro-batch is already written.
 
-    `plan` is what the attempt was planned with; only Spark partition 0 brings it, as every task has the same one.
+    `plan` is the plan of the attempt; only Spark partition 0 sends it, because all tasks have the same plan.
     """
 
     micro_batch: MicroBatch
@@ -67,7 +67,7 @@ class StreamTaskMessage(TaskMessage):
 
 
 def begin_stream_write(options: WriteOptions, schema: StructType) -> StreamWriter:
-    """Plan the write of a micro-batch. Raises as `begin_write`, and InvalidInput for an address of a checkpoint."""
+    """Plan the write of a micro-batch. Raises as `begin_write` does, and InvalidInput for a bad checkpoint address."""
     if isinstance(options.consumed, ConsumedByQuery):
         _checkpoint_of(options)
     plan, state = planned_write(options, schema)
@@ -80,7 +80,7 @@ def begin_stream_write(options: WriteOptions, schema: StructType) -> StreamWrite
 
 
 class StreamWriter(StreamArrowWriter):
-    """See the module. `written`: by query, the last micro-batch that was written when this one was planned."""
+    """See the module. `written`: by query, the last written micro-batch at the time of this plan."""
 
     def __init__(self, options: WriteOptions, plan: bytes, written: Mapping[str, int]) -> None:
         self.options = options
@@ -88,7 +88,7 @@ class StreamWriter(StreamArrowWriter):
         self.written = written
 
     def __reduce__(self) -> tuple[type[StreamWriter], tuple[WriteOptions, bytes, Mapping[str, int]]]:
-        """To tasks, without secrets."""
+        """Pickle the writer for tasks, without secrets."""
         return StreamWriter, (self.options.for_tasks(), self.plan, self.written)
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> StreamTaskMessage:
@@ -107,17 +107,18 @@ class StreamWriter(StreamArrowWriter):
         )
 
     def commit(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Commit everything that the tasks uploaded in one command; nothing if the micro-batch is written already.
+        """Commit everything that the tasks uploaded in one command; nothing if the micro-batch is already written.
 
         Raises InvalidProducerEpoch if a newer run of the query has written, OutOfOrderSequence if the checkpoint was
-        set back, WriteLost, and as `BatchWriter.commit`; with a group also as `logged_offsets` and `ends_of`.
+        set back, WriteLost, and the errors of `BatchWriter.commit`; with a group also those of `logged_offsets` and
+        `ends_of`.
         """
         sent = [message for message in messages if isinstance(message, StreamTaskMessage)]
         plan = next((message.plan for message in sent if message.spark_partition == 0), None)
         if plan is None:
             if messages:
                 raise InvalidInput(f"micro-batch {batchId}: wanted a message from each task, found none from task 0")
-            return  # no task, no row
+            return  # no tasks, so no rows
         micro_batch = sent[0].micro_batch
         logged = self._logged_offsets(micro_batch.query_id, batchId)
         made_of = "" if logged is None else digest_of(logged)
@@ -129,10 +130,10 @@ class StreamWriter(StreamArrowWriter):
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
         """Leave the objects alone: a commit whose reply was lost may have named them. Vacuum finds orphans."""
-        log.warning("micro-batch %d was given up by Spark; the vacuum job removes what its tasks uploaded", batchId)
+        log.warning("micro-batch %d was given up by Spark; the vacuum job removes the objects of its tasks", batchId)
 
     def _logged_offsets(self, query_id: str, batch_id: int) -> bytes | None:
-        """The micro-batch in the offset log of the query. None if the log can't be read, and no group needs it."""
+        """The micro-batch in the query's offset log; None if the log can't be read and no group needs it."""
         if isinstance(self.options.consumed, ConsumedByQuery):
             return logged_offsets(_checkpoint_of(self.options), query_id, batch_id)
         if self.options.checkpoint is None:
@@ -140,7 +141,7 @@ class StreamWriter(StreamArrowWriter):
         return logged_if_readable(self.options.checkpoint, query_id, batch_id)
 
     def _consumed(self, transaction: ApplicationVersion, logged: bytes | None) -> CommitOffsets | None:
-        """What the micro-batch was made from, to be committed with it. Raises as `ends_of`."""
+        """The input offsets of the micro-batch, to be committed with it. Raises as `ends_of` does."""
         from sparklog.client.groups.offsets import commit_of_stream
 
         consumed = self.options.consumed
@@ -151,24 +152,24 @@ class StreamWriter(StreamArrowWriter):
             return commit_of_stream(state, consumed.group, (at for end in ends for at in end.at.values()))
 
     def _check_still_written(self, transaction: ApplicationVersion) -> None:
-        """Raise WriteLost if an unclean election gave up the micro-batch after its tasks had found it written."""
+        """Raise WriteLost if an unclean election gave up the micro-batch after its tasks found it already written."""
         with shared(self.options.cluster, self.options.storage).follower.current() as state:
             known = state.applications.get(transaction.app_id)
         if known is None or not known.has_written(transaction.version):
             raise WriteLost(
-                f"micro-batch {transaction.version} of query {transaction.app_id} was written when it was planned "
-                "again, and is lost now: start the query again, and it writes it"
+                f"micro-batch {transaction.version} of query {transaction.app_id} was already written when it was "
+                "planned again, but is lost now: start the query again to write it"
             )
 
 
 def _checkpoint_of(options: WriteOptions) -> ObjectStore:
-    """The checkpoint of the query. Raises InvalidInput for an address that can't be read here."""
+    """The checkpoint of the query. Raises InvalidInput for an address unreadable from here."""
     assert options.checkpoint is not None, "options with a group have one"
     return open_checkpoint(options.checkpoint)
 
 
 def _written(state: ClusterState, topic_ids: set[TopicId] | None) -> dict[str, int]:
-    """The last micro-batch of each query that wrote to these topics last; of every query, if None."""
+    """The last micro-batch of each query whose last write was to these topics; of every query if None."""
     return {
         app_id: known.version
         for app_id, known in state.applications.items()
@@ -179,9 +180,9 @@ def _written(state: ClusterState, topic_ids: set[TopicId] | None) -> dict[str, i
 
 
 def _micro_batch(context: TaskContext) -> MicroBatch:
-    found = {name: context.getLocalProperty(name) for name in (QUERY_ID, BATCH_ID, RUN_ID)}
-    query_id, batch_id, run_id = found.values()
+    properties = {name: context.getLocalProperty(name) for name in (QUERY_ID, BATCH_ID, RUN_ID)}
+    query_id, batch_id, run_id = properties.values()
     if query_id is None or batch_id is None or run_id is None:
-        missing = ", ".join(name for name, value in found.items() if value is None)
+        missing = ", ".join(name for name, value in properties.items() if value is None)
         raise InvalidInput(f"a micro-batch is identified by its query, run and number, and Spark gave no {missing}")
     return MicroBatch(query_id, int(batch_id), run_id)

@@ -1,4 +1,4 @@
-"""Google's access tokens, got in a thread of their own: its libraries may wait for a minute, and would stop a loop."""
+"""Google's access tokens, fetched in their own thread: Google's libraries may block for a minute and stall a loop."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from google.auth.exceptions import DefaultCredentialsError, RefreshError, Transp
 from google.auth.transport.requests import Request
 
 from sparklog.core.errors import StoreUnavailable
-from sparklog.storage.fsspec.failures import Failed, Kind
+from sparklog.storage.fsspec.failures import CloudFailure, CloudRequestFailed
 
 _SCOPE: Final = "https://www.googleapis.com/auth/devstorage.full_control"
 _REQUEST_S: Final = 10.0  # Google's libraries would wait for two minutes
@@ -30,7 +30,7 @@ class AccessTokens:
         self._refresh: Future[None] | None = None
 
     def headers(self, timeout_s: float) -> dict[str, str]:
-        """The headers that authorize a request. Raises Failed, at the latest after `timeout_s`, and StoreUnavailable.
+        """Return the headers that authorize a request, or raise CloudRequestFailed or StoreUnavailable by `timeout_s`.
 
         A refresh that takes longer continues for the next call.
         """
@@ -39,7 +39,7 @@ class AccessTokens:
         if refresh is not None:
             wait((refresh,), timeout_s)
             if not refresh.done():
-                raise Failed(Kind.NOT_DONE, "no access token in time")
+                raise CloudRequestFailed(CloudFailure.NOT_DONE, "no access token in time")
             if error := refresh.exception():
                 raise _no_token(error) from error
         headers: dict[str, str] = {}
@@ -47,10 +47,10 @@ class AccessTokens:
         return headers
 
     def _begun(self) -> Future[None]:
-        """The refresh that is under way; a new one if there is none."""
+        """Return the refresh in progress, or start one."""
         if self._refresh is None or self._refresh.done():
             self._refresh = Future()
-            # The end of the process does not wait for it, as it would for a thread of a pool.
+            # A daemon: the process does not wait for it at exit, as it would for a thread of a pool.
             threading.Thread(target=self._run, args=(self._refresh,), daemon=True).start()
         return self._refresh
 
@@ -60,21 +60,21 @@ class AccessTokens:
             credentials = self._credentials or google.auth.default(scopes=[_SCOPE], request=request)[0]
             if not credentials.valid:
                 credentials.refresh(request)
-        except Exception as error:  # of Google's libraries, in many kinds
+        except Exception as error:  # Google's libraries raise many kinds
             refresh.set_exception(error)
         else:
             self._credentials = credentials
             refresh.set_result(None)
 
 
-def _no_token(error: BaseException) -> Failed | StoreUnavailable:
+def _no_token(error: BaseException) -> CloudRequestFailed | StoreUnavailable:
     """The error for a request that was not sent."""
     reason = next(iter(error.args), error)
     if isinstance(error, DefaultCredentialsError):
-        # A metadata server may begin to answer later, so this is not for good.
+        # A metadata server may begin to answer later, so this error is not permanent.
         return StoreUnavailable(
             "wanted credentials for Google Cloud Storage, found none: set credentials_file or "
             f"GOOGLE_APPLICATION_CREDENTIALS, or run gcloud auth application-default login ({reason})"
         )
     refused = isinstance(error, RefreshError) and not error.retryable and not isinstance(reason, TransportError)
-    return Failed(Kind.DENIED if refused else Kind.NOT_DONE, f"no access token: {reason}")
+    return CloudRequestFailed(CloudFailure.DENIED if refused else CloudFailure.NOT_DONE, f"no access token: {reason}")

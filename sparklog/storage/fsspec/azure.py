@@ -1,7 +1,7 @@
-"""Requests to Azure's blob storage, by the client of Microsoft's library that adlfs makes.
+"""Requests to Azure's blob storage, through the client of Microsoft's library that adlfs makes.
 
-adlfs has the account, the credentials and the client. Its own `pipe_file(mode="create")` is not used: the library
-below repeats a request whose answer was lost, and the metadata, which is to hold the write id, can't be given to it.
+adlfs holds the account, the credentials and the client. Its own `pipe_file(mode="create")` is not used: the library
+below it repeats a request whose answer was lost, and it takes no metadata, where the write id must go.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from azure.storage.blob.aio import BlobPrefix
 
 from sparklog.storage.fsspec.bodies import PIECE_BYTES, Body
 from sparklog.storage.fsspec.clients import files_of, run
-from sparklog.storage.fsspec.cloud import CONNECT_S, Entry, ObjectPart, Page
+from sparklog.storage.fsspec.cloud import CONNECT_S, ListedObject, ObjectPart, Page
 from sparklog.storage.fsspec.connections import connection_failure
-from sparklog.storage.fsspec.failures import Failed, Kind
+from sparklog.storage.fsspec.failures import CloudFailure, CloudRequestFailed
 from sparklog.storage.fsspec.settings import AzureSettings
 
-# It warns of credentials that can't be used, in ten lines for each try. An error says it here. Other handlers stay.
+# Without this, the logger prints ten lines for each try with unusable credentials. Here an error reports them.
+# Handlers that others added stay.
 logging.getLogger("azure.identity").addHandler(logging.NullHandler())
 
 _WRITE_ID: Final = "sparklog_write"
@@ -37,23 +38,23 @@ _BLOCKS_AT_ONCE: Final = 4
 _BUSY: Final = frozenset({408, 409, 425, 429})
 _SIZE: Final = re.compile(r".*/(\d+)")
 _KIND_OF_CODE: Final = {
-    "BlobAlreadyExists": Kind.EXISTS,
-    "ConditionNotMet": Kind.EXISTS,
-    "UnauthorizedBlobOverwrite": Kind.EXISTS,
-    "BlobNotFound": Kind.ABSENT,
-    "ContainerNotFound": Kind.NO_BUCKET,
-    "ContainerBeingDeleted": Kind.NO_BUCKET,
-    "BlobImmutableDueToPolicy": Kind.REFUSED,
-    # Another writer's object has swept the blocks away. The next try finds it.
-    "InvalidBlockList": Kind.NOT_DONE,
-    "InvalidBlobOrBlock": Kind.NOT_DONE,
+    "BlobAlreadyExists": CloudFailure.EXISTS,
+    "ConditionNotMet": CloudFailure.EXISTS,
+    "UnauthorizedBlobOverwrite": CloudFailure.EXISTS,
+    "BlobNotFound": CloudFailure.ABSENT,
+    "ContainerNotFound": CloudFailure.NO_BUCKET,
+    "ContainerBeingDeleted": CloudFailure.NO_BUCKET,
+    "BlobImmutableDueToPolicy": CloudFailure.REFUSED,
+    # Another writer's object has replaced the blocks. The next try finds that object.
+    "InvalidBlockList": CloudFailure.NOT_DONE,
+    "InvalidBlobOrBlock": CloudFailure.NOT_DONE,
 }
 
 
 class Azure:
     """A container of Azure's blob storage."""
 
-    starts_listings_anywhere = False  # a new parameter of the API, which older servers ignore
+    starts_listings_anywhere = False  # the API's parameter for it is new, and older servers ignore it
 
     def __init__(self, container: str, settings: AzureSettings, try_s: float) -> None:
         self._files = files_of(settings, lambda: _new_files(settings))
@@ -64,13 +65,13 @@ class Azure:
         self.endpoint = str(self._files.service_client.primary_endpoint)
 
     def put(self, name: str, write_id: str, body: Body, timeout_s: float) -> None:
-        """Write an object if the name is free: in one request, or in blocks that are then made an object."""
+        """Write an object if the name is free: in one request, or as blocks that are then committed as an object."""
         self._run(self._put, timeout_s, name, write_id, body)
 
     async def _put(self, name: str, write_id: str, body: Body) -> None:
         blob = self._container.get_blob_client(name)
         absent = {"metadata": {_WRITE_ID: write_id}, **self._once}
-        # As each entry of the chain is: Azurite refuses a small object where a dead writer has left blocks.
+        # Each entry of the chain is this small. Azurite refuses a small object where a dead writer has left blocks.
         if body.size_bytes <= PIECE_BYTES:
             whole = body.read(0, body.size_bytes)
             await blob.upload_blob(whole, overwrite=False, raw_request_hook=_send_bit_by_bit, **absent)
@@ -89,8 +90,8 @@ class Azure:
                     group.create_task(stage_blocks())
         except ExceptionGroup as errors:
             failed = _failed(errors.exceptions[0])
-            # Blocks alone are no object.
-            raise Failed(Kind.NOT_DONE, failed.reason) if failed.in_doubt else failed from errors
+            # Blocks that are not committed are no object, so the write has certainly not landed.
+            raise CloudRequestFailed(CloudFailure.NOT_DONE, failed.reason) if failed.in_doubt else failed from errors
         blocks = [BlobBlock(block_id) for block_id in ids]
         await blob.commit_block_list(blocks, match_condition=MatchConditions.IfMissing, **absent)
 
@@ -112,10 +113,10 @@ class Azure:
             return await opened.readall(), opened.properties.content_range, opened.properties.etag
 
         body, content_range, version = self._run(read, timeout_s)
-        found = _SIZE.fullmatch(content_range or "")
-        if found is None or len(body) != min(end, int(found[1])) - start:
-            raise Failed(Kind.NOT_THE_STORE, f"{len(body)} bytes instead of {start}-{end}")
-        return ObjectPart(body, int(found[1]), version)
+        size = _SIZE.fullmatch(content_range or "")
+        if size is None or len(body) != min(end, int(size[1])) - start:
+            raise CloudRequestFailed(CloudFailure.NOT_THE_STORE, f"{len(body)} bytes instead of {start}-{end}")
+        return ObjectPart(body, int(size[1]), version)
 
     def list_page(
         self, prefix: str, timeout_s: float, *, token: str | None, start: str | None = None, by_folder: bool = False
@@ -126,15 +127,15 @@ class Azure:
             walk = self._container.walk_blobs if by_folder else self._container.list_blobs
             pages = walk(name_starts_with=prefix, include=["metadata"], **self._once).by_page(token)
             async for page in pages:
-                return [each async for each in page], pages.continuation_token
+                return [blob async for blob in page], pages.continuation_token
             return [], None
 
         listed, token = self._run(list_page, timeout_s)
-        folders = [each.name for each in listed if isinstance(each, BlobPrefix)]
+        folders = [blob.name for blob in listed if isinstance(blob, BlobPrefix)]
         objects = [
-            Entry(each.name, each.size, int(each.last_modified.timestamp() * 1000))
-            for each in listed
-            if not isinstance(each, BlobPrefix) and _IS_FOLDER not in (each.metadata or {})
+            ListedObject(blob.name, blob.size, int(blob.last_modified.timestamp() * 1000))
+            for blob in listed
+            if not isinstance(blob, BlobPrefix) and _IS_FOLDER not in (blob.metadata or {})
         ]
         return Page(objects, folders, token)
 
@@ -153,39 +154,41 @@ class Azure:
 
 
 def _send_bit_by_bit(request: Any) -> None:
-    """Make a stream of a body, so that other requests are served meanwhile. The client itself wants bytes."""
+    """Send the body as a stream, so that other requests are served meanwhile. The client itself wants bytes."""
     request.http_request.data = io.BytesIO(request.http_request.data)
 
 
 def _check_sender(response: Any) -> None:
-    """Refuse a success that something in between reports: the client would take it for no keys, or another size."""
+    """Refuse a success that something in between reports: the client would read it as no keys, or as a wrong size."""
     answer = response.http_response
     if answer.status_code < 300 and "x-ms-request-id" not in answer.headers:
-        raise Failed(Kind.NOT_THE_STORE, f"HTTP {answer.status_code} without the id of the request")
+        raise CloudRequestFailed(CloudFailure.NOT_THE_STORE, f"HTTP {answer.status_code} without the id of the request")
 
 
-def _failed(error: BaseException) -> Failed:
+def _failed(error: BaseException) -> CloudRequestFailed:
     if isinstance(error, ClientAuthenticationError) and error.status_code is None:  # nothing was sent
         reason = error.message.partition("\n")[0]
-        return Failed(Kind.NOT_DONE, f"the credentials can't be used: {reason}")
+        return CloudRequestFailed(CloudFailure.NOT_DONE, f"the credentials can't be used: {reason}")
     if not isinstance(error, HttpResponseError) or error.status_code is None:
         return connection_failure(error)
     status = error.status_code
     code = getattr(error, "error_code", None)
-    code = getattr(code, "value", code)  # a member of an enumeration, or a text that is not in it
+    code = getattr(code, "value", code)  # a member of an enumeration, or text that the enumeration lacks
     message = (error.message or "").partition("\n")[0]
     reason = f"HTTP {status} {code or ''}: {message}"
     if status == 416:
-        return Failed(Kind.PAST_END, reason)
+        return CloudRequestFailed(CloudFailure.PAST_END, reason)
     if code in _KIND_OF_CODE:
-        return Failed(_KIND_OF_CODE[code], reason)
+        return CloudRequestFailed(_KIND_OF_CODE[code], reason)
     if status == 412:
-        return Failed(Kind.EXISTS, reason)
+        return CloudRequestFailed(CloudFailure.EXISTS, reason)
     if status in _BUSY or status >= 500:
-        return Failed(Kind.BUSY, reason)
+        return CloudRequestFailed(CloudFailure.BUSY, reason)
     if status in (401, 403):
-        return Failed(Kind.DENIED, reason)
-    return Failed(Kind.NOT_THE_STORE if code is None or status in (200, 404) else Kind.REFUSED, reason)
+        return CloudRequestFailed(CloudFailure.DENIED, reason)
+    return CloudRequestFailed(
+        CloudFailure.NOT_THE_STORE if code is None or status in (200, 404) else CloudFailure.REFUSED, reason
+    )
 
 
 def _new_files(settings: AzureSettings) -> adlfs.AzureBlobFileSystem:
@@ -206,7 +209,7 @@ def _new_files(settings: AzureSettings) -> adlfs.AzureBlobFileSystem:
 
 
 def _connection_string(settings: AzureSettings) -> str | None:
-    """The text for an account on another server than Azure's; None if the settings name no server."""
+    """Return the connection string for an account on a server other than Azure's; None if the settings name none."""
     if settings.endpoint_url is None:
         return None
     name = settings.account_name or os.environ.get("AZURE_STORAGE_ACCOUNT_NAME")
@@ -217,9 +220,9 @@ def _connection_string(settings: AzureSettings) -> str | None:
 
 
 async def _send_once(client: Any) -> None:
-    """Stop aiohttp from repeating a PUT by itself when a connection that it used before closes without an answer.
+    """Stop aiohttp from repeating a PUT by itself when a reused connection closes without an answer.
 
-    The first PUT may have succeeded. Neither adlfs nor the client has a setting for it.
+    The first PUT may have succeeded. Neither adlfs nor the client has a setting for this.
     """
     transport = client._pipeline._transport
     await transport.open()

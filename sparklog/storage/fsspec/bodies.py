@@ -1,4 +1,4 @@
-"""The body of an object to be written: in memory, or kept in a temporary file until it is whole."""
+"""The body of an object to be written: held in memory, or in a temporary file until it is complete."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _READ_BYTES: Final = 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """A body that can be sent again: `read(start, end)` gives its bytes [start, end)."""
+    """A body that can be sent more than once: `read(start, end)` gives its bytes [start, end)."""
 
     size_bytes: int
     read: Callable[[int, int], bytes]
 
     @classmethod
     def of(cls, body: Bytes) -> Body:
-        """The body in `body`, which must not change meanwhile."""
+        """A body over `body`, which must not change while it is used."""
         view = memoryview(body).cast("B")
         return cls(len(view), lambda start, end: bytes(view[start:end]))
 
@@ -38,8 +38,8 @@ class Body:
 class BufferedUpload:
     """A put-if-absent with a streamed body: nothing is sent before `publish`. One thread at a time.
 
-    The body is in memory up to 8 MiB, then in a temporary file. So a write whose answer was lost can be sent again as
-    a whole, and an upload that is given up leaves nothing in the cloud.
+    Up to 8 MiB the body is held in memory, beyond that in a temporary file. So a write whose answer was lost can be
+    sent again in full, and an abandoned upload leaves nothing in the cloud.
     """
 
     def __init__(self, key: str, put: Callable[[str, Body], None]) -> None:
@@ -56,7 +56,7 @@ class BufferedUpload:
         view = memoryview(body).cast("B")
         try:
             self._file.write(view)
-            self._file.flush()  # a forked process would write what is left in the buffer too, over what follows
+            self._file.flush()  # a forked process would also write out the buffer, over the bytes that follow
         except OSError as error:
             self.abort()
             raise StoreUnavailable(
@@ -80,7 +80,7 @@ class BufferedUpload:
         self._file.close()
 
     def remove(self, before_ms: int) -> bool:
-        """Make `publish` fail if the upload is open and began before `before_ms`. Returns whether it will."""
+        """Make `publish` fail if the upload is open and began before `before_ms`. Return True if it will fail."""
         if self._file.closed or self._removed or self.began_ms >= before_ms:
             return False
         self._removed = True

@@ -1,6 +1,6 @@
-"""This process's file systems of fsspec: one for each set of settings, on fsspec's event loop.
+"""This process's fsspec file systems: one for each set of settings, on fsspec's event loop.
 
-A forked process makes its own: sockets and event loops can't be shared.
+A forked process makes its own, because sockets and event loops can't be shared.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import fsspec.asyn
 
 from sparklog.host.fork import after_fork_in_child
 
-# Variables in which gcsfs, adlfs and the libraries below them look for accounts, credentials and addresses.
+# Environment variables where gcsfs, adlfs and the libraries below them look for accounts, credentials and addresses.
 _VARIABLES: Final = ("GOOGLE_", "STORAGE_EMULATOR_HOST", "AZURE_", "IDENTITY_", "MSI_")
 
 _Surroundings = tuple[object, tuple[tuple[str, str], ...]]
@@ -25,7 +25,7 @@ _of_parents: list[dict[_Surroundings, Any]] = []  # neither used nor closed in a
 
 
 def files_of(settings: object, make: Callable[[], Any]) -> Any:
-    """This process's file system for `settings` and for the variables in its environment now."""
+    """Return this process's file system for `settings` and the current environment variables."""
     here = tuple(sorted(variable for variable in os.environ.items() if variable[0].startswith(_VARIABLES)))
     with _lock:
         files = _files.get((settings, here))
@@ -45,8 +45,8 @@ def _reset_after_fork() -> None:
     _of_parents.append(_files)
     loops = {id(files.__dict__.get("_loop")) for files in _files.values()}
     _files, _lock = {}, threading.Lock()
-    # At the end of a process gcsfs and adlfs close their connections on the loop they were made with. A parent's loop
-    # does not run here, so the end of a forked process would wait for it for ever. There is no public list of these.
+    # At process exit, gcsfs and adlfs close their connections on the loop that made them. A parent's loop does not
+    # run here, so a forked process would wait for it forever at exit. There is no public list of these finalizers.
     for finalizer, closing in list(vars(weakref.finalize)["_registry"].items()):
         if any(id(given) in loops for given in closing.args or ()):
             finalizer.detach()

@@ -1,4 +1,4 @@
-"""What store.py asks of each kind of cloud storage: single requests, each sent once."""
+"""The port from store.py to each kind of cloud storage: single requests, each sent once."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ CONNECT_S: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One object of a listing, under its whole name in the bucket."""
+class ListedObject:
+    """One object of a listing, under its full name in the bucket."""
 
     name: str
     size_bytes: int
@@ -21,9 +21,10 @@ class Entry:
 
 
 class ObjectPart(NamedTuple):
-    """Bytes of an object, the size of the whole, and its version: another object under its name has another one.
+    """Bytes of an object, the size of the whole object, and its version.
 
-    `version` is None if the object ends before the bytes that were asked for.
+    Another object under the same name has another version. `version` is None if the object ends before the requested
+    bytes.
     """
 
     body: bytes
@@ -35,20 +36,20 @@ class ObjectPart(NamedTuple):
 class Page:
     """Part of a listing: objects in ascending order, folders (ending with '/'), and the token of the next page."""
 
-    objects: Sequence[Entry]
+    objects: Sequence[ListedObject]
     folders: Sequence[str]
     token: str | None
 
 
 class Cloud(Protocol):
-    """A bucket, as this process reaches it. Every call raises Failed, at the latest after `timeout_s`. Thread-safe.
+    """This process's access to a bucket. Every call that fails raises CloudRequestFailed by `timeout_s`. Thread-safe.
 
-    Names are those of objects in the bucket. `place` and `endpoint` are for messages.
+    Names are the full names of objects in the bucket. `place` and `endpoint` are for messages.
     """
 
     place: str
     endpoint: str
-    starts_listings_anywhere: bool  # whether `list_page` obeys `start`
+    starts_listings_anywhere: bool  # True if `list_page` obeys `start`
 
     def put(self, name: str, write_id: str, body: Body, timeout_s: float) -> None:
         """Write an object if the name is free, with `write_id` in its metadata."""
@@ -63,15 +64,15 @@ class Cloud(Protocol):
         ...
 
     def read(self, name: str, start: int, end: int, timeout_s: float) -> ObjectPart:
-        """The bytes [start, end) of an object, as far as it goes. Failed says if it ends before."""
+        """The bytes [start, end) of an object, as far as it goes. Raises CloudRequestFailed if no byte is there."""
         ...
 
     def list_page(
         self, prefix: str, timeout_s: float, *, token: str | None, start: str | None = None, by_folder: bool = False
     ) -> Page:
-        """Part of the listing of names that begin with `prefix` and are not less than `start`.
+        """One page of the names that begin with `prefix` and are not less than `start`.
 
-        `by_folder`: names that continue after a '/' behind the prefix are given as one folder.
+        `by_folder`: names that share their part up to the next '/' after the prefix are listed as one folder.
         """
         ...
 

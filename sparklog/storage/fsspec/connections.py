@@ -1,4 +1,4 @@
-"""The outcome of a request that got no answer, or one that can't be read."""
+"""The failure of a request that got no answer, or an unreadable one."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import os
 
 import aiohttp
 
-from sparklog.storage.fsspec.failures import Failed, Kind
+from sparklog.storage.fsspec.failures import CloudFailure, CloudRequestFailed
 
 
-def connection_failure(error: BaseException) -> Failed:
-    """Classify an exception of aiohttp, asyncio or a socket, also as the cause of a library's own error."""
+def connection_failure(error: BaseException) -> CloudRequestFailed:
+    """Classify an exception of aiohttp, asyncio or a socket, even if a library's own error wraps it."""
     cause = error
     while not isinstance(cause, aiohttp.ClientError | OSError) and cause.__cause__ is not None:
         cause = cause.__cause__
@@ -18,9 +18,9 @@ def connection_failure(error: BaseException) -> Failed:
     if isinstance(cause, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError):
         system = cause.os_error if isinstance(cause, aiohttp.ClientConnectorError) else None
         text = os.strerror(system.errno) if system and system.errno and system.errno > 0 else str(system or "no answer")
-        return Failed(Kind.NOT_DONE, f"{text} ({type(cause).__name__})")
+        return CloudRequestFailed(CloudFailure.NOT_DONE, f"{text} ({type(cause).__name__})")
     if isinstance(cause, TimeoutError):
-        return Failed(Kind.NO_ANSWER, "no answer in time")
+        return CloudRequestFailed(CloudFailure.NO_ANSWER, "no answer in time")
     if isinstance(cause, aiohttp.ClientError | OSError):
-        return Failed(Kind.NO_ANSWER, f"the connection broke ({type(cause).__name__})")
-    return Failed(Kind.NOT_THE_STORE, f"an answer that can't be read ({type(error).__name__})")
+        return CloudRequestFailed(CloudFailure.NO_ANSWER, f"the connection broke ({type(cause).__name__})")
+    return CloudRequestFailed(CloudFailure.NOT_THE_STORE, f"an answer that can't be read ({type(error).__name__})")

@@ -1,4 +1,4 @@
-"""The outcome of one request to a cloud's object storage, in the few kinds that matter to a caller."""
+"""Failures of one request to a cloud's object storage, in the few kinds that matter to a caller."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from sparklog.storage.repeats import RequestFailed
 _LONGEST_REASON: Final = 200
 
 
-class Kind(Enum):
-    """Why a request failed. BUSY, NO_ANSWER and NOT_THE_STORE leave open whether a write was done."""
+class CloudFailure(Enum):
+    """The reason why a request failed. BUSY, NO_ANSWER and NOT_THE_STORE leave open whether a write was done."""
 
     EXISTS = auto()  # a conditional write found its key taken
     ABSENT = auto()  # the store itself says that the key is not there
-    PAST_END = auto()  # the object ends before the bytes that were asked for, or is empty
+    PAST_END = auto()  # the object ends before the requested bytes, or is empty
     NO_BUCKET = auto()
     DENIED = auto()
     REFUSED = auto()  # a repeat would fail the same way
@@ -32,13 +32,15 @@ class Kind(Enum):
     NOT_THE_STORE = auto()  # something in between answered
 
 
-_MAY_PASS: Final = frozenset({Kind.NOT_DONE, Kind.BUSY, Kind.NO_ANSWER, Kind.NOT_THE_STORE})
+_MAY_PASS: Final = frozenset(
+    {CloudFailure.NOT_DONE, CloudFailure.BUSY, CloudFailure.NO_ANSWER, CloudFailure.NOT_THE_STORE}
+)
 
 
-class Failed(RequestFailed):
+class CloudRequestFailed(RequestFailed):
     """One request that did not succeed."""
 
-    def __init__(self, kind: Kind, reason: str) -> None:
+    def __init__(self, kind: CloudFailure, reason: str) -> None:
         line = " ".join(reason.split())
         self.reason = line if len(line) <= _LONGEST_REASON else f"{line[: _LONGEST_REASON - 1]}…"
         super().__init__(f"{kind.name}: {self.reason}")
@@ -46,36 +48,36 @@ class Failed(RequestFailed):
 
     @property
     def exists(self) -> bool:
-        """Whether a conditional write found its key taken."""
-        return self.kind is Kind.EXISTS
+        """True if a conditional write found its key taken."""
+        return self.kind is CloudFailure.EXISTS
 
     @property
     def absent(self) -> bool:
-        """Whether the store itself says that the key is not there."""
-        return self.kind is Kind.ABSENT
+        """True if the store itself says that the key is not there."""
+        return self.kind is CloudFailure.ABSENT
 
     @property
     def may_pass(self) -> bool:
-        """Whether the same request may succeed when it is sent again."""
+        """True if the same request may succeed when it is sent again."""
         return self.kind in _MAY_PASS
 
     @property
     def in_doubt(self) -> bool:
-        """Whether a write may have been done."""
-        return self.may_pass and self.kind is not Kind.NOT_DONE
+        """True if a write may have been done."""
+        return self.may_pass and self.kind is not CloudFailure.NOT_DONE
 
     def error(self, wanted: str, place: str, endpoint: str, *, writing: bool) -> SparklogError:
-        """The error for the caller, in one sentence, if nothing was written. `place`: "the bucket 'logs'"."""
+        """The error for the caller, in one sentence, for a request that wrote nothing. `place`: "the bucket 'logs'"."""
         where = f"wanted to {wanted} at {endpoint}"
         match self.kind:
-            case Kind.NO_BUCKET:
+            case CloudFailure.NO_BUCKET:
                 return InvalidInput(f"{where}, did not find {place}: make it first, or correct the address")
-            case Kind.DENIED if writing:
+            case CloudFailure.DENIED if writing:
                 return StoreReadOnly(f"{where}, found that these credentials may not write there ({self.reason})")
-            case Kind.DENIED:
+            case CloudFailure.DENIED:
                 return StoreAccessDenied(f"{where}, found that these credentials may not read there ({self.reason})")
-            case Kind.REFUSED:
+            case CloudFailure.REFUSED:
                 return InvalidInput(f"{where}, found: {self.reason}")
-            case Kind.NOT_THE_STORE | Kind.ABSENT:
+            case CloudFailure.NOT_THE_STORE | CloudFailure.ABSENT:
                 return StoreUnavailable(f"{where}, found that it does not answer as object storage does: {self.reason}")
         return StoreUnavailable(f"{where}, found: {self.reason}")

@@ -1,8 +1,8 @@
-"""Requests to Google Cloud Storage, by gcsfs's public `call` of the JSON API.
+"""Requests to Google Cloud Storage, through gcsfs's public `call` of the JSON API.
 
-gcsfs has the endpoint and the connections. Its own `pipe_file(mode="create")` is not used: it repeats a request whose
-answer was lost, its error for a taken key hides the status, and it separates the body by a fixed line, so that a body
-with that line in it is cut there.
+gcsfs holds the endpoint and the connections. Its own `pipe_file(mode="create")` is not used: it repeats a request
+whose answer was lost, its error for a taken key hides the status, and it marks the end of the body with a fixed line,
+so a body that contains this line is cut there.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from sparklog.host.deadline import Deadline
 from sparklog.storage.fsspec.access_tokens import AccessTokens
 from sparklog.storage.fsspec.bodies import WHOLE_BYTES, Body
 from sparklog.storage.fsspec.clients import files_of
-from sparklog.storage.fsspec.cloud import CONNECT_S, Entry, ObjectPart, Page
+from sparklog.storage.fsspec.cloud import CONNECT_S, ListedObject, ObjectPart, Page
 from sparklog.storage.fsspec.connections import connection_failure
-from sparklog.storage.fsspec.failures import Failed, Kind
+from sparklog.storage.fsspec.failures import CloudFailure, CloudRequestFailed
 from sparklog.storage.fsspec.settings import GcsSettings
 
 _WRITE_ID: Final = "sparklog-write"
@@ -48,7 +48,7 @@ class Gcs:
     def put(self, name: str, write_id: str, body: Body, timeout_s: float) -> None:
         """Write an object if the name is free, in one request."""
         metadata = json.dumps({"name": name, "metadata": {_WRITE_ID: write_id}})
-        # The write id separates the parts: no body can contain it.
+        # The write id separates the parts: it is new, so no body contains it.
         begin = (
             f"--{write_id}\r\nContent-Type: application/json; charset=UTF-8\r\n\r\n{metadata}\r\n"
             f"--{write_id}\r\nContent-Type: application/octet-stream\r\n\r\n"
@@ -70,7 +70,7 @@ class Gcs:
             data=b"".join([begin, body.read(0, body.size_bytes), end]) if whole else _streamed(begin, body, end),
         )
         if "generation" not in answer:
-            raise Failed(Kind.NOT_THE_STORE, "an answer without the generation of what was written")
+            raise CloudRequestFailed(CloudFailure.NOT_THE_STORE, "an answer without the generation of what was written")
 
     def write_id_of(self, name: str, timeout_s: float) -> str | None:
         """The id of the write that made an object."""
@@ -94,18 +94,22 @@ class Gcs:
                 alt="media",
                 headers={"Range": f"bytes={start}-{end - 1}"},
             )
-        except Failed as failed:
-            if failed.kind is Kind.NOT_THE_STORE:
-                self._object(name, deadline.left_s())  # a 404 of a body says nothing sure; this one does
+        except CloudRequestFailed as failed:
+            if failed.kind is CloudFailure.NOT_THE_STORE:
+                self._object(name, deadline.left_s())  # a 404 for a body proves nothing; a 404 for the metadata does
             raise
-        found = _CONTENT_RANGE.fullmatch(headers.get("Content-Range", ""))
-        if "X-Goog-Generation" not in headers or not (found or start == 0):
-            raise Failed(Kind.NOT_THE_STORE, "an answer without the generation or the range of what was read")
-        if found and (int(found[1]) != start or len(body) != min(end, int(found[2])) - start):
-            raise Failed(Kind.NOT_THE_STORE, f"bytes from {found[1]} on, {len(body)} of them, instead of {start}-{end}")
-        # Without a range it is the whole object: it is empty, or something ignored the range.
-        size_bytes = int(found[2]) if found else len(body)
-        return ObjectPart(body if found else body[:end], size_bytes, headers["X-Goog-Generation"])
+        span = _CONTENT_RANGE.fullmatch(headers.get("Content-Range", ""))
+        if "X-Goog-Generation" not in headers or not (span or start == 0):
+            raise CloudRequestFailed(
+                CloudFailure.NOT_THE_STORE, "an answer without the generation or the range of what was read"
+            )
+        if span and (int(span[1]) != start or len(body) != min(end, int(span[2])) - start):
+            raise CloudRequestFailed(
+                CloudFailure.NOT_THE_STORE, f"bytes from {span[1]} on, {len(body)} of them, instead of {start}-{end}"
+            )
+        # An answer without a range is the whole object: the object is empty, or a server ignored the range.
+        size_bytes = int(span[2]) if span else len(body)
+        return ObjectPart(body if span else body[:end], size_bytes, headers["X-Goog-Generation"])
 
     def list_page(
         self, prefix: str, timeout_s: float, *, token: str | None, start: str | None = None, by_folder: bool = False
@@ -119,12 +123,14 @@ class Gcs:
             prefix=prefix,
             startOffset=start,
             delimiter="/" if by_folder else None,
-            maxResults=None if start is None else 2,  # the first key after another one is wanted
+            maxResults=None if start is None else 2,  # the caller wants the first key after another one
             pageToken=token,
             fields=_ENTRY_FIELDS,
         )
         objects = [
-            Entry(entry["name"], int(entry["size"]), int(datetime.fromisoformat(entry["updated"]).timestamp() * 1000))
+            ListedObject(
+                entry["name"], int(entry["size"]), int(datetime.fromisoformat(entry["updated"]).timestamp() * 1000)
+            )
             for entry in page.get("items", ())
         ]
         return Page(objects, page.get("prefixes", ()), page.get("nextPageToken"))
@@ -134,23 +140,23 @@ class Gcs:
         self._sent(timeout_s, "DELETE", "b/{}/o/{}", self._bucket, name)
 
     def _object(self, name: str, timeout_s: float) -> dict[str, Any]:
-        found = self._call(timeout_s, "GET", "b/{}/o/{}", self._bucket, name, fields="size,metadata")
-        if "size" not in found:
-            raise Failed(Kind.NOT_THE_STORE, "an answer without the size of an object")
-        return found
+        properties = self._call(timeout_s, "GET", "b/{}/o/{}", self._bucket, name, fields="size,metadata")
+        if "size" not in properties:
+            raise CloudRequestFailed(CloudFailure.NOT_THE_STORE, "an answer without the size of an object")
+        return properties
 
     def _call(self, timeout_s: float, method: str, path: str, *names: str, **named: Any) -> dict[str, Any]:
         """One request with an answer in JSON."""
         try:
             answer = json.loads(self._sent(timeout_s, method, path, *names, **named)[1])
         except ValueError as error:
-            raise Failed(Kind.NOT_THE_STORE, "an answer that is not JSON") from error
-        except Failed as failed:
-            if failed.kind is Kind.ABSENT and len(names) < 2:  # no object was asked for
-                raise Failed(Kind.NO_BUCKET, failed.reason) from failed
+            raise CloudRequestFailed(CloudFailure.NOT_THE_STORE, "an answer that is not JSON") from error
+        except CloudRequestFailed as failed:
+            if failed.kind is CloudFailure.ABSENT and len(names) < 2:  # the request named no object
+                raise CloudRequestFailed(CloudFailure.NO_BUCKET, failed.reason) from failed
             raise
         if not isinstance(answer, dict):
-            raise Failed(Kind.NOT_THE_STORE, "an answer that is not Google Cloud Storage's")
+            raise CloudRequestFailed(CloudFailure.NOT_THE_STORE, "an answer that is not Google Cloud Storage's")
         return answer
 
     def _sent(self, timeout_s: float, method: str, path: str, *names: str, **named: Any) -> tuple[Any, bytes]:
@@ -160,7 +166,7 @@ class Gcs:
             named["headers"] = {**named.get("headers", {}), **self._files.tokens.headers(timeout_s)}
         try:
             headers, body = self._files.call(method, path, *names, timeout=max(0.001, deadline.left_s()), **named)
-        except Failed:
+        except CloudRequestFailed:
             raise
         except (OSError, aiohttp.ClientError, ValueError) as error:
             raise connection_failure(error) from error
@@ -174,8 +180,8 @@ async def _streamed(begin: bytes, body: Body, end: bytes) -> AsyncIterator[bytes
     yield end
 
 
-class _SendOnceFiles(gcsfs.core.GCSFileSystem):  # type: ignore[misc]
-    """gcsfs without repeats, whose errors keep the status. `tokens`: None if nothing is to be authorized."""
+class _SendOnceGcsFiles(gcsfs.core.GCSFileSystem):  # type: ignore[misc]
+    """gcsfs without repeats; its errors keep the status. `tokens`: None if requests need no authorization."""
 
     tokens: AccessTokens | None = None
 
@@ -198,35 +204,35 @@ class _SendOnceFiles(gcsfs.core.GCSFileSystem):  # type: ignore[misc]
             return answer.status, answer.headers, answer.request_info, body
 
 
-def _failure(status: int, body: bytes) -> Failed:
+def _failure(status: int, body: bytes) -> CloudRequestFailed:
     try:
         error = json.loads(body)["error"]
-        message, reasons = str(error.get("message", "")), {each.get("reason") for each in error.get("errors", ())}
+        message, reasons = str(error.get("message", "")), {cause.get("reason") for cause in error.get("errors", ())}
         known = True
     except (ValueError, KeyError, TypeError, AttributeError):
         message, reasons = body[:200].decode(errors="replace"), set()
         known = message.startswith(("No such object", "The specified bucket"))
     reason = f"HTTP {status}: {message}"
     if status == 412:
-        return Failed(Kind.EXISTS, reason)
+        return CloudRequestFailed(CloudFailure.EXISTS, reason)
     if status == 404 and known:
         no_bucket = "bucket does not exist" in message
-        return Failed(Kind.NO_BUCKET if no_bucket else Kind.ABSENT, reason)
+        return CloudRequestFailed(CloudFailure.NO_BUCKET if no_bucket else CloudFailure.ABSENT, reason)
     if status == 416:
-        return Failed(Kind.PAST_END, reason)
+        return CloudRequestFailed(CloudFailure.PAST_END, reason)
     if status in _BUSY or status >= 500 or (status == 403 and reasons & _LIMITS):
-        return Failed(Kind.BUSY, reason)
+        return CloudRequestFailed(CloudFailure.BUSY, reason)
     if status in (401, 403):
-        return Failed(Kind.DENIED, reason)
-    return Failed(Kind.REFUSED if known else Kind.NOT_THE_STORE, reason)
+        return CloudRequestFailed(CloudFailure.DENIED, reason)
+    return CloudRequestFailed(CloudFailure.REFUSED if known else CloudFailure.NOT_THE_STORE, reason)
 
 
-def _new_files(settings: GcsSettings, try_s: float) -> _SendOnceFiles:
-    files = _SendOnceFiles(
+def _new_files(settings: GcsSettings, try_s: float) -> _SendOnceGcsFiles:
+    files = _SendOnceGcsFiles(
         skip_instance_cache=True,
         use_listings_cache=False,
         endpoint_url=settings.endpoint_url,
-        token="anon",  # gcsfs itself refreshes tokens on the loop
+        token="anon",  # AccessTokens authorizes: gcsfs would refresh tokens on the loop
         requests_timeout=try_s,
     )
     if files.base.startswith("https://"):
@@ -237,9 +243,9 @@ def _new_files(settings: GcsSettings, try_s: float) -> _SendOnceFiles:
 def _tokens(file: str | None) -> AccessTokens:
     if file is None:
         return AccessTokens()
-    if not Path(file).is_file():  # gcsfs would send the name to Google, as a token
+    if not Path(file).is_file():  # gcsfs would take the name for a token and send it to Google
         raise ValueError(f"there is no file {file}, which credentials_file names")
     try:
         return AccessTokens(gcsfs.core.GoogleCredentials(None, "full_control", file).credentials)
-    except (OSError, LookupError, TypeError, AttributeError) as error:  # a file without what belongs there
+    except (OSError, LookupError, TypeError, AttributeError) as error:  # fields are missing in the file
         raise ValueError(f"the credentials can't be read: {error!r}") from error

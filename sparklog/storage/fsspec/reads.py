@@ -13,8 +13,8 @@ from sparklog.storage.ranges import new_memory, united
 _FIRST_BYTES: Final = 8 * 1024 * 1024  # the first read of an object of unknown size
 _PIECE_BYTES: Final = 8 * 1024 * 1024  # eight of them are read at once, and copied into their place
 
-Read = Callable[[int, int], ObjectPart]  # bytes [start, end) of one object as far as it goes
-_Seen = tuple[int, str | None]  # the size and the version of the whole in an answer
+Read = Callable[[int, int], ObjectPart]  # bytes [start, end) of an object, as far as it goes
+_Seen = tuple[int, str | None]  # the size and the version of the whole object, from one answer
 
 
 def read_whole(read: Read, shown: str) -> memoryview:
@@ -24,14 +24,14 @@ def read_whole(read: Read, shown: str) -> memoryview:
         return memoryview(first)
     whole = new_memory(size_bytes)
     whole[: len(first)] = first
-    found = _size([(size_bytes, version), *_fill(read, len(first), whole[len(first) :])], shown)
-    if found != size_bytes:
-        raise Damaged(f"wanted {size_bytes} bytes of {shown}, found {found}")
+    smallest = _size([(size_bytes, version), *_fill(read, len(first), whole[len(first) :])], shown)
+    if smallest != size_bytes:
+        raise Damaged(f"wanted {size_bytes} bytes of {shown}, found {smallest}")
     return whole.toreadonly()
 
 
 def read_ranges(read: Read, shown: str, ranges: Sequence[tuple[int, int]], size: Callable[[], int]) -> list[memoryview]:
-    """The bytes of each range [start, end), at full length. `size` is asked if none of them has a byte."""
+    """The bytes of each range [start, end), at full length. `size` is called only if all ranges are empty."""
     spans = united([(start, end) for start, end in ranges if start < end])
     bodies: list[memoryview] = [memoryview(b"")] * len(spans)
     seen: list[_Seen] = []
@@ -56,7 +56,7 @@ def read_ranges(read: Read, shown: str, ranges: Sequence[tuple[int, int]], size:
 
 
 def _size(seen: Sequence[_Seen], shown: str) -> int:
-    """The size of an object, given that of each answer. Raises StoreUnavailable if the answers are of two objects."""
+    """The smallest size that an answer gave. Raises StoreUnavailable if the answers come from two objects."""
     if len({version for _, version in seen if version is not None}) > 1:
         raise StoreUnavailable(f"wanted {shown}, found that another object took its place while it was read")
     return min(size_bytes for size_bytes, _ in seen)
@@ -70,7 +70,7 @@ def _part(spans: Sequence[tuple[int, int]], bodies: Sequence[memoryview], start:
 
 
 def _fill(read: Read, start: int, into: memoryview) -> list[_Seen]:
-    """Fill memory with bytes from `start` on, as far as the object goes. Returns what each request saw."""
+    """Fill memory with bytes from `start` on, as far as the object goes. Return size and version from each answer."""
     seen: list[_Seen] = []
 
     def read_piece(at: int) -> None:

@@ -1,4 +1,4 @@
-"""How to reach a store in Google Cloud Storage or Azure: its address, and the settings that are not part of it."""
+"""Addresses of stores in Google Cloud Storage and Azure, and the settings that are not part of the address."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ABFS_ADDRESS: Final = "abfs://container@account.dfs.core.windows.net/prefix or a
 
 @dataclass(frozen=True, slots=True)
 class GcsSettings:
-    """Settings of one store. For None, Google's libraries look in their own places (application default)."""
+    """Settings of one store. Where one is None, Google's libraries look in their own places (application default)."""
 
     of: ClassVar[str] = "a store in Google Cloud Storage"
 
@@ -33,10 +33,10 @@ class GcsSettings:
 
 @dataclass(frozen=True, slots=True)
 class AzureSettings:
-    """Settings of one store. For None, Azure's libraries look in the environment, then for an identity.
+    """Settings of one store. Where one is None, Azure's libraries look in the environment, then for an identity.
 
-    `account_host` comes from the address, if that names the account. `endpoint_url` is for other servers, such as an
-    emulator, and goes with an account's name and key.
+    `account_host` comes from the address, if the address names the account. `endpoint_url` is for other servers, such
+    as an emulator, and needs an account's name and key.
     """
 
     of: ClassVar[str] = "a store in Azure"

@@ -1,12 +1,13 @@
 """A store under a prefix of a bucket of Google Cloud Storage, or of a container of Azure's blob storage.
 
-put-if-absent is one request with a condition: `ifGenerationMatch=0` there, `If-None-Match: *` here. The service lets
-one writer win, and the object is durable when it answers. The metadata of an object carries a write id: a writer that
-finds its key taken reads it, because its own request may have landed although the answer was lost.
+put-if-absent is one request with a condition: `ifGenerationMatch=0` for Google, `If-None-Match: *` for Azure. The
+service lets one writer win, and the object is durable when the service answers. The metadata of an object carries a
+write id. A writer that finds its key taken reads this id, because its own request may have landed although the answer
+was lost.
 
-A body of more than 8 MiB is kept in a temporary file until it is whole. Then it is sent in one request to Google, and
-to Azure in blocks that become an object under that condition. Every call has a deadline; what is repeated, and when,
-is decided by repeats.py alone: the libraries below send each request once.
+A body of more than 8 MiB is kept in a temporary file until it is complete. Then it is sent to Google in one request,
+and to Azure in blocks that become an object under the same condition. Every call has a deadline. repeats.py alone
+decides which requests are repeated, and when: the libraries below send each request once.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from sparklog.host.dice import new_id
 from sparklog.storage.folders import first_after
 from sparklog.storage.fsspec.bodies import Body, BufferedUpload
 from sparklog.storage.fsspec.cloud import Cloud, ObjectPart, Page
-from sparklog.storage.fsspec.failures import Failed, Kind
+from sparklog.storage.fsspec.failures import CloudFailure, CloudRequestFailed
 from sparklog.storage.fsspec.reads import read_ranges, read_whole
 from sparklog.storage.fsspec.settings import (
     AzureSettings,
@@ -43,7 +44,7 @@ from sparklog.storage.repeats import ConditionalWrite, RequestFailed, repeated
 
 _KEY_BYTES: Final = 1024  # the longest name of an object, with the prefix, in both clouds
 _TRIES_PER_TIMEOUT: Final = 3  # so that a silent connection leaves time for another try
-_MS_PER_MIB: Final = 1000  # a large body is given up on a link slower than this
+_MS_PER_MIB: Final = 1000  # on a slower link, a large body misses its deadline
 
 Result = TypeVar("Result")
 
@@ -62,7 +63,7 @@ def gcs_store(url: str, settings: Mapping[str, str]) -> FsspecStore:
 
 
 def azure_store(url: str, settings: Mapping[str, str]) -> FsspecStore:
-    """The store at an abfs:// or abfss:// address; both are reached by TLS. Raises InvalidInput."""
+    """The store at an abfs:// or abfss:// address; both use TLS. Raises InvalidInput."""
     container, prefix, of_address = parse_abfs_url(url)
     read = read_settings(AzureSettings, settings, of_address)
 
@@ -76,9 +77,9 @@ def azure_store(url: str, settings: Mapping[str, str]) -> FsspecStore:
 
 
 class FsspecStore:
-    """Objects in a bucket, below a prefix. Opening one reads nothing; for its settings see settings.py.
+    """Objects in a bucket, below a prefix. Opening a store reads nothing; for its settings see settings.py.
 
-    `open_cloud` makes what reaches the bucket, given the seconds of one try. It needs the packages of sparklog's
+    `open_cloud` builds the access to the bucket, given the seconds of one try. It needs the packages of sparklog's
     `extra`.
     """
 
@@ -104,7 +105,7 @@ class FsspecStore:
     def put_if_absent(self, key: str, body: Bytes) -> None:
         """Write a whole object, durably, if `key` is free. Errors: see the port.
 
-        KeyExists means another writer's object, or that it could not be compared with this write.
+        KeyExists means that another writer's object is there, or that its write id could not be read.
         """
         self._put(key, Body.of(body))
 
@@ -142,7 +143,7 @@ class FsspecStore:
         name = self._full(key)
         try:
             return self._harmless(f"read the size of {key}", lambda cloud, timeout_s: cloud.size(name, timeout_s))
-        except Failed as failed:
+        except CloudRequestFailed as failed:
             raise self._absent(key) from failed
 
     def list_keys(self, prefix: str) -> Iterator[StoredKey]:
@@ -160,12 +161,12 @@ class FsspecStore:
         if not self._cloud.starts_listings_anywhere:
             return first_after(self._names_in, prefix, key)
         start = f"{self._prefix}{max(prefix, key)}"
-        return next((found.key for found in self._list(prefix, start=start) if found.key > key), None)
+        return next((stored.key for stored in self._list(prefix, start=start) if stored.key > key), None)
 
     def delete(self, key: str) -> None:
         """Remove one object by its exact key. An absent key is not an error. Raises StoreUnavailable, StoreReadOnly."""
         name = self._full(key)
-        with suppress(Failed):  # the key was absent
+        with suppress(CloudRequestFailed):  # the key was absent
             self._harmless(f"delete {key}", lambda cloud, timeout_s: cloud.delete(name, timeout_s), writing=True)
 
     def delete_many(self, keys: Sequence[str]) -> None:
@@ -177,10 +178,10 @@ class FsspecStore:
         return None
 
     def remove_abandoned(self, before_ms: int) -> int:
-        """Make the uploads of this process fail that began before `before_ms` and are still open. Returns how many.
+        """Fail this process's open uploads that began before `before_ms`. Return their number.
 
         There is nothing else to remove: an upload sends nothing before it is published, and Azure itself drops blocks
-        that have not become an object in a week.
+        that have not become an object within a week.
         """
         with self._uploads_lock:
             own = list(self._uploads)
@@ -190,12 +191,12 @@ class FsspecStore:
 
     @property
     def _cloud(self) -> Cloud:
-        """What reaches the bucket from this process, made at the first use."""
+        """This process's access to the bucket, built at the first use."""
         if self._opened is None or self._opened[0] != os.getpid():
             try:
                 with needed(self._extra, f"a store at {self.url}"):
                     self._opened = os.getpid(), self._open_cloud(self._try_s)
-            except ValueError as error:  # of adlfs and gcsfs, for settings that make no sense together
+            except ValueError as error:  # adlfs and gcsfs raise it for settings that contradict each other
                 raise InvalidInput(f"a client for {self.url} could not be set up: {error}") from error
         return self._opened[1]
 
@@ -222,20 +223,23 @@ class FsspecStore:
                 lambda cloud, timeout_s: cloud.read(name, start, end, timeout_s),
                 more_ms=_more_ms(end - start),
             )
-        except Failed as failed:
-            if failed.kind is Kind.PAST_END:
+        except CloudRequestFailed as failed:
+            if failed.kind is CloudFailure.PAST_END:
                 return ObjectPart(b"", self.size(key), None)
             raise self._absent(key) from failed
 
     def _harmless(
         self, wanted: str, send: Callable[[Cloud, float], Result], *, more_ms: int = 0, writing: bool = False
     ) -> Result:
-        """The answer to a request that is safe to repeat. Raises the caller's error, but Failed for an absent key."""
+        """The answer to a request that is safe to repeat. Raises the caller's error.
+
+        Raises CloudRequestFailed if the key is absent or the object ends before the requested bytes.
+        """
         cloud, deadline = self._cloud, Deadline(self._timeout_ms + more_ms)
         try:
             return repeated(lambda: send(cloud, self._one_s(deadline, more_ms)), deadline)
-        except Failed as failed:
-            if failed.kind in (Kind.ABSENT, Kind.PAST_END):
+        except CloudRequestFailed as failed:
+            if failed.kind in (CloudFailure.ABSENT, CloudFailure.PAST_END):
                 raise
             raise self._error(failed, wanted, writing=writing) from failed
 
@@ -244,7 +248,7 @@ class FsspecStore:
         return min(deadline.left_s(), self._try_s + more_ms / 1000)
 
     def _error(self, failed: RequestFailed, wanted: str, *, writing: bool) -> SparklogError:
-        assert isinstance(failed, Failed)
+        assert isinstance(failed, CloudRequestFailed)
         return failed.error(wanted, self._cloud.place, self._cloud.endpoint, writing=writing)
 
     def _absent(self, key: str) -> KeyNotFound:
@@ -272,9 +276,9 @@ class FsspecStore:
             ask = partial(_ask_page, name, token=token, start=start, by_folder=by_folder)
             try:
                 page = self._harmless(wanted, ask)
-            except Failed as failed:  # a store never answers a listing with "no such key"
+            except CloudRequestFailed as failed:  # a store never answers a listing with "no such key"
                 raise self._error(failed, wanted, writing=False) from failed
-            # Consoles make objects whose names end with '/', to show a folder. No key does.
+            # Consoles create objects whose names end with '/' to show a folder. No key ends with '/'.
             yield replace(page, objects=[entry for entry in page.objects if not entry.name.endswith("/")])
             if not page.token:
                 return

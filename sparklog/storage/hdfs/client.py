@@ -1,13 +1,14 @@
 """Calls to HDFS through hdfs-native (Rust, no JVM): each ends at its deadline, and each failure has a kind.
 
-hdfs-native may wait for ever, for example for a name node that accepts the connection and then hangs. So a call runs
-in a thread of its own, and at the deadline its caller goes on without it. The abandoned thread ends when the name node
+hdfs-native may wait forever, for example for a name node that accepts the connection and then hangs. So each call runs
+in its own thread, and at the deadline the caller continues without it. The abandoned thread ends when the name node
 answers or hdfs-native gives up. Until then its call may still take effect; `upload.py` fences the one call where that
 matters. Later calls use a new client with new connections.
 
-There is one client per process and address, because a client owns threads, which do not survive a fork. A forked
-process makes its own client and never drops its parent's: that would wait for threads that don't exist here. First it
-waits until hdfs-native no longer uses the parent's connections to data nodes, which the fork copied.
+There is one client per process and address, because a client owns threads, and threads do not survive a fork. A forked
+process makes its own client and never drops its parent's: dropping it would wait for threads that don't exist here.
+Before that, the forked process waits until hdfs-native no longer uses the parent's connections to data nodes, which the
+fork copied.
 """
 
 from __future__ import annotations
@@ -42,12 +43,12 @@ T = TypeVar("T")
 SETTINGS: Final = ("timeout_ms", "user")
 
 _HADOOP_PREFIXES: Final = ("dfs.", "fs.", "hadoop.")
-_SLOWEST_BYTES_PER_MS: Final = 1024  # the deadline of a call grows by 1 ms for every so many bytes it moves
+_SLOWEST_BYTES_PER_MS: Final = 1024  # the deadline of a call grows by 1 ms for this many bytes that it moves
 _LANES: Final = 4  # reads of one call that run at the same time
 
-# How long a client tries to reach a name node before it reports why it can't: about five seconds with one name node,
-# about twenty (as long as a failover takes) with two. A read that stalls continues on another replica. These values
-# take precedence over Hadoop's files, which are written for clients without deadlines; the settings override both.
+# A client that can't reach a name node reports the reason after about five seconds with one name node, after about
+# twenty (as long as a failover takes) with two. A read that stalls continues on another replica. These values take
+# precedence over Hadoop's files, which are written for clients without deadlines; the settings override both.
 _RETRY: Final = "dfs.client.failover"
 _ONE_NAME_NODE: Final = {f"{_RETRY}.max.attempts": "6", f"{_RETRY}.sleep.base.millis": "50"}
 _NAME_SERVICE: Final = {f"{_RETRY}.max.attempts": "24", f"{_RETRY}.sleep.base.millis": "200"}
@@ -61,8 +62,8 @@ _OS_ERROR: Final = re.compile(r"\(os error ([0-9]+)\)")
 _NOT_REACHED: Final = {errno.ECONNREFUSED, errno.EHOSTUNREACH, errno.ENETUNREACH, errno.EADDRNOTAVAIL}
 
 
-class Kind(Enum):
-    """Why a call failed. Only TIMEOUT and BROKEN leave open whether it took effect."""
+class HdfsFailure(Enum):
+    """The reason why a call failed. Only TIMEOUT and BROKEN leave open whether it took effect."""
 
     ABSENT = auto()  # no such file, or no such parent
     EXISTS = auto()
@@ -77,24 +78,24 @@ class Kind(Enum):
 
 
 _KIND_OF_CLASS: Final = {
-    "AccessControlException": Kind.DENIED,
-    "AuthorizationException": Kind.DENIED,
-    "SecretManager$InvalidToken": Kind.DENIED,
-    "ParentNotDirectoryException": Kind.NOT_A_FOLDER,
-    "PathIsNotEmptyDirectoryException": Kind.NOT_EMPTY,
-    "SafeModeException": Kind.NOT_READY,
-    "RetriableException": Kind.NOT_READY,
-    "StandbyException": Kind.NOT_READY,
-    "NSQuotaExceededException": Kind.QUOTA,
-    "DSQuotaExceededException": Kind.QUOTA,
-    "QuotaByStorageTypeExceededException": Kind.QUOTA,
+    "AccessControlException": HdfsFailure.DENIED,
+    "AuthorizationException": HdfsFailure.DENIED,
+    "SecretManager$InvalidToken": HdfsFailure.DENIED,
+    "ParentNotDirectoryException": HdfsFailure.NOT_A_FOLDER,
+    "PathIsNotEmptyDirectoryException": HdfsFailure.NOT_EMPTY,
+    "SafeModeException": HdfsFailure.NOT_READY,
+    "RetriableException": HdfsFailure.NOT_READY,
+    "StandbyException": HdfsFailure.NOT_READY,
+    "NSQuotaExceededException": HdfsFailure.QUOTA,
+    "DSQuotaExceededException": HdfsFailure.QUOTA,
+    "QuotaByStorageTypeExceededException": HdfsFailure.QUOTA,
 }
 
 
 class CallFailed(Exception):
-    """A call to HDFS failed; `reason` says why, in one line."""
+    """A call to HDFS failed; `reason` explains it in one line."""
 
-    def __init__(self, kind: Kind, reason: str) -> None:
+    def __init__(self, kind: HdfsFailure, reason: str) -> None:
         super().__init__(f"{kind.name}: {reason}")
         self.kind = kind
         self.reason = reason
@@ -102,10 +103,10 @@ class CallFailed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class HdfsAddress:
-    """The file system, the user, and how long to wait for an answer.
+    """The file system, the user, and the timeout of a call.
 
-    `authority` is host:port, a name service of Hadoop's configuration, or empty (its fs.defaultFS). `hadoop` holds
-    keys of that configuration, which take precedence over its files.
+    `authority` is host:port, or a name service of Hadoop's configuration, or empty (its fs.defaultFS). `hadoop` holds
+    keys of that configuration; they take precedence over its files.
     """
 
     authority: str
@@ -138,14 +139,15 @@ class HdfsCalls:
         self._address = address
 
     def call(self, function: Callable[[Client], T], deadline: Deadline) -> T:
-        """The result of `function`, called with a client. Raises CallFailed, also at the deadline."""
+        """Call `function` with a client and return its result. Raises CallFailed, at the latest at the deadline."""
         client = _client(self._address)
         return self._run([partial(function, client)], deadline)[0]
 
     def read(self, parts: Sequence[Callable[[], bytes]], deadline: Deadline) -> list[bytes]:
-        """What each of `parts` reads from data nodes, several at the same time. Raises CallFailed.
+        """Run `parts`, several at the same time, and return the bytes that each reads. Raises CallFailed.
 
-        All reads must come through here: a process forked soon afterwards has to know about their connections.
+        All reads from data nodes must come through here: a process forked soon afterwards has to know about their
+        connections.
         """
         process = _process
         lanes = [partial(_each, parts[lane::_LANES]) for lane in range(min(_LANES, len(parts)))]
@@ -157,14 +159,14 @@ class HdfsCalls:
 
     def _run(self, functions: Sequence[Callable[[], T]], deadline: Deadline) -> list[T]:
         process = _process
-        running: list[tuple[_Worker, _Answer[T]]] = []
+        running: list[tuple[_Worker, _PendingCall[T]]] = []
         try:
             for function in functions:
                 worker = process.worker()
                 running.append((worker, worker.begin(function)))
             return [answer.wait(deadline) for _, answer in running]
         except CallFailed as failed:
-            if failed.kind is Kind.TIMEOUT:
+            if failed.kind is HdfsFailure.TIMEOUT:
                 with process.lock:
                     process.clients.pop(self._address, None)
             raise
@@ -176,8 +178,8 @@ class HdfsCalls:
                     worker.end()
 
 
-class _Answer(Generic[T]):
-    """The answer of a function that runs in another thread."""
+class _PendingCall(Generic[T]):
+    """A function that runs in another thread, and its result once it is there."""
 
     def __init__(self, function: Callable[[], T]) -> None:
         self._function = function
@@ -201,7 +203,7 @@ class _Answer(Generic[T]):
     def wait(self, deadline: Deadline) -> T:
         """Raises CallFailed."""
         if not self._there.wait(deadline.left_s()):
-            raise CallFailed(Kind.TIMEOUT, f"no answer in {duration(deadline.timeout_ms)}")
+            raise CallFailed(HdfsFailure.TIMEOUT, f"no answer in {duration(deadline.timeout_ms)}")
         if self._error is not None:
             raise _call_failed(self._error) from self._error
         return self._result
@@ -211,17 +213,17 @@ class _Worker:
     """A thread that runs one function after another."""
 
     def __init__(self) -> None:
-        self._given: SimpleQueue[_Answer[Any] | None] = SimpleQueue()
+        self._given: SimpleQueue[_PendingCall[Any] | None] = SimpleQueue()
         threading.Thread(target=self._run, name="sparklog-hdfs", daemon=True).start()
 
-    def begin(self, function: Callable[[], T]) -> _Answer[T]:
-        answer = _Answer(function)
+    def begin(self, function: Callable[[], T]) -> _PendingCall[T]:
+        answer = _PendingCall(function)
         _process.running.add(answer)
         self._given.put(answer)
         return answer
 
     def end(self) -> None:
-        """End the thread after its current function, whose result nobody needs any more."""
+        """End the thread after its current function, whose result is no longer needed."""
         self._given.put(None)
 
     def _run(self) -> None:
@@ -237,7 +239,7 @@ class _Process:
         self.lock = threading.Lock()  # guards `clients`
         self.clients: dict[HdfsAddress, Client] = {}
         self.idle: list[_Worker] = []
-        self.running: set[_Answer[Any]] = set()  # also those that nobody waits for any more
+        self.running: set[_PendingCall[Any]] = set()  # also those whose caller no longer waits
         self.user: str | None = None  # this process's user of HDFS, if a setting named one
         self.last_read_s: float | None = None  # monotonic time of the last read from data nodes
         self.first_client_s = 0.0  # no client is made before this monotonic time
@@ -254,10 +256,10 @@ _process = _Process()
 
 @atexit.register
 def _wait_for_running() -> None:
-    """Wait for calls that are about to return: one that returns while the interpreter ends aborts the process.
+    """Wait for calls that are about to return: a call that returns while the interpreter ends aborts the process.
 
-    CPython before 3.14 ends such a thread by unwinding its stack, which Rust takes for a crash. A call that hangs for
-    longer will hardly return in just that moment.
+    CPython before 3.14 ends such a thread by unwinding its stack, which Rust takes for a crash. A call that hangs
+    longer than this wait is unlikely to return at just that moment.
     """
     end_s = monotonic_s() + _LAST_WAIT_S
     for answer in list(_process.running):
@@ -302,7 +304,7 @@ def _new_client(address: HdfsAddress) -> Client:
 
 
 def _be(process: _Process, user: str | None) -> None:
-    """Become `user`. hdfs-native reads the user from the environment at each connection, so a process has only one."""
+    """Make `user` this process's only user: hdfs-native reads it from the environment at each connection."""
     if user is None or user == process.user:
         return
     if process.user is not None:
@@ -317,23 +319,25 @@ def _each(functions: Sequence[Callable[[], T]]) -> list[T]:
 def _call_failed(error: BaseException) -> CallFailed:
     text = str(error)
     if isinstance(error, FileNotFoundError):
-        return CallFailed(Kind.ABSENT, _first_line(text))
+        return CallFailed(HdfsFailure.ABSENT, _first_line(text))
     if isinstance(error, FileExistsError):
-        return CallFailed(Kind.EXISTS, _first_line(text))
+        return CallFailed(HdfsFailure.EXISTS, _first_line(text))
     answered = _RPC_ERROR.search(text)
     if answered:
         java_class = answered[1].rpartition(".")[2]
-        # Rust writes it as a literal: a line break is a backslash and an n.
+        # Rust writes the text as a literal: a line break is a backslash and an n.
         reason = _first_line(answered[2].replace("\\n", "\n").replace('\\"', '"'))
-        return CallFailed(_KIND_OF_CLASS.get(java_class, Kind.BROKEN), f"{reason} ({java_class})")
+        return CallFailed(_KIND_OF_CLASS.get(java_class, HdfsFailure.BROKEN), f"{reason} ({java_class})")
     number = _OS_ERROR.search(text)
     reached = number is None or int(number[1]) not in _NOT_REACHED
     if isinstance(error, OSError) and (not reached or "lookup address" in text):
-        return CallFailed(Kind.UNREACHABLE, _first_line(text))
+        return CallFailed(HdfsFailure.UNREACHABLE, _first_line(text))
     rust_error = _RUST_ERROR.fullmatch(text)
     if rust_error:
-        return CallFailed(Kind.BROKEN, f"{_first_line(rust_error[2].partition(': [Datanode')[0])} ({rust_error[1]})")
-    return CallFailed(Kind.BROKEN, f"{_first_line(text)} ({type(error).__name__})")
+        return CallFailed(
+            HdfsFailure.BROKEN, f"{_first_line(rust_error[2].partition(': [Datanode')[0])} ({rust_error[1]})"
+        )
+    return CallFailed(HdfsFailure.BROKEN, f"{_first_line(text)} ({type(error).__name__})")
 
 
 def _first_line(text: str) -> str:

@@ -1,11 +1,12 @@
 """A store in a directory of HDFS.
 
     <root>/<key>              the objects
-    <root>/.tmp/<32 hex>      uploads that are not published (yet)
+    <root>/.tmp/<32 hex>      unpublished uploads
 
-put-if-absent: create a temporary file with a name of its own -> write -> close -> rename it to the key without
+put-if-absent: create a temporary file with a unique name -> write -> close -> rename it to the key without
 overwriting. The name node alone decides: it refuses the rename if the name is taken. A writer that dies leaves a
-temporary file, open or closed, which blocks nobody. Wherever it died, the key is absent or its object is whole.
+temporary file, open or closed, which blocks no other writer. At whatever point it died, the key is absent or its
+object is whole.
 
 After a put, durable (F-01) means:
 - every data node of the file's pipeline has synced its blocks to disk (hdfs-native asks for that with the last packet
@@ -27,7 +28,7 @@ from typing import TYPE_CHECKING, Final
 from sparklog.core.errors import Damaged, InvalidInput, KeyNotFound, SparklogError, StoreAccessDenied, StoreUnavailable
 from sparklog.host.deadline import Deadline
 from sparklog.storage.folders import first_after
-from sparklog.storage.hdfs.client import CallFailed, HdfsAddress, HdfsCalls, Kind
+from sparklog.storage.hdfs.client import CallFailed, HdfsAddress, HdfsCalls, HdfsFailure
 from sparklog.storage.hdfs.upload import HdfsUpload, write_error
 from sparklog.storage.keys import check_key, check_prefix, is_key_part
 from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
 _URL: Final = re.compile(r"(?i:hdfs)://([A-Za-z0-9._-]+(?::[0-9]+)?|)(/.*|)", re.DOTALL)
 _PATH_PART: Final = re.compile(r"(?!\.\.?$)[^\x00-\x1f\x7f:]+")
-_READ_BYTES: Final = 4 << 20  # of one read; larger ranges are read in parts of this size, several at the same time
+_READ_BYTES: Final = 4 << 20  # size of one read; larger ranges are read in parts of this size, several at once
 
 
 def parse_hdfs_url(url: str) -> tuple[str, str]:
@@ -98,8 +99,8 @@ class HdfsStore:
     def get_beside(self, key: str, others: Collection[str]) -> memoryview:
         """The object under `key`. See the port.
 
-        Nothing is mounted over a path of HDFS, and all its namenodes answer for one tree of files, so what was put is
-        beside what is read.
+        Nothing is mounted over a path of HDFS, and all its name nodes serve one tree of files, so this place always
+        has `others`.
         """
         return self.get(key)
 
@@ -131,8 +132,8 @@ class HdfsStore:
     def first_key_after(self, prefix: str, key: str) -> str | None:
         """The smallest key > `key` that begins with `prefix`, or None. `prefix` ends with '/'.
 
-        Costs one listing for each directory on the way (for the chain: the blocks, then one block), one more if `key`
-        was the last in its directory, and one for each empty directory on the way.
+        Costs one listing for each directory on the way, empty ones included (for the chain: the blocks, then one
+        block), and one more if `key` was the last in its directory.
         """
         if not check_prefix(prefix).endswith("/"):
             raise InvalidInput(f"first_key_after takes a prefix that ends with '/', not {prefix!r}")
@@ -147,7 +148,11 @@ class HdfsStore:
         try:
             self._calls.call(lambda client: client.delete(path, recursive=False), deadline)
         except CallFailed as failed:
-            if failed.kind in (Kind.ABSENT, Kind.NOT_A_FOLDER, Kind.NOT_EMPTY) or self._is_below_a_file(failed, path):
+            if failed.kind in (
+                HdfsFailure.ABSENT,
+                HdfsFailure.NOT_A_FOLDER,
+                HdfsFailure.NOT_EMPTY,
+            ) or self._is_below_a_file(failed, path):
                 return
             raise write_error(f"delete {self._named(key)}", failed) from failed
 
@@ -156,11 +161,11 @@ class HdfsStore:
         delete_each(self, [check_key(key) for key in keys])
 
     def free_bytes(self) -> int | None:
-        """None: HDFS does not say what is left of disks and quotas."""
+        """None: HDFS does not report the free space of disks and quotas."""
         return None
 
     def remove_abandoned(self, before_ms: int) -> int:
-        """Remove the temporary files last modified before `before_ms` (ms since the epoch). Returns how many.
+        """Remove the temporary files last modified before `before_ms` (ms since the epoch). Return their number.
 
         If one of them belongs to an open upload, its `publish` raises StoreUnavailable.
         """
@@ -221,25 +226,27 @@ class HdfsStore:
         return [memoryview(body[0] if len(body) == 1 else b"".join(body)) for body in bodies]
 
     def _read_error(self, key: str, failed: CallFailed) -> SparklogError:
-        if failed.kind in (Kind.ABSENT, Kind.NOT_A_FOLDER) or self._is_below_a_file(failed, self._path(key)):
+        if failed.kind in (HdfsFailure.ABSENT, HdfsFailure.NOT_A_FOLDER) or self._is_below_a_file(
+            failed, self._path(key)
+        ):
             return self._absent(key)
         return self._unavailable(f"read {self._named(key)}", failed)
 
     def _unavailable(self, wanted: str, failed: CallFailed) -> SparklogError:
         message = f"wanted to {wanted}, found: {failed.reason}"
-        return StoreAccessDenied(message) if failed.kind is Kind.DENIED else StoreUnavailable(message)
+        return StoreAccessDenied(message) if failed.kind is HdfsFailure.DENIED else StoreUnavailable(message)
 
     def _absent(self, key: str) -> KeyNotFound:
         return KeyNotFound(f"wanted {key}, found nothing at {self._named(key)}")
 
     def _is_below_a_file(self, failed: CallFailed, path: str) -> bool:
-        """Whether the name node said "denied" only because a part of `path` is a file, as it does for some calls."""
-        if failed.kind is not Kind.DENIED:
+        """True if the name node answered "denied" only because part of `path` is a file, as it does for some calls."""
+        if failed.kind is not HdfsFailure.DENIED:
             return False
         try:
             self._calls.call(lambda client: client.get_file_info(path), self._address.deadline())
-        except CallFailed as found:
-            return found.kind is Kind.ABSENT
+        except CallFailed as answer:
+            return answer.kind is HdfsFailure.ABSENT
         return False
 
     # ---- listing --------------------------------------------------------------------------------
@@ -249,7 +256,7 @@ class HdfsStore:
         try:
             listed = self._calls.call(lambda client: list(client.list_status(path or "/")), self._address.deadline())
         except CallFailed as failed:
-            if failed.kind in (Kind.ABSENT, Kind.NOT_A_FOLDER) or self._is_below_a_file(failed, path):
+            if failed.kind in (HdfsFailure.ABSENT, HdfsFailure.NOT_A_FOLDER) or self._is_below_a_file(failed, path):
                 return []
             raise self._unavailable(f"list hdfs://{self._address.authority}{path}", failed) from failed
         return [status for status in listed if status.path != path]  # a file lists itself

@@ -18,20 +18,27 @@ from sparklog.core.errors import (
 )
 from sparklog.host.deadline import Deadline, tries
 from sparklog.host.dice import new_id
-from sparklog.storage.hdfs.client import CallFailed, HdfsAddress, HdfsCalls, Kind
+from sparklog.storage.hdfs.client import CallFailed, HdfsAddress, HdfsCalls, HdfsFailure
 from sparklog.storage.object_store import Bytes
 
 if TYPE_CHECKING:
     from hdfs_native import Client
     from hdfs_native._internal import RawFileWriter
 
-_WRITE_BYTES: Final = 4 << 20  # of one call, so that each can meet its deadline
-_TIDY_MS: Final = 2_000  # for removing what `remove_abandoned` would remove anyway
+_WRITE_BYTES: Final = 4 << 20  # size of one write, so that each call can meet its deadline
+_TIDY_MS: Final = 2_000  # time for removing what `remove_abandoned` would remove anyway
 _HARMLESS_TRIES: Final = 3
-_SETTLE_MS: Final = 5_000  # for finding out what became of a rename
+_SETTLE_MS: Final = 5_000  # time to learn the outcome of a rename
 
-# With these a call has certainly changed nothing, and a repeat would not either.
-_REFUSED: Final = {Kind.NOT_A_FOLDER, Kind.DENIED, Kind.NOT_READY, Kind.QUOTA, Kind.UNREACHABLE, Kind.NOT_EMPTY}
+# After these failures a call has certainly changed nothing, and a repeat would not either.
+_REFUSED: Final = {
+    HdfsFailure.NOT_A_FOLDER,
+    HdfsFailure.DENIED,
+    HdfsFailure.NOT_READY,
+    HdfsFailure.QUOTA,
+    HdfsFailure.UNREACHABLE,
+    HdfsFailure.NOT_EMPTY,
+}
 
 
 class HdfsUpload:
@@ -78,7 +85,7 @@ class HdfsUpload:
             self.abort()
 
     def publish_whole(self, body: Bytes) -> None:
-        """`write` and `publish` in one. With the whole body at hand it survives more faults of data nodes."""
+        """`write` and `publish` in one call. With the whole body at hand, it survives more faults of data nodes."""
         self._whole = whole = memoryview(body).cast("B")
         deadline = self._address.deadline(len(whole))
         try:
@@ -109,10 +116,10 @@ class HdfsUpload:
         return self._writer is not None
 
     def _begin(self, body: memoryview, deadline: Deadline, *, close: bool = False) -> None:
-        """Create a temporary file with `body` in it, and another one if that fails.
+        """Create a temporary file with `body` in it; if that fails, try with another file.
 
-        The name node keeps handing out a dead data node until it notices the loss, and hdfs-native gives up at the
-        first data node it can't reach.
+        The name node assigns a dead data node until it notices the loss, and hdfs-native gives up at the first data
+        node that it can't reach.
         """
         failed: CallFailed | None = None
         for number in tries(deadline):
@@ -127,7 +134,7 @@ class HdfsUpload:
                 failed = error
                 if self._writer is None and not _may_repeat(error, number):
                     break
-                if error.kind in _REFUSED - {Kind.UNREACHABLE} or error.kind is Kind.ABSENT:
+                if error.kind in _REFUSED - {HdfsFailure.UNREACHABLE} or error.kind is HdfsFailure.ABSENT:
                     break
         assert failed is not None
         raise failed
@@ -143,16 +150,16 @@ class HdfsUpload:
         writer = self._writer
         assert writer is not None
         for begin in range(0, len(body), _WRITE_BYTES):
-            # hdfs-native copies anything but `bytes` byte by byte, at a fifth of the speed.
+            # hdfs-native copies any type but `bytes` byte by byte, at a fifth of the speed.
             part = bytes(body[begin : begin + _WRITE_BYTES])
             self._calls.call(lambda _, part=part: writer.write(part), deadline)  # type: ignore[misc]
             self._written_bytes += len(part)
 
     def _close(self, deadline: Deadline) -> None:
-        """Close the temporary file, and wait until all of it can be read.
+        """Close the temporary file, and wait until all of it is readable.
 
-        A closed file may lack its last block for a moment, and hdfs-native then reads it short, without an error.
-        This wait makes sure that an object under its key is never read short.
+        A closed file may lack its last block for a moment; then hdfs-native returns fewer bytes, without an error.
+        This wait ensures that an object under its key is always read in full.
         """
         writer, temporary = self._writer, self._temporary
         assert writer is not None
@@ -162,10 +169,12 @@ class HdfsUpload:
         for _ in tries(deadline):
             if self._calls.call(lambda client: len(client.read(temporary)), deadline) == self._written_bytes:
                 return
-        raise CallFailed(Kind.TIMEOUT, f"too few data nodes have its last block after {duration(deadline.timeout_ms)}")
+        raise CallFailed(
+            HdfsFailure.TIMEOUT, f"too few data nodes have its last block after {duration(deadline.timeout_ms)}"
+        )
 
     def _not_closed(self, failed: CallFailed) -> SparklogError:
-        if failed.kind is Kind.ABSENT:
+        if failed.kind is HdfsFailure.ABSENT:
             return self._abandoned()
         return write_error(f"write {self._named()}", failed)
 
@@ -177,7 +186,7 @@ class HdfsUpload:
             return
         deadline = Deadline(min(_TIDY_MS, self._address.timeout_ms))
         if writer is not None and self._written_bytes and not self._closed:
-            with suppress(CallFailed):  # its connections to data nodes would stay until the process ends
+            with suppress(CallFailed):  # close it: else its connections to data nodes stay until the process ends
                 self._calls.call(lambda _: writer.close(), deadline)
         with suppress(CallFailed):
             self._calls.call(lambda client: client.delete(temporary, recursive=False), deadline)
@@ -193,12 +202,12 @@ class HdfsUpload:
             try:
                 self._calls.call(lambda client: client.rename(temporary, self._path, overwrite=False), deadline)
             except CallFailed as failed:
-                if failed.kind is Kind.EXISTS:
+                if failed.kind is HdfsFailure.EXISTS:
                     raise KeyExists(f"wanted to put {self._named()} if absent, found an object there") from failed
-                if failed.kind is Kind.ABSENT and not parent_is_made:
+                if failed.kind is HdfsFailure.ABSENT and not parent_is_made:
                     self._make_folder(parent, deadline)
                     continue
-                if failed.kind is Kind.ABSENT:
+                if failed.kind is HdfsFailure.ABSENT:
                     raise self._abandoned() from failed
                 if failed.kind in _REFUSED:
                     raise write_error(f"write {self._named()}", failed) from failed
@@ -219,12 +228,13 @@ class HdfsUpload:
         raise write_error(f"write {self._named()}", last) from last
 
     def _settle(self, temporary: str, failed: CallFailed) -> None:
-        """Find out whether a rename that failed has landed: return if so, raise otherwise.
+        """Learn whether a rename that failed has landed: return if so, raise otherwise.
 
         Deleting the temporary file decides it. If the file was there, the rename has not landed and never will, even
         if its request is still on its way. If it was not there, either the rename or `remove_abandoned` took it, so
-        compare what is under the key with what was written: by content, or only by length for a stream, whose key
-        nobody else writes. The delete is sent only once: if its answer is lost, the outcome stays unknown.
+        compare the object under the key with the written body: by content, or only by length for a stream, because
+        no other writer uses a stream's key. The delete is sent only once: if its answer is lost, the outcome stays
+        unknown.
         """
         self._temporary = None
         deadline = Deadline(max(_SETTLE_MS, self._address.timeout_ms))
@@ -236,14 +246,14 @@ class HdfsUpload:
         except (CallFailed, SparklogError) as error:  # the latter if no client could be made
             raise OutcomeUnknown(f"{unknown}; then: {error}") from error
         if was_there:
-            if failed.kind is Kind.BROKEN and self._is_folder(deadline):
+            if failed.kind is HdfsFailure.BROKEN and self._is_folder(deadline):
                 raise InvalidInput(f"a key may not be the folder of other keys, found a directory at {self._named()}")
             raise StoreUnavailable(f"{unknown}; it was not carried out") from failed
         if not is_ours:
             raise OutcomeUnknown(f"{unknown}; then another object was there") from failed
 
     def _is_written(self, deadline: Deadline) -> bool:
-        """Whether the object under the key is what this upload wrote. Raises CallFailed."""
+        """True if the object under the key is what this upload wrote. Raises CallFailed."""
         status = self._calls.call(lambda client: client.get_file_info(self._path), deadline)
         if status.isdir or status.length != self._written_bytes:
             return False
@@ -265,15 +275,15 @@ class HdfsUpload:
 
 
 def _may_repeat(failed: CallFailed, number: int) -> bool:
-    """Whether to try a call again that does no harm twice: only after a lost connection."""
-    return failed.kind is Kind.BROKEN and number < _HARMLESS_TRIES
+    """True if a call that is safe to repeat is to be tried again: only after a lost connection."""
+    return failed.kind is HdfsFailure.BROKEN and number < _HARMLESS_TRIES
 
 
 def _create(client: Client, path: str) -> RawFileWriter:
-    """Create a file, and its folder if need be.
+    """Create a file, and its folder if needed.
 
-    This avoids `client.create`: its writer closes itself when it is garbage-collected, in whatever thread that
-    happens, and if the name node hangs, that thread hangs for ever.
+    This avoids `client.create`: its writer closes itself when it is garbage-collected, in any thread, and if the name
+    node hangs, that thread hangs forever.
     """
     from hdfs_native import WriteOptions
 
@@ -284,12 +294,12 @@ def write_error(wanted: str, failed: CallFailed) -> SparklogError:
     """The error for a change that has certainly not landed."""
     message = f"wanted to {wanted}, found: {failed.reason}"
     match failed.kind:
-        case Kind.QUOTA:
+        case HdfsFailure.QUOTA:
             return StoreFull(f"{message}; {MAKE_ROOM}")
-        case Kind.DENIED:
+        case HdfsFailure.DENIED:
             return StoreReadOnly(message)
-        case Kind.NOT_A_FOLDER:
+        case HdfsFailure.NOT_A_FOLDER:
             return InvalidInput(f"{message}; a key may not continue another key")
-        case Kind.UNREACHABLE:
+        case HdfsFailure.UNREACHABLE:
             return StoreUnavailable(f"{message}; no name node or data node accepted the connection")
     return StoreUnavailable(message)

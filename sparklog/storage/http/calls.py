@@ -1,6 +1,7 @@
-"""One request to a coordinator: with the token of this process, over TLS that is checked; its reply, or one error.
+"""Requests to a coordinator, with this process's token, over verified TLS. Each ends in a reply or one error.
 
-Nothing is sent again and no redirect is followed: the caller decides.
+No request is repeated (except once with a new token, after the old one was refused) and no redirect is followed: the
+caller decides.
 """
 
 from __future__ import annotations
@@ -28,21 +29,21 @@ from sparklog.wire.messages import CONTENT_TYPE
 from sparklog.wire.metadata_messages import CHAIN_HEADER
 from sparklog.wire.this_machine import is_this_machine
 
-if TYPE_CHECKING:  # else imported with the first request: most processes of a cluster without coordinators send none
+if TYPE_CHECKING:  # at run time imported with the first request: without coordinators, most processes send none
     import urllib3
 
 T = TypeVar("T")
 
 CONNECT_S: Final = 2.0
-CONNECTIONS: Final = 1_000  # kept open to an address: one for each thread that asks, commits or waits at the same time
+CONNECTIONS: Final = 1_000  # kept open per address: one for each thread that reads, commits or waits at the same time
 _TOKEN: Final = re.compile(r"[!-~]+")
 
-# What to do if a certificate is not valid, by OpenSSL's number (X509_V_ERR_…).
+# OpenSSL's numbers of invalid certificates (X509_V_ERR_…), which the advice depends on.
 _EXPIRED, _NOT_YET, _HOST, _ADDRESS = 10, 9, 62, 64
 _UNTRUSTED: Final = (2, 18, 19, 20, 21)
-# Reasons of OpenSSL for a reply that is no TLS at all.
+# OpenSSL's reasons for a reply that is not TLS at all.
 _NOT_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "UNKNOWN_PROTOCOL", "PACKET_LENGTH_TOO_LONG")
-# With these statuses, a server that is no coordinator has passed nothing on.
+# A server that is no coordinator and answers with these statuses has forwarded nothing.
 _NOT_DONE: Final = (404, 405)
 
 
@@ -53,13 +54,13 @@ class NoCoordinatorAnswers(StoreUnavailable):
 
 
 class NoCoordinator(InvalidInput):
-    """Something else than a coordinator is at the address."""
+    """Something other than a coordinator is at the address."""
 
 
 class Calls:
-    """Sends requests. `settings` gives those of this process, and is asked again when a token was refused.
+    """Sends requests. `settings` returns this process's settings; it is called again after a token was refused.
 
-    So a process that runs for long takes a new token from its config file. Safe for threads.
+    So a long-running process picks up a new token from its config file. Thread-safe.
     """
 
     def __init__(self, settings: Callable[[], StorageSettings]) -> None:
@@ -79,7 +80,7 @@ class Calls:
         fields: Mapping[str, str] | None = None,
         headers: Mapping[str, str] = {},
     ) -> urllib3.BaseHTTPResponse:
-        """The answer to a request, whatever its status is; see `body_of`. `fields` are those of the query.
+        """The answer to a request, with any status; see `body_of`. `fields` go into the query.
 
         Raises NoCoordinatorAnswers and TlsFailed (nothing was sent unless `landed` says so), InvalidOption.
         """
@@ -103,7 +104,7 @@ class Calls:
         return answer
 
     def _renewed(self, used: StorageSettings) -> bool:
-        """Whether there is another token by now than the one in `used`."""
+        """True if the current token differs from the one in `used`."""
         now = self._settings()
         with self._changing:
             self._used, self._pools = now, {} if now.ca != self._used.ca else self._pools
@@ -124,7 +125,7 @@ class Calls:
 
 
 def body_of(reply: urllib3.BaseHTTPResponse, address: str, path: str) -> bytes:
-    """The body of a coordinator's reply. Raises the error that it sent, and NoCoordinator (see its `landed`)."""
+    """The body of a coordinator's reply. Raises the error in the reply, and NoCoordinator (see its `landed`)."""
     kind = reply.headers.get("content-type")
     if reply.status in (200, 206) and (kind == CONTENT_TYPE or CHAIN_HEADER in reply.headers):
         return reply.data
@@ -138,20 +139,20 @@ def body_of(reply: urllib3.BaseHTTPResponse, address: str, path: str) -> bytes:
 
 
 def decoded(body: bytes, kind: type[T], address: str) -> T:
-    """The reply in this body. Raises NoCoordinator."""
+    """Decode a reply from its body. Raises NoCoordinator."""
     try:
         return msgspec.msgpack.decode(body, type=kind)
     except msgspec.DecodeError as error:
         raise NoCoordinator(
-            f"the reply of {address} can't be read, is it of another version? {error}", landed=Landed.UNKNOWN
+            f"the reply of {address} can't be read, maybe it runs another version: {error}", landed=Landed.UNKNOWN
         ) from error
 
 
 def _authorization(token: str | None, address: str) -> dict[str, str]:
-    """The header with the token. It never goes over a network in clear, whatever address the chain names."""
+    """The header with the token. It is never sent over a network without TLS, whatever address the chain names."""
     if token is None:
         return {}
-    if _TOKEN.fullmatch(token) is None:  # a library's error would show it
+    if _TOKEN.fullmatch(token) is None:  # checked here, because a library's error would show the token
         raise InvalidOption("cluster.token (SPARKLOG_TOKEN): wanted one line of ASCII without spaces, found another")
     from urllib3.util import parse_url
 
@@ -161,7 +162,7 @@ def _authorization(token: str | None, address: str) -> dict[str, str]:
 
 
 def _trusting(ca: str | None) -> ssl.SSLContext:
-    """Raises InvalidOption."""
+    """A TLS context that trusts the certificates in `ca`, or the system's. Raises InvalidOption."""
     try:
         return ssl.create_default_context(cafile=ca)
     except OSError as error:  # no file, or no certificates in it
@@ -172,7 +173,7 @@ def _trusting(ca: str | None) -> ssl.SSLContext:
 
 
 def _no_reply(address: str, error: urllib3.exceptions.HTTPError, landed: Landed) -> SparklogError:
-    """The error for a request without a reply. `landed`: what is to be said if it may have been carried out."""
+    """The error for a request without a reply. `landed` goes into it if the request may have been carried out."""
     import urllib3
 
     if isinstance(error, urllib3.exceptions.SSLError):
@@ -187,7 +188,7 @@ def _no_reply(address: str, error: urllib3.exceptions.HTTPError, landed: Landed)
 
 
 def _plain(error: Exception) -> str:
-    """The reason, without the names of classes and objects of the library."""
+    """The reason, without the library's names of classes and objects."""
     reason = error.__cause__ or error
     return (getattr(reason, "strerror", None) or str(reason)).strip()
 

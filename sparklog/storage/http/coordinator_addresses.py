@@ -1,6 +1,6 @@
-"""The coordinators of a cluster, by the addresses that a client was given: one that does not answer makes way.
+"""The coordinators of a cluster, by the addresses given to a client: if one does not answer, the next one is tried.
 
-Which of them answers never matters for safety: each reads the same chain, and a command has an id.
+It never matters for safety which of them answers: each reads the same chain, and a command has an id.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from sparklog.storage.http.calls import Calls, NoCoordinator, body_of, decoded
 from sparklog.wire.messages import CLUSTER, ClusterReply
 from sparklog.wire.metadata_messages import CHAIN_HEADER
 
-READ_S: Final = 10.0  # for the reply to a read: a coordinator that is paused holds nobody up for longer
+READ_S: Final = 10.0  # longest wait for the reply to a read, so that a paused coordinator blocks no client for longer
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CoordinatorReply:
     """A coordinator's reply, whose status is 200 or 206."""
 
     body: bytes
@@ -34,7 +34,7 @@ class Answer:
 
 
 def is_coordinator(url: str) -> bool:
-    """Whether this is the address of coordinators, and not the place of a cluster's metadata."""
+    """True if `url` is the address of coordinators, rather than of a cluster's metadata store."""
     return url.lower().startswith(("http://", "https://"))
 
 
@@ -44,9 +44,9 @@ def addresses_in(url: str) -> tuple[str, ...]:
 
 
 class Coordinators:
-    """Asks them. Safe for threads; make another one after a fork.
+    """Sends reads to coordinators. Thread-safe; make a new instance after a fork.
 
-    `chain_id` is the cluster's, once it is known: then the coordinator of another cluster is not listened to.
+    `chain_id` is the cluster's id, once known: replies from a coordinator of another cluster are then refused.
     """
 
     def __init__(self, url: str, calls: Calls) -> None:
@@ -57,17 +57,20 @@ class Coordinators:
         self._first = 0  # index of the address that answered last
 
     def cluster(self) -> ClusterReply:
-        """What the first one that answers says of its cluster.
+        """The description of the cluster, from the first coordinator that answers.
 
         Raises NoCoordinatorAnswers, NoCoordinator, AccessRefused.
         """
         answer = self.get(CLUSTER)
         return decoded(answer.body, ClusterReply, self.addresses[self._first])
 
-    def get(self, path: str, fields: Mapping[str, str] | None = None, headers: Mapping[str, str] = {}) -> Answer:
-        """A reply to a read, from the first that answers. Raises what it answers, and the errors of `cluster`.
+    def get(
+        self, path: str, fields: Mapping[str, str] | None = None, headers: Mapping[str, str] = {}
+    ) -> CoordinatorReply:
+        """The reply to a read, from the first coordinator that answers.
 
-        Raises InconsistentClusterId if all that answer belong to another cluster.
+        Raises the error in the reply, and the errors of `cluster`. Raises InconsistentClusterId if all coordinators
+        that answer belong to another cluster.
         """
         failures: list[SparklogError] = []
         for index in self._in_order():
@@ -87,26 +90,28 @@ class Coordinators:
         count, first = len(self.addresses), self._first
         return ((first + index) % count for index in range(count))
 
-    def _ask(self, address: str, path: str, fields: Mapping[str, str] | None, headers: Mapping[str, str]) -> Answer:
+    def _ask(
+        self, address: str, path: str, fields: Mapping[str, str] | None, headers: Mapping[str, str]
+    ) -> CoordinatorReply:
         of_chain = {} if self.chain_id is None else {CHAIN_HEADER: self.chain_id}
         reply = self._calls.request("GET", address, path, read_s=READ_S, fields=fields, headers={**headers, **of_chain})
-        answer = Answer(body_of(reply, address, path), reply.headers)
-        found = answer.headers.get(CHAIN_HEADER)
-        if self.chain_id is not None and found is not None and found != self.chain_id:
+        answer = CoordinatorReply(body_of(reply, address, path), reply.headers)
+        chain_id = answer.headers.get(CHAIN_HEADER)
+        if self.chain_id is not None and chain_id is not None and chain_id != self.chain_id:
             raise InconsistentClusterId(
-                f"wanted cluster {self.chain_id} at {address}, found the coordinator of cluster {found}: "
+                f"wanted cluster {self.chain_id} at {address}, found the coordinator of cluster {chain_id}: "
                 "connect again if the cluster was created again, else correct the address"
             )
         return answer
 
 
 def all_failed(failures: Sequence[SparklogError]) -> SparklogError:
-    """One error for those of all addresses. It may be tried again if any of them may."""
+    """Combine the errors of all addresses into one. A retry may succeed if it may for any of them."""
     if len(failures) == 1:
         return failures[0]
     chosen = next((error for error in failures if isinstance(error, TryAgain)), failures[0])
     return type(chosen)(
-        f"no address of {len(failures)} is of use: {'; '.join(error.message for error in failures)}",
+        f"none of {len(failures)} addresses works: {'; '.join(error.message for error in failures)}",
         landed=max((error.landed for error in failures), key=lambda landed: landed is Landed.UNKNOWN),
     )
 

@@ -15,12 +15,12 @@ from sparklog.storage.keys import check_key, check_prefix
 from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey
 from sparklog.wire.metadata_messages import METADATA, MOST_KEYS, MetadataKeys
 
-_META = METADATA.rpartition("/")[2] + "/"  # what the keys of the metadata begin with
+_META = METADATA.rpartition("/")[2] + "/"  # the prefix of all metadata keys
 _keys_decoder = msgspec.msgpack.Decoder(MetadataKeys)
 
 
 class HttpStore:
-    """Implements the port for reading. Whatever writes raises StoreReadOnly: through HTTP, coordinators write."""
+    """Implements the port for reading. Every write raises StoreReadOnly: over HTTP, only coordinators write."""
 
     url: str
     read_ahead: int = 0
@@ -37,11 +37,11 @@ class HttpStore:
         return memoryview(self._coordinators.get(_path(key)).body)
 
     def get_beside(self, key: str, others: Collection[str]) -> memoryview:
-        """The object under `key`: this process puts nothing here. See the port."""
+        """The object under `key`: `others` need no check, because this process writes nothing here. See the port."""
         return self.get(key)
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
-        """The bytes [start, end) of each range, with a request for each."""
+        """The bytes [start, end) of each range, with one request for each range."""
         return [self._range(key, start, end) for start, end in ranges]
 
     def size(self, key: str) -> int:
@@ -49,10 +49,10 @@ class HttpStore:
         stored = self._page(check_key(key), "", 1).keys
         if stored and stored[0].key == key:
             return stored[0].size_bytes
-        return len(self.get(key))  # it is not there, or is there by now
+        return len(self.get(key))  # absent, or created since the listing
 
     def list_keys(self, prefix: str) -> Iterator[StoredKey]:
-        """All objects whose key begins with `prefix`, in ascending order. They are asked for a page at a time."""
+        """All objects whose key begins with `prefix`, in ascending order, requested one page at a time."""
         after, more = "", True
         while more:
             page = self._page(prefix, after, MOST_KEYS)
@@ -69,10 +69,10 @@ class HttpStore:
         return keys[0].key if keys else None
 
     def free_bytes(self) -> None:
-        """None: coordinators do not say."""
+        """None: coordinators do not report it."""
         return None
 
-    # ---- what only coordinators do --------------------------------------------------------------
+    # ---- writes, which only coordinators do -----------------------------------------------------
 
     def put_if_absent(self, key: str, body: Bytes) -> None:
         """Raises StoreReadOnly."""

@@ -1,1 +1,1 @@
-"""Stores in directories. Read store.py first; names.py is where one link makes an object durable."""
+"""Stores in directories. Read store.py first. In names.py, one link makes an object durable."""

@@ -1,4 +1,4 @@
-"""From an errno of the file system to the error for the caller."""
+"""Translation of the file system's errnos to errors for the caller."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _DENIED = {errno.EACCES, errno.EPERM}
 _READ_ONLY = {errno.EROFS} | _DENIED
 _BAD_PATH = {errno.ENOTDIR, errno.ENAMETOOLONG, errno.ELOOP}
 _NO_LINKS = {errno.EXDEV, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS}
-# With these, `link` has certainly not created the name. Others (EIO, ESTALE, ETIMEDOUT, …) leave that open.
+# After these errnos, `link` has certainly not created the name. Others (EIO, ESTALE, ETIMEDOUT, …) leave that open.
 LINK_REFUSED = _FULL | _READ_ONLY | _BAD_PATH | _NO_LINKS | {errno.ENOENT, errno.ENOMEM}
 
 
 def reason(error: OSError) -> str:
-    """One line for people, with the name of the errno."""
+    """One human-readable line, with the name of the errno."""
     name = errno.errorcode.get(error.errno or 0, "no errno")
     return f"{error.strerror or error} ({name})"
 

@@ -1,4 +1,4 @@
-"""Names on a disk that survive a power loss: one link into a synced directory turns a temporary file into an object."""
+"""File names that survive a power loss: one link into a synced directory turns a temporary file into an object."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 class DurableNames:
     """The temporary files and the object names below one directory. Paths are absolute.
 
-    `landmark`: a directory below the root that is known to be there, or None. Without it the root is another directory:
-    the one below the mount point of a disk that was unmounted. `newest`: the newest object that is known to be there; a
-    directory that lacks it, as a leftover or an older copy would, takes no object.
+    `landmark`: a directory known to exist below the root, or None. If it is missing, the root is another directory: the
+    one below the mount point of a disk that was unmounted. `newest`: the newest object known to exist. A directory that
+    lacks it, such as a leftover or an older copy, accepts no object.
     """
 
     def __init__(self, root: str) -> None:
@@ -29,7 +29,7 @@ class DurableNames:
         self._durable_folders: set[str] = set()  # directories whose own names this process has made durable
 
     def remove_abandoned(self, before_ms: int) -> int:
-        """Remove the temporary files last written before `before_ms` (ms since the epoch). Returns how many."""
+        """Remove the temporary files last written before `before_ms` (ms since the epoch). Return their number."""
         removed = 0
         folder = self._temporaries()
         try:
@@ -49,7 +49,7 @@ class DurableNames:
         return os.path.join(self._root, ".tmp")
 
     def unmounted(self) -> StoreUnavailable | None:
-        """The error if the landmark is not there, and so the disk is not mounted."""
+        """The error if the landmark is missing: then the disk is not mounted. Otherwise None."""
         if self.landmark is None or os.path.isdir(os.path.join(self._root, self.landmark)):
             return None
         return self._unmounted(self.landmark)
@@ -61,7 +61,10 @@ class DurableNames:
         )
 
     def open_temporary(self) -> tuple[int, str]:
-        """A new file to write to, and its path. Raises OSError; StoreUnavailable if the disk is not mounted."""
+        """Create a file to write to; return its descriptor and path.
+
+        Raises OSError; StoreUnavailable if the disk is not mounted.
+        """
         path = os.path.join(self._temporaries(), new_id())
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
@@ -82,7 +85,7 @@ class DurableNames:
             except OSError as error:
                 raise write_error(f"write {path}", error) from error
             try:
-                # By descriptor, so that the directory that gets the name is the one that is synced.
+                # By descriptor, so that the directory that gets the name is the directory that is synced.
                 os.link(temporary, name, dst_dir_fd=folder_fd)
             except FileExistsError as error:
                 raise self._taken(path, folder_fd) from error
@@ -93,7 +96,7 @@ class DurableNames:
                     ) from error
                 if attempt:
                     raise write_error(f"write {path}", error) from error
-                self._durable_folders.clear()  # somebody removed the directory: make it again, once
+                self._durable_folders.clear()  # another process removed the directory: create it again, once
             except OSError as error:
                 if error.errno in LINK_REFUSED:
                     raise write_error(f"write {path}", error) from error
@@ -112,13 +115,13 @@ class DurableNames:
                     )
                 return
             finally:
-                with suppress(OSError):  # nothing depends on it
+                with suppress(OSError):  # nothing depends on this removal
                     os.close(folder_fd)
 
     def _taken(self, path: str, folder_fd: int) -> SparklogError:
         if os.path.isdir(path):
             return InvalidInput(f"a key may not be the folder of other keys, found a directory at {path}")
-        # The other writer may not have synced the directory yet, and the caller will build on what it reads there.
+        # The other writer may not have synced the directory yet, and the caller will rely on what it reads there.
         try:
             os.fsync(folder_fd)
         except OSError as error:
@@ -126,9 +129,9 @@ class DurableNames:
         return KeyExists(f"wanted to put {path} if absent, found an object there")
 
     def _open_folder(self, folder: str) -> int:
-        """A descriptor of a directory for objects. It is created if need be, and its own name is made durable.
+        """Open a directory for objects and return its descriptor; create it if needed, and make its name durable.
 
-        It is in the very directory that has the landmark, wherever the path leads meanwhile.
+        It lies below the directory that has the landmark, even if the path leads elsewhere by now.
         """
         root = self._open_root()
         try:
@@ -144,7 +147,7 @@ class DurableNames:
         return fd
 
     def _open_root(self) -> int:
-        """A descriptor of the root. It is not held for longer than a call, because it keeps a disk from unmounting."""
+        """Open the root and return its descriptor. Close it within the call: it keeps the disk from being unmounted."""
         wanted = None if self.newest is None else self.newest()
         if wanted is None:
             os.makedirs(self._root, exist_ok=True)
@@ -160,7 +163,7 @@ class DurableNames:
         return root
 
     def _open_below(self, root: int, folder: str) -> int:
-        """A descriptor of a directory below the root. Those on the way are created if need be."""
+        """Open a directory below the root and return its descriptor. Missing directories on the way are created."""
         try:
             return os.open(folder, _FOLDER, dir_fd=root)
         except FileNotFoundError:
@@ -172,7 +175,7 @@ class DurableNames:
             return os.open(folder, _FOLDER, dir_fd=root)
 
     def _sync_names_down_to(self, folder: str) -> None:
-        """Make the names of `folder` and all directories above it durable, whoever created them, maybe just now."""
+        """Make the names of `folder` and all directories above it durable: any process may have just created them."""
         above: list[str] = []
         while folder not in self._durable_folders and folder != "/":
             above.append(folder)
@@ -181,14 +184,14 @@ class DurableNames:
             try:
                 sync_folder(os.path.dirname(directory))
             except PermissionError:
-                # This process may not even list that directory above the root, so it did not create this one.
+                # A process that may not list a directory above the root did not create one in it either.
                 if directory.startswith(f"{self._root}/"):
                     raise
             self._durable_folders.add(directory)
 
 
 def _is_at(folder: str, folder_fd: int) -> bool:
-    """Whether the path still leads to the open directory. Not if a disk was mounted over it, or unmounted, since."""
+    """True if the path still leads to the open directory. False if a disk was mounted over it or unmounted since."""
     try:
         return os.path.samestat(os.stat(folder), os.fstat(folder_fd))
     except OSError:

@@ -1,8 +1,8 @@
-"""Space on the disk of a store that is kept for commits: at 100 % not even a command that deletes records can commit.
+"""Disk space of a store that is reserved for commits: on a full disk, not even a command that deletes records commits.
 
-    <root>/.reserve    4 MiB, allocated; empty once they were given back
+    <root>/.reserve    4 MiB, allocated; empty once the space was given back
 
-Names with a leading dot are no keys: no listing shows the file, and no job removes it.
+Names with a leading dot are no keys, so no listing shows the file and no job removes it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Reserve:
         self.path = os.path.join(root, ".reserve")
 
     def size_bytes(self) -> int | None:
-        """Return how much is kept: 0 after `give_back`, None if there never was a reserve. Raises StoreUnavailable."""
+        """The reserved bytes: 0 after `give_back`, None if there never was a reserve. Raises StoreUnavailable."""
         try:
             return os.stat(self.path).st_size
         except ABSENT:
@@ -38,13 +38,13 @@ class Reserve:
             raise read_error(f"look at {self.path}", error) from error
 
     def make(self) -> None:
-        """Allocate the reserve, if it is not there. Raises StoreFull and the other errors of a write."""
+        """Allocate the reserve if it is missing. Raises StoreFull and the other errors of a write."""
         try:
             descriptor = os.open(self.path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o666)
             try:
                 _allocate(descriptor)
             except OSError:
-                os.ftruncate(descriptor, 0)  # a part of it would look like the whole
+                os.ftruncate(descriptor, 0)  # a partial reserve would look complete
                 raise
             finally:
                 os.close(descriptor)
@@ -52,7 +52,7 @@ class Reserve:
             raise write_error(f"reserve {RESERVE_BYTES >> 20} MiB in {self.path}", error) from error
 
     def give_back(self) -> int:
-        """Free the space, and return how many bytes that were. Raises the errors of a write."""
+        """Free the space and return the number of bytes freed. Raises the errors of a write."""
         size_bytes = self.size_bytes() or 0
         if size_bytes:
             try:

@@ -1,12 +1,12 @@
 """A store in a directory of this machine, or of a file system with hard links that every process mounts.
 
     <root>/<key>              the objects
-    <root>/.tmp/<32 hex>      uploads that are not published (yet)
-    <root>/.reserve           space that is kept for commits (reserve.py)
+    <root>/.tmp/<32 hex>      unpublished uploads
+    <root>/.reserve           space reserved for commits (reserve.py)
 
 put-if-absent: create a temporary file (O_EXCL) -> write -> fsync -> link it to the key -> fsync the directory ->
 unlink the temporary file. `link` alone decides: it fails if the name is taken, and the name does not exist before it.
-So nobody ever sees part of an object, wherever the process is killed. sparklog never removes a directory.
+So no reader ever sees part of an object, at whatever point the writer is killed. sparklog never removes a directory.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey
 
 # Below this size, reading into memory is faster than a map with its page faults (measured: equal near 1 MiB).
 _MAP_FROM_BYTES = 1 << 20
-# Each map holds a file descriptor, and a process often has only 1,024. Reads beyond this number are copied.
+# Each map holds a file descriptor, and a process often has only 1,024. Beyond this number of maps, reads are copied.
 _MOST_MAPS = 256
 _maps: weakref.WeakSet[mmap.mmap] = weakref.WeakSet()
 
@@ -86,11 +86,11 @@ class LocalStore:
         return f"LocalStore({self.url!r})"
 
     def keep_to(self, folder: str, newest: Callable[[], str]) -> None:
-        """From now on, read only while the directory has this folder of keys, and write only beside the newest object.
+        """From now on, refuse a directory without this folder of keys, and write only beside the newest object.
 
-        A mount point without its disk is another directory, in which nobody would find again what is put there; it may
-        have a leftover, or an older copy. `newest` gives the key of an object that is there at the time of each write.
-        Else reads of absent keys, and writes, raise StoreUnavailable.
+        A mount point without its disk is another directory: objects put there would be lost once the disk is mounted
+        again. It may hold a leftover or an older copy. `newest` returns the key of an object that must exist at the
+        time of a write. In a wrong directory, writes and reads of absent keys raise StoreUnavailable.
         """
         self._names.landmark, self._names.newest = check_prefix(folder).rstrip("/"), newest
 
@@ -137,15 +137,15 @@ class LocalStore:
     def get_beside(self, key: str, others: Collection[str]) -> memoryview:
         """The object under `key`, if the same directory has `others`. See the port.
 
-        All are looked up from one open descriptor of the root: a path may lead elsewhere at each use. It is held for
-        this call only, because it keeps a disk from being unmounted.
+        All are looked up from one open descriptor of the root, because a path may lead elsewhere at each use. The
+        descriptor is held for this call only, because it keeps a disk from being unmounted.
         """
         try:
             root = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except OSError as error:
             raise self._read_error(key, error) from error
         try:
-            for other in others:  # first: an absent key says something only of the place that has them
+            for other in others:  # checked first: an absent key proves something only about the place that has them
                 try:
                     os.stat(check_key(other), dir_fd=root)
                 except ABSENT as error:
@@ -188,8 +188,8 @@ class LocalStore:
     def first_key_after(self, prefix: str, key: str) -> str | None:
         """The smallest key > `key` that begins with `prefix`, or None. `prefix` ends with '/'.
 
-        Costs one listing for each directory on the way (for the chain: the blocks, then one block), one more if `key`
-        was the last in its directory, and one for each empty directory on the way. Opens no object.
+        Costs one listing for each directory on the way, empty ones included (for the chain: the blocks, then one
+        block), and one more if `key` was the last in its directory. Opens no object.
         """
         if not check_prefix(prefix).endswith("/"):
             raise InvalidInput(f"first_key_after takes a prefix that ends with '/', not {prefix!r}")
@@ -224,14 +224,14 @@ class LocalStore:
                 raise write_error(f"sync {folder}", error) from error
 
     def free_bytes(self) -> int | None:
-        """How much this user may still write to the disk; None if the directory is absent or can't be queried."""
+        """Bytes that this user can still write to the disk; None if the directory is absent or can't be queried."""
         try:
             return shutil.disk_usage(self._root).free
         except OSError:
             return None
 
     def unwritable(self, folders: Iterable[str]) -> list[str]:
-        """The paths of those folders of keys that exist, but in which this user can't create files."""
+        """The paths of the given folders of keys that exist but where this user can't create files."""
         paths = (os.path.join(self._root, check_prefix(folder).rstrip("/")) for folder in folders)
         effective = os.access in os.supports_effective_ids
         return [
@@ -241,7 +241,7 @@ class LocalStore:
         ]
 
     def remove_abandoned(self, before_ms: int) -> int:
-        """Remove the temporary files last written before `before_ms` (ms since the epoch). Returns how many.
+        """Remove the temporary files last written before `before_ms` (ms since the epoch). Return their number.
 
         If one of them belongs to an open upload, its `publish` raises StoreUnavailable.
         """
@@ -250,7 +250,7 @@ class LocalStore:
     # ---- reading --------------------------------------------------------------------------------
 
     def _read(self, key: str, ranges: Sequence[tuple[int, int]] | None, root: int | None = None) -> list[memoryview]:
-        """The ranges, or all, of an object: of the directory that is open as `root`, else of the one at the path."""
+        """The ranges of an object, or all of it, below the directory open as `root`, or else below the store's path."""
         path = self._path(key)
         try:
             fd = os.open(path if root is None else key, os.O_RDONLY | os.O_CLOEXEC, dir_fd=root)
@@ -286,7 +286,7 @@ class LocalStore:
         return read_error(f"read {self._path(key)}", error)
 
     def _no_directory(self) -> InvalidInput | None:
-        """The error if a file is in the place of the store's directory, or of one above it."""
+        """The error if a file is in the place of the store's directory, or of a directory above it."""
         try:
             if stat.S_ISDIR(os.stat(self._root).st_mode):
                 return None
@@ -347,7 +347,7 @@ def _read_range(fd: int, path: str, start: int, end: int) -> memoryview:
         if len(body) != end - start:
             raise _too_short(path, start, end, start + len(body))
         return memoryview(body)
-    import pyarrow as pa  # its pool reuses pages: zeroing fresh ones costs as much as the read
+    import pyarrow as pa  # its pool reuses pages: zeroing new ones costs as much as the read
 
     view = memoryview(pa.allocate_buffer(end - start)).cast("B")
     at = 0

@@ -39,11 +39,11 @@ _KEYS_WRONG: Final = frozenset(
 _FULL: Final = frozenset({"QuotaExceeded", "XMinioStorageFull", "InsufficientStorage"})
 
 
-class Failed(RequestFailed):
+class S3RequestFailed(RequestFailed):
     """One request that did not succeed.
 
-    `status`: of the answer; None if there was none. `code`: S3's name for the error, if it gave one. `sent`: False if
-    the request certainly never reached a server. `reason`: one line without secrets.
+    `status`: the HTTP status; None without an answer. `code`: S3's name for the error, if the answer has one. `sent`:
+    False if the request certainly never reached a server. `reason`: one line without secrets.
     """
 
     def __init__(self, reason: str, *, status: int | None = None, code: str | None = None, sent: bool = True) -> None:
@@ -57,22 +57,22 @@ class Failed(RequestFailed):
 
     @property
     def exists(self) -> bool:
-        """Whether a conditional write found its key taken."""
+        """True if a conditional write found its key taken."""
         return self.status == 412
 
     @property
     def absent(self) -> bool:
-        """Whether S3 itself says that the key, or the upload, is not there: any other server's 404 does not count."""
+        """True if S3 itself says that the key, or the upload, is not there. Another server's 404 does not count."""
         return self.status == 404 and self.code in _ABSENT
 
     @property
     def upload_gone(self) -> bool:
-        """Whether the upload that a write would complete is not there."""
+        """True if the upload that a write would complete is not there."""
         return self.code == "NoSuchUpload"
 
     @property
     def may_pass(self) -> bool:
-        """Whether the same request may succeed when it is sent again."""
+        """True if the same request may succeed when it is sent again."""
         if self.hopeless:
             return False
         if self.status is None or self.not_s3 or self.status in _BUSY or self.code == "RequestTimeout":
@@ -83,11 +83,11 @@ class Failed(RequestFailed):
 
     @property
     def in_doubt(self) -> bool:
-        """Whether a write may have been done. Only a final refusal, or no connection at all, rules that out."""
+        """True if a write may have been done. Only a final refusal, or no connection at all, rules that out."""
         return self.sent and self.may_pass
 
     def error(self, wanted: str, bucket: str, endpoint: str, *, writing: bool) -> SparklogError:
-        """The error for the caller, in one sentence, if nothing was written."""
+        """The error for the caller, in one sentence, for a request that wrote nothing."""
         where = f"wanted to {wanted} at {endpoint}"
         if self.code == "NoSuchBucket":
             return InvalidInput(f"{where}, found no bucket {bucket!r} there: make it first, or correct the address")
@@ -115,45 +115,45 @@ class Failed(RequestFailed):
         return StoreUnavailable(f"{where}, found: {self.reason}")
 
 
-def not_s3(reason: str, status: int | None = None) -> Failed:
-    """The failure for an answer that no S3 server gives. It may have come from something in between."""
-    failed = Failed(reason, status=status)
+def not_s3(reason: str, status: int | None = None) -> S3RequestFailed:
+    """The failure for an answer that no S3 server gives: something in between may have sent it."""
+    failed = S3RequestFailed(reason, status=status)
     failed.not_s3 = True
     return failed
 
 
-def sorted_failure(error: BaseException) -> Failed:
+def sorted_failure(error: BaseException) -> S3RequestFailed:
     """Classify an exception of s3fs, aiobotocore, asyncio, http.client or a socket."""
     from botocore import exceptions
 
-    if isinstance(error, Failed):
+    if isinstance(error, S3RequestFailed):
         return error
     if isinstance(error.__cause__, exceptions.ClientError):
-        error = error.__cause__  # s3fs turns it into an OSError, which hides the status
+        error = error.__cause__  # s3fs wraps it in an OSError, which hides the status
     if isinstance(error, exceptions.ClientError):
         return _of_answer(error.response)
     if isinstance(error, TimeoutError):
-        return Failed("no answer in time")
+        return S3RequestFailed("no answer in time")
     if isinstance(error, http.client.HTTPException) and not isinstance(error, ConnectionError):
         return not_s3("an answer that is not HTTP")
     # Even EndpointConnectionError can come from a connection that was reset after the whole request was sent.
     if isinstance(error, exceptions.HTTPClientError | exceptions.ConnectionError | OSError):
         cause = error.kwargs.get("error") if isinstance(error, exceptions.BotoCoreError) else error
-        return Failed(_cause_of(cause, error), sent=not _is_unconnected(cause, error))
-    # These fail the same way every time: no credentials, no such profile, an illegal parameter.
+        return S3RequestFailed(_cause_of(cause, error), sent=not _is_unconnected(cause, error))
+    # These errors are permanent: no credentials, no such profile, an illegal parameter.
     if isinstance(error, exceptions.BotoCoreError) and not _is_of_answer(error):
-        failed = Failed(_shortened(str(error)), sent=False)
+        failed = S3RequestFailed(_shortened(str(error)), sent=False)
         failed.hopeless = True
         return failed
     return not_s3(f"an answer that is not S3's ({type(error).__name__})")
 
 
-def _of_answer(response: dict[str, Any]) -> Failed:
+def _of_answer(response: dict[str, Any]) -> S3RequestFailed:
     status = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
     code = str(response.get("Error", {}).get("Code", ""))
     message = str(response.get("Error", {}).get("Message", ""))
-    failed = Failed(_shortened(f"HTTP {status} {code}: {message}"), status=status, code=code)
-    # A success with an error is no answer of S3: botocore found no error code in its body.
+    failed = S3RequestFailed(_shortened(f"HTTP {status} {code}: {message}"), status=status, code=code)
+    # S3 never answers with an error and a success status: botocore found no error code in the body.
     if status is not None and status < 300:
         failed.not_s3 = True
     return failed
@@ -172,7 +172,7 @@ def _is_of_answer(error: Exception) -> bool:
 
 
 def _is_unconnected(cause: object, error: BaseException) -> bool:
-    """Whether the connection failed before a byte of the request could be sent."""
+    """True if the connection failed before a byte of the request could be sent."""
     import aiohttp
     from botocore import exceptions
 
@@ -184,7 +184,7 @@ def _is_unconnected(cause: object, error: BaseException) -> bool:
 
 
 def _cause_of(cause: object, error: BaseException) -> str:
-    """One line about a failed connection, without the requested address, which may contain a signature."""
+    """Describe a failed connection in one line, without the requested address, which may contain a signature."""
     os_error = getattr(cause, "os_error", cause)
     if not isinstance(os_error, OSError):
         os_error = getattr(os_error, "__cause__", None) or getattr(os_error, "__context__", None)

@@ -1,4 +1,4 @@
-"""Where keys, endpoint, region and certificates come from: botocore's sessions. Imported only to build a client."""
+"""Keys, endpoint, region and certificates from botocore's sessions. Imported only to build a client."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sparklog.storage.s3.settings import S3Settings, check_endpoint
 
 
 def new_async_session(profile: str | None) -> AioSession:
-    """A session for s3fs. All share one parsed description of S3: parsing it takes longer than everything else."""
+    """A session for s3fs. All sessions share one parsed description of S3, because parsing it takes the most time."""
     session = AioSession(profile=profile)
     session.register_component("data_loader", _loader(session.get_config_variable("data_path")))
     return session
@@ -32,10 +32,10 @@ def _loader(data_path: str | None) -> botocore.loaders.Loader:
 
 
 class SendOnceSession(AIOHTTPSession):  # type: ignore[misc]
-    """Sends each request once.
+    """An HTTP session that sends each request once.
 
     aiohttp itself repeats a PUT if a reused connection closes before the answer arrives. The first PUT may have
-    succeeded, and then the second finds the key taken by its own object.
+    succeeded, and then the second one finds the key taken by the object of the first.
     """
 
     async def _get_session(self, proxy_url: str | None) -> Any:
@@ -45,7 +45,7 @@ class SendOnceSession(AIOHTTPSession):  # type: ignore[misc]
 
 
 def credentials_and_ca_bundle(settings: S3Settings) -> tuple[Any, str | None]:
-    """The access keys (renewed if they expire), or None; and the file of certificates, if one is set."""
+    """The access keys (renewed when they expire) or None, and the file of certificates, if one is set."""
     session = botocore.session.Session(profile=settings.profile)
     ca_bundle = _ca_bundle(session)
     if settings.access_key_id:
@@ -54,16 +54,17 @@ def credentials_and_ca_bundle(settings: S3Settings) -> tuple[Any, str | None]:
 
 
 def region_of(settings: S3Settings) -> dict[str, str]:
-    """The region of the settings or of AWS_REGION, if there is one. botocore reads AWS_DEFAULT_REGION and the profile.
+    """The region from the settings or AWS_REGION, if either is set. botocore itself reads only AWS_DEFAULT_REGION and
+    the profile.
 
-    Machines of AWS set AWS_REGION, and its other SDKs read it first.
+    AWS's own machines set AWS_REGION, and its other SDKs read it first.
     """
     region = settings.region or os.environ.get("AWS_REGION")
     return {"region_name": region} if region else {}
 
 
 def addressing(session: Any, settings: S3Settings) -> dict[str, str]:
-    """Path style for endpoints other than AWS's: there, names of buckets are seldom names of hosts."""
+    """Choose path style for endpoints other than AWS's: their buckets seldom have host names."""
     chosen = settings.path_style
     if chosen is None:
         if (session.get_scoped_config().get("s3") or {}).get("addressing_style"):
@@ -88,14 +89,18 @@ def _endpoint_of(session: Any) -> str | None:
 
 
 def _ca_bundle(session: Any) -> str | None:
-    """The file named by AWS_CA_BUNDLE or the profile. It is loaded here once: a failing request would not name it."""
+    """The file named by AWS_CA_BUNDLE or the profile.
+
+    It is loaded here once, because the error of a failing request would not name it.
+    """
     path: str | None = session.get_config_variable("ca_bundle")
     if path:
         try:
             ssl.create_default_context(cafile=path)
         except OSError as error:  # ssl's errors are OSErrors
-            found = "no certificate in it" if isinstance(error, ssl.SSLError) else error.strerror
+            reason = "no certificate in it" if isinstance(error, ssl.SSLError) else error.strerror
             raise InvalidInput(
-                f"ca_bundle (AWS_CA_BUNDLE or the profile): wanted a file of certificates in PEM, found {path}: {found}"
+                "ca_bundle (AWS_CA_BUNDLE or the profile): wanted a file of certificates in PEM, "
+                f"found {path}: {reason}"
             ) from error
     return path

@@ -1,4 +1,4 @@
-"""One bucket as one store reaches it: what every request carries, and writes that must not overwrite."""
+"""A bucket as one store reaches it: the headers of every request, and writes that must not overwrite."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from sparklog.core.errors import SparklogError
 from sparklog.host.deadline import Deadline
 from sparklog.storage.repeats import ConditionalWrite, RequestFailed, repeated
-from sparklog.storage.s3.answers import Failed, not_s3
+from sparklog.storage.s3.answers import S3RequestFailed, not_s3
 from sparklog.storage.s3.client import S3Client, client_of
 from sparklog.storage.s3.settings import S3Settings
 
 if TYPE_CHECKING:
-    from sparklog.storage.s3.bulk import Answer
+    from sparklog.storage.s3.bulk import BulkAnswer
 
 _WRITE_ID: Final = "sparklog-write"  # in an object's metadata: the id of the put that made it
-_CONTROL_BYTES: Final = 512 * 1024  # larger bodies are bulk
+_CONTROL_BYTES: Final = 512 * 1024  # larger bodies go over plain connections (bulk.py)
 
 # Fields that every real answer has. A web page in place of an answer is parsed as an answer without any fields.
 _ALWAYS_IN: Final = {
@@ -33,7 +33,7 @@ Result = TypeVar("Result")
 
 
 def whose(write_id: str) -> dict[str, str]:
-    """The metadata by which the writer with `write_id` recognizes its object."""
+    """The object metadata by which the writer with `write_id` recognizes its own object."""
     return {_WRITE_ID: write_id}
 
 
@@ -60,29 +60,29 @@ class Bucket:
         return self._client[1]
 
     def deadline(self, more_ms: int = 0) -> Deadline:
-        """The deadline of a call that begins now. The time it takes to make the client does not count."""
+        """The deadline of a call that begins now. The time to build the client does not count."""
         _ = self.client
         return Deadline(self.settings.timeout_ms + more_ms)
 
     def control(self, operation: str, deadline: Deadline, **parameters: object) -> dict[str, Any]:
-        """One small request, sent once. Raises Failed."""
+        """Send one small request, once. Raises S3RequestFailed."""
         try:
             answer = self.client.control.call(operation, deadline, Bucket=self.name, **parameters)
-        except Failed as failed:
+        except S3RequestFailed as failed:
             if operation == "head_object" and failed.status == 404:
-                failed.code = "NoSuchKey"  # the answer to a HEAD has no body to hold the code
+                failed.code = "NoSuchKey"  # the answer to a HEAD has no body, so no code
             raise
         if (field := _ALWAYS_IN.get(operation)) and field not in answer:
             raise not_s3(f"an answer without {field}", 200)
         return answer
 
-    def read(self, key: str, start: int, end: int, deadline: Deadline) -> Answer:
-        """Begin to read bytes [start, end) of an object. Raises Failed."""
+    def read(self, key: str, start: int, end: int, deadline: Deadline) -> BulkAnswer:
+        """Request bytes [start, end) of an object; their body is still to be read. Raises S3RequestFailed."""
         headers = {"Range": f"bytes={start}-{end - 1}", **self._always}
         return self.client.bulk("GET", self.name, key, deadline, headers=headers)
 
     def put(self, key: str, write_id: str, body: bytes | bytearray, deadline: Deadline) -> None:
-        """One conditional PUT of a whole object, sent once. Raises Failed."""
+        """Send one conditional PUT of a whole object, once. Raises S3RequestFailed."""
         if len(body) <= _CONTROL_BYTES:
             answer = self.client.control.put_if_absent(self.name, key, body, whose(write_id), deadline)
             if "ETag" not in answer:
@@ -92,7 +92,7 @@ class Bucket:
         self._sent(key, body, deadline, headers={"If-None-Match": "*", **named, **self._new_object, **self._always})
 
     def send_part(self, key: str, upload_id: str, number: int, body: bytes | bytearray, deadline: Deadline) -> str:
-        """Send one part of an upload, once. Returns its ETag. Raises Failed."""
+        """Send one part of an upload, once, and return its ETag. Raises S3RequestFailed."""
         query = {"partNumber": str(number), "uploadId": upload_id}
         return self._sent(key, body, deadline, headers=self._always, query=query)
 
@@ -114,25 +114,25 @@ class Bucket:
     def harmless(
         self, wanted: str, operation: str, *, writing: bool = False, absent: bool = False, **parameters: object
     ) -> dict[str, Any]:
-        """One small request that is safe to repeat; it is repeated as needed. Raises the caller's error.
+        """Send one small request that is safe to repeat, as often as needed. Raises the caller's error.
 
-        With `absent`, raises Failed if the answer says that the key, or the upload, is not there.
+        With `absent`, raises S3RequestFailed if the answer says that the key, or the upload, is not there.
         """
         deadline = self.deadline()
         try:
             return self.repeated(
                 wanted, lambda: self.control(operation, deadline, **parameters), deadline, writing=writing
             )
-        except Failed as failed:
+        except S3RequestFailed as failed:
             if absent:
                 raise
             raise self.error(failed, wanted, writing=writing) from failed
 
     def repeated(self, wanted: str, send: Callable[[], Result], deadline: Deadline, *, writing: bool) -> Result:
-        """The answer to a request that is safe to repeat. Raises Failed if the key (or the upload) is absent."""
+        """The answer to a request that is safe to repeat. Raises S3RequestFailed if the key (or upload) is absent."""
         try:
             return repeated(send, deadline)
-        except Failed as failed:
+        except S3RequestFailed as failed:
             if failed.absent:
                 raise
             raise self.error(failed, wanted, writing=writing) from failed
@@ -148,7 +148,7 @@ class Bucket:
     ) -> None:
         """Send a conditional write until it gets a definite answer or the deadline passes. See ConditionalWrite.
 
-        The `sole_writer` of a key compares the write id after the first attempt too, because something in between may
+        The `sole_writer` of a key compares the write id even after the first attempt, because something in between may
         have sent the request twice.
         """
         write = ConditionalWrite(
@@ -168,5 +168,5 @@ class Bucket:
 
     def error(self, failed: RequestFailed, wanted: str, *, writing: bool) -> SparklogError:
         """The error for the caller of the store."""
-        assert isinstance(failed, Failed)
+        assert isinstance(failed, S3RequestFailed)
         return failed.error(wanted, self.name, self.client.endpoint, writing=writing)

@@ -1,7 +1,7 @@
 """Bulk bodies: one request over a plain connection, sent once, from and into the caller's memory, with a deadline.
 
-docs/benchmarks-s3.md compares it with other clients. It was chosen because it takes the least processor time per MiB,
-its connections can be left behind by a fork, every wait has its own limit, and an answer is checked before its body is
+docs/benchmarks-s3.md compares this way with other clients. It was chosen because it takes the least processor time per
+MiB, a fork can leave its connections behind, every wait has its own limit, and an answer is checked before its body is
 read.
 """
 
@@ -24,7 +24,7 @@ from botocore.httpsession import ProxyConfiguration, get_cert_path
 from botocore.utils import get_environ_proxies
 
 from sparklog.host.deadline import Deadline
-from sparklog.storage.s3.answers import Failed, sorted_failure
+from sparklog.storage.s3.answers import S3RequestFailed, sorted_failure
 
 _IDLE: Final = 64  # connections kept for the next request
 _CHUNK_BYTES: Final = 256 * 1024
@@ -34,13 +34,13 @@ _MESSAGE: Final = re.compile(rb"<Message>([^<]*)</Message>")
 
 
 class Bulk:
-    """Signed requests to S3 servers. Safe for threads; belongs to one process."""
+    """Signed requests to S3 servers. Thread-safe; belongs to one process."""
 
     def __init__(self, try_s: float, credentials: Any, ca_bundle: str | None) -> None:
         self._try_s = try_s
         self._credentials = credentials
         self._ca_bundle = ca_bundle
-        self._servers: dict[str, _Server] = {}
+        self._servers: dict[str, _ServerConnections] = {}
 
     def send(
         self,
@@ -52,8 +52,8 @@ class Bulk:
         query: Mapping[str, str] | None = None,
         headers: Mapping[str, str],
         body: bytes | bytearray | None = None,
-    ) -> Answer:
-        """Send one request. The answer has a status below 300. Raises Failed."""
+    ) -> BulkAnswer:
+        """Send one request. The answer has a status below 300. Raises S3RequestFailed."""
         path = f"{place.path}{quote(key, safe='/')}"
         if query:
             path += f"?{urlencode(query, quote_via=quote, safe='')}"
@@ -69,20 +69,20 @@ class Bulk:
                 connection.timeout = _at_most(self._try_s, deadline)
                 connection.connect()
             connected = True
-            # Sending a body may take until the deadline; every other wait has the limit of one try.
+            # Sending a body may take until the deadline; every other wait is limited to the time of one try.
             connection.sock.settimeout(_at_most(self._try_s if body is None else None, deadline))
             with suppress(BrokenPipeError, ConnectionResetError):  # the server may refuse before the body ends
                 connection.request(method, server.target(path), body=body, headers={**signed, **server.headers})
                 whole = True
             connection.sock.settimeout(_at_most(self._try_s, deadline))
             response = connection.getresponse()
-            response.will_close |= not whole  # so that the connection is not reused
+            response.will_close |= not whole  # do not reuse the connection after a partial request
         except (OSError, http.client.HTTPException) as error:
             connection.close()
             failed = sorted_failure(error)
             failed.sent = connected
             raise failed from error
-        answer = Answer(server, connection, response, self._try_s)
+        answer = BulkAnswer(server, connection, response, self._try_s)
         if response.status >= 300:
             raise _refused(response, answer, deadline)
         return answer
@@ -100,12 +100,12 @@ class Bulk:
         _UnsignedBodyAuth(self._credentials.get_frozen_credentials(), "s3", place.region).add_auth(request)
         return {"Accept-Encoding": "identity", **request.headers}
 
-    def _server(self, url: str) -> _Server:
-        return self._servers.setdefault(url, _Server(url, self._ca_bundle))
+    def _server(self, url: str) -> _ServerConnections:
+        return self._servers.setdefault(url, _ServerConnections(url, self._ca_bundle))
 
 
-class _Server:
-    """Connections to a server, kept for the next request. They use the proxy that the environment names, if any."""
+class _ServerConnections:
+    """Connections to a server, kept for later requests. They use the proxy that the environment names, if any."""
 
     def __init__(self, url: str, ca_bundle: str | None) -> None:
         self._url = url
@@ -128,7 +128,7 @@ class _Server:
         return f"{self._url}{path}" if self._proxy and not self._tls else path
 
     def taken(self) -> http.client.HTTPConnection:
-        """A connection, idle until now or new. Give it back after use."""
+        """Take an idle connection, or a new one. Give it back after use."""
         while True:
             with self._lock:
                 kept = self._idle.pop() if self._idle else None
@@ -162,7 +162,7 @@ class _Server:
 
 
 class Place:
-    """Where a bucket is: its server, the path before its keys, and the region to sign for."""
+    """The place of a bucket: its server, the path before its keys, and the region to sign for."""
 
     __slots__ = ("path", "region", "server")
 
@@ -174,12 +174,12 @@ class Place:
         self.region = parse_qs(parts.query)["X-Amz-Credential"][0].split("/")[-3]
 
 
-class Answer:
-    """An answer whose body is still to be read. Close it: the connection is kept if the body was read to its end."""
+class BulkAnswer:
+    """An answer whose body is still to be read. Close it: the connection is kept if the body was read to the end."""
 
     def __init__(
         self,
-        server: _Server,
+        server: _ServerConnections,
         connection: http.client.HTTPConnection,
         response: http.client.HTTPResponse,
         wait_s: float,
@@ -187,7 +187,7 @@ class Answer:
         self._server = server
         self._connection = connection
         self._response = response
-        self._wait_s = wait_s  # how long to wait for the next bytes
+        self._wait_s = wait_s  # longest wait for the next bytes
         self.status = response.status
 
     def header(self, name: str) -> str | None:
@@ -195,7 +195,7 @@ class Answer:
         return self._response.getheader(name)
 
     def read_into(self, into: memoryview, deadline: Deadline) -> int:
-        """Fill `into` as far as the body goes. Returns how many bytes were filled. Raises Failed."""
+        """Fill `into` as far as the body goes; return the number of bytes filled. Raises S3RequestFailed."""
         at = 0
         response = self._response
         try:
@@ -212,7 +212,7 @@ class Answer:
                     break
                 at += count
         except (OSError, http.client.HTTPException, ValueError) as error:
-            raise Failed(f"an answer cut at byte {at} of {len(into)} ({type(error).__name__})") from error
+            raise S3RequestFailed(f"an answer cut at byte {at} of {len(into)} ({type(error).__name__})") from error
         return at
 
     def close(self) -> None:
@@ -239,23 +239,23 @@ class _UnsignedBodyAuth(S3SigV4Auth):  # type: ignore[misc]
 
 
 def _has_ended(connection: http.client.HTTPConnection) -> bool:
-    """Whether the server closed an idle connection. A write sent over it would have an unknown outcome."""
+    """True if the server closed an idle connection. A write sent over it would have an unknown outcome."""
     poll = select.poll()
     poll.register(connection.sock, select.POLLIN)
     return bool(poll.poll(0))
 
 
 def _at_most(wait_s: float | None, deadline: Deadline) -> float:
-    """How long to wait: `wait_s`, but not beyond the deadline. Raises TimeoutError if the deadline has passed."""
+    """The seconds to wait: `wait_s`, but not beyond the deadline. Raises TimeoutError if the deadline has passed."""
     left_s = deadline.left_s()
     if left_s == 0:
         raise TimeoutError
     return left_s if wait_s is None else min(wait_s, left_s)
 
 
-def _refused(response: http.client.HTTPResponse, answer: Answer, deadline: Deadline) -> Failed:
+def _refused(response: http.client.HTTPResponse, answer: BulkAnswer, deadline: Deadline) -> S3RequestFailed:
     body = bytearray(_LONGEST_ERROR)
-    with suppress(Failed):
+    with suppress(S3RequestFailed):
         answer.read_into(memoryview(body), deadline)
     answer.close()
     code, message = _CODE.search(body), _MESSAGE.search(body)
@@ -263,4 +263,4 @@ def _refused(response: http.client.HTTPResponse, answer: Answer, deadline: Deadl
     text = message[1].decode(errors="replace") if message else response.reason
     if region := answer.header("x-amz-bucket-region"):
         text = f"{text} (the bucket's region is {region})"
-    return Failed(f"HTTP {response.status} {name}: {text}"[:300], status=response.status, code=name)
+    return S3RequestFailed(f"HTTP {response.status} {name}: {text}"[:300], status=response.status, code=name)

@@ -1,8 +1,9 @@
 """This process's S3 clients: one for each set of settings.
 
 Small requests go through s3fs (small_requests.py), on fsspec's event loop. Bulk bodies go over plain connections
-(bulk.py), in the caller's thread or in a client's. So neither waits for the other. Both take keys, endpoint and region
-from the same places, and both send each request exactly once: only the caller knows whether a repeat is harmless.
+(bulk.py), in the caller's thread or in one of the client's. So neither kind waits for the other. Both take keys,
+endpoint and region from the same places, and both send each request exactly once: only the caller knows whether a
+repeat is harmless.
 
 Each process makes its own clients. A forked process does not use its parent's, because sockets and event loops can't
 be shared.
@@ -25,7 +26,7 @@ from sparklog.storage.s3.answers import sorted_failure
 from sparklog.storage.s3.settings import S3Settings
 
 if TYPE_CHECKING:
-    from sparklog.storage.s3.bulk import Answer, Place
+    from sparklog.storage.s3.bulk import BulkAnswer, Place
 
 _TRIES_PER_TIMEOUT: Final = 3  # so that a silent connection leaves time for another try
 _THREADS: Final = 32
@@ -34,19 +35,19 @@ Result = TypeVar("Result")
 
 
 class S3Client:
-    """Both ways to S3 for one set of settings in this process. Thread-safe."""
+    """Small requests and bulk bodies to S3, for one set of settings in this process. Thread-safe."""
 
     def __init__(self, settings: S3Settings) -> None:
-        """Raises InvalidInput if packages are missing or the machine's own configuration of S3 is illegal."""
+        """Set up both. Raises InvalidInput if packages are missing or this machine's S3 configuration is illegal."""
         try_s = settings.timeout_ms / 1000 / _TRIES_PER_TIMEOUT
         try:
             with needed("s3", "a store on S3"):
                 from sparklog.storage.s3.aws_session import credentials_and_ca_bundle
                 from sparklog.storage.s3.bulk import Bulk
-                from sparklog.storage.s3.small_requests import Control
+                from sparklog.storage.s3.small_requests import SmallRequests
 
             self._bulk = Bulk(try_s, *credentials_and_ca_bundle(settings))
-            self.control = Control(settings, try_s)
+            self.control = SmallRequests(settings, try_s)
         except InvalidInput:
             raise
         except Exception as error:
@@ -70,13 +71,13 @@ class S3Client:
         query: dict[str, str] | None = None,
         headers: dict[str, str],
         body: bytes | bytearray | None = None,
-    ) -> Answer:
-        """Send one request with a bulk body or a bulk answer, from the calling thread. Raises Failed."""
+    ) -> BulkAnswer:
+        """Send one request with a bulk body or a bulk answer, from the calling thread. Raises S3RequestFailed."""
         place = self._places.get(bucket) or self._place(bucket)
         return self._bulk.send(method, place, key, deadline, query=query, headers=headers, body=body)
 
     def in_thread(self, work: Callable[[], Result]) -> concurrent.futures.Future[Result]:
-        """Run `work` in one of this client's threads. It must not wait for another of these threads."""
+        """Run `work` in one of this client's threads. `work` must not wait for another of these threads."""
         return self._threads.submit(work)
 
     def close(self) -> None:
@@ -101,7 +102,7 @@ _of_parents: list[dict[_Surroundings, S3Client]] = []
 
 
 def client_of(settings: S3Settings) -> S3Client:
-    """This process's client for `settings` and for the AWS variables in its environment now."""
+    """Return this process's client for `settings` and the current AWS environment variables."""
     key = settings, tuple(sorted(variable for variable in os.environ.items() if variable[0].startswith("AWS_")))
     with _clients_lock:
         client = _clients.get(key)

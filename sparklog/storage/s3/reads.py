@@ -13,15 +13,15 @@ from sparklog.core.errors import Damaged, KeyNotFound
 from sparklog.host.deadline import Deadline
 from sparklog.storage.ranges import new_memory, united
 from sparklog.storage.repeats import repeated
-from sparklog.storage.s3.answers import Failed, not_s3
+from sparklog.storage.s3.answers import S3RequestFailed, not_s3
 from sparklog.storage.s3.bucket import Bucket
 
 if TYPE_CHECKING:
-    from sparklog.storage.s3.bulk import Answer
+    from sparklog.storage.s3.bulk import BulkAnswer
 
 _PIECE_BYTES: Final = 32 * 1024 * 1024  # on a fast link, smaller pieces cost more than they gain
 _FIRST_BYTES: Final = 8 * 1024 * 1024  # the first read of an object of unknown size
-_MS_PER_MIB: Final = 1000  # a long read is given up on a link slower than this
+_MS_PER_MIB: Final = 1000  # on a slower link, a long read misses its deadline
 _CONTENT_RANGE: Final = re.compile(r"bytes (\d+)-\d+/(\d+)")
 T = TypeVar("T")
 
@@ -96,14 +96,14 @@ def read_ranges(bucket: Bucket, key: str, shown_key: str, ranges: Sequence[tuple
 def read_size(bucket: Bucket, key: str, shown_key: str) -> int:
     """Length of an object in bytes. Raises KeyNotFound, StoreUnavailable.
 
-    Reads its first byte rather than asking with HEAD: a refused HEAD has no body to say what is missing, or why.
+    Reads the first byte instead of using HEAD: the answer to a refused HEAD has no body that gives the reason.
     """
     first = _Piece(0, memoryview(bytearray(1)))
     return _read(bucket, key, f"read the size of {shown_key}", first, bucket.deadline())
 
 
 def _read_all(bucket: Bucket, key: str, shown_key: str, spans: Sequence[_Piece]) -> int:
-    """Fill all spans in parallel pieces, as far as the object goes. Returns the object's size."""
+    """Fill all spans in parallel pieces, as far as the object goes. Return the object's size."""
     wanted = f"read {shown_key}"
     pieces = _cut(spans)
     if len(pieces) == 1:
@@ -137,7 +137,7 @@ def _cancel(reading: Sequence[Future[int]]) -> None:
 
 
 def _read(bucket: Bucket, key: str, wanted: str, piece: _Piece, deadline: Deadline) -> int:
-    """Fill a piece as far as the object goes. Returns the object's size."""
+    """Fill a piece as far as the object goes. Return the object's size."""
 
     def read() -> int:
         with _opened(bucket, key, piece.start, piece.end, deadline) as opened:
@@ -148,10 +148,10 @@ def _read(bucket: Bucket, key: str, wanted: str, piece: _Piece, deadline: Deadli
 
 
 def _retried(bucket: Bucket, wanted: str, deadline: Deadline, read: Callable[[], T]) -> T:
-    """The result of `read`, tried again while that may help. Raises the caller's error."""
+    """The result of `read`, repeated while that may help. Raises the caller's error."""
     try:
         return repeated(read, deadline)
-    except Failed as failed:
+    except S3RequestFailed as failed:
         if failed.absent:
             raise _absent(bucket, wanted.removeprefix("read ")) from failed
         raise bucket.error(failed, wanted, writing=False) from failed
@@ -159,26 +159,26 @@ def _retried(bucket: Bucket, wanted: str, deadline: Deadline, read: Callable[[],
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """An answer whose body is an object's bytes from `start` on; None if the object ends before `start`."""
+    """An answer whose body is an object's bytes from `start` on; no answer if the object ends before `start`."""
 
-    answer: Answer | None
+    answer: BulkAnswer | None
     start: int
     size_bytes: int
 
     def fill(self, into: memoryview, deadline: Deadline) -> None:
-        """Fill `into` as far as the object goes. Raises Failed."""
+        """Fill `into` as far as the object goes. Raises S3RequestFailed."""
         into = into[: max(0, self.size_bytes - self.start)]
         count = self.answer.read_into(into, deadline) if self.answer is not None else 0
         if count < len(into):
-            raise Failed(f"an answer cut at byte {count} of {len(into)}")
+            raise S3RequestFailed(f"an answer cut at byte {count} of {len(into)}")
 
 
 @contextmanager
 def _opened(bucket: Bucket, key: str, start: int, end: int, deadline: Deadline) -> Iterator[_Opened]:
-    """Ask for bytes [start, end). Raises Failed."""
+    """Request bytes [start, end). Raises S3RequestFailed."""
     try:
         answer = bucket.read(key, start, end, deadline)
-    except Failed as failed:
+    except S3RequestFailed as failed:
         if failed.status != 416:
             raise
         # The object ends before the range begins, or is empty.

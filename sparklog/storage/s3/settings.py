@@ -1,4 +1,4 @@
-"""How to reach an S3 store: its address, and the settings that are not part of the address."""
+"""Addresses of S3 stores, and the settings that are not part of the address."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _CHOICES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class S3Settings:
-    """Settings of one store. For None, botocore looks in the platform's own places (environment, profile, role)."""
+    """Settings of one store. Where one is None, botocore looks in its usual places (environment, profile, role)."""
 
     endpoint_url: str | None = None
     region: str | None = None
@@ -66,7 +66,7 @@ def _check_together(given: Mapping[str, str]) -> None:
 
 
 def check_endpoint(url: str, named_by: str) -> None:
-    """Raises InvalidInput if `url` isn't the http or https address of a server. The error never shows a password."""
+    """Raise InvalidInput if `url` isn't the http or https address of a server. The error never shows a password."""
     if "@" in url:  # urlsplit misses the user if there is no scheme, or a '/' in the password
         raise InvalidInput(f"{named_by} holds no user and password: keys are access_key_id and secret_access_key")
     parts = urlsplit(url)
@@ -76,7 +76,7 @@ def check_endpoint(url: str, named_by: str) -> None:
 
 def parse_s3_url(url: str) -> tuple[str, str]:
     """(bucket, prefix) of s3://bucket/prefix; the prefix is empty or ends with '/'. Raises InvalidInput."""
-    if "@" in url:  # legal in neither bucket nor prefix; secret keys before it may hold '/', and look like both
+    if "@" in url:  # legal neither in a bucket nor in a prefix; secret keys before an '@' may contain '/'
         raise InvalidInput("an S3 store is s3://bucket/prefix, without keys (or any other '@') in it")
     match = _URL.fullmatch(url)
     if match is None:

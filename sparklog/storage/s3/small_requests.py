@@ -1,8 +1,8 @@
-"""Requests with small bodies through s3fs's public calls: conditional puts, listings, uploads begun and completed.
+"""Requests with small bodies through s3fs's public calls: conditional puts, listings, the begin and end of uploads.
 
-s3fs sends each of them once. Its own errors do not say enough about the outcome, so this module looks at botocore's
-error, which is the cause of s3fs's. It does not read objects with `cat_file` or list them with `find`: both mistake a
-web page for an answer (docs/stores.md).
+s3fs sends each request once. Its own errors do not say enough about the outcome, so this module looks at their cause,
+the error of botocore. It does not read objects with `cat_file` or list them with `find`: both mistake a web page for an
+answer (docs/stores.md).
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _CONNECTIONS: Final = 32
 _CLOSE_S: Final = 1.0
 
 
-class Control:
+class SmallRequests:
     """s3fs for one set of settings. Thread-safe; belongs to one process."""
 
     def __init__(self, settings: S3Settings, try_s: float) -> None:
         session = new_async_session(settings.profile)
         encryption = {"ServerSideEncryption": settings.encryption, "SSEKMSKeyId": settings.kms_key_id}
         self._try_s = try_s
-        self._files = _SendOnceFiles(
+        self._files = _SendOnceS3Files(
             skip_instance_cache=True,
             use_listings_cache=False,
             endpoint_url=settings.endpoint_url,
@@ -56,22 +56,22 @@ class Control:
             session=session,
         )
         self._files.connect()
-        # Drop `Expect: 100-continue`: a client may wait for that answer for ever.
+        # Drop `Expect: 100-continue`: a client may wait for that answer forever.
         self._files.s3.meta.events.unregister("before-call.s3", add_expect_header)
         self.endpoint = str(self._files.s3.meta.endpoint_url)
 
     def put_if_absent(
         self, bucket: str, key: str, body: bytes | bytearray, metadata: dict[str, str], deadline: Deadline
     ) -> dict[str, Any]:
-        """Send one conditional PUT and return its answer. Raises Failed, at the latest at the deadline."""
+        """Send one conditional PUT and return the answer. Raises S3RequestFailed, at the latest at the deadline."""
         return self._sent(self._files.pipe_file, deadline, f"{bucket}/{key}", body, mode="create", Metadata=metadata)
 
     def call(self, operation: str, deadline: Deadline, **parameters: object) -> dict[str, Any]:
-        """Send one request of any other kind and return its answer. Raises Failed, at the latest at the deadline."""
+        """Send any other request and return the answer. Raises S3RequestFailed, at the latest at the deadline."""
         return self._sent(self._files.call_s3, deadline, operation, **parameters)
 
     def signed_url(self, bucket: str) -> str:
-        """A signed address of the key `k`, from which to take the bucket's server, path and region. Raises Failed."""
+        """A signed address of the key `k`, which shows the bucket's server, path and region. Raises S3RequestFailed."""
         try:
             return str(self._files.url(f"{bucket}/k"))
         except Exception as error:
@@ -91,16 +91,17 @@ class Control:
         return answer or {}  # None: the request was cancelled
 
 
-class _SendOnceFiles(s3fs.S3FileSystem):  # type: ignore[misc]
-    """s3fs without repeats, and safe to leave behind in a fork."""
+class _SendOnceS3Files(s3fs.S3FileSystem):  # type: ignore[misc]
+    """s3fs without repeats; a forked process can leave it behind."""
 
     retries = 1
 
     @staticmethod
     def close_session(loop: Any, s3: Any) -> None:
-        """Close the connections at the end of the process, as s3fs does, but not those of a parent process.
+        """Close the connections at process exit, as s3fs does, but not those of a parent process.
 
-        The parent's event loop does not run here, and watches sockets through a descriptor that both processes share.
+        The parent's event loop does not run here, and it watches sockets through a descriptor that both processes
+        share.
         """
         if loop is fsspec.asyn.loop[0]:
             s3fs.S3FileSystem.close_session(loop, s3)

@@ -2,8 +2,8 @@
 
 put-if-absent is one PUT with `If-None-Match: *`; large bodies are sent in parts and completed under that condition. S3
 answers 200 to one writer and 412 to the others, and the object is durable when S3 answers. Nothing else is needed: no
-lock, no versioning, no rename, and listings in the order of keys only. The metadata of an object carries a write id, by
-which a writer whose answer was lost recognizes its own object.
+lock, no versioning and no rename; listings need only be in the order of keys. The metadata of an object carries a write
+id, by which a writer whose answer was lost recognizes its own object.
 
 Small requests go through s3fs. All reads of objects, and writes of more than 512 KiB, go over plain connections
 (bulk.py). Of all clients that still work in a forked process after the parent has used them, these take the least
@@ -24,7 +24,7 @@ from sparklog.core.errors import InvalidInput, SparklogError
 from sparklog.storage.keys import check_key, check_prefix
 from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey
 from sparklog.storage.parallel import delete_each, in_parallel
-from sparklog.storage.s3.answers import Failed
+from sparklog.storage.s3.answers import S3RequestFailed
 from sparklog.storage.s3.bucket import Bucket
 from sparklog.storage.s3.reads import read_ranges, read_size, read_whole
 from sparklog.storage.s3.settings import parse_s3_url, read_s3_settings
@@ -53,7 +53,7 @@ class S3Store:
     def put_if_absent(self, key: str, body: Bytes) -> None:
         """Write a whole object, durably, if `key` is free. Errors: see the port.
 
-        KeyExists means another writer's object if the first try was answered. After a lost answer the object was
+        If the first try was answered, KeyExists means another writer's object. After a lost answer the object was
         compared with this write: it is another writer's, or the comparison failed.
         """
         if memoryview(body).nbytes > PART_BYTES:
@@ -94,7 +94,7 @@ class S3Store:
     def get_beside(self, key: str, others: Collection[str]) -> memoryview:
         """The object under `key`. See the port.
 
-        The name of a bucket leads to one bucket for as long as that exists, so what was put is beside what is read.
+        The name of a bucket leads to the same bucket as long as the bucket exists, so this place always has `others`.
         """
         return self.get(key)
 
@@ -110,7 +110,7 @@ class S3Store:
         return read_size(self._bucket, self._full(key), key)
 
     def list_keys(self, prefix: str) -> Iterator[StoredKey]:
-        """All objects whose key begins with `prefix`, in ascending order of key, 1,000 a request."""
+        """All objects whose key begins with `prefix`, in ascending order of key, 1,000 per request."""
         check_prefix(prefix)
         return self._list(prefix)
 
@@ -118,7 +118,7 @@ class S3Store:
         """The smallest key > `key` that begins with `prefix`, or None. One request, for one key."""
         if not check_prefix(prefix).endswith("/"):
             raise InvalidInput(f"first_key_after takes a prefix that ends with '/', not {prefix!r}")
-        # Some servers ignore a StartAfter below the prefix, others refuse it.
+        # Some servers ignore a StartAfter that sorts before the prefix, others refuse it.
         after = {"StartAfter": f"{self._prefix}{key}"} if key > prefix else {}
         return next((stored.key for stored in self._list(prefix, MaxKeys=1, **after)), None)
 
@@ -126,13 +126,14 @@ class S3Store:
         """Remove one object by its exact key. An absent key is not an error. Raises StoreUnavailable, StoreReadOnly."""
         try:
             self._bucket.harmless(f"delete {key}", "delete_object", writing=True, absent=True, Key=self._full(key))
-        except Failed:
+        except S3RequestFailed:
             return  # the key was absent: some servers say so, S3 itself does not
 
     def delete_many(self, keys: Sequence[str]) -> None:
-        """Remove objects by their exact keys, 1,000 a request. Errors: see the port.
+        """Remove objects by their exact keys, 1,000 per request. Errors: see the port.
 
-        Keys that the answer does not name as deleted are deleted one by one, so a server without bulk deletion is slow.
+        Keys that the answer does not name as deleted are then deleted with one request each, so a server without bulk
+        deletion is slow.
         """
         keys = [check_key(key) for key in keys]
         batches = [keys[at : at + _DELETED_AT_ONCE] for at in range(0, len(keys), _DELETED_AT_ONCE)]
@@ -156,7 +157,7 @@ class S3Store:
         return None
 
     def remove_abandoned(self, before_ms: int) -> int:
-        """Abort the uploads below the prefix that began before `before_ms` (ms since the epoch). Returns how many.
+        """Abort the uploads below the prefix that began before `before_ms` (ms since the epoch). Return their number.
 
         If one of them is still open, its `publish` raises StoreUnavailable. Uploads of other processes that have sent
         nothing yet are not found.
@@ -186,7 +187,7 @@ class S3Store:
                 Key=full_key,
                 UploadId=upload_id,
             )
-        except Failed:
+        except S3RequestFailed:
             return 0  # it is gone already
         return 1
 
@@ -206,7 +207,7 @@ class S3Store:
         wanted = f"list {prefix!r} of {self.url}"
         try:
             return self._bucket.harmless(wanted, "list_objects_v2", Prefix=f"{self._prefix}{prefix}", **parameters)
-        except Failed as failed:  # S3 never answers a listing with "no such key"
+        except S3RequestFailed as failed:  # S3 never answers a listing with "no such key"
             raise self._bucket.error(failed, wanted, writing=False) from failed
 
     def _full(self, key: str) -> str:

@@ -14,19 +14,19 @@ from sparklog.core.errors import InvalidInput, KeyNotFound, SparklogError, Store
 from sparklog.host.clock import now_ms
 from sparklog.host.dice import new_id
 from sparklog.storage.object_store import Bytes
-from sparklog.storage.s3.answers import Failed, not_s3
+from sparklog.storage.s3.answers import S3RequestFailed, not_s3
 from sparklog.storage.s3.bucket import Bucket, whose
 
 PARTS_AT_ONCE: Final = 4
-COPIED_BYTES: Final = 16 * 1024 * 1024  # of one part that S3 copies itself, so that one try is long enough
-# Answers of servers that don't know the request or may not read the source (another region, or keys without the right).
+COPIED_BYTES: Final = 16 * 1024 * 1024  # size of a part that S3 copies itself, so that it fits into one try
+# Answers of servers that don't know the request or may not read the source (another region, keys without permission).
 _CAN_NOT_COPY: Final = frozenset({301, 307, 308, 400, 403, 405, 501})
 _MOST_PARTS: Final = 10_000
-_MS_PER_MIB: Final = 1000  # a large PUT is given up on a link slower than this
+_MS_PER_MIB: Final = 1000  # on a slower link, a large PUT misses its deadline
 
 
 def put_whole(bucket: Bucket, key: str, body: bytes | bytearray, *, sole_writer: bool = False) -> None:
-    """One conditional PUT, repeated with the same bytes until its outcome is known. Errors: see `put_if_absent`."""
+    """Send a conditional PUT, repeated with the same bytes until its outcome is known. Errors: see `put_if_absent`."""
     write_id = new_id()
     bucket.write_if_absent(
         key,
@@ -40,8 +40,8 @@ def put_whole(bucket: Bucket, key: str, body: bytes | bytearray, *, sole_writer:
 class S3Upload:
     """An object being written. One thread at a time.
 
-    Holds at most 5 parts of 8 MiB: one being filled and four being sent. `publish` sends an object of one part or
-    less in one request.
+    Holds at most 5 parts of 8 MiB: one being filled and four being sent. `publish` sends an object of at most one part
+    in one request.
     """
 
     def __init__(self, bucket: Bucket, key: str) -> None:
@@ -72,7 +72,7 @@ class S3Upload:
             raise
 
     def copy(self, bucket: str, full_key: str, size_bytes: int) -> bool:
-        """Let S3 copy an object that is not empty, in place of `write`. False if this server can't.
+        """Let S3 copy an object that is not empty, instead of `write`. False if this server can't.
 
         Raises KeyNotFound if the object is absent, and the errors of `write`.
         """
@@ -92,9 +92,9 @@ class S3Upload:
         except BaseException as error:
             self.abort()
             cause = error.__cause__
-            if isinstance(cause, Failed) and cause.status in _CAN_NOT_COPY and not cause.may_pass:
+            if isinstance(cause, S3RequestFailed) and cause.status in _CAN_NOT_COPY and not cause.may_pass:
                 return False
-            if isinstance(cause, Failed) and cause.code == "NoSuchKey":
+            if isinstance(cause, S3RequestFailed) and cause.code == "NoSuchKey":
                 raise KeyNotFound(f"wanted to copy {full_key}, found nothing in bucket {bucket}") from cause
             raise
         return True
@@ -150,7 +150,7 @@ class S3Upload:
                 )
 
     def remove(self, before_ms: int) -> bool:
-        """Make `publish` fail if the upload began before `before_ms` and has sent nothing. Returns whether it will."""
+        """Make `publish` fail if the upload began before `before_ms` and has sent nothing. Return True if it will."""
         if self._ended or self._removed or self._upload_id is not None or self.began_ms >= before_ms:
             return False
         self._removed = True
@@ -167,7 +167,7 @@ class S3Upload:
             raise InvalidInput(f"the upload of {self._key} has ended or failed: begin another one")
 
     def _send_part(self) -> None:
-        """Hand the part over to a thread, once fewer than PARTS_AT_ONCE are being sent."""
+        """Hand the part over to a thread as soon as fewer than PARTS_AT_ONCE are being sent."""
         if self._upload_id is None:
             self._upload_id = self._begin()
         while len(self._sending) >= PARTS_AT_ONCE:
@@ -216,7 +216,7 @@ class S3Upload:
     def _await_part(self) -> None:
         try:
             self._sent.append(self._sending.popleft().result())
-        except Failed as failed:
+        except S3RequestFailed as failed:
             raise StoreUnavailable(
                 f"wanted to write {self._key}, found that its upload was removed as abandoned"
             ) from failed

@@ -38,7 +38,7 @@ def test_doctor_names_a_store_that_fails_and_exits_5(orders: Cli, monkeypatch: p
     said = orders("cluster", "doctor", "--no-spark")
     assert said.code == 5
     assert "a deleted object is gone" in said.out
-    assert "it still there after it was deleted" in said.out
+    assert "it is still there after it was deleted" in said.out
 
 
 def test_doctor_probes_the_others_if_a_store_can_not_be_opened(
@@ -75,7 +75,7 @@ def test_without_a_cluster_the_machine_alone_is_checked(
     assert run(["doctor", "--no-spark"]) == 0
     assert "nothing was checked: give --cluster URL" in capsys.readouterr().out
     assert run(["cluster", "doctor"]) == 2
-    assert "which cluster?" in capsys.readouterr().err
+    assert "no cluster is given" in capsys.readouterr().err
 
 
 def test_a_missing_java_is_named_with_the_line_that_mends_it(orders: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,9 +131,9 @@ def test_an_extra_that_the_address_needs_is_named_with_its_pip_line(
 
 def test_a_store_that_does_not_answer_gets_a_line_that_fits(orders: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     for error, words in (
-        (StoreAccessDenied("no"), "rights to read and write"),
+        (StoreAccessDenied("no"), "right to read and write"),
         (StoreFull("no"), "give it more room"),
-        (StoreUnavailable("no"), "can be reached from here"),
+        (StoreUnavailable("no"), "reachable from here"),
     ):
         monkeypatch.setattr(probe, "probe", lambda *given, error=error, **named: (_ for _ in ()).throw(error))
         said = orders("doctor", "--no-spark", "--format", "json")

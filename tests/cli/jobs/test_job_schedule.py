@@ -67,7 +67,7 @@ def test_the_command_comes_from_the_option_the_environment_or_the_config_file(
             ("--job", "rol"),
             "--job: wanted roll, compaction, retention, replication, recovery, verify, vacuum, found 'rol'",
         ),
-        (("--job-command", "none"), "then there is nothing to run"),
+        (("--job-command", "none"), "found none, which runs nothing"),
         (("--job-command", "spark-submit jobs/roll.py"), "wanted {job} in it"),
         (("--every", "0"), "--every"),
     ],

@@ -65,8 +65,8 @@ def test_it_begins_and_ends_where_it_is_told(orders: Cli, arguments: tuple[str, 
         (("-p", "1"), 3, "wanted partition 1 of topic orders, it has only partition 0"),
         (("-p", "-1"), 3, "wanted partition -1"),
         (("-n", "0"), 2, "--num"),
-        (("--base64",), 2, "--base64 goes with --format json"),
-        (("--key-separator", ":", "--format", "json"), 2, "--key-separator goes with lines"),
+        (("--base64",), 2, "--base64 needs --format json"),
+        (("--key-separator", ":", "--format", "json"), 2, "--key-separator applies to plain lines"),
     ],
 )
 def test_what_it_cant_do_is_told(orders: Cli, arguments: tuple[str, ...], code: int, text: str) -> None:
@@ -189,7 +189,7 @@ def test_a_full_disk_behind_stdout_is_told(orders: Cli) -> None:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert (done.returncode, done.stderr) == (
         1,
-        "UNKNOWN_SERVER_ERROR: stdout can't be written: No space left on device; not all is printed\n",
+        "UNKNOWN_SERVER_ERROR: stdout can't be written: No space left on device; the output is incomplete\n",
     )
 
 
@@ -438,8 +438,8 @@ def test_a_member_prints_only_its_share(orders: Cli) -> None:
     ("arguments", "code", "text"),
     [
         (("--group", ""), 2, "INVALID_GROUP_ID"),
-        (("--group", "g", "-p", "0"), 2, "--partition does not go with --group"),
-        (("--group", "g", "-o", "@0:1"), 2, "--offset @A:B does not go with --group"),
+        (("--group", "g", "-p", "0"), 2, "--partition can't be combined with --group"),
+        (("--group", "g", "-o", "@0:1"), 2, "--offset @A:B can't be combined with --group"),
         (("--group", "g", "-o", "soon"), 2, "found 'soon'"),
     ],
 )

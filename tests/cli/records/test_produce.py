@@ -206,14 +206,14 @@ def test_a_batch_with_a_record_too_large_is_not_appended_at_all(sparklog: Cli) -
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
-        (("--base64",), 2, "--base64 goes with --json"),
-        (("--json", "--key-separator", ":"), 2, "give one of them"),
-        (("--key-separator", ""), 2, "needs a text"),
+        (("--base64",), 2, "--base64 needs --json"),
+        (("--json", "--key-separator", ":"), 2, "give only one of them"),
+        (("--key-separator", ""), 2, "wanted a text"),
         (("--batch", "0"), 2, "--batch"),
         (("--partition", "-1"), 2, "--partition"),
         (("--partition", "5"), 3, "it has only partition 0"),
         (("--compression", "gzip"), 2, "gzip"),
-        (("--key", "k", "--key-separator", ":"), 2, "--key is that of every record"),
+        (("--key", "k", "--key-separator", ":"), 2, "--key sets the key of every record"),
         (("file", "--json"), 2, "a file is one value"),
     ],
 )

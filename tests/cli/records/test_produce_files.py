@@ -19,17 +19,17 @@ DEAD_LETTERS = "--cluster {url} {file} --create --dry-run --on-bad-row dead-lett
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        ("--topic t {file}", 2, "INVALID_REQUEST: which cluster?"),
+        ("--topic t {file}", 2, "INVALID_REQUEST: no cluster is given"),
         ("--topic t --cluster {url}x {file}", 3, "CLUSTER_NOT_FOUND"),
         ("--topic t --cluster host:9092 {file}", 2, "is a Kafka address"),
-        ("--topic t --cluster memory://m {file}", 2, "lives in one process"),
+        ("--topic t --cluster memory://m {file}", 2, "exists in one process"),
         ("--topic t! --cluster {url} {file}", 2, "INVALID_TOPIC_EXCEPTION"),
         ("--topic t --cluster {url} {file}", 3, "UNKNOWN_TOPIC_OR_PARTITION"),
         ("--topic t --cluster {url} {file}.none", 3, "RESOURCE_NOT_FOUND"),
         ("--topic t --cluster {url}", 2, "wanted a SOURCE"),
         ("--topic t --cluster {url} {file} --key a,,b", 2, "--key: wanted names separated by commas"),
         ("--topic t --cluster {url} {file} --option header", 2, "--option: wanted KEY=VALUE, found 'header'"),
-        ("--topic t --cluster {url} {file} --partitions 3", 2, "apply only to a topic that is created: add --create"),
+        ("--topic t --cluster {url} {file} --partitions 3", 2, "apply only to a new topic: add --create"),
         ("--topic t --cluster {url} {file} --option sep=; --option sep=x", 2, "--option: sep is given twice"),
         (
             "--topic t --cluster {url} {file} --create --config retention.ms=1000 --config retention.ms=99",
@@ -44,9 +44,9 @@ DEAD_LETTERS = "--cluster {url} {file} --create --dry-run --on-bad-row dead-lett
         ("--topic t --cluster {url} {file} --create --partitions x", 2, "Invalid value for '--partitions'"),
         ("--topic t --cluster {url} {file} --format xml", 2, "--format: wanted csv, json, parquet, found 'xml'"),
         ("--topic t --cluster {url} {file} --on-bad-row keep", 2, "wanted fail, skip, dead-letter, found 'keep'"),
-        ("--topic t --cluster {url} {file} --option mode=FAILFAST", 2, "--on-bad-row says"),
+        ("--topic t --cluster {url} {file} --option mode=FAILFAST", 2, "--on-bad-row chooses"),
         ("--topic t --cluster {url} {file} --create --on-bad-row dead-letter", 2, "--dead-letter-topic together"),
-        ("--topic t --cluster {url} {file} --format parquet --on-bad-row skip", 2, "for CSV and JSON files"),
+        ("--topic t --cluster {url} {file} --format parquet --on-bad-row skip", 2, "applies to CSV and JSON files"),
         ("--topic t --cluster {url} {file} --create --report {url}", 2, "wanted a file, found the directory"),
         (
             "--topic t --cluster {url} {file} --create --report {url}/no/r.json",

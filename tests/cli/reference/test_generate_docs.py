@@ -42,4 +42,4 @@ def test_check_names_the_pages_that_differ(
     capsys.readouterr()
     (tmp_path / "docs" / "cli.md").write_text("old")
     assert generate_docs.main(["--check"]) == 1
-    assert capsys.readouterr().err == "docs/cli.md is not what the code says: make docs\n"
+    assert capsys.readouterr().err == "docs/cli.md differs from the code: run make docs\n"

@@ -115,11 +115,11 @@ def test_delete_forgets_all_of_the_groups_or_none(orders: Cli) -> None:
     [
         (("describe", "nowhere"), 3, "GROUP_ID_NOT_FOUND: wanted group nowhere"),
         (("reset", "nowhere", "--to-latest"), 3, "GROUP_ID_NOT_FOUND"),
-        (("reset", "billing"), 2, "where to? give one of --to-earliest"),
+        (("reset", "billing"), 2, "wanted exactly one of --to-earliest"),
         (("reset", "billing", "--to-latest", "--to-earliest"), 2, "found 2"),
         (("reset", "billing", "--to-offset", "-1"), 2, "--to-offset"),
         (("reset", "billing", "--to-datetime", "soon"), 2, "found 'soon'"),
-        (("reset", "billing", "--to-latest", "-p", "0"), 2, "--partition goes with one --topic"),
+        (("reset", "billing", "--to-latest", "-p", "0"), 2, "--partition needs exactly one --topic"),
         (("reset", "billing", "--to-latest", "--topic", "nope"), 3, "UNKNOWN_TOPIC_OR_PARTITION"),
         (("reset", "billing", "--to-latest", "--topic", "orders", "-p", "7"), 3, "UNKNOWN_TOPIC_OR_PARTITION"),
         (("reset", "new", "--shift-by", "1", "--topic", "orders"), 2, "nothing is committed in orders-0"),

@@ -144,10 +144,10 @@ def test_a_move_is_cancelled(replicated: Cli) -> None:
             2,
             "INVALID_REPLICATION_FACTOR: the replicas a, b, c need 3 stores; without a",
         ),
-        ("replica move t", 2, "give one of --to ID,ID,…, --off ID and --cancel"),
-        ("replica move t --to a --cancel", 2, "give one of --to ID,ID,…, --off ID and --cancel"),
-        ("replica move --to a", 2, "--to: of which topic? give TOPIC, too"),
-        ("replica move -p 0 --cancel", 2, "--partition: of which topic? give TOPIC, too"),
+        ("replica move t", 2, "wanted exactly one of --to ID,ID,…, --off ID and --cancel"),
+        ("replica move t --to a --cancel", 2, "wanted exactly one of --to ID,ID,…, --off ID and --cancel"),
+        ("replica move --to a", 2, "--to needs TOPIC: give it too"),
+        ("replica move -p 0 --cancel", 2, "--partition needs TOPIC: give it too"),
     ],
 )
 def test_a_move_that_can_not_be_is_refused(replicated: Cli, arguments: str, code: int, text: str) -> None:
@@ -177,7 +177,7 @@ def test_the_preferred_leader_comes_back(replicated: Cli) -> None:
         {"topic": "t", "partition": 0, "before": "b", "leader": "a", "epoch": 2, "lost_records": 0, "refused": None}
     ]
     assert replicas(replicated) == ["t-0 a:abc a2 b2 c2"]
-    assert replicated("replica", "elect").out == "elected 0 leaders: every partition has the one it prefers\n"
+    assert replicated("replica", "elect").out == "elected 0 leaders: every partition has its preferred leader\n"
 
 
 def test_a_store_is_made_the_leader_of_what_it_may_lead(replicated: Cli) -> None:
@@ -215,7 +215,7 @@ def test_an_unclean_election_is_a_persons_decision(replicated: Cli, monkeypatch:
     monkeypatch.setattr("sparklog.cli.topics.replica_verbs._at_terminal", lambda: True)
     said = replicated("replica", "elect", "t", "--unclean", stdin="n\n")
     assert (said.code, said.out.strip()) == (130, "")
-    assert "1 acknowledged record will be lost. Elect?" in said.err
+    assert "1 acknowledged record will be lost. Elect anyway?" in said.err
     assert said_by(replicated) == before
     assert replicated("replica", "elect", "t", "--unclean", "--yes").code == 0
     assert replicas(replicated) == ["t-0 c:c a3 b3 c3"]
@@ -226,8 +226,8 @@ def test_an_unclean_election_is_a_persons_decision(replicated: Cli, monkeypatch:
     [
         ("replica elect t --store d", 2, "INELIGIBLE_REPLICA: t-0: store d has no replica of the partition"),
         ("replica elect t --store a", 4, "ELECTION_NOT_NEEDED: t-0: store a already leads the partition"),
-        ("replica elect --store a", 2, "--store: of which topic? give TOPIC, too"),
-        ("replica elect --unclean", 2, "--unclean: of which topic? give TOPIC, too"),
+        ("replica elect --store a", 2, "--store needs TOPIC: give it too"),
+        ("replica elect --unclean", 2, "--unclean needs TOPIC: give it too"),
         ("replica elect nope", 3, "UNKNOWN_TOPIC_OR_PARTITION"),
     ],
 )

@@ -92,7 +92,7 @@ def test_a_flipped_bit_is_found_and_the_other_batches_are_shown(orders: Cli) -> 
     assert said.err.startswith(
         "CORRUPT_MESSAGE: 1 of 3 batches can't be used, the first: orders-0 offsets [1, 2) on store local: record batch"
     )
-    assert f"put {second['object']} back from a backup, or read on at 2" in said.err
+    assert f"put {second['object']} back from a backup, or continue reading at 2" in said.err
     table = orders("segment", "dump", "orders", "-n", "3").out.splitlines()
     assert ["FAILED" in line for line in table] == [False, False, True, False, False]
     assert table[4].startswith("[1, 2): CORRUPT_MESSAGE: record batch at byte ")
@@ -121,7 +121,7 @@ def test_without_an_index_the_damage_of_another_partition_is_not_blamed_on_these
     said = sparklog("segment", "dump", "t", "-p", "0")
     assert said.code == 5
     assert "the checksum of the whole object was compared because its index can't be used (KEY_NOT_FOUND" in said.err
-    assert "the damage may lie in records of another slice or partition" in said.err
+    assert "the damage may be in records of another slice or partition" in said.err
 
 
 def test_an_object_that_is_gone_with_its_index_leaves_its_slice(orders: Cli) -> None:

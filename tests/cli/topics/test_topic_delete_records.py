@@ -29,7 +29,7 @@ def test_a_dry_run_shows_what_would_go_and_changes_nothing(orders: Cli) -> None:
     assert header.split()[:6] == ["partition", "before", "log", "start", "records", "objects"]
     assert row.split()[:5] == ["0", "0", "3", "3", "3"]
     assert summary.startswith("would delete 3 records; 3 objects (")
-    assert "go with the first job that runs after 20" in summary
+    assert "are deleted by the first job that runs after 20" in summary
     planned = orders.json("topic", "delete-records", "orders", "-p", "0=1", "--dry-run")
     assert (planned["dry_run"], planned["partitions"][0]["log_start"]) == (True, 1)
     assert orders.json("chain", "state") == before
@@ -67,7 +67,7 @@ def test_without_yes_it_asks_on_a_terminal_and_refuses_elsewhere(orders: Cli) ->
     for answer, code, left in (("n", 130, [0]), ("y", 0, [3])):
         orders.monkeypatch.setattr("sparklog.cli.topics.topic_delete_records._at_terminal", lambda: True)
         said = orders("topic", "delete-records", "orders", "--all-to", "end", stdin=f"{answer}\n")
-        assert (said.code, "3 records will be deleted for ever. Go on?" in said.err) == (code, True)
+        assert (said.code, "3 records will be deleted forever. Continue?" in said.err) == (code, True)
         assert log_starts(orders) == left
 
 
@@ -85,8 +85,8 @@ def test_a_partition_that_failed_is_shown(orders: Cli) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
-        ("orders", 2, "which records? give one of --partition N=OFFSET"),
-        ("orders --all-to 1 -p 0=1", 2, "which records?"),
+        ("orders", 2, "wanted exactly one of --partition N=OFFSET"),
+        ("orders --all-to 1 -p 0=1", 2, "wanted exactly one of --partition"),
         ("orders --all-to soon", 2, "--all-to: wanted an offset from 0, or end (also -1) for the high watermark"),
         ("orders --all-to -2", 2, "found '-2'"),
         ("orders -p 0", 2, "--partition: wanted KEY=VALUE, found '0'"),
@@ -130,7 +130,7 @@ def test_what_makes_no_sense_is_refused_and_changes_nothing(orders: Cli, argumen
         (
             '{"partitions": [{"topic": "orders", "partition": 0, "offset": 1}, '
             '{"topic": "orders", "partition": 0, "offset": 2}]}',
-            "partition 0 is there twice",
+            "partition 0 is given twice",
         ),
     ],
 )

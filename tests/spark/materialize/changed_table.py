@@ -12,7 +12,7 @@ from rich.console import Console
 
 from sparklog.client.cluster import Cluster
 from sparklog.spark.produce.change_runs import run_changes
-from sparklog.spark.produce.input_source import Source
+from sparklog.spark.produce.input_source import InputSource
 from sparklog.spark.produce.produce_job import Target
 from sparklog.spark.produce.produce_report import ProduceReport
 from sparklog.spark.produce.rows import RowMapping
@@ -59,7 +59,7 @@ class ChangedTable:
     def produce(self, session: SparkSession) -> ProduceReport:
         target, said = Target(self.cluster.connection.url, self.topic), Console(file=io.StringIO())
         mapping = RowMapping(key=("id",))
-        return run_changes(Source(str(self.path)), mapping, target, spark=lambda: session, console=said)
+        return run_changes(InputSource(str(self.path)), mapping, target, spark=lambda: session, console=said)
 
     def _records(self) -> list[tuple[int, str | None]]:
         found = self.cluster.read(self.topic, partition=0).to_pylist()

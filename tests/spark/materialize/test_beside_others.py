@@ -72,8 +72,8 @@ def test_a_table_that_others_replaced_is_refused(
     monkeypatch.setattr(DeltaTable, "append", late)
     report = materialize(delta_spark, cluster, table)
     assert (report.exit_code, {row.outcome for row in report.partitions}) == (1, {WorkOutcome.FAILED})
-    assert "wanted a table that only grows, found REPLACE TABLE by somebody else" in report.partitions[0].messages[0]
+    assert "wanted a table that only grows, found REPLACE TABLE by another writer" in report.partitions[0].messages[0]
     append(cluster, *numbered(4, 8))
-    with pytest.raises(Conflict, match="wanted a table that only grows, found REPLACE TABLE by somebody else"):
+    with pytest.raises(Conflict, match="wanted a table that only grows, found REPLACE TABLE by another writer"):
         materialize(delta_spark, cluster, table)
     assert rows_of(delta_spark, table) == []

@@ -16,7 +16,7 @@ from sparklog.spark.materialize.materialize_job import Table, run_materialize
 from sparklog.spark.materialize.position import Mode
 from sparklog.spark.produce import change_runs, produce_job
 from sparklog.spark.produce.change_runs import run_changes
-from sparklog.spark.produce.input_source import Source
+from sparklog.spark.produce.input_source import InputSource
 from sparklog.spark.produce.produce_job import Target
 from sparklog.spark.produce.produce_report import ProduceReport
 from sparklog.spark.produce.rows import RowMapping
@@ -27,7 +27,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.campaign]
 def changes(spark: SparkSession, cluster: Cluster, path: Path, start: int | None = None) -> ProduceReport:
     mapping, target = RowMapping(key=("id",)), Target(cluster.connection.url, "t")
     said = Console(file=io.StringIO())
-    return run_changes(Source(str(path)), mapping, target, spark=lambda: spark, starting_version=start, console=said)
+    return run_changes(
+        InputSource(str(path)), mapping, target, spark=lambda: spark, starting_version=start, console=said
+    )
 
 
 def records(cluster: Cluster) -> list[tuple[bytes, bytes | None]]:
@@ -89,5 +91,5 @@ def test_a_table_without_a_feed_or_a_key_is_refused(
     with pytest.raises(SparklogError, match="missing"):
         changes(delta_spark, cluster, tmp_path / "missing")
     with pytest.raises(InvalidOption, match="--key"):
-        run_changes(Source("/d"), RowMapping(), Target(cluster.connection.url, "t"), spark=lambda: delta_spark)
+        run_changes(InputSource("/d"), RowMapping(), Target(cluster.connection.url, "t"), spark=lambda: delta_spark)
     assert records(cluster) == []

@@ -108,7 +108,7 @@ def test_json_becomes_columns_and_what_is_no_json_keeps_its_bytes(
     append(cluster, {"key": None, "value": b"bad", "partition": 0})
     strict = Layout(value_schema=wider.value_schema, key_schema="k int", fail_on_bad=True)
     report = materialize(delta_spark, cluster, tmp_path / "d", layout=strict)
-    assert "INVALID_RECORD: the value of t-0 at offset 17 is no JSON object" in report.partitions[0].messages[0]
+    assert "INVALID_RECORD: the value of t-0 at offset 17 is not a JSON object" in report.partitions[0].messages[0]
 
 
 def test_a_table_belongs_to_one_topic_and_losses_are_not_passed_over(

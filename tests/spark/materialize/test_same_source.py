@@ -63,12 +63,12 @@ class PlayedSession:
 )
 def test_what_others_took_back_is_not_taken_for_there(operation: str) -> None:
     for operations in (("WRITE", operation), ("WRITE", operation, "OPTIMIZE")):
-        with pytest.raises(Conflict, match=f"wanted a table that only grows, found {operation} by somebody else"):
-            DeltaTable(PlayedSession(operations), "d").standing()  # type: ignore[arg-type]
+        with pytest.raises(Conflict, match=f"wanted a table that only grows, found {operation} by another writer"):
+            DeltaTable(PlayedSession(operations), "d").last_job_commit()  # type: ignore[arg-type]
 
 
 def test_what_others_add_or_delete_is_their_business() -> None:
-    found = DeltaTable(PlayedSession(("REPLACE TABLE", "WRITE", "DELETE", "OPTIMIZE")), "d").standing()  # type: ignore[arg-type]
+    found = DeltaTable(PlayedSession(("REPLACE TABLE", "WRITE", "DELETE", "OPTIMIZE")), "d").last_job_commit()  # type: ignore[arg-type]
     assert found is not None
     assert (found.position, found.is_last) == (POSITION, False)
 

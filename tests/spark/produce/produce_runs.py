@@ -14,7 +14,7 @@ from rich.console import Console
 
 from sparklog.client.cluster import Cluster
 from sparklog.spark.produce.bad_rows import BadRows
-from sparklog.spark.produce.input_source import Source
+from sparklog.spark.produce.input_source import InputSource
 from sparklog.spark.produce.produce_job import NewTopic, Target, run_produce
 from sparklog.spark.produce.produce_report import ProduceReport
 from sparklog.spark.produce.rows import RowMapping
@@ -30,7 +30,7 @@ class Runs:
 
     def __call__(
         self,
-        source: Path | Source,
+        source: Path | InputSource,
         mapping: RowMapping | None = None,
         *,
         create: NewTopic | None = None,
@@ -39,7 +39,7 @@ class Runs:
         bad_rows: BadRows | None = None,
     ) -> ProduceReport:
         return run_produce(
-            source if isinstance(source, Source) else Source(str(source)),
+            source if isinstance(source, InputSource) else InputSource(str(source)),
             mapping or RowMapping(),
             Target(self.cluster.connection.url, "t", create, transaction, bad_rows=bad_rows or BadRows()),
             spark=self.spark,

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from sparklog.core.errors import InvalidInput, InvalidOption, InvalidRecord, SparklogError
 from sparklog.spark.produce.bad_rows import BadRows, OnBadRow
-from sparklog.spark.produce.input_source import Source
+from sparklog.spark.produce.input_source import InputSource
 from sparklog.spark.produce.produce_job import NewTopic
 from sparklog.spark.produce.rows import RowMapping
 from sparklog.spark.produce.text_files import settings
@@ -79,11 +79,11 @@ def test_an_object_that_is_nested_too_deeply_is_a_bad_row(produce: Runs, tmp_pat
     produce(path, create=ONE, bad_rows=BadRows(OnBadRow.SKIP))
     assert len(produce.rows("value")) == 1
     assert "3 bad rows left out, the first: " in produce.said.getvalue()
-    assert "at most 100 objects and arrays inside one another" in produce.said.getvalue()
+    assert "at most 100 levels of nested objects and arrays" in produce.said.getvalue()
     document = tmp_path / "b.json"
     document.write_text("[" * 5000 + "]" * 5000)
     with pytest.raises(InvalidRecord, match="at most 100"):
-        produce(Source(str(document), options={"multiLine": "true"}))
+        produce(InputSource(str(document), options={"multiLine": "true"}))
 
 
 def test_an_object_that_names_a_field_twice_stays_as_it_is_and_the_last_one_is_meant(
@@ -92,7 +92,7 @@ def test_an_object_that_names_a_field_twice_stays_as_it_is_and_the_last_one_is_m
 ) -> None:
     path = tmp_path / "a.json"
     path.write_text('{"a": 1, "a": 2}\n')
-    produce(Source(str(path), where="a = 2"), RowMapping(key=("a",)), create=ONE)
+    produce(InputSource(str(path), where="a = 2"), RowMapping(key=("a",)), create=ONE)
     assert produce.rows("key", "value") == [(b"2", b'{"a": 1, "a": 2}')]
 
 
@@ -103,7 +103,7 @@ def test_a_lenient_session_loses_nothing(lenient: SparkSession, produce: Runs, t
         with pytest.raises(SparklogError, match="or so"):
             produce(times, mapping, create=ONE)
     assert produce.cluster.topics() == []
-    produce(Source(str(times), where="id = '1'"), RowMapping(timestamp="at"), create=ONE)
+    produce(InputSource(str(times), where="id = '1'"), RowMapping(timestamp="at"), create=ONE)
     assert produce.rows("timestamp")[0][0].timestamp() == 1_704_067_200  # UTC, and not Tokyo
     damaged = tmp_path / "damaged.csv.gz"
     damaged.write_bytes(gzip.compress(b"id\n" + b"".join(b"%d\n" % each for each in range(100_000)))[:-100])
@@ -135,7 +135,7 @@ def test_a_document_of_many_lines_below_a_folder_named_nan_is_read_whole(produce
     path = tmp_path / "in" / "x=NaN" / "a.json"
     path.parent.mkdir(parents=True)
     path.write_text("[\n" + ",\n".join(['{"n": 1}'] * 12_000) + "\n]\n")
-    produce(Source(str(tmp_path / "in"), options={"multiLine": "true"}), create=ONE)
+    produce(InputSource(str(tmp_path / "in"), options={"multiLine": "true"}), create=ONE)
     assert len(produce.rows("value")) == 12_000
 
 
@@ -145,14 +145,14 @@ def test_a_folder_never_replaces_a_column_of_the_files(produce: Runs, tmp_path: 
     pq.write_table(pa.table({"a": ["x"], "Year": ["1999"]}), path)
     with pytest.raises(InvalidInput, match="is a column of the files and the name of folders"):
         produce(path.parent.parent, create=ONE)
-    produce(Source(str(path.parent.parent), options={"recursiveFileLookup": "true"}), create=ONE)
+    produce(InputSource(str(path.parent.parent), options={"recursiveFileLookup": "true"}), create=ONE)
     assert produce.values() == [{"a": "x", "Year": "1999"}]
 
 
 def test_a_time_of_day_does_not_become_one_of_today(produce: Runs, tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("opens,at\n10:11,2024-01-01T10:11:12\n,\n12:00:01, 2024-01-02 10:00:00\n")
-    produce(Source(str(path), options={"inferSchema": "true"}), create=ONE)
+    produce(InputSource(str(path), options={"inferSchema": "true"}), create=ONE)
     assert [each.get("opens") for each in produce.values()] == ["10:11", "", "12:00:01"]
     assert [each["at"] for each in produce.values()] == [
         "2024-01-01T10:11:12.000000Z",
@@ -164,7 +164,7 @@ def test_a_time_of_day_does_not_become_one_of_today(produce: Runs, tmp_path: Pat
 @pytest.mark.parametrize("name", ["a.csv.zst", "a.jsonl.lz4", "a.csv.snappy"])
 def test_packed_files_that_are_not_read_safely_are_refused(produce: Runs, tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_bytes(b"anything")
-    with pytest.raises(InvalidInput, match=r"is read only unpacked, as by .*, or as \.gz or \.bz2"):
+    with pytest.raises(InvalidInput, match=r"can't be read safely: unpack it, as by .*, or pack it as \.gz or \.bz2"):
         produce(tmp_path / name, create=ONE)
 
 
@@ -211,8 +211,8 @@ def test_a_condition_never_sees_the_columns_that_are_added_here(produce: Runs, t
     pq.write_table(pa.table({"id": ["1"]}), tmp_path / "a.parquet")
     for name in ("a.json", "a.csv"):
         with pytest.raises(InvalidOption, match=r"--where: wanted columns by their names, found \* in"):
-            produce(Source(str(tmp_path / name), where=text), create=ONE)
-    produce(Source(str(tmp_path / "a.parquet"), where=text), create=ONE)  # nothing is added to its columns
+            produce(InputSource(str(tmp_path / name), where=text), create=ONE)
+    produce(InputSource(str(tmp_path / "a.parquet"), where=text), create=ONE)  # nothing is added to its columns
     assert produce.values() == [{"id": "1"}]
 
 
@@ -234,7 +234,7 @@ def test_years_that_have_not_four_digits_have_a_sign_as_in_iso_8601(
         + ", ".join(f"timestamp '{year}-01-02 03:04:05Z' as {name}" for name, year in years.items())
         + ", date '-0010-01-02' as day, timestamp_ntz '-0010-01-02 03:04:05' as no_zone"
     ).write.parquet(path)
-    produce(Source(path), RowMapping(key=("day",)), create=ONE)
+    produce(InputSource(path), RowMapping(key=("day",)), create=ONE)
     times = {name: f"{year}-01-02T03:04:05.000000Z" for name, year in years.items()}
     assert produce.values() == [{**times, "day": "-0010-01-02", "no_zone": "-0010-01-02T03:04:05.000000"}]
     assert produce.rows("key") == [(b"-0010-01-02",)]
@@ -253,14 +253,14 @@ def test_an_expression_that_spark_allows_elsewhere_only_is_bad_input(produce: Ru
     path = tmp_path / "a.csv"
     path.write_text("id\n1\n2\n")
     with pytest.raises(InvalidOption, match=r"--where: 'row_number\(\) .*' can't be used: .*window functions"):
-        produce(Source(str(path), where="row_number() over (order by id) = 1"), create=ONE)
+        produce(InputSource(str(path), where="row_number() over (order by id) = 1"), create=ONE)
     assert produce.cluster.topics() == []
 
 
 def test_a_field_with_spark_s_name_for_corrupt_records_is_read_like_any_other(produce: Runs, tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text('{"_corrupt_record": "x"}\n{"_corrupt_record": "y"}\n')
-    produce(Source(str(path), where="_corrupt_record = 'x'"), RowMapping(key_expr="_corrupt_record"), create=ONE)
+    produce(InputSource(str(path), where="_corrupt_record = 'x'"), RowMapping(key_expr="_corrupt_record"), create=ONE)
     assert produce.rows("key") == [(b"x",)]
 
 
@@ -279,7 +279,7 @@ def test_fields_that_differ_in_case_are_two_fields(produce: Runs, tmp_path: Path
     produce(path, RowMapping(key=("ID",)), create=ONE)
     assert produce.rows("key") == [(None,), (b"2",)]
     with pytest.raises(InvalidOption, match="AMBIGUOUS"):
-        produce(Source(str(path), where="ID = 2"))
+        produce(InputSource(str(path), where="ID = 2"))
 
 
 @pytest.mark.parametrize("kind", [pa.date32(), pa.binary(), pa.timestamp("us")])

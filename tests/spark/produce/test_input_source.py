@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sparklog.core.errors import InvalidInput, InvalidOption, NotFound, SparklogError
-from sparklog.spark.produce.input_source import Source, checked, open_source
+from sparklog.spark.produce.input_source import InputSource, checked, open_source
 from sparklog.spark.produce.rows import visible
 
 
@@ -27,42 +27,42 @@ def test_the_format_is_guessed_by_suffix(tmp_path: Path, files: list[str], path:
     for each in files:
         (tmp_path / each).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / each).touch()
-    assert checked(Source(str(tmp_path / path))).format == found
-    assert checked(Source(f"file://{tmp_path / path}")).format == found
+    assert checked(InputSource(str(tmp_path / path))).format == found
+    assert checked(InputSource(f"file://{tmp_path / path}")).format == found
 
 
 def test_what_is_elsewhere_or_a_pattern_is_guessed_by_its_own_suffix() -> None:
-    assert checked(Source("s3a://bucket/in/*.parquet")).format == "parquet"
-    assert checked(Source("hdfs://host/day.csv/")).format == "csv"
+    assert checked(InputSource("s3a://bucket/in/*.parquet")).format == "parquet"
+    assert checked(InputSource("hdfs://host/day.csv/")).format == "csv"
 
 
 @pytest.mark.parametrize(
     ("source", "kind", "message"),
     [
-        (Source(), InvalidOption, "found neither"),
-        (Source("a.csv", "t"), InvalidOption, "found both"),
-        (Source("", format="csv"), InvalidOption, "found an empty one"),
-        (Source(table=""), InvalidOption, "found an empty one"),
-        (Source(table="t", format="csv"), InvalidOption, "a table has its own format"),
-        (Source("{}/none.csv"), NotFound, "found nothing at"),
+        (InputSource(), InvalidOption, "found neither"),
+        (InputSource("a.csv", "t"), InvalidOption, "found both"),
+        (InputSource("", format="csv"), InvalidOption, "found an empty one"),
+        (InputSource(table=""), InvalidOption, "found an empty one"),
+        (InputSource(table="t", format="csv"), InvalidOption, "a table has its own format"),
+        (InputSource("{}/none.csv"), NotFound, "found nothing at"),
         (
-            Source("{}/text"),
+            InputSource("{}/text"),
             InvalidOption,
-            "found csv and files whose suffix does not tell in .*, or give --format csv",
+            "found csv and files with unknown suffixes in .*, or give --format csv",
         ),
         (
-            Source("{}/mixed"),
+            InputSource("{}/mixed"),
             InvalidOption,
             r"found csv and json in .* by a glob \(`--format csv` would read the JSON files as CSV\)",
         ),
-        (Source("{}/empty"), InvalidInput, "found no file"),
-        (Source("{}/nested"), InvalidInput, "found .*nested/below/b.csv: give --option recursiveFileLookup=true"),
-        (Source("{}/a.zip"), InvalidInput, "unpack it first"),
-        (Source("{}/a.xlsx"), InvalidOption, "give --format"),
+        (InputSource("{}/empty"), InvalidInput, "found no file"),
+        (InputSource("{}/nested"), InvalidInput, "found .*nested/below/b.csv: give --option recursiveFileLookup=true"),
+        (InputSource("{}/a.zip"), InvalidInput, "unpack it first"),
+        (InputSource("{}/a.xlsx"), InvalidOption, "give --format"),
     ],
 )
 def test_a_source_that_cannot_be_read_is_refused_before_spark_starts(
-    tmp_path: Path, source: Source, kind: type[SparklogError], message: str
+    tmp_path: Path, source: InputSource, kind: type[SparklogError], message: str
 ) -> None:
     for each in (
         "text/a.csv",
@@ -79,7 +79,7 @@ def test_a_source_that_cannot_be_read_is_refused_before_spark_starts(
     (tmp_path / "empty").mkdir()
     path = None if source.path is None else source.path.format(tmp_path)
     with pytest.raises(kind, match=message):
-        checked(Source(path, source.table, source.format))
+        checked(InputSource(path, source.table, source.format))
 
 
 @pytest.mark.parametrize(
@@ -88,9 +88,9 @@ def test_a_source_that_cannot_be_read_is_refused_before_spark_starts(
         (("a.csv", "day=1/b.csv"), "", "no files beside name=value folders, found .*a.csv"),
         (("day=1/a.csv", "day=1/hour=2/b.csv"), "", "no files beside name=value folders"),
         (("value=5/a.csv",), "", "a folder value=… can't be a column"),
-        (("_orders.json",), "_orders.json", "begin with _ or . for hidden"),
-        (("_a.json", "b.json"), "*.json", "begin with _ or . for hidden"),
-        (("orders[1].csv", "orders1.csv"), "orders[1].csv", "is there, but .* make a pattern"),
+        (("_orders.json",), "_orders.json", r"files whose names begin with _ or \."),
+        (("_a.json", "b.json"), "*.json", r"files whose names begin with _ or \."),
+        (("orders[1].csv", "orders1.csv"), "orders[1].csv", "exists, but .* make a path a pattern"),
         (("day1/a.csv", "day1/late/b.csv"), "day*", "no files in sub-folders, found .*late"),
     ],
 )
@@ -101,7 +101,7 @@ def test_files_that_spark_would_leave_out_or_mistake_are_refused(
         (tmp_path / each).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / each).touch()
     with pytest.raises(InvalidInput, match=message):
-        checked(Source(f"{tmp_path}/{path}".rstrip("/")))
+        checked(InputSource(f"{tmp_path}/{path}".rstrip("/")))
 
 
 @pytest.mark.parametrize("below", ["day=1/b.csv", "day=1/hour=2/b.csv", "_old/b.csv", ".ready/b.csv"])
@@ -109,10 +109,10 @@ def test_folders_that_spark_goes_into_or_never_looks_at_are_no_hindrance(tmp_pat
     for each in (below.replace("b.csv", "a.csv") if "=" in below else "a.csv", below):
         (tmp_path / each).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / each).touch()
-    assert checked(Source(str(tmp_path))).format == "csv"
+    assert checked(InputSource(str(tmp_path))).format == "csv"
     (tmp_path / "below").mkdir()
     (tmp_path / "below" / "c.csv").touch()
-    assert checked(Source(str(tmp_path), options={"recursivefilelookup": "true"})).format == "csv"
+    assert checked(InputSource(str(tmp_path), options={"recursivefilelookup": "true"})).format == "csv"
 
 
 @pytest.mark.spark
@@ -121,7 +121,7 @@ def test_options_say_how_csv_is_read_and_which_types_it_has(spark: SparkSession,
     path = tmp_path / "a.csv"
     path.write_text('n;who;day;note\n1;NA;;"say ""a\nb"""\n2;;2013-01-01;\n')
     options = {"sep": ";", "nullValue": "NA", "inferSchema": "true"}
-    frame = visible(open_source(checked(Source(str(path), options=options)), spark))
+    frame = visible(open_source(checked(InputSource(str(path), options=options)), spark))
     assert [kind for _, kind in frame.dtypes] == ["int", "string", "date", "string"]
     assert [tuple(each) for each in frame.collect()] == [
         (1, None, None, 'say "a\nb"'),
@@ -142,7 +142,7 @@ def test_odd_files_have_the_rows_they_have_and_odd_headers_are_warned_of(
         ("empty.json", "", {}, [], []),
     ):
         (tmp_path / name).write_text(body, newline="")
-        frame = visible(open_source(checked(Source(str(tmp_path / name), options=options)), spark))
+        frame = visible(open_source(checked(InputSource(str(tmp_path / name), options=options)), spark))
         assert (frame.columns, [tuple(each) for each in frame.collect()]) == (columns, rows)
     assert [each.getMessage().rpartition("/")[2] for each in caplog.records if each.name == "sparklog"] == [
         "pandas.csv: columns without a name in the header are called _c0",
@@ -155,20 +155,20 @@ def test_odd_files_have_the_rows_they_have_and_odd_headers_are_warned_of(
 @pytest.mark.parametrize(
     ("source", "kind", "message"),
     [
-        (Source(table="no_such"), NotFound, "RESOURCE_NOT_FOUND: table no_such: TABLE_OR_VIEW_NOT_FOUND"),
-        (Source("{}/a.csv", format="parquet"), InvalidInput, "a.csv"),
-        (Source("{}/a.csv", where="m > 1"), InvalidOption, "--where: no column 'm'"),
-        (Source("{}/a.csv", where="n"), InvalidOption, "wanted a condition, found 'n' of type string"),
-        (Source("{}/a.csv", where="n >"), InvalidOption, "--where: 'n >' can't be used: PARSE_SYNTAX_ERROR"),
-        (Source("{}/a.csv", order_by=("N", "wo")), InvalidOption, "found 'wo'; did you mean who?"),
+        (InputSource(table="no_such"), NotFound, "RESOURCE_NOT_FOUND: table no_such: TABLE_OR_VIEW_NOT_FOUND"),
+        (InputSource("{}/a.csv", format="parquet"), InvalidInput, "a.csv"),
+        (InputSource("{}/a.csv", where="m > 1"), InvalidOption, "--where: no column 'm'"),
+        (InputSource("{}/a.csv", where="n"), InvalidOption, "wanted a condition, found 'n' of type string"),
+        (InputSource("{}/a.csv", where="n >"), InvalidOption, "--where: 'n >' can't be used: PARSE_SYNTAX_ERROR"),
+        (InputSource("{}/a.csv", order_by=("N", "wo")), InvalidOption, "found 'wo'; did you mean who?"),
     ],
 )
 def test_what_only_spark_can_find_wrong_is_told_in_one_line(
-    spark: SparkSession, tmp_path: Path, source: Source, kind: type[SparklogError], message: str
+    spark: SparkSession, tmp_path: Path, source: InputSource, kind: type[SparklogError], message: str
 ) -> None:
     (tmp_path / "a.csv").write_text("n,who\n1,anna\n")
     path = None if source.path is None else source.path.format(tmp_path)
-    given = checked(Source(path, source.table, source.format, {}, source.where, source.order_by))
+    given = checked(InputSource(path, source.table, source.format, {}, source.where, source.order_by))
     with pytest.raises(kind) as raised:
         open_source(given, spark)
     assert message in str(raised.value)

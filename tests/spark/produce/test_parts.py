@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 from pyspark.sql import SparkSession
 
-from sparklog.spark.produce.input_source import Source, checked, open_source, reading
+from sparklog.spark.produce.input_source import InputSource, checked, open_source, reading
 from sparklog.spark.produce.text_files import settings
 
 MAX_PART_BYTES = "64"
@@ -31,7 +31,7 @@ def cut(spark: SparkSession) -> Iterator[SparkSession]:
 
 def rows(session: SparkSession, path: Path, **options: str) -> tuple[list[Any], int]:
     """What is read, without what is beside the columns, and by how many tasks."""
-    source = checked(Source(str(path), options=options))
+    source = checked(InputSource(str(path), options=options))
     with reading(source, session):
         frame = open_source(source, session)
         return [tuple(each)[:-1] for each in frame.collect()], frame.rdd.getNumPartitions()

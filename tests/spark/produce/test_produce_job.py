@@ -25,7 +25,7 @@ from sparklog.core.errors import (
     UnknownTopicOrPartition,
 )
 from sparklog.spark.produce.bad_rows import BadRows, OnBadRow
-from sparklog.spark.produce.input_source import Source
+from sparklog.spark.produce.input_source import InputSource
 from sparklog.spark.produce.rows import RowMapping
 from sparklog.spark.produce.target_topics import NewTopic
 from tests.core.producing.java_murmur2 import partition_for_key
@@ -46,7 +46,7 @@ def orders(tmp_path: Path) -> Path:
 
 @pytest.mark.sparks("produce")
 def test_the_whole_row_is_the_value_as_json_with_its_nulls(produce: Runs, orders: Path) -> None:
-    source = Source(str(orders), options={"nullValue": ""})
+    source = InputSource(str(orders), options={"nullValue": ""})
     report = produce(source, RowMapping(key=("customer",), timestamp="at"), create=NewTopic(1))
     found = produce.rows("key", "value", "timestamp")
     assert [key for key, _, _ in found] == [b"anna", b"ben", None]
@@ -76,13 +76,13 @@ def test_json_and_parquet_and_tables_are_read_as_well(produce: Runs, tmp_path: P
     (parquet / "_SUCCESS").touch()
     produce.spark.sql("select 3 as n, 'carl' as who").createOrReplaceTempView("three")
     mapping = RowMapping(key=("who",), value_expr="n")
-    for source in (Source(str(json_file)), Source(str(parquet)), Source(table="three")):
+    for source in (InputSource(str(json_file)), InputSource(str(parquet)), InputSource(table="three")):
         produce(source, mapping, create=NewTopic(1))
     assert produce.rows("offset", "key", "value") == [(0, b"anna", b"1"), (1, b"ben", b"2"), (2, b"carl", b"3")]
 
 
 def test_order_by_decides_offsets_and_where_decides_rows(produce: Runs, orders: Path) -> None:
-    source = Source(str(orders), where="item != 'cups'", order_by=("item",))
+    source = InputSource(str(orders), where="item != 'cups'", order_by=("item",))
     produce(source, RowMapping(value_expr="item"), create=NewTopic(1))
     assert produce.rows("value") == [(b"cake",), (b"tea",)]
 
@@ -137,7 +137,7 @@ def test_a_dry_run_refuses_the_timestamps_that_the_topic_would_not_take(
 
 def test_a_dry_run_shows_the_rows_and_changes_nothing(produce: Runs, orders: Path) -> None:
     mapping = RowMapping(key=("customer",), timestamp="at", partition="id")
-    source = Source(str(orders), options={"nullValue": ""})
+    source = InputSource(str(orders), options={"nullValue": ""})
     report = produce(source, mapping, create=NewTopic(4), dry_run=True)
     said = produce.said.getvalue()
     assert produce.cluster.topics() == []
@@ -154,7 +154,7 @@ def test_a_dry_run_shows_the_rows_and_changes_nothing(produce: Runs, orders: Pat
 
 
 def test_a_source_without_rows_commits_nothing(produce: Runs, orders: Path) -> None:
-    report = produce(Source(str(orders), where="false"), create=NewTopic(2))
+    report = produce(InputSource(str(orders), where="false"), create=NewTopic(2))
     assert (report.records, report.entry, report.exit_code) == (0, None, 0)
     assert "has no rows to write" in produce.said.getvalue()
 
@@ -296,7 +296,9 @@ def test_a_job_whose_topic_is_deleted_while_it_writes_says_that_it_can_be_run_ag
     produce.spark.udf.register("delete_topic", delete_topic)
     if created_before:
         produce.cluster.create_topic("t", partitions=1)
-    with pytest.raises(UnknownTopicOrPartition, match=r"somebody deleted t while this job ran .* can be run again"):
+    with pytest.raises(
+        UnknownTopicOrPartition, match=r"another process deleted t while this job ran .* can be run again"
+    ):
         produce(orders, RowMapping(value_expr="delete_topic(item)"), create=None if created_before else NewTopic(1))
     said = produce.said.getvalue().splitlines()
     assert said[1:] == ([] if created_before else ["topic t, which this run had created, was deleted meanwhile"])
@@ -305,7 +307,7 @@ def test_a_job_whose_topic_is_deleted_while_it_writes_says_that_it_can_be_run_ag
 @pytest.mark.sparks("produce")
 def test_bad_rows_can_be_counted_and_left_out(produce: Runs, bad_csv: Path) -> None:
     skip = BadRows(OnBadRow.SKIP)
-    source = Source(str(bad_csv), where="id > ''", order_by=("note",))
+    source = InputSource(str(bad_csv), where="id > ''", order_by=("note",))
     planned = produce(source, create=NewTopic(1), bad_rows=skip, dry_run=True)
     report = produce(source, create=NewTopic(1), bad_rows=skip)
     assert produce.values() == [GOOD[1], GOOD[0]]

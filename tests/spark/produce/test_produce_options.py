@@ -25,9 +25,9 @@ def test_names_match_without_case_and_spark_has_two_for_some() -> None:
     ("options", "message"),
     [
         ({"headr": "true"}, "did you mean header?"),
-        ({"mode": "DROPMALFORMED"}, "--on-bad-row says"),
+        ({"mode": "DROPMALFORMED"}, "--on-bad-row chooses"),
         ({"sep": ",,"}, "wanted one character, found ',,'"),
-        ({"sep": '"'}, "another character than quote"),
+        ({"sep": '"'}, "a character other than quote"),
         ({"header": "yes"}, "wanted true or false, found 'yes'"),
         ({"encoding": "utf-16"}, "iconv -f utf-16"),
         ({"encoding": "klingon"}, "found 'klingon'"),

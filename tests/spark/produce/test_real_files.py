@@ -17,7 +17,7 @@ import pytest
 
 from sparklog.core.errors import InvalidRecord
 from sparklog.spark.produce.bad_rows import BadRows, OnBadRow
-from sparklog.spark.produce.input_source import Source
+from sparklog.spark.produce.input_source import InputSource
 from sparklog.spark.produce.produce_job import NewTopic
 from sparklog.spark.produce.rows import RowMapping
 from tests.spark.produce.produce_runs import Runs
@@ -60,7 +60,7 @@ def test_a_directory_of_packed_csv_comes_back_whole(
             writer.writeheader()
             writer.writerows(part)
         wanted += [{**each, "code": f"00{number}"} for each in part]
-    produce(Source(str(folder), options=options), create=NewTopic(1))
+    produce(InputSource(str(folder), options=options), create=NewTopic(1))
     assert sorted(produce.values(), key=lambda each: each["icao"]) == wanted
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from sparklog.core.errors import InvalidInput, InvalidRecord
 from sparklog.spark.produce.bad_rows import BAD, BadRow
-from sparklog.spark.produce.text_files import FILE, LINE, START, Part, check_first_line, read_parts
+from sparklog.spark.produce.text_files import FILE, LINE, START, FilePart, check_first_line, read_parts
 
 
 def batch(*lines: tuple[str, int, bytes], day: int | None = None) -> pa.RecordBatch:
@@ -24,7 +24,7 @@ def batch(*lines: tuple[str, int, bytes], day: int | None = None) -> pa.RecordBa
     )
 
 
-def numbered(part: Part, lines: Iterator[bytes]) -> Iterator[list[str] | BadRow]:
+def numbered(part: FilePart, lines: Iterator[bytes]) -> Iterator[list[str] | BadRow]:
     for number, line in enumerate(lines, 1):
         yield BadRow(number, "it is bad", line) if line == b"bad" else [f"{part.place(number)}: {line.decode()}"]
 

@@ -149,7 +149,7 @@ def test_a_micro_batch_that_was_lost_after_its_tasks_found_it_written_is_not_tak
     writer.written = {QUERY: 3}
     sent = sink.tasks(writer, "run 1", 3, [["a"]])
     assert sent[0].skipped
-    with pytest.raises(WriteLost, match="was written when it was planned again, and is lost now"):
+    with pytest.raises(WriteLost, match="was already written when it was planned again, but is lost now"):
         sink.begun().commit(sent, 3)
     sink.batch("run 1", 3, ["a"])
     assert values(log) == ["a"]
@@ -219,7 +219,7 @@ def test_a_checkpoint_that_only_spark_can_read_is_named_once_and_keeps_nothing_o
         sink.batch("run 1", 0, ["a"])
     sink.batch("run 1", 1, ["b"])
     assert values(log) == ["a", "b"]
-    assert caplog.text.count("can't be read here, so nobody notices if it is set back") == 2
+    assert caplog.text.count("can't be read here, so it goes unnoticed if it is set back") == 2
     assert caplog.text.count(f"the checkpoint {missing} can't be read") == 1
 
 

@@ -217,7 +217,7 @@ def test_wrong_columns_are_refused_before_any_task(
             "INVALID_REQUEST: column 'topic': wanted a topic in each row",
         ),
         ("repeat('a', 2000) as value", {"topic": "t"}, "RECORD_TOO_LARGE: topic t, key None"),
-        ("'a' as value", {}, "INVALID_REQUEST: which topic? set the option 'topic'"),
+        ("'a' as value", {}, "INVALID_REQUEST: no topic is given: set the option 'topic'"),
         ("'a' as value", {"topic": "nope"}, "UNKNOWN_TOPIC_OR_PARTITION: wanted topic 'nope'"),
         ("'a' as value", {"topic": "no/pe"}, "INVALID_TOPIC_EXCEPTION"),
         ("'a' as value", {"topic": "t", "txnAppId": "x"}, "INVALID_OPTION"),
@@ -262,7 +262,7 @@ def test_offsets_follow_the_spark_partition_whatever_order_tasks_finish_in(clust
 def test_a_commit_without_the_message_of_a_task_is_refused(cluster: Cluster) -> None:
     cluster.create_topic("t", partitions=1)
     writer = begun(cluster)
-    with pytest.raises(InvalidInput, match="wanted a message from each task, Spark brought 1 of 2"):
+    with pytest.raises(InvalidInput, match="wanted a message from each task, got 1 of 2"):
         writer.commit([ran(writer, batch("a")), None])
     assert values(cluster) == []
 
