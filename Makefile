@@ -74,11 +74,12 @@ failures: setup ## break a running cluster in two dozen ways, mend each, and wri
 soak: setup ## a cluster of real processes on S3, HDFS and a disk under troubles, for 20 minutes (ARGS="--soak-seconds 60 --soak-seed 7")
 	@$(BIN)/python -m pytest -q -n 0 -s tests/soak/test_soak.py --soak-seconds 1200 $(ARGS)
 
-lint: setup ## ruff, mypy --strict, import contracts, layout
+lint: setup ## ruff, mypy --strict, import contracts, plain English, layout
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy $(wildcard sparklog pyspark_sparklog jobs)
 	@$(BIN)/lint-imports --no-logo --cache-dir .cache/import-linter
+	@$(BIN)/python -m tests.plain_english
 	@$(BIN)/python -m tests.layout
 
 bench: setup ## measure beside bare peers, into docs/benchmarks.md (STORE=s3|hdfs|gs|abfs: a page of its own; PEERS=1: Kafka and Delta Lake; ARGS=small: that part)

@@ -29,8 +29,8 @@ import sparklog
 from sparklog.client.cluster import Cluster
 from sparklog.core.describe.readable import counted
 from sparklog.core.errors import SparklogError
+from sparklog.core.lookup import partition_of, topic_of
 from sparklog.core.placement.held_slices import named_object
-from sparklog.core.reading.plan import partition_of, topic_of
 from sparklog.core.types import Offset, OffsetRange, TopicPartition
 from sparklog.log.read.object_reader import read_index
 from sparklog.storage.keys import data_key

@@ -32,8 +32,8 @@ from replica_picture import Moment, draw_replicas, history
 import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
+from sparklog.core.lookup import topic_of
 from sparklog.core.placement.held_objects import all_held
-from sparklog.core.reading.plan import topic_of
 from sparklog.core.replication.partition import Replication
 from sparklog.core.state import ClusterState
 from sparklog.core.types import StoreId, TopicPartition

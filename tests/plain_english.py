@@ -43,13 +43,16 @@ def main(folders: list[str]) -> int:
 
 def findings_in(source: str, file: str) -> Iterator[str]:
     """Complaints about one source file, as `file:line: text`."""
-    for node in ast.walk(ast.parse(source)):
+    tree = ast.parse(source)
+    bodies = [owner.body for owner in ast.walk(tree) if isinstance(owner, ast.ClassDef)]
+    fields = {field.target for body in bodies for field in body if isinstance(field, ast.AnnAssign)}
+    for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             line = 1 if isinstance(node, ast.Module) else node.lineno
             opening = re.match(r"\W*(\w+)", ast.get_docstring(node) or "")
             if opening and opening[1].lower() in OPENINGS:
                 yield f"{file}:{line}: the docstring begins with {opening[1]}"
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in NAMES:
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node not in fields and node.id in NAMES:
             yield f"{file}:{node.lineno}: a variable named {node.id}"
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type in (tokenize.COMMENT, tokenize.STRING):

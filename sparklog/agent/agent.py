@@ -45,7 +45,6 @@ from sparklog.core.commands import (
     ReportReplicas,
 )
 from sparklog.core.config.cluster_config import ClusterConfig, effective_cluster
-from sparklog.core.decide.stores import registered_store
 from sparklog.core.describe.readable import counted
 from sparklog.core.errors import (
     AccessRefused,
@@ -62,6 +61,7 @@ from sparklog.core.errors import (
     TryAgain,
     WriteExpired,
 )
+from sparklog.core.lookup import registered_store
 from sparklog.core.placement.held_objects import held_partitions, is_still_held
 from sparklog.core.placement.lag_clock import LagClock
 from sparklog.core.placement.loss_search import held_ends, missing_of_sample

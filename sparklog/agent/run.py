@@ -26,8 +26,8 @@ from sparklog.agent.agent_requests import (
 )
 from sparklog.client.connection import Connection
 from sparklog.core.config.cluster_config import effective_cluster
-from sparklog.core.decide.stores import registered_store
 from sparklog.core.errors import KeyExists, SparklogError
+from sparklog.core.lookup import registered_store
 from sparklog.core.purgatory import ReplicaNews
 from sparklog.core.types import StoreId
 from sparklog.host.clock import Clock, SystemClock

@@ -23,10 +23,10 @@ from sparklog.core.commands import (
 )
 from sparklog.core.config.cluster_config import parse_cluster_config
 from sparklog.core.config.topic_config import parse_topic_config
+from sparklog.core.lookup import topic_of
 from sparklog.core.placement.assignment import Assignment
 from sparklog.core.placement.replica_health import min_isr_warning
 from sparklog.core.placement.replica_plans import elections_of, moves_to, partitions_named, preferred_elections
-from sparklog.core.reading.plan import topic_of
 from sparklog.core.records import CommandResult
 from sparklog.core.state import Store, Topic
 from sparklog.core.types import StoreId

@@ -35,6 +35,7 @@ from sparklog.core.config.storage import storage_settings
 from sparklog.core.describe.readable import counted, duration, one_line_repr
 from sparklog.core.errors import InvalidInput, RequestTimedOut, Wakeup
 from sparklog.core.groups.membership import CommittedOffset
+from sparklog.core.lookup import partition_of, topic_of
 from sparklog.core.producing.producer_settings import (
     BATCH_BYTES,
     BUFFER_BYTES,
@@ -44,7 +45,7 @@ from sparklog.core.producing.producer_settings import (
     MAX_IN_FLIGHT,
     ProducerSettings,
 )
-from sparklog.core.reading.plan import RangeToRead, check_range, partition_of, plan_range, topic_of
+from sparklog.core.reading.plan import RangeToRead, check_range, plan_range
 from sparklog.core.records import CommandResult
 from sparklog.core.replication.epoch_history import EpochEnd
 from sparklog.core.replication.leader_epochs import end_of_leader_epoch

@@ -30,8 +30,8 @@ from sparklog.core.decide.groups import expired as expired_offsets
 from sparklog.core.decide.groups import last_heard, silent_members
 from sparklog.core.describe.readable import point_in_time
 from sparklog.core.errors import InvalidInput, Landed, SparklogError, WriteExpired
+from sparklog.core.lookup import topic_of
 from sparklog.core.maintenance.retention_rule import due_for_deletion
-from sparklog.core.reading.plan import topic_of
 from sparklog.core.records import CommandResult
 from sparklog.core.state import ClusterState, Topic
 from sparklog.core.tables.column_blocks import Column

@@ -15,8 +15,8 @@ from typing import Final, Unpack
 import msgspec
 
 from sparklog.core.commands import ReportReplicas
-from sparklog.core.decide.stores import registered_store
 from sparklog.core.errors import Conflict, NotFound, SparklogError, StaleBrokerEpoch
+from sparklog.core.lookup import registered_store
 from sparklog.core.placement.replica_fetch import (
     FetchLimits,
     ObjectToFetch,

@@ -11,7 +11,8 @@ from rich.console import Console
 
 from sparklog.client.cluster import Cluster
 from sparklog.core.commands import Swap
-from sparklog.core.reading.plan import slices_to_read, topic_of
+from sparklog.core.lookup import topic_of
+from sparklog.core.reading.plan import slices_to_read
 from sparklog.core.tables.slice_table import digest
 from sparklog.core.types import EntryNumber, Holder, Offset, OffsetRange, PartitionIndex, TopicPartition, UploadId
 from sparklog.host.dice import new_id

@@ -15,7 +15,8 @@ import sparklog
 from sparklog.client import connection
 from sparklog.client.bootstrap import init_cluster
 from sparklog.core.errors import InconsistentClusterId, SparklogError, UnknownLeaderEpoch
-from sparklog.core.reading.plan import plan_range, topic_of
+from sparklog.core.lookup import topic_of
+from sparklog.core.reading.plan import plan_range
 from sparklog.core.types import LeaderEpoch, Offset, OffsetRange
 from tests.client.shared_connections import forget_shared
 

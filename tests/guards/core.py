@@ -121,7 +121,7 @@ GUARDS: Final = (
     Guard(
         "topic-id",
         "A write that was begun for a topic does not land in another topic of the same name.",
-        "sparklog/core/decide/append.py",
+        "sparklog/core/lookup.py",
         "    partition = state.partitions.get(topic_partition)\n    if partition is None:",
         "    partition = state.partitions.get(topic_partition) or next(iter(state.partitions.values()))\n"
         "    if partition is None:",

@@ -12,8 +12,9 @@ import pyarrow as pa
 from rich.console import Console
 
 from sparklog.core.commands import HeldEnd, ReportLoss
+from sparklog.core.lookup import partition_of, topic_of
 from sparklog.core.placement.held_slices import slices_by_object
-from sparklog.core.reading.plan import partition_of, plan_range, topic_of
+from sparklog.core.reading.plan import plan_range
 from sparklog.core.state_invariants import check
 from sparklog.core.types import NamedObject, ObjectNumber, Offset, OffsetRange, Slice, StoreId
 from sparklog.log.index import SliceIndex, cut_to_slice

@@ -13,7 +13,8 @@ from rich.console import Console
 import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
-from sparklog.core.reading.plan import RangeToRead, partition_of, plan_range, topic_of
+from sparklog.core.lookup import partition_of, topic_of
+from sparklog.core.reading.plan import RangeToRead, plan_range
 from sparklog.core.types import Offset, OffsetRange
 from sparklog.log.read.scan import scan
 from sparklog.maintenance.job_report import JobReport

@@ -19,7 +19,7 @@ from sparklog.core.errors import (
     UnknownMemberId,
     UnknownTopicOrPartition,
 )
-from sparklog.core.reading.plan import chosen_partitions, topic_of
+from sparklog.core.lookup import chosen_partitions, topic_of
 from sparklog.core.types import PartitionIndex, Place, TopicId, TopicPartition
 
 if TYPE_CHECKING:

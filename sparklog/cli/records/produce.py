@@ -144,7 +144,7 @@ def produce(
 
 def _check_target(cluster: Cluster, topic: str, partition: int | None, compression: str | None) -> TopicConfig:
     """Return the topic's config; refuse an unknown topic, partition or compression before the user types a line."""
-    from sparklog.core.reading.plan import partition_of, topic_of
+    from sparklog.core.lookup import partition_of, topic_of
     from sparklog.log.batch import check_compression
 
     with cluster.connection.follower.current() as state:

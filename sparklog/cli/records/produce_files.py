@@ -13,7 +13,7 @@ from sparklog.cli.jobs.job_run import run_to_report
 from sparklog.core.errors import InvalidOption
 
 if TYPE_CHECKING:
-    from sparklog.spark.produce.bad_rows import BadRows
+    from sparklog.spark.produce.formats.bad_rows import BadRows
     from sparklog.spark.produce.produce_report import ProduceReport
 
 OWN_SETTINGS: Final = ("--cluster",)  # here --config is the topic's and --format is the files'
@@ -195,7 +195,7 @@ def produce(
 
 
 def _bad_rows(then: str, topic: str | None) -> BadRows:
-    from sparklog.spark.produce.bad_rows import BadRows, OnBadRow
+    from sparklog.spark.produce.formats.bad_rows import BadRows, OnBadRow
 
     _check_choice("--on-bad-row", then, list(OnBadRow))
     return BadRows(OnBadRow(then), topic)

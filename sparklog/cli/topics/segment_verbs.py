@@ -42,7 +42,7 @@ def list_segments(
     ),
 ) -> None:
     """List the slices of a topic in offset order, each with its object: an append object or a sealed segment."""
-    from sparklog.core.reading.plan import chosen_partitions, topic_of
+    from sparklog.core.lookup import chosen_partitions, topic_of
     from sparklog.storage.keys import data_key
 
     rows = []
@@ -93,7 +93,7 @@ def dump(
 
     Exit 5 if a batch is damaged or gone, 1 if a store cannot be read; the other batches are still shown.
     """
-    from sparklog.core.reading.plan import partition_of, topic_of
+    from sparklog.core.lookup import partition_of, topic_of
 
     with connect() as cluster:
         with cluster.connection.follower.current() as state:
@@ -134,7 +134,7 @@ def verify(
     cluster, in many tasks, and keeps a report. Exit 5 if anything differs or could not be read.
     """
     from sparklog.cli.topics.segment_verify import verified_rows
-    from sparklog.core.reading.plan import chosen_partitions, topic_of
+    from sparklog.core.lookup import chosen_partitions, topic_of
 
     rows = []
     with connect() as cluster:

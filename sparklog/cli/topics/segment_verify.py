@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from sparklog.client.cluster import Cluster
-from sparklog.core.decide.stores import registered_store
+from sparklog.core.lookup import registered_store
 from sparklog.core.maintenance.objects_to_verify import (
     ObjectsWanted,
     ObjectToVerify,

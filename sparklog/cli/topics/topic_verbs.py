@@ -137,7 +137,7 @@ def describe(topic: str = NAME) -> None:
     from sparklog.core.config.cluster_config import topic_defaults
     from sparklog.core.config.key import text_of
     from sparklog.core.config.topic_config import topic_values
-    from sparklog.core.reading.plan import topic_of
+    from sparklog.core.lookup import topic_of
 
     with connect() as cluster, cluster.connection.follower.current() as state:
         described = topic_of(state, topic)
@@ -372,7 +372,7 @@ def _at_newest(cluster: Cluster, topic: str, partition: Partition) -> int | None
 
 
 def _topic(cluster: Cluster, name: str) -> Topic:
-    from sparklog.core.reading.plan import topic_of
+    from sparklog.core.lookup import topic_of
 
     with cluster.connection.follower.current() as state:
         return topic_of(state, name)

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 
 from sparklog.client.connection import Connection
 from sparklog.client.consumer.subscription import checked_place
-from sparklog.core.reading.plan import partition_of, topic_of
+from sparklog.core.lookup import partition_of, topic_of
 from sparklog.core.state import ClusterState, Partition
 from sparklog.core.types import Place
 from sparklog.log.cluster_stores import Stores

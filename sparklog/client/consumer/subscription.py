@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from sparklog.core.config.key import shown
 from sparklog.core.errors import InvalidInput, UnknownTopicOrPartition
+from sparklog.core.lookup import partition_of, topic_of
 from sparklog.core.purgatory import KnownTopic
-from sparklog.core.reading.plan import partition_of, topic_of
 from sparklog.core.state import ClusterState
 from sparklog.core.types import Place, TopicId, TopicPartition
 

@@ -8,7 +8,7 @@ from sparklog.core.config.cluster_config import topic_defaults
 from sparklog.core.config.key import text_of
 from sparklog.core.config.topic_config import topic_values
 from sparklog.core.describe.readable import amount, counted, one_line_repr
-from sparklog.core.reading.plan import topic_of
+from sparklog.core.lookup import topic_of
 from sparklog.core.state import ClusterState, Partition
 
 

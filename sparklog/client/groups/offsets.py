@@ -8,7 +8,6 @@ import msgspec
 
 from sparklog.client.connection import Connection
 from sparklog.core.commands import CommitOffsets
-from sparklog.core.decide.groups import existing_group
 from sparklog.core.describe.readable import counted, one_line_repr
 from sparklog.core.errors import InconsistentClusterId, InvalidInput
 from sparklog.core.groups.group_progress import GroupPartition, committed_offsets, group_partitions
@@ -19,7 +18,7 @@ from sparklog.core.groups.membership import (
     OffsetToCommit,
     check_commit_size,
 )
-from sparklog.core.reading.plan import partition_of, topic_of
+from sparklog.core.lookup import existing_group, partition_of, topic_of
 from sparklog.core.reading.positions import Position
 from sparklog.core.state import ClusterState
 from sparklog.core.types import Offset, Place, TopicPartition

@@ -12,9 +12,9 @@ import msgspec
 
 from sparklog.client.cluster import Cluster
 from sparklog.client.groups.offsets import committed
-from sparklog.core.decide.groups import check_no_members, existing_group
+from sparklog.core.decide.groups import check_no_members
 from sparklog.core.errors import InvalidInput
-from sparklog.core.reading.plan import chosen_partitions, topic_of
+from sparklog.core.lookup import chosen_partitions, existing_group, topic_of
 from sparklog.core.state import ClusterState, Partition
 
 OffsetForTime = Callable[[str, int, int], int | None]  # of topic, partition and microseconds: `Cluster.offset_for_time`

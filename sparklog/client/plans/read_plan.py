@@ -13,7 +13,8 @@ from typing import Final
 
 from sparklog.core.describe.readable import point_in_time_us
 from sparklog.core.errors import Conflict, InvalidOption, OffsetOutOfRange
-from sparklog.core.reading.plan import RangeToRead, check_range, pack, partition_of, plan_range, topic_of, weigh
+from sparklog.core.lookup import partition_of, topic_of
+from sparklog.core.reading.plan import RangeToRead, check_range, pack, plan_range, weigh
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.types import EntryNumber, Offset, OffsetRange, TopicId
 from sparklog.log.cluster_stores import Stores

@@ -15,8 +15,8 @@ import msgspec
 from sparklog.core.commands import Append, Application, CommitOffsets, PartitionEpoch
 from sparklog.core.config.cluster_config import effective_cluster
 from sparklog.core.config.timestamp_bounds import timestamp_bounds
+from sparklog.core.lookup import topic_of
 from sparklog.core.names.topic_names import check_not_internal
-from sparklog.core.reading.plan import topic_of
 from sparklog.core.replication.partition import Replication
 from sparklog.core.replication.replica_append import Acks
 from sparklog.core.state import ClusterState

@@ -11,10 +11,10 @@ from sparklog.core.config.timestamp_bounds import timestamp_bounds
 from sparklog.core.config.topic_config import TopicConfig
 from sparklog.core.describe.readable import exact_amount, numbered
 from sparklog.core.errors import InvalidInput, InvalidRecord, RecordTooLarge, SparklogError, UnknownTopicOrPartition
+from sparklog.core.lookup import topic_of
 from sparklog.core.names.topic_names import check_not_internal
 from sparklog.core.producing.buffer import flush_limits
 from sparklog.core.producing.producer_settings import RECORD_BYTES
-from sparklog.core.reading.plan import topic_of
 from sparklog.core.state import ClusterState, Topic
 from sparklog.host.clock import now_ms, now_us
 

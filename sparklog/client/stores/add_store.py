@@ -15,7 +15,6 @@ from sparklog.client.stores.returning_store import check_same_place, lost_while_
 from sparklog.core.commands import NewStore, RegisterStore, RemoveStore, ReportLoss
 from sparklog.core.config.cluster_config import effective_cluster
 from sparklog.core.config.storage import METADATA_STORE
-from sparklog.core.decide.stores import registered_store
 from sparklog.core.describe.readable import counted
 from sparklog.core.errors import (
     ChainDamaged,
@@ -30,6 +29,7 @@ from sparklog.core.errors import (
     SparklogError,
     StoreUnavailable,
 )
+from sparklog.core.lookup import registered_store
 from sparklog.core.state import Store
 from sparklog.core.types import EntryNumber, StoreId
 from sparklog.host.dice import new_id

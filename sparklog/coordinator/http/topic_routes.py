@@ -23,7 +23,8 @@ from sparklog.core.errors import (
     StoreAccessDenied,
     UnknownTopicOrPartition,
 )
-from sparklog.core.reading.plan import SliceToRead, check_range, partition_of, plan_range, topic_of, unknown_topic
+from sparklog.core.lookup import partition_of, topic_of, unknown_topic
+from sparklog.core.reading.plan import SliceToRead, check_range, plan_range
 from sparklog.core.replication.leader_epochs import end_of_leader_epoch
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.types import EntryNumber

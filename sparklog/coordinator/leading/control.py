@@ -27,7 +27,6 @@ from sparklog.core.commands import (
     ResignCoordination,
 )
 from sparklog.core.coordination import NO_COORDINATOR, Author, check_chain
-from sparklog.core.decide.groups import existing_group
 from sparklog.core.describe.readable import counted
 from sparklog.core.errors import (
     InvalidInput,
@@ -38,6 +37,7 @@ from sparklog.core.errors import (
     UnsupportedVersion,
 )
 from sparklog.core.groups.membership import unknown_member
+from sparklog.core.lookup import existing_group
 from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber
 from sparklog.wire.error_messages import error_reply

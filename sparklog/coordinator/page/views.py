@@ -22,6 +22,7 @@ from sparklog.core.describe.readable import counted
 from sparklog.core.describe.topic_times import topic_times
 from sparklog.core.errors import SparklogError
 from sparklog.core.groups.lag import group_lags
+from sparklog.core.lookup import topic_of
 from sparklog.core.placement.replica_health import (
     is_offline,
     is_under_min_isr,
@@ -29,7 +30,6 @@ from sparklog.core.placement.replica_health import (
     replication_health,
 )
 from sparklog.core.placement.replica_status import ReplicaStatus, replica_statuses
-from sparklog.core.reading.plan import topic_of
 from sparklog.core.records import JobRan
 from sparklog.core.state import ClusterState, Partition, Store, Topic
 from sparklog.storage.open_store import join_url

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from sparklog.core.commands import Append, ProducerEpoch
 from sparklog.core.decide.uploads import check_uploads
-from sparklog.core.describe.readable import numbered
 from sparklog.core.errors import (
     InvalidInput,
     InvalidProducerEpoch,
@@ -21,10 +20,10 @@ from sparklog.core.errors import (
     RequestTimedOut,
     SparklogError,
     StaleBrokerEpoch,
-    UnknownTopicOrPartition,
 )
 from sparklog.core.idempotence.applications import check_run
 from sparklog.core.idempotence.producers import check_batch_left, joined, repeated_batch
+from sparklog.core.lookup import existing_partition
 from sparklog.core.names.topic_names import check_not_internal
 from sparklog.core.names.write_names import check_write_name
 from sparklog.core.numbering import offset_behind
@@ -33,7 +32,7 @@ from sparklog.core.replication.election import take_over
 from sparklog.core.replication.partition import Replication, check_epoch
 from sparklog.core.replication.partition_change import PartitionChange, change_from
 from sparklog.core.replication.replica_append import Acks, HeldSlice, append, at_end, committed, is_level
-from sparklog.core.state import ClusterState, Partition, Store
+from sparklog.core.state import ClusterState, Store
 from sparklog.core.types import (
     EntryNumber,
     Holder,
@@ -336,20 +335,6 @@ def _check_keys(state: ClusterState, command: Append) -> None:
                 f"topic {topic.name} is compacted, so each record needs a key; found records without one in a write "
                 "that was begun before cleanup.policy was set to compact"
             )
-
-
-def existing_partition(state: ClusterState, topic_partition: TopicPartition) -> Partition:
-    """Return the partition. Raises UnknownTopicOrPartition."""
-    partition = state.partitions.get(topic_partition)
-    if partition is None:
-        topic = state.topics.get(topic_partition.topic_id)
-        actual = (
-            f"topic id {topic_partition.topic_id} is not in the cluster (the topic was deleted, or created again)"
-            if topic is None
-            else f"topic {topic.name} has {numbered(topic.partitions)}"
-        )
-        raise UnknownTopicOrPartition(f"wanted partition {topic_partition.partition}, {actual}")
-    return partition
 
 
 @contextmanager

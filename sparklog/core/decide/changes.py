@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from sparklog.core.config.topic_config import TopicConfig
-from sparklog.core.decide.append import existing_partition, placed, where
+from sparklog.core.decide.append import placed, where
 from sparklog.core.errors import InvalidInput, SparklogError
+from sparklog.core.lookup import existing_partition
 from sparklog.core.placement.assignment import Home
 from sparklog.core.records import At, PartitionsChanged
 from sparklog.core.replication.partition import Replication, ReplicationChange

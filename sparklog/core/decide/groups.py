@@ -9,10 +9,9 @@ import numpy as np
 
 from sparklog.core.commands import CommitOffsets, DeleteGroups, JoinGroup, LeaveGroup
 from sparklog.core.config.cluster_config import effective_cluster
-from sparklog.core.decide.append import existing_partition, where
+from sparklog.core.decide.append import where
 from sparklog.core.describe.readable import counted
 from sparklog.core.errors import (
-    GroupIdNotFound,
     InvalidInput,
     InvalidSessionTimeout,
     NonEmptyGroup,
@@ -33,6 +32,7 @@ from sparklog.core.groups.membership import (
     next_generation,
     unknown_member,
 )
+from sparklog.core.lookup import existing_group, existing_partition
 from sparklog.core.names.topic_names import check_topic_name
 from sparklog.core.reading.positions import Position, right_up_to
 from sparklog.core.records import At, GroupChanged, GroupPartitions, OffsetsCommitted, OffsetsForgotten, Record
@@ -193,14 +193,6 @@ def decide_delete_groups(state: ClusterState, command: DeleteGroups) -> tuple[Re
     for name in names:
         check_no_members(existing_group(state, name))
     return (OffsetsForgotten(names),) if names else ()
-
-
-def existing_group(state: ClusterState, name: str) -> ConsumerGroup:
-    """Return the group. Raises GroupIdNotFound."""
-    group = state.groups.get(name)
-    if group is None:
-        raise GroupIdNotFound(f"wanted group {name[:80]}, found no group of this name among {len(state.groups)}")
-    return group
 
 
 def check_no_members(group: ConsumerGroup) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from sparklog.core.commands import ConfirmDeleted, MoveCleaner, MoveLogStart, RaiseFloor, Swap
 from sparklog.core.config.cluster_config import effective_cluster
 from sparklog.core.config.topic_config import TopicConfig
-from sparklog.core.decide.append import check_holder, existing_partition, placed, where
+from sparklog.core.decide.append import check_holder, placed, where
 from sparklog.core.decide.changes import delay_begins_ms, held_end
 from sparklog.core.decide.groups import expired as expired_offsets
 from sparklog.core.decide.groups import without_members_before
 from sparklog.core.decide.uploads import check_uploads
 from sparklog.core.describe.readable import counted
 from sparklog.core.errors import InvalidInput, OffsetOutOfRange, PolicyViolation, SwapRefused
+from sparklog.core.lookup import existing_partition
 from sparklog.core.maintenance.cleaner import moved, within_log
 from sparklog.core.numbering import records_between
 from sparklog.core.records import At, CleanerMoved, FloorRaised, LogStartMoved, ObjectsDeleted, Record, SlicesSwapped

@@ -14,8 +14,8 @@ from sparklog.core.commands import (
 )
 from sparklog.core.config.topic_config import TopicConfig
 from sparklog.core.decide.changes import empty_end, held_end, named_end, of_each, reachable_stores, silent_stores
-from sparklog.core.decide.stores import registered_store
 from sparklog.core.errors import InvalidReplicaAssignment, OffsetOutOfRange, StaleBrokerEpoch
+from sparklog.core.lookup import registered_store
 from sparklog.core.records import Record
 from sparklog.core.replication.election import elect, elect_store
 from sparklog.core.replication.isr import LogEndReport, drop_lagging, report

@@ -17,11 +17,10 @@ from sparklog.core.commands import (
     ReportLoss,
 )
 from sparklog.core.config.topic_config import TopicConfig
-from sparklog.core.decide.append import existing_partition, where
+from sparklog.core.decide.append import where
 from sparklog.core.decide.changes import Transition, empty_end, held_end, of_each, of_store, reachable_stores
 from sparklog.core.describe.readable import counted
 from sparklog.core.errors import (
-    BrokerIdNotRegistered,
     Conflict,
     DuplicateBrokerRegistration,
     InvalidInput,
@@ -29,6 +28,7 @@ from sparklog.core.errors import (
     OffsetOutOfRange,
     StaleBrokerEpoch,
 )
+from sparklog.core.lookup import existing_partition, registered_store
 from sparklog.core.names.store_ids import check_store_ids, check_zone
 from sparklog.core.records import (
     AgentChanged,
@@ -192,14 +192,6 @@ def leaders_for(state: ClusterState, command: Append, records: Collection[Record
         if partition.replication.leader is None and key not in written
     )
     return of_each(state, [(key, key) for key in leaderless], _search_among(reachable))
-
-
-def registered_store(state: ClusterState, store: StoreId) -> Store:
-    """Return the store of this id. Raises BrokerIdNotRegistered."""
-    known = state.stores.get(store)
-    if known is None:
-        raise BrokerIdNotRegistered(f"wanted store {store!r}, the cluster has {', '.join(sorted(state.stores))}")
-    return known
 
 
 def _check_harmless(

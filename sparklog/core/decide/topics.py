@@ -34,9 +34,9 @@ from sparklog.core.errors import (
     InvalidReplicaAssignment,
     InvalidReplicationFactor,
     TopicAlreadyExists,
-    UnknownTopicOrPartition,
 )
 from sparklog.core.groups.membership import TopicSize
+from sparklog.core.lookup import existing_topic
 from sparklog.core.names.store_ids import check_store_ids, check_zone
 from sparklog.core.names.topic_names import check_no_collision, check_not_internal, check_topic_name
 from sparklog.core.placement.assignment import Assignment, assign
@@ -55,7 +55,7 @@ from sparklog.core.records import (
 from sparklog.core.replication.partition import Replication, ReplicationChange, created
 from sparklog.core.replication.partition_change import PartitionChange, change_from
 from sparklog.core.replication.store_changes import min_isr_changed, reachable_changed
-from sparklog.core.state import ClusterState, Topic
+from sparklog.core.state import ClusterState
 from sparklog.core.types import PartitionIndex, TopicId, TopicPartition
 
 MAX_PARTITIONS = 100_000  # of one topic: their assignment must fit into one entry
@@ -197,16 +197,6 @@ def decide_delete_topic(state: ClusterState, command: DeleteTopic, at: At) -> tu
         raise Conflict(f"wanted to delete topic {topic.name} if nothing was ever written to it, found records")
     delete_after_ms = delay_begins_ms(state, at) + state.topic_config(topic).file_delete_delay_ms
     return (TopicDeleted(topic.topic_id, delete_after_ms), *rebalanced(state, topic.name, None))
-
-
-def existing_topic(state: ClusterState, topic_id: TopicId) -> Topic:
-    """Return the topic. Raises UnknownTopicOrPartition."""
-    topic = state.topics.get(topic_id)
-    if topic is None:
-        raise UnknownTopicOrPartition(
-            f"topic id {topic_id} is not in the cluster: the topic was deleted, or created again under another id"
-        )
-    return topic
 
 
 def _check_count(partitions: int) -> None:

@@ -9,11 +9,10 @@ import msgspec
 from sparklog.core.commands import Election, ElectLeaders, Move
 from sparklog.core.decide.changes import homes
 from sparklog.core.decide.replicas import decide_elect_leaders
-from sparklog.core.decide.stores import registered_store
 from sparklog.core.errors import NoReassignmentInProgress, SparklogError
+from sparklog.core.lookup import partition_of, registered_store, topic_of
 from sparklog.core.placement.assignment import moved_off
 from sparklog.core.placement.replica_status import store_uses
-from sparklog.core.reading.plan import partition_of, topic_of
 from sparklog.core.records import PartitionsChanged, Record
 from sparklog.core.replication.partition import Replication
 from sparklog.core.replication.partition_change import changed_by

@@ -19,9 +19,9 @@ from enum import StrEnum
 
 import msgspec
 
-from sparklog.core.decide.append import existing_partition
 from sparklog.core.errors import DataLoss, OffsetOutOfRange
 from sparklog.core.groups.membership import CommittedOffset, GroupGeneration
+from sparklog.core.lookup import existing_partition
 from sparklog.core.reading.positions import Position, right_up_to
 from sparklog.core.state import ClusterState, Partition
 from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, Place, TopicId, TopicPartition

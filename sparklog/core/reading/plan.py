@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from operator import itemgetter
 
 import msgspec
 import numpy as np
 
-from sparklog.core.config.key import did_you_mean
-from sparklog.core.decide.append import existing_partition
-from sparklog.core.describe.readable import numbered
-from sparklog.core.errors import OffsetOutOfRange, UnknownTopicOrPartition
+from sparklog.core.errors import OffsetOutOfRange
+from sparklog.core.lookup import existing_partition
 from sparklog.core.numbering import offset_behind, records_between
 from sparklog.core.placement.held_slices import Holding, named_object
 from sparklog.core.reading.positions import Position, right_up_to
@@ -92,39 +90,6 @@ class WeighedRange(msgspec.Struct, frozen=True, array_like=True):
         at = bisect_right(self.marks, records, key=itemgetter(1))
         (low, before), (high, after) = self.marks[at - 1 : at + 1]
         return Offset(low + (high - low) * (records - before) // (after - before))
-
-
-def topic_of(state: ClusterState, name: str, *, advice: str = "") -> Topic:
-    """The topic of this name. Raises `unknown_topic`."""
-    topic = state.topic_named(name)
-    if topic is None:
-        raise unknown_topic(name, state.topic_ids, advice=advice)
-    return topic
-
-
-def unknown_topic(name: str, topics: Iterable[str], *, advice: str = "") -> UnknownTopicOrPartition:
-    """An error that lists the topics and suggests the one most like `name`. If none is like it, the error ends with
-    `advice`.
-    """
-    known = sorted(topics)
-    shown = ", ".join(known[:10]) + (f" and {len(known) - 10} more" if len(known) > 10 else "")
-    hint = did_you_mean(name, known) or advice
-    return UnknownTopicOrPartition(f"wanted topic {name!r}, the cluster has {shown or 'no topics'}{hint}")
-
-
-def partition_of(state: ClusterState, topic: Topic, partition: int) -> Partition:
-    """A partition of a topic. Raises UnknownTopicOrPartition."""
-    existing = state.partition(topic.topic_id, partition)
-    if existing is None:
-        raise UnknownTopicOrPartition(
-            f"wanted partition {partition} of topic {topic.name}, it has {numbered(topic.partitions)}"
-        )
-    return existing
-
-
-def chosen_partitions(state: ClusterState, topic: Topic, chosen: Collection[int]) -> list[Partition]:
-    """The partitions with these numbers, or all if `chosen` is empty. Raises UnknownTopicOrPartition."""
-    return [partition_of(state, topic, number) for number in chosen] if chosen else state.partitions_of(topic)
 
 
 def check_range(topic: str, partition: Partition, start: int, end: int) -> OffsetRange:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from sparklog.core.decide.append import existing_partition
 from sparklog.core.errors import InconsistentClusterId, UnknownLeaderEpoch
+from sparklog.core.lookup import existing_partition
 from sparklog.core.replication.epoch_history import end_of_epoch
 from sparklog.core.state import ClusterState
 from sparklog.core.types import LeaderEpoch, Offset, PartitionIndex, TopicId, TopicPartition

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sparklog.core.errors import InvalidInput
-from sparklog.core.reading.plan import partition_of
+from sparklog.core.lookup import partition_of
 from sparklog.core.replication.epoch_history import EpochEnd, end_of_epoch
 from sparklog.core.state import ClusterState, Topic
 from sparklog.core.types import LeaderEpoch

@@ -6,8 +6,9 @@ from functools import partial
 
 import numpy as np
 
+from sparklog.core.lookup import partition_of, topic_of
 from sparklog.core.numbering import is_dense, offset_behind
-from sparklog.core.reading.plan import SliceToRead, partition_of, slices_to_read, topic_of
+from sparklog.core.reading.plan import SliceToRead, slices_to_read
 from sparklog.core.types import Offset, OffsetRange, TopicPartition
 from sparklog.log.cluster_stores import Stores
 from sparklog.log.read.object_reader import index_of_slice, read_batches

@@ -12,8 +12,9 @@ from typing import Final
 
 import numpy as np
 
+from sparklog.core.lookup import partition_of, topic_of
 from sparklog.core.numbering import is_dense, numbered_by_chain, within
-from sparklog.core.reading.plan import SliceToRead, partition_of, slices_to_read, topic_of
+from sparklog.core.reading.plan import SliceToRead, slices_to_read
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.types import NamedObject, Offset, OffsetRange, Slice, TimestampSource, TopicPartition
 from sparklog.log.batch import timestamps_us

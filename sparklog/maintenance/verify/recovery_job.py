@@ -18,9 +18,9 @@ from typing import Final, Unpack
 import msgspec
 
 from sparklog.core.commands import Election, ElectLeaders, MoveRecoveryPoint
-from sparklog.core.decide.stores import registered_store
 from sparklog.core.describe.readable import counted
 from sparklog.core.errors import SparklogError
+from sparklog.core.lookup import registered_store
 from sparklog.core.maintenance.recovery_point import ReplicaToCheck, recovery_point_after, replicas_to_check
 from sparklog.core.placement.held_slices import held_slices, partitions_of, slices_by_object
 from sparklog.core.types import EntryNumber, NamedObject, ObjectNumber, StoreId, TopicPartition

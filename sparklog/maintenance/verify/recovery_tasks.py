@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from sparklog.core.decide.stores import registered_store
 from sparklog.core.errors import SparklogError, StoreUnavailable
+from sparklog.core.lookup import registered_store
 from sparklog.core.types import NamedObject, Slice, StoreId
 from sparklog.log.check.index_repair import mend_index
 from sparklog.log.check.object_check import ObjectCheck, check_object

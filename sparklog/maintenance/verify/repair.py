@@ -28,8 +28,8 @@ from typing import Final
 import msgspec
 
 from sparklog.core.commands import HeldEnd, ReportLoss, ReportReplicas
-from sparklog.core.decide.stores import registered_store
 from sparklog.core.errors import NotEnoughReplicas, SparklogError, StoreUnavailable
+from sparklog.core.lookup import registered_store
 from sparklog.core.placement.held_slices import held_slices, holders_of, partitions_of, slices_by_object
 from sparklog.core.placement.replica_fetch import ObjectToFetch, replica_reports, unfinished_replicas
 from sparklog.core.state import ClusterState

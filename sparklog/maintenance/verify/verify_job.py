@@ -19,8 +19,8 @@ import msgspec
 from sparklog.chain.mirror.verify_mirrors import verify_mirror
 from sparklog.chain.verify_chain import ChainVerified, verify_chain
 from sparklog.core.config.cluster_config import effective_cluster
-from sparklog.core.decide.stores import registered_store
 from sparklog.core.errors import InvalidInput, SparklogError
+from sparklog.core.lookup import registered_store
 from sparklog.core.maintenance.differences import METADATA, Difference, DifferenceKind, advice_for_object
 from sparklog.core.maintenance.objects_to_verify import (
     ObjectsWanted,

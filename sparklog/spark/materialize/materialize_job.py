@@ -17,7 +17,7 @@ import msgspec
 
 from sparklog.core.describe.readable import counted
 from sparklog.core.errors import Conflict, InvalidInput, InvalidOption
-from sparklog.core.reading.plan import topic_of
+from sparklog.core.lookup import topic_of
 from sparklog.core.state import ClusterState, Topic
 from sparklog.core.types import Offset, OffsetRange, PartitionIndex, TopicPartition
 from sparklog.host.dice import new_id

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from sparklog.client.connection import Connection
 from sparklog.core.errors import InvalidInput, InvalidOption, SparklogError
-from sparklog.core.reading.plan import topic_of
+from sparklog.core.lookup import topic_of
 from sparklog.host.clock import now_ms
 from sparklog.maintenance.job_output import stderr_console
 from sparklog.spark.materialize.delta_table import DeltaTable, check_delta

@@ -13,14 +13,11 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from sparklog.core.errors import InvalidInput, InvalidOption, NotFound
-from sparklog.spark.produce.bad_rows import BAD, BadRow, has_bad_rows, is_bad
-from sparklog.spark.produce.csv_rows import CsvRows, Row, check_header, column_names
 from sparklog.spark.produce.delta_changes import open_changes
-from sparklog.spark.produce.json_rows import json_rows
-from sparklog.spark.produce.paths import check_path, guessed_format, local_path
-from sparklog.spark.produce.produce_options import CsvOptions, JsonOptions, csv_options, json_options
-from sparklog.spark.produce.rows import check_no_star, visible
-from sparklog.spark.produce.text_files import (
+from sparklog.spark.produce.formats.bad_rows import BAD, BadRow, has_bad_rows, is_bad
+from sparklog.spark.produce.formats.csv_rows import CsvRows, Row, check_header, column_names
+from sparklog.spark.produce.formats.json_rows import json_rows
+from sparklog.spark.produce.formats.text_files import (
     FILE,
     LINE,
     RAW,
@@ -34,6 +31,9 @@ from sparklog.spark.produce.text_files import (
     rows_of,
     settings,
 )
+from sparklog.spark.produce.paths import check_path, guessed_format, local_path
+from sparklog.spark.produce.produce_options import CsvOptions, JsonOptions, csv_options, json_options
+from sparklog.spark.produce.rows import check_no_star, visible
 from sparklog.spark.spark_errors import condition_of, explained, shown_path
 from sparklog.spark.write.row_expressions import columns_named, condition, quoted
 

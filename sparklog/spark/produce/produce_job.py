@@ -29,7 +29,9 @@ from sparklog.host.clock import Clock, SystemClock
 from sparklog.host.dice import new_id
 from sparklog.maintenance.job_output import stderr_console
 from sparklog.options.typed import ApplicationVersion, WriteOptions, parse_write_options
-from sparklog.spark.produce.bad_rows import (
+from sparklog.spark.produce.conversions import explained_of_rows
+from sparklog.spark.produce.delta_changes import CHANGE, with_tombstones
+from sparklog.spark.produce.formats.bad_rows import (
     BAD,
     BadRow,
     BadRows,
@@ -39,8 +41,6 @@ from sparklog.spark.produce.bad_rows import (
     shown,
     with_dead_letters,
 )
-from sparklog.spark.produce.conversions import explained_of_rows
-from sparklog.spark.produce.delta_changes import CHANGE, with_tombstones
 from sparklog.spark.produce.input_source import InputSource, checked, open_source, reading
 from sparklog.spark.produce.preview import preview
 from sparklog.spark.produce.produce_report import ProduceReport, RangeWritten

@@ -10,7 +10,7 @@ import msgspec
 
 from sparklog.core.config.key import did_you_mean
 from sparklog.core.errors import InvalidOption
-from sparklog.spark.produce.csv_rows import CsvDialect
+from sparklog.spark.produce.formats.csv_rows import CsvDialect
 
 _OF_FILES: Final = (  # passed on to Spark, which finds the files
     "recursiveFileLookup",

@@ -9,10 +9,10 @@ import msgspec
 import pyarrow as pa
 
 from sparklog.core.errors import InvalidInput, InvalidOption
-from sparklog.spark.produce.bad_rows import BAD, has_bad_rows
 from sparklog.spark.produce.delta_changes import CHANGE
-from sparklog.spark.produce.json_rows import field_text, fields_object
-from sparklog.spark.produce.text_files import RAW
+from sparklog.spark.produce.formats.bad_rows import BAD, has_bad_rows
+from sparklog.spark.produce.formats.json_rows import field_text, fields_object
+from sparklog.spark.produce.formats.text_files import RAW
 from sparklog.spark.write.row_expressions import column_name, columns_named, columns_read, expression, quoted
 
 if TYPE_CHECKING:

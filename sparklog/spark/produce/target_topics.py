@@ -26,8 +26,8 @@ from sparklog.core.errors import (
     SparklogError,
     UnknownTopicOrPartition,
 )
+from sparklog.core.lookup import topic_of
 from sparklog.core.names.topic_names import check_no_collision
-from sparklog.core.reading.plan import topic_of
 from sparklog.core.state import ClusterState, Topic
 from sparklog.core.types import TopicId
 

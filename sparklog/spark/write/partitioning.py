@@ -16,8 +16,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the usual name among Spark users
 
 from sparklog.core.errors import InvalidInput
+from sparklog.core.lookup import unknown_topic
 from sparklog.core.producing.murmur2 import partitions_for_keys
-from sparklog.core.reading.plan import unknown_topic
 from sparklog.spark.installed import arrow_function, repartition_by_id
 
 

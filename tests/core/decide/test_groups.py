@@ -18,7 +18,7 @@ from sparklog.core.commands import (
     RaiseFloor,
     ResignCoordination,
 )
-from sparklog.core.decide.groups import existing_group, expired
+from sparklog.core.decide.groups import expired
 from sparklog.core.errors import (
     FencedInstanceId,
     GroupIdNotFound,
@@ -40,6 +40,7 @@ from sparklog.core.errors import (
 )
 from sparklog.core.groups import membership
 from sparklog.core.groups.membership import ConsumerGroup, Member, OffsetToCommit
+from sparklog.core.lookup import existing_group
 from sparklog.core.types import EntryNumber, LeaderEpoch, Offset, OffsetRange, PartitionIndex, TopicId
 from tests.core.decided_log import TOPIC, A, DecidedLog, place
 from tests.core.state_contents import contents

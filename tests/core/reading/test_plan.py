@@ -9,16 +9,9 @@ from hypothesis import strategies as st
 
 from sparklog.core.commands import CreateTopic, MoveLogStart
 from sparklog.core.errors import OffsetOutOfRange, UnknownTopicOrPartition
+from sparklog.core.lookup import partition_of, topic_of
 from sparklog.core.placement.held_slices import named_object
-from sparklog.core.reading.plan import (
-    WeighedRange,
-    check_range,
-    pack,
-    partition_of,
-    plan_range,
-    topic_of,
-    weigh,
-)
+from sparklog.core.reading.plan import WeighedRange, check_range, pack, plan_range, weigh
 from sparklog.core.state import Topic
 from sparklog.core.tables.slice_table import SliceTable
 from sparklog.core.types import ObjectNumber, Offset, OffsetRange, PartitionIndex

@@ -22,8 +22,9 @@ import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.core.errors import KeyNotFound, SparklogError
+from sparklog.core.lookup import topic_of
 from sparklog.core.placement.held_slices import holders_of, named_object
-from sparklog.core.reading.plan import plan_range, topic_of
+from sparklog.core.reading.plan import plan_range
 from sparklog.core.state import ClusterState
 from sparklog.core.types import OffsetRange, StoreId, TopicPartition
 from sparklog.log.cluster_stores import Stores

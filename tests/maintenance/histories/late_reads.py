@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from sparklog.core.errors import DataLoss
-from sparklog.core.reading.plan import RangeToRead, plan_range, topic_of
+from sparklog.core.lookup import topic_of
+from sparklog.core.reading.plan import RangeToRead, plan_range
 from sparklog.core.types import Offset, OffsetRange
 from sparklog.log.read.scan import scan
 from tests.maintenance.histories.partition_model import PartitionModel, Row

@@ -9,7 +9,7 @@ import pytest
 
 from sparklog.client.cluster import Cluster
 from sparklog.core.errors import Conflict, DataLoss, InconsistentClusterId
-from sparklog.core.reading.plan import topic_of
+from sparklog.core.lookup import topic_of
 from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, PartitionIndex
 from sparklog.spark.materialize.position import (
     Mode,

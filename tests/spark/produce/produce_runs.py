@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from sparklog.client.cluster import Cluster
-from sparklog.spark.produce.bad_rows import BadRows
+from sparklog.spark.produce.formats.bad_rows import BadRows
 from sparklog.spark.produce.input_source import InputSource
 from sparklog.spark.produce.produce_job import NewTopic, Target, run_produce
 from sparklog.spark.produce.produce_report import ProduceReport

@@ -13,11 +13,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sparklog.core.errors import InvalidInput, InvalidOption, InvalidRecord, SparklogError
-from sparklog.spark.produce.bad_rows import BadRows, OnBadRow
+from sparklog.spark.produce.formats.bad_rows import BadRows, OnBadRow
+from sparklog.spark.produce.formats.text_files import settings
 from sparklog.spark.produce.input_source import InputSource
 from sparklog.spark.produce.produce_job import NewTopic
 from sparklog.spark.produce.rows import RowMapping
-from sparklog.spark.produce.text_files import settings
 from tests.spark.produce.produce_runs import Runs
 from tests.spark.produce.produce_runs import produce as produce
 

@@ -11,8 +11,8 @@ from typing import Any, cast
 import pytest
 from pyspark.sql import SparkSession
 
+from sparklog.spark.produce.formats.text_files import settings
 from sparklog.spark.produce.input_source import InputSource, checked, open_source, reading
-from sparklog.spark.produce.text_files import settings
 
 MAX_PART_BYTES = "64"
 SMALL_PARTS = {"spark.sql.files.maxPartitionBytes": MAX_PART_BYTES, "spark.sql.files.openCostInBytes": "1"}

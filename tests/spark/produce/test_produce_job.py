@@ -24,7 +24,7 @@ from sparklog.core.errors import (
     SparklogError,
     UnknownTopicOrPartition,
 )
-from sparklog.spark.produce.bad_rows import BadRows, OnBadRow
+from sparklog.spark.produce.formats.bad_rows import BadRows, OnBadRow
 from sparklog.spark.produce.input_source import InputSource
 from sparklog.spark.produce.rows import RowMapping
 from sparklog.spark.produce.target_topics import NewTopic

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from sparklog.core.errors import InvalidOption
-from sparklog.spark.produce.csv_rows import CsvDialect
+from sparklog.spark.produce.formats.csv_rows import CsvDialect
 from sparklog.spark.produce.produce_options import CsvOptions, JsonOptions, csv_options, json_options
 
 

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sparklog.core.errors import InvalidRecord
-from sparklog.spark.produce.bad_rows import BadRows, OnBadRow
+from sparklog.spark.produce.formats.bad_rows import BadRows, OnBadRow
 from sparklog.spark.produce.input_source import InputSource
 from sparklog.spark.produce.produce_job import NewTopic
 from sparklog.spark.produce.rows import RowMapping

@@ -8,10 +8,10 @@ from sparklog.client.groups.offsets import rows_to_commit
 from sparklog.client.groups.resets import ResetKind, ResetTarget, planned_resets
 from sparklog.coordinator.page.actions.action import Plan, Planning, command_line
 from sparklog.core.commands import CommitOffsets, DeleteGroups
-from sparklog.core.decide.groups import existing_group
 from sparklog.core.describe.readable import counted
 from sparklog.core.errors import InvalidOption
 from sparklog.core.groups.lag import group_lags
+from sparklog.core.lookup import existing_group
 from sparklog.options.starting_offsets import parse_timestamp_us
 
 TARGETS: Final = tuple(ResetKind)

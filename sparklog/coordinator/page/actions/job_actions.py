@@ -13,9 +13,9 @@ from sparklog.coordinator.page.actions.action import Plan, Planning, command_lin
 from sparklog.coordinator.page.words import size
 from sparklog.core.describe.readable import counted
 from sparklog.core.errors import InvalidOption
+from sparklog.core.lookup import topic_of
 from sparklog.core.maintenance.retention_rule import RetentionCut, plan_retention
 from sparklog.core.maintenance.roll_rule import SegmentToRoll, plan_roll
-from sparklog.core.reading.plan import topic_of
 
 PLANNED: Final = ("roll", "retention")
 MOST_PARTITIONS: Final = 10_000  # in one plan: about a second of a thread

@@ -15,9 +15,9 @@ from sparklog.core.config.topic_config import effective, parse_topic_config, top
 from sparklog.core.describe.readable import counted, point_in_time
 from sparklog.core.errors import InvalidOption
 from sparklog.core.groups.lag import group_lags
+from sparklog.core.lookup import topic_of
 from sparklog.core.maintenance.record_deletion import plan_record_deletion
 from sparklog.core.placement.replica_health import min_isr_warning
-from sparklog.core.reading.plan import topic_of
 from sparklog.core.records import TopicAltered, TopicCreated
 from sparklog.options.key_value import key_values
 

@@ -18,8 +18,9 @@ from sparklog.coordinator.page.records.record_batches import matching, sizes, tr
 from sparklog.coordinator.page.records.record_query import MOST_PARTITIONS, RecordQuery
 from sparklog.core.describe.readable import counted
 from sparklog.core.errors import SparklogError, TryAgain
+from sparklog.core.lookup import chosen_partitions, topic_of
 from sparklog.core.reading.pieces import next_piece
-from sparklog.core.reading.plan import chosen_partitions, plan_range, topic_of
+from sparklog.core.reading.plan import plan_range
 from sparklog.core.state import ClusterState, Partition, Topic
 from sparklog.core.types import Offset, OffsetRange, TopicPartition
 from sparklog.log.cluster_stores import Stores

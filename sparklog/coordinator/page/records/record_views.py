@@ -15,7 +15,7 @@ from sparklog.coordinator.page.records.record_query import COUNTS, Order, Record
 from sparklog.coordinator.page.records.record_reading import RecordsFound
 from sparklog.coordinator.page.records.record_text import ShownBytes, shown_bytes
 from sparklog.core.describe.readable import amount, counted, point_in_time_us
-from sparklog.core.reading.plan import topic_of
+from sparklog.core.lookup import topic_of
 from sparklog.core.state import ClusterState
 
 _SHOWN_HEADERS: Final = 50  # of one record

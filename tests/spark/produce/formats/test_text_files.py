@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 from sparklog.core.errors import InvalidInput, InvalidRecord
-from sparklog.spark.produce.bad_rows import BAD, BadRow
-from sparklog.spark.produce.text_files import FILE, LINE, START, FilePart, check_first_line, read_parts
+from sparklog.spark.produce.formats.bad_rows import BAD, BadRow
+from sparklog.spark.produce.formats.text_files import FILE, LINE, START, FilePart, check_first_line, read_parts
 
 
 def batch(*lines: tuple[str, int, bytes], day: int | None = None) -> pa.RecordBatch:

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklog.core.errors import InvalidInput
-from sparklog.spark.produce import csv_rows
-from sparklog.spark.produce.bad_rows import BadRow
-from sparklog.spark.produce.csv_rows import CsvDialect, CsvRows, Row, check_header, column_names
+from sparklog.spark.produce.formats import csv_rows
+from sparklog.spark.produce.formats.bad_rows import BadRow
+from sparklog.spark.produce.formats.csv_rows import CsvDialect, CsvRows, Row, check_header, column_names
 
 VALUES = st.text(st.sampled_from('a0é ,;"\n\r\t\0\\\u2028'), max_size=6)
 TABLES = st.integers(1, 4).flatmap(lambda width: st.lists(st.lists(VALUES, min_size=width, max_size=width), min_size=1))

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from sparklog.core.errors import InvalidInput
-from sparklog.spark.produce.bad_rows import BadRow
+from sparklog.spark.produce.formats.bad_rows import BadRow
 
 LONGEST_ROW_BYTES: Final = 64 << 20  # a longer quoted value is treated as never closed
 Row = list[str]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sparklog.spark.produce.bad_rows import BadRow
-from sparklog.spark.produce.json_rows import json_rows
+from sparklog.spark.produce.formats.bad_rows import BadRow
+from sparklog.spark.produce.formats.json_rows import json_rows
 
 
 def rows(*lines: bytes, **how: object) -> list[list[str] | BadRow]:

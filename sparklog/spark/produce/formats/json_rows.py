@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sparklog.spark.produce.bad_rows import BadRow
+from sparklog.spark.produce.formats.bad_rows import BadRow
 
 MAX_DEPTH: Final = 100  # levels of nested objects and arrays: Spark fails at 600, and its process dies at 1,000
 _TOO_DEEP: Final = f"wanted at most {MAX_DEPTH} levels of nested objects and arrays, found more"

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparklog.core.errors import InvalidInput
-from sparklog.spark.produce.bad_rows import BAD, BAD_TYPE, BadRow, refusal
+from sparklog.spark.produce.formats.bad_rows import BAD, BAD_TYPE, BadRow, refusal
 from sparklog.spark.spark_errors import shown_path
 
 if TYPE_CHECKING:

@@ -1,0 +1,1 @@
+"""Rows of files, format by format, and the rows that can't be read."""
