@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from sparklog.core.config.key import LONG_MAX, ConfigKey, ConfigValue, ValueType, did_you_mean
+from sparklog.core.config.key import LONG_MAX, ConfigKey, ConfigValue, ValueType, did_you_mean, typed
 from sparklog.core.config.topic_keys import TOPIC_KEYS
 from sparklog.core.errors import InvalidConfig
 
@@ -347,44 +347,12 @@ def effective_cluster(config: Mapping[str, str]) -> ClusterConfig:
 def _effective(config: tuple[tuple[str, str], ...]) -> ClusterConfig:
     values: dict[str, ConfigValue | None] = {name: key.default for name, key in CLUSTER_KEYS.items()}
     values |= {name: cluster_key(name).parse(text) for name, text in config}
-    return ClusterConfig(
-        broker_session_timeout_ms=_integer(values, "broker.session.timeout.ms"),
-        default_replication_factor=_integer(values, "default.replication.factor"),
-        floor_delay_ms=_integer(values, "floor.delay.ms"),
-        group_max_session_timeout_ms=_integer(values, "group.max.session.timeout.ms"),
-        group_min_session_timeout_ms=_integer(values, "group.min.session.timeout.ms"),
-        log_flush_offset_checkpoint_interval_ms=_integer(values, "log.flush.offset.checkpoint.interval.ms"),
-        log_retention_check_interval_ms=_integer(values, "log.retention.check.interval.ms"),
-        metadata_copies=_copies(values),
-        metrics_groups_max=_integer(values, "metrics.groups.max"),
-        metrics_topics_max=_integer(values, "metrics.topics.max"),
-        num_partitions=_integer(values, "num.partitions"),
-        num_replica_fetchers=_integer(values, "num.replica.fetchers"),
-        offset_metadata_max_bytes=_integer(values, "offset.metadata.max.bytes"),
-        offsets_retention_minutes=_integer(values, "offsets.retention.minutes"),
-        page_writes=values["page.writes"] is True,
-        producer_id_expiration_ms=_integer(values, "producer.id.expiration.ms"),
-        queued_max_requests=_integer(values, "queued.max.requests"),
-        replica_fetch_backoff_ms=_integer(values, "replica.fetch.backoff.ms"),
-        replica_fetch_wait_max_ms=_integer(values, "replica.fetch.wait.max.ms"),
-        replica_lag_time_max_ms=_integer(values, "replica.lag.time.max.ms"),
-        store_free_low_bytes=_integer(values, "store.free.low.bytes"),
-        store_free_min_bytes=_integer(values, "store.free.min.bytes"),
-        vacuum_interval_ms=_integer(values, "vacuum.interval.ms"),
-        topic_defaults=topic_defaults(dict(config)),
-    )
-
-
-def _integer(values: Mapping[str, ConfigValue | None], name: str) -> int:
-    value = values[name]
-    assert isinstance(value, int)
-    return value
-
-
-def _copies(values: Mapping[str, ConfigValue | None]) -> int:
-    if values["metadata.copies"] is None:
-        return _integer(values, "min.insync.replicas") - 1
-    return _integer(values, "metadata.copies")
+    copies = values["metadata.copies"]
+    if copies is None:
+        least = values["min.insync.replicas"]
+        assert isinstance(least, int)
+        copies = least - 1
+    return typed(values, ClusterConfig, metadata_copies=copies, topic_defaults=topic_defaults(dict(config)))
 
 
 def _hint(name: str) -> str:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -218,3 +218,11 @@ _WORDS: Final = {
     ValueType.BYTES: "bytes (a number, or like 512k, 128m, 1g)",
 }
 _UNITS: Final = {".ms": "milliseconds", "Ms": "milliseconds", ".bytes": "bytes", ".minutes": "minutes"}
+
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+
+def typed(values: Mapping[str, ConfigValue | None], struct: type[S], **given: object) -> S:
+    """The struct whose fields are named after the keys of `values`, with _ for each dot. `given`: its other fields."""
+    return msgspec.convert({name.replace(".", "_"): value for name, value in values.items()} | given, struct)

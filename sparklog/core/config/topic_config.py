@@ -12,10 +12,16 @@ from typing import Final
 
 import msgspec
 
-from sparklog.core.config.key import LONG_MAX, ConfigValue
+from sparklog.core.config.key import LONG_MAX, ConfigValue, typed
 from sparklog.core.config.topic_keys import TOPIC_KEYS, topic_key
 from sparklog.core.errors import InvalidConfig
 from sparklog.core.types import TimestampSource
+
+_NO_LIMIT: Final[Mapping[str, int]] = {  # the value of a key that means "no limit", which is None in TopicConfig
+    **dict.fromkeys(("flush.messages", "flush.ms", "max.compaction.lag.ms"), LONG_MAX),
+    **dict.fromkeys(("message.timestamp.after.max.ms", "message.timestamp.before.max.ms"), LONG_MAX),
+    **dict.fromkeys(("retention.bytes", "retention.ms"), -1),
+}
 
 
 class TopicConfig(msgspec.Struct, frozen=True):
@@ -106,46 +112,16 @@ def _typed(values: Mapping[str, ConfigValue]) -> TopicConfig:
     assert isinstance(policy, tuple)
     codec = str(values["compression.type"])
     append_time = values["message.timestamp.type"] == "LogAppendTime"
-    return TopicConfig(
+    without_limit = {name.replace(".", "_"): None for name, none in _NO_LIMIT.items() if values[name] == none}
+    return typed(
+        values,
+        TopicConfig,
         delete="delete" in policy,
         compact="compact" in policy,
+        **without_limit,
         compression_type={"producer": None, "uncompressed": "none"}.get(codec, codec),
-        delete_retention_ms=_integer(values, "delete.retention.ms"),
-        file_delete_delay_ms=_integer(values, "file.delete.delay.ms"),
-        flush_messages=_limit(values, "flush.messages", LONG_MAX),
-        flush_ms=_limit(values, "flush.ms", LONG_MAX),
-        max_compaction_lag_ms=_limit(values, "max.compaction.lag.ms", LONG_MAX),
-        max_message_bytes=_integer(values, "max.message.bytes"),
-        message_timestamp_after_max_ms=_limit(values, "message.timestamp.after.max.ms", LONG_MAX),
-        message_timestamp_before_max_ms=_limit(values, "message.timestamp.before.max.ms", LONG_MAX),
         message_timestamp_type=TimestampSource.APPEND_TIME if append_time else TimestampSource.CREATE_TIME,
-        min_cleanable_dirty_ratio=_number(values, "min.cleanable.dirty.ratio"),
-        min_compaction_lag_ms=_integer(values, "min.compaction.lag.ms"),
-        min_insync_replicas=_integer(values, "min.insync.replicas"),
-        retention_bytes=_limit(values, "retention.bytes", -1),
-        retention_ms=_limit(values, "retention.ms", -1),
-        rewrite_delete_delay_ms=_integer(values, "rewrite.delete.delay.ms"),
-        segment_bytes=_integer(values, "segment.bytes"),
-        segment_ms=_integer(values, "segment.ms"),
-        unclean_leader_election_enable=values["unclean.leader.election.enable"] is True,
     )
-
-
-def _integer(values: Mapping[str, ConfigValue], name: str) -> int:
-    value = values[name]
-    assert isinstance(value, int)
-    return value
-
-
-def _number(values: Mapping[str, ConfigValue], name: str) -> float:
-    value = values[name]
-    assert isinstance(value, int | float)
-    return float(value)
-
-
-def _limit(values: Mapping[str, ConfigValue], name: str, no_limit: int) -> int | None:
-    value = _integer(values, name)
-    return None if value == no_limit else value
 
 
 def _check_together(config: Mapping[str, str]) -> None:
