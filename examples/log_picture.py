@@ -82,17 +82,17 @@ class Panel:
 
 def look_at(cluster: Cluster, topic: str) -> LogView:
     """The topic as it is now: its slices from the chain, its batches from the indexes of the objects."""
-    with cluster.connection.follower.current() as state:
-        described = topic_of(state, topic)
-        stores = cluster.connection.stores(state)
-        parts = {index: partition_of(state, described, index) for index in range(described.partitions)}
-        slices = [
-            (slice_, named_object(state, slice_))
-            for index, part in parts.items()
-            for slice_ in state.slices.find(
-                TopicPartition(described.topic_id, part.partition), OffsetRange(Offset(0), part.high_watermark)
-            )
-        ]
+    state = cluster.connection.follower.newest_state()
+    described = topic_of(state, topic)
+    stores = cluster.connection.stores(state)
+    parts = {index: partition_of(state, described, index) for index in range(described.partitions)}
+    slices = [
+        (slice_, named_object(state, slice_))
+        for index, part in parts.items()
+        for slice_ in state.slices.find(
+            TopicPartition(described.topic_id, part.partition), OffsetRange(Offset(0), part.high_watermark)
+        )
+    ]
     pieces = []
     for slice_, named in slices:
         key = data_key(named.object, topic)

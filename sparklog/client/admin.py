@@ -63,13 +63,13 @@ class Admin:
 
     def topics(self) -> list[str]:
         """The names of all topics, in ascending order."""
-        with self.connection.follower.current() as state:
-            return sorted(state.topic_ids)
+        state = self.connection.follower.newest_state()
+        return sorted(state.topic_ids)
 
     def describe(self, name: str) -> TopicDescription:
         """A topic with its partitions and config. Raises UnknownTopicOrPartition."""
-        with self.connection.follower.current() as state:
-            return describe_topic(state, name)
+        state = self.connection.follower.newest_state()
+        return describe_topic(state, name)
 
     def alter(self, name: str, *, config: Mapping[str, object]) -> None:
         """Set config keys of a topic. A value of None removes the key. Raises InvalidConfig."""
@@ -111,8 +111,8 @@ class Admin:
 
     def stores(self) -> list[Store]:
         """The registered stores, in the order of their registration."""
-        with self.connection.follower.current() as state:
-            return sorted(state.stores.values(), key=lambda store: store.registration)
+        state = self.connection.follower.newest_state()
+        return sorted(state.stores.values(), key=lambda store: store.registration)
 
     def add_store(self, store: str, url: str, *, zone: str | None = None) -> Store:
         """Register a new store, or a fenced store that is back; see `client.stores.add_store`."""
@@ -135,8 +135,8 @@ class Admin:
         Agents copy; the old replicas go when the new ones are in sync. Raises InvalidReplicaAssignment,
         UnknownTopicOrPartition.
         """
-        with self.connection.follower.current() as state:
-            moves = moves_to(partitions_named(state, topic, partition), [StoreId(store) for store in to])
+        state = self.connection.follower.newest_state()
+        moves = moves_to(partitions_named(state, topic, partition), [StoreId(store) for store in to])
         if moves:
             self.submit(MoveReplicas(moves))
 
@@ -148,11 +148,11 @@ class Admin:
         With `unclean` a replica that lacks acknowledged records may lead if no other can, and they are lost. Raises
         ElectionNotNeeded, EligibleLeadersNotAvailable, PreferredLeaderNotAvailable, IneligibleReplica.
         """
-        with self.connection.follower.current() as state:
-            partitions = partitions_named(state, topic, partition)
-            elections = (
-                preferred_elections(state, partitions) if store is None else elections_of(StoreId(store), partitions)
-            )
+        state = self.connection.follower.newest_state()
+        partitions = partitions_named(state, topic, partition)
+        elections = (
+            preferred_elections(state, partitions) if store is None else elections_of(StoreId(store), partitions)
+        )
         if elections:
             self.submit(ElectLeaders(elections, unclean))
 
@@ -163,17 +163,17 @@ class Admin:
         return self.connection.submit(command, timeout_ms)
 
     def _topic(self, name: str) -> Topic:
-        with self.connection.follower.current() as state:
-            return topic_of(state, name)
+        state = self.connection.follower.newest_state()
+        return topic_of(state, name)
 
     def _warn_of_min_isr(self, name: str) -> None:
         """Log a warning if the topic wants more replicas in sync than it has."""
-        with self.connection.follower.current() as state:
-            topic = state.topic_named(name)
-            if topic is None:  # deleted meanwhile
-                return
-            factor = len(state.partitions_of(topic)[0].replication.target)
-            warning = min_isr_warning(name, state.topic_config(topic), factor)
+        state = self.connection.follower.newest_state()
+        topic = state.topic_named(name)
+        if topic is None:  # deleted meanwhile
+            return
+        factor = len(state.partitions_of(topic)[0].replication.target)
+        warning = min_isr_warning(name, state.topic_config(topic), factor)
         if warning is not None:
             log.warning("%s", warning)
 

@@ -160,8 +160,8 @@ class Cluster(Admin, AnswersKafkaMethods):
             log.warning("%s", warning)
         offsets = None
         if consumed is not None:
-            with self.connection.follower.current() as state:
-                offsets = commit_with_records(state, *consumed)
+            state = self.connection.follower.newest_state()
+            offsets = commit_with_records(state, *consumed)
         plan, written, spent_ms = upload_rows(self.connection, topic, batches, compression, durability, timeout_ms)
         named = None if application is None else Application(*application)
         command = append_command(plan, [written], application=named, label=write_id, consumed=offsets)
@@ -264,9 +264,9 @@ class Cluster(Admin, AnswersKafkaMethods):
 
         chosen = list(columns) if columns is not None else [*DEFAULT_COLUMNS, *(["headers"] if include_headers else [])]
         schema = read_schema(chosen)
-        with self.connection.follower.current() as state:
-            stores = self.connection.stores(state)
-            plan = self._plan(state, topic, partition, start, end)
+        state = self.connection.follower.newest_state()
+        stores = self.connection.stores(state)
+        plan = self._plan(state, topic, partition, start, end)
         batches = scan(plan, stores, chosen, self.connection.replan, fail_on_data_loss=fail_on_data_loss)
         return pa.RecordBatchReader.from_batches(schema, batches)
 
@@ -294,8 +294,8 @@ class Cluster(Admin, AnswersKafkaMethods):
 
     def offsets_for_times(self, topic: str, timestamp_ms: int) -> dict[int, int | None]:
         """For each partition the lowest offset whose record is at or after the time; None if there is none."""
-        with self.connection.follower.current() as state:
-            indexes = [partition.partition for partition in state.partitions_of(topic_of(state, topic))]
+        state = self.connection.follower.newest_state()
+        indexes = [partition.partition for partition in state.partitions_of(topic_of(state, topic))]
         return {index: self.offset_for_time(topic, index, timestamp_ms * 1000) for index in indexes}
 
     def offset_for_time(self, topic: str, partition: int, timestamp_us: int) -> int | None:
@@ -318,30 +318,30 @@ class Cluster(Admin, AnswersKafkaMethods):
 
     def offsets_for_leader_epoch(self, topic: str, partition: int, leader_epoch: int) -> EpochEnd | None:
         """The end of a leader epoch of a partition; see `core.leader_epochs.end_of_leader_epoch` (L-05)."""
-        with self.connection.follower.current() as state:
-            return end_of_leader_epoch(state, topic_of(state, topic), partition, leader_epoch)
+        state = self.connection.follower.newest_state()
+        return end_of_leader_epoch(state, topic_of(state, topic), partition, leader_epoch)
 
     # ---- groups ---------------------------------------------------------------------------------
 
     def groups(self) -> list[str]:
         """The names of all consumer groups, in ascending order."""
-        with self.connection.follower.current() as state:
-            return sorted(state.groups)
+        state = self.connection.follower.newest_state()
+        return sorted(state.groups)
 
     def describe_groups(self) -> list[GroupDescription]:
         """All consumer groups at one moment, by name."""
-        with self.connection.follower.current() as state:
-            return [describe_group(state, name) for name in sorted(state.groups)]
+        state = self.connection.follower.newest_state()
+        return [describe_group(state, name) for name in sorted(state.groups)]
 
     def describe_group(self, group: str) -> GroupDescription:
         """A group: its members, and committed offset, end and lag of each partition. Raises GroupIdNotFound."""
-        with self.connection.follower.current() as state:
-            return describe_group(state, group)
+        state = self.connection.follower.newest_state()
+        return describe_group(state, group)
 
     def committed(self, group: str) -> dict[Place, CommittedOffset]:
         """The offsets at which a group resumes, by topic and partition; nothing if it never committed (I-07)."""
-        with self.connection.follower.current() as state:
-            return committed(state, group)
+        state = self.connection.follower.newest_state()
+        return committed(state, group)
 
     def commit_offsets(self, group: str, offsets: Offsets, *, metadata: str = "") -> None:
         """Set the offsets at which a group resumes, by topic and partition: all of them, or nothing.
@@ -402,8 +402,8 @@ class Cluster(Admin, AnswersKafkaMethods):
     # ---- inside ---------------------------------------------------------------------------------
 
     def _now(self) -> tuple[ClusterState, Stores]:
-        with self.connection.follower.current() as state:
-            return state, self.connection.stores(state)
+        state = self.connection.follower.newest_state()
+        return state, self.connection.stores(state)
 
     def _plan(self, state: ClusterState, topic: str, partition: int, start: int | None, end: int | None) -> RangeToRead:
         known_topic = topic_of(state, topic)

@@ -113,8 +113,8 @@ class Connection:
         Changes nothing. Raises the error that the commit would raise.
         """
         submission = self.committer.begin(command)
-        with self.follower.current() as state:
-            return state, decide(state, submission, At(EntryNumber(state.n + 1), now_ms())).records
+        state = self.follower.newest_state()
+        return state, decide(state, submission, At(EntryNumber(state.n + 1), now_ms())).records
 
     def submit(self, command: Command, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> CommandResult:
         """Commit one new command. Raises the command's error, OutcomeUnknown, RequestTimedOut."""
@@ -125,8 +125,8 @@ class Connection:
 
         Its `lost` has the offsets that an unclean election has given up since. Raises the errors of `right_up_to`.
         """
-        with self.follower.current() as state:
-            return replanned(state, plan, at)
+        state = self.follower.newest_state()
+        return replanned(state, plan, at)
 
     def check_chain(self, chain_id: str) -> None:
         """Raise InconsistentClusterId if this is not cluster `chain_id`, on which the caller's work began."""

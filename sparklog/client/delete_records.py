@@ -25,23 +25,23 @@ def plan_deletions(connection: Connection, topic: str, offsets: Mapping[int, int
     Raises the errors of `plan_record_deletion`.
     """
     chosen = {number: None if offset == HIGH_WATERMARK else offset for number, offset in offsets.items()}
-    with connection.follower.current() as state:
-        return plan_record_deletion(state, topic, chosen, now_ms())
+    state = connection.follower.newest_state()
+    return plan_record_deletion(state, topic, chosen, now_ms())
 
 
 def delete_records(connection: Connection, planned: Sequence[RecordDeletion]) -> list[Offset | SparklogError]:
     """Commit the planned deletions. Returns each partition's log start after that, or the error of its command."""
     commands = [deletion.command for deletion in planned]
     results = commit_many(connection.submit, commands)
-    with connection.follower.current() as state:
-        outcomes: list[Offset | SparklogError] = []
-        for command, result in zip(commands, results, strict=True):
-            partition = state.partition(command.topic_id, command.partition)
-            if isinstance(result, SparklogError):
-                outcomes.append(result)
-            else:  # a topic that was deleted since has no log start any more
-                outcomes.append(command.to if partition is None else partition.log_start)
-        return outcomes
+    state = connection.follower.newest_state()
+    outcomes: list[Offset | SparklogError] = []
+    for command, result in zip(commands, results, strict=True):
+        partition = state.partition(command.topic_id, command.partition)
+        if isinstance(result, SparklogError):
+            outcomes.append(result)
+        else:  # a topic that was deleted since has no log start any more
+            outcomes.append(command.to if partition is None else partition.log_start)
+    return outcomes
 
 
 def all_done(planned: Sequence[RecordDeletion], outcomes: Sequence[Offset | SparklogError]) -> dict[int, int]:

@@ -114,10 +114,10 @@ class JobFrame:
         self.connection = Connection(cluster_url, Author("job", f"{name}@{socket.gethostname()}:{os.getpid()}"))
         self.connection.committer.clock = self.clock
         self.topics = frozenset(topics) if topics else None
-        with self.connection.follower.current() as state:
-            self._began_at = state.n + 1
-            for topic in self.topics or ():
-                topic_of(state, topic)
+        state = self.connection.follower.newest_state()
+        self._began_at = state.n + 1
+        for topic in self.topics or ():
+            topic_of(state, topic)
 
     def chosen_topics(self, state: ClusterState) -> Iterator[Topic]:
         """The job's topics by name: all, or those of the requested ones that still exist."""
@@ -149,30 +149,30 @@ class JobFrame:
         Nothing is deleted based on any other state: if the metadata were lost, a restore would not know the last
         entries, and the restored cluster would name objects that are gone.
         """
-        with self.connection.follower.current() as state:
-            self.commit(ConfirmDeleted(()))  # changes nothing, and is answered once all entries before it are settled
-            return state
+        state = self.connection.follower.newest_state()
+        self.commit(ConfirmDeleted(()))  # changes nothing, and is answered once all entries before it are settled
+        return state
 
     # ---- FLOOR ----------------------------------------------------------------------------------
 
     def due_floor(self) -> EntryNumber:
         """The entry where FLOOR should be: the newest one older than `floor.delay.ms`, but never lower than now."""
-        with self.connection.follower.current() as state:
-            floor, end, delay_ms = state.floor, state.n + 1, effective_cluster(state.config).floor_delay_ms
+        state = self.connection.follower.newest_state()
+        floor, end, delay_ms = state.floor, state.n + 1, effective_cluster(state.config).floor_delay_ms
         return newest_older_than(self.connection.follower.store, floor, end, self.now_ms - delay_ms)
 
     def raise_floor(self) -> EntryNumber:
         """Raise FLOOR if that is due, and return it. Also forget silent producers and members, and expired offsets."""
         floor = self.due_floor()
         silent_before = self._silent_before(floor)
-        with self.connection.follower.current() as state:
-            silent_ms = self.clock.now_ms() - effective_cluster(state.config).producer_id_expiration_ms
-            due = (
-                floor > state.floor
-                or any(producer.last_used_ms < silent_ms for producer in state.producers.values())
-                or expired_offsets(state, self.clock.now_ms()) is not None
-                or bool(silent_members(state, silent_before))
-            )
+        state = self.connection.follower.newest_state()
+        silent_ms = self.clock.now_ms() - effective_cluster(state.config).producer_id_expiration_ms
+        due = (
+            floor > state.floor
+            or any(producer.last_used_ms < silent_ms for producer in state.producers.values())
+            or expired_offsets(state, self.clock.now_ms()) is not None
+            or bool(silent_members(state, silent_before))
+        )
         if due:
             self.commit(RaiseFloor(floor, silent_before))
         return floor
@@ -183,10 +183,10 @@ class JobFrame:
         Its age is measured by the times of recent entries as well. That of FLOOR is not: if this machine's clock or
         --now is ahead, members that are still active may have their last renewal below FLOOR.
         """
-        with self.connection.follower.current() as state:
-            silent = [member for gone in silent_members(state, floor).values() for member in gone]
-            heard = min((last_heard(state, member) for member in silent), default=None)
-            end, delay_ms = state.n + 1, effective_cluster(state.config).floor_delay_ms
+        state = self.connection.follower.newest_state()
+        silent = [member for gone in silent_members(state, floor).values() for member in gone]
+        heard = min((last_heard(state, member) for member in silent), default=None)
+        end, delay_ms = state.n + 1, effective_cluster(state.config).floor_delay_ms
         if heard is None:
             return EntryNumber(0)
         store = self.connection.follower.store
@@ -197,9 +197,9 @@ class JobFrame:
 
     def due_deletions(self) -> Work:
         """The work of deleting the retired objects whose delay has passed by the machine's clock."""
-        with self.connection.follower.current() as state:
-            due = due_for_deletion(state, self.clock.now_ms(), self.topics)
-            return total(_deletion_work(self._to_delete(state, group)) for group in chunks(due, DELETED_AT_ONCE))
+        state = self.connection.follower.newest_state()
+        due = due_for_deletion(state, self.clock.now_ms(), self.topics)
+        return total(_deletion_work(self._to_delete(state, group)) for group in chunks(due, DELETED_AT_ONCE))
 
     def delete_due(self) -> DeletionResult:
         """Delete these objects from their stores, and record each group of deletions in the chain."""
@@ -211,8 +211,8 @@ class JobFrame:
         places = self.connection.places(state)
         due = due_for_deletion(state, self.clock.now_ms(), self.topics)
         for round_ in chunks(due, DELETED_AT_ONCE * self.tasks.tasks_at_once):  # there may be millions
-            with self.connection.follower.current() as state:
-                groups = [tuple(self._to_delete(state, group)) for group in chunks(round_, DELETED_AT_ONCE)]
+            state = self.connection.follower.newest_state()
+            groups = [tuple(self._to_delete(state, group)) for group in chunks(round_, DELETED_AT_ONCE)]
             orders = [msgspec.msgpack.encode(_DeletionOrder(places, group)) for group in groups]
             alone = len(due) <= DELETED_AT_ONCE
             results = [_delete(order) for order in orders] if alone else self.tasks.run(_delete, orders)
@@ -296,8 +296,8 @@ def _after(frame: JobFrame, planned: DeletionResult, notes: list[str]) -> tuple[
 
 
 def _floor(frame: JobFrame) -> EntryNumber:
-    with frame.connection.follower.current() as state:
-        return state.floor
+    state = frame.connection.follower.newest_state()
+    return state.floor
 
 
 def _report(

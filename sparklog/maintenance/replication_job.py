@@ -66,14 +66,14 @@ class ReplicationJob:
 
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
         """The replicas that lack something, store by store. One that only has to be reported is a row without work."""
-        with frame.connection.follower.current() as state:
-            for store in self._stores or sorted(state.stores):
-                if registered_store(state, store).fenced:
-                    self.notes.append(f"store {store} is fenced: nothing is copied there")
-                    continue
-                at = self._standing(frame, state, store)
-                for key in sorted({*at.behind, *at.joinable}):
-                    self._rows[store, key] = _planned(state, store, key)
+        state = frame.connection.follower.newest_state()
+        for store in self._stores or sorted(state.stores):
+            if registered_store(state, store).fenced:
+                self.notes.append(f"store {store} is fenced: nothing is copied there")
+                continue
+            at = self._standing(frame, state, store)
+            for key in sorted({*at.behind, *at.joinable}):
+                self._rows[store, key] = _planned(state, store, key)
         return list(self._rows.values())
 
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
@@ -90,8 +90,8 @@ class ReplicationJob:
         failing: set[StoreId] = set()
         vain = 0
         while True:
-            with frame.connection.follower.current() as state:
-                at = self._standing(frame, state, store)
+            state = frame.connection.follower.newest_state()
+            at = self._standing(frame, state, store)
             wanted = _wanted(state, store, at.behind, failing, frame.tasks.tasks_at_once)
             if not wanted and not at.joinable:
                 self._fail(store, at.behind, "no store that can be asked holds the missing objects")
@@ -140,8 +140,8 @@ class ReplicationJob:
 
         INCARNATION is read after the copies: the store is still in the life in which each copy was made.
         """
-        with frame.connection.follower.current() as state:
-            registration = check_registered(frame, state, store)
+        state = frame.connection.follower.newest_state()
+        registration = check_registered(frame, state, store)
         if registration != before.stores[store].registration:
             raise StaleBrokerEpoch(f"store {store} was registered again as {registration} while it was filled")
         at = self._standing(frame, state, store, but=())  # copies from before a failure count
@@ -152,8 +152,8 @@ class ReplicationJob:
             frame.commit(ReportReplicas(store, registration, reports))
         except (Conflict, NotFound):
             return False
-        with frame.connection.follower.current() as after:
-            pass
+        after = frame.connection.follower.newest_state()
+        pass
         moved = False
         for report in reports:
             key = TopicPartition(report.topic_id, report.partition)

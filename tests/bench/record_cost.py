@@ -68,15 +68,15 @@ def _round(codec: str) -> dict[str, float]:
         with sparklog.connect(url) as cluster:
             cluster.create_topic("t", partitions=PARTITIONS, config={"retention.ms": -1})
             connection = cluster.connection
-            with connection.follower.current() as state:
-                plan = write_plan.plan_write(
-                    state,
-                    connection.places(state),
-                    new_command_id(),
-                    topic="t",
-                    compression=codec,
-                    now_ms=time.time_ns() // 1_000_000,
-                )
+            state = connection.follower.newest_state()
+            plan = write_plan.plan_write(
+                state,
+                connection.places(state),
+                new_command_id(),
+                topic="t",
+                compression=codec,
+                now_ms=time.time_ns() // 1_000_000,
+            )
             clock = StepClock()
             whole = clock.timed(_REST, write_rows.write_rows)
             start_ns = time.process_time_ns()

@@ -27,24 +27,24 @@ def compact_range(
 ) -> None:
     """Swap the slices that make up exactly these offsets for segments with the records that `kept` chooses."""
     connection = cluster.connection
-    with connection.follower.current() as state:
-        described = topic_of(state, topic)
-        key = TopicPartition(described.topic_id, PartitionIndex(partition))
-        of_partition = state.partitions[key]
-        replaced = state.slices.find(key, OffsetRange(Offset(offsets[0]), Offset(offsets[1])))
-        parts = slices_to_read(state, of_partition, replaced)
-        stores = connection.stores(state)
-        isr = of_partition.replication.isr
-        incarnations = {store.store: store.incarnation for store in state.stores.values()}
-        target = SegmentTarget(
-            key.topic_id,
-            topic,
-            key.partition,
-            EntryNumber(state.n),
-            tuple(Holder(store, state.stores[store].registration) for store in isr),
-            state.topic_config(described).segment_bytes,
-            "zstd",
-        )
+    state = connection.follower.newest_state()
+    described = topic_of(state, topic)
+    key = TopicPartition(described.topic_id, PartitionIndex(partition))
+    of_partition = state.partitions[key]
+    replaced = state.slices.find(key, OffsetRange(Offset(offsets[0]), Offset(offsets[1])))
+    parts = slices_to_read(state, of_partition, replaced)
+    stores = connection.stores(state)
+    isr = of_partition.replication.isr
+    incarnations = {store.store: store.incarnation for store in state.stores.values()}
+    target = SegmentTarget(
+        key.topic_id,
+        topic,
+        key.partition,
+        EntryNumber(state.n),
+        tuple(Holder(store, state.stores[store].registration) for store in isr),
+        state.topic_config(described).segment_bytes,
+        "zstd",
+    )
     records = cluster.read(topic, partition=partition, start=offsets[0], end=offsets[1], columns=["offset"])
     chosen = [offset for offset in records["offset"].to_pylist() if kept(offset)]
     lanes = StoreLanes(stores, incarnations, 30_000)

@@ -44,16 +44,16 @@ def write(cluster: Cluster, *values: str) -> CommandResult:
 
 def planned_write(cluster: Cluster, topic: str | None = "t", durability: Durability = Durability()) -> WritePlan:  # noqa: B008
     connection = cluster.connection
-    with connection.follower.current() as state:
-        return plan_write(
-            state,
-            connection.places(state),
-            new_command_id(),
-            topic=topic,
-            compression=None,
-            now_ms=NOW_MS,
-            durability=durability,
-        )
+    state = connection.follower.newest_state()
+    return plan_write(
+        state,
+        connection.places(state),
+        new_command_id(),
+        topic=topic,
+        compression=None,
+        now_ms=NOW_MS,
+        durability=durability,
+    )
 
 
 def uploaded(cluster: Cluster, *values: str, durability: Durability = Durability()) -> tuple[WritePlan, TaskWritten]:  # noqa: B008

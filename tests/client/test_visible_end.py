@@ -139,8 +139,8 @@ class Reader:
     def planned_end(self) -> int:
         """Spark's latest."""
         options = parse_read_options({"cluster": "/elsewhere", "subscribe": "t"})
-        with self.cluster.connection.follower.current() as state:
-            plan = plan_read(state, options, self.cluster.connection.stores(state))
+        state = self.cluster.connection.follower.newest_state()
+        plan = plan_read(state, options, self.cluster.connection.stores(state))
         return max((each.end for task in plan.tasks for each in task), default=0)
 
     def read_end(self, *, may_lose: bool) -> int:

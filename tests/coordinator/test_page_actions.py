@@ -82,7 +82,8 @@ def test_what_is_confirmed_is_what_the_command_line_does(tmp_path: Path, action:
     other = made(tmp_path / "cli")
     with redirect_stdout(io.StringIO()):
         assert run(["--cluster", other, *command_of(page)]) == 0
-    with sparklog.connect(other) as cluster, cluster.connection.follower.current() as state:
+    with sparklog.connect(other) as cluster:
+        state = cluster.connection.follower.newest_state()
         assert summary(state) == after
     assert after != before
 

@@ -133,10 +133,10 @@ def large_rows() -> pa.RecordBatch:
 def bulk_write(cluster: Cluster, tasks: Sequence[pa.RecordBatch]) -> None:
     """As a Spark job writes: planned once, uploaded by tasks, committed by one command."""
     connection = cluster.connection
-    with connection.follower.current() as state:
-        now_ms = time.time_ns() // 1_000_000
-        places = connection.places(state)
-        plan = plan_write(state, places, new_command_id(), topic=TOPIC, compression=None, now_ms=now_ms)
+    state = connection.follower.newest_state()
+    now_ms = time.time_ns() // 1_000_000
+    places = connection.places(state)
+    plan = plan_write(state, places, new_command_id(), topic=TOPIC, compression=None, now_ms=now_ms)
     written = [write_rows(plan, [each], task=task) for task, each in enumerate(tasks)]
     command = append_command(plan, written)
     assert command is not None

@@ -44,8 +44,8 @@ def values(cluster: Cluster) -> list[str]:
 
 
 def newest(cluster: Cluster) -> ClusterState:
-    with cluster.connection.follower.current() as state:
-        return state
+    state = cluster.connection.follower.newest_state()
+    return state
 
 
 def author_of_newest(cluster: Cluster) -> tuple[str, int]:

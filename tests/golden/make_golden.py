@@ -208,18 +208,18 @@ def groups(state: ClusterState) -> dict[str, object]:
 
 def contents(cluster: Cluster) -> dict[str, object]:
     """All records, and the parts of the state that outlive them, as plain values."""
-    with cluster.connection.follower.current() as state:
-        chain = {
-            "n": state.n,
-            "chain_id": state.chain_id,
-            "applications": {name: each.version for name, each in state.applications.items()},
-            "producers": {str(each.producer_id): each.producer_epoch for each in state.producers.values()},
-            "segments": len(state.slices),
-            **replicas(state),
-            **maintenance(state),
-            **groups(state),
-            **runs(state),
-        }
+    state = cluster.connection.follower.newest_state()
+    chain = {
+        "n": state.n,
+        "chain_id": state.chain_id,
+        "applications": {name: each.version for name, each in state.applications.items()},
+        "producers": {str(each.producer_id): each.producer_epoch for each in state.producers.values()},
+        "segments": len(state.slices),
+        **replicas(state),
+        **maintenance(state),
+        **groups(state),
+        **runs(state),
+    }
     records = {}
     for topic in cluster.topics():
         for partition in range(len(cluster.describe(topic).partitions)):

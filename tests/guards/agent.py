@@ -191,8 +191,8 @@ GUARDS: Final = (
         "job-mark-read",
         "The replication job compares the store's INCARNATION after the copies.",
         "sparklog/maintenance/replication_job.py",
-        "            registration = check_registered(frame, state, store)",
-        "            registration = state.stores[store].registration",
+        "        registration = check_registered(frame, state, store)",
+        "        registration = state.stores[store].registration",
         ("tests/maintenance/test_replication_job.py::test_a_store_that_is_wiped_during_the_copies_is_not_reported",),
     ),
     Guard(

@@ -342,7 +342,7 @@ GUARDS: Final = (
         "The body of a large command stays until the oldest snapshot kept covers its entry.",
         "sparklog/chain/snapshot/old_snapshots.py",
         "_is_below(body.key, oldest.floor or",
-        "_is_below(body.key, whole[0].floor or",
+        "_is_below(body.key, kept[0].floor or",
         ("tests/chain/snapshot/test_old_snapshots.py::test_a_body_stays_until_three_snapshots_cover_it",),
     ),
     Guard(

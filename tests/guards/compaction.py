@@ -117,8 +117,8 @@ GUARDS: Final = (
         "cleaner-after-swaps",
         "The cleaner's position does not move if a swap of the run did not land.",
         "sparklog/maintenance/rewrite/compaction_job.py",
-        "                if others or partition is None or any(swap.end > partition.log_start for swap in refused):\n",
-        "                if False:\n",
+        "            if others or partition is None or any(swap.end > partition.log_start for swap in refused):\n",
+        "            if False:\n",
         (
             f"{_JOB}test_a_swap_that_is_refused_does_not_move_the_cleaner",
             f"{_BESIDE}test_a_stretch_that_is_deleted_in_part_every_time_does_not_count_as_cleaned",
@@ -136,7 +136,7 @@ GUARDS: Final = (
         "compaction-plans-again",
         "What is left of a stretch whose first records were deleted meanwhile is compacted by the same run.",
         "sparklog/maintenance/rewrite/compaction_job.py",
-        "                    self._plan_again(frame, state, planned)\n",
+        "                self._plan_again(frame, state, planned)\n",
         "",
         (
             f"{_BESIDE}test_beside_deletions_in_every_run_the_position_moves_in_every_run",

@@ -31,12 +31,12 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "What comes after the plan stays: -1 is the high watermark that the plan saw.",
         "sparklog/client/delete_records.py",
         "    commands = [deletion.command for deletion in planned]\n",
-        "    with connection.follower.current() as newest:\n"
-        "        commands = [\n"
-        "            type(each.command)(each.command.topic_id, each.command.partition, newest.partitions_of(\n"
-        "                newest.topics[each.command.topic_id])[each.command.partition].high_watermark)\n"
-        "            for each in planned\n"
-        "        ]\n",
+        "    newest = connection.follower.newest_state()\n"
+        "    commands = [\n"
+        "        type(deletion.command)(deletion.command.topic_id, deletion.command.partition, newest.partitions_of(\n"
+        "            newest.topics[deletion.command.topic_id])[deletion.command.partition].high_watermark)\n"
+        "        for deletion in planned\n"
+        "    ]\n",
         (f"{_CLIENT}test_records_that_come_between_plan_and_deletion_stay",),
     ),
     Guard(

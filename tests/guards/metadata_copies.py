@@ -153,8 +153,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "settled-deletions",
         "Nothing is deleted by an entry of the chain that has no copies yet.",
         "sparklog/maintenance/job_frame.py",
-        "            self.commit(ConfirmDeleted(()))",
-        "            pass",
+        "        self.commit(ConfirmDeleted(()))",
+        "        pass",
         ("tests/maintenance/test_settled_deletions.py",),
     ),
     Guard(
@@ -193,8 +193,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "remove-last-copies",
         "The last store that may have copies of the metadata is not removed.",
         "sparklog/client/stores/add_store.py",
-        "        if copies and not left and",
-        "        if False and",
+        "    if copies and not left and",
+        "    if False and",
         (f"{_BESIDE_STORES}test_the_last_store_that_may_have_copies_is_not_removed",),
     ),
     Guard(

@@ -78,8 +78,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "recovery-delete-counted",
         "Nothing is deleted while the chain counts on it.",
         "sparklog/maintenance/verify/repair.py",
-        "                    if held_slices(state, store, [object_.named.number]):",
-        "                    if False:",
+        "                if held_slices(state, store, [object_.named.number]):",
+        "                if False:",
         (f"{_JOB}test_an_agent_that_takes_damaged_bytes_for_its_copy_does_not_end_the_repair",),
     ),
     Guard(
@@ -129,8 +129,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "recovery-leaderless-batches",
         "Good batches stay where they are while they can't be rewritten.",
         "sparklog/maintenance/verify/salvage.py",
-        "        if partition.replication.leader is None and left.runs:\n",
-        "        if False:\n",
+        "    if partition.replication.leader is None and left.runs:\n",
+        "    if False:\n",
         (f"{_EVERYWHERE}test_good_batches_without_a_leader_are_kept_and_reported",),
     ),
     Guard(
@@ -199,8 +199,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "recovery-holders-at-swap",
         "A store that came to hold a slice after the others were read is not passed over.",
         "sparklog/maintenance/verify/salvage.py",
-        "        if left.lost and not set(holders_of(state, slice_)) <= {damage.store for damage in damages}:",
-        "        if False:",
+        "    if left.lost and not set(holders_of(state, slice_)) <= {damage.store for damage in damages}:",
+        "    if False:",
         (f"{_BESIDE}test_a_store_that_holds_it_by_the_time_of_the_swap_is_not_passed_over",),
     ),
     Guard(
@@ -263,8 +263,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "salvage-cut",
         "A slice that the log start cuts is not rewritten: it says how to get rid of it.",
         "sparklog/maintenance/verify/salvage.py",
-        "        if slice_.start < partition.log_start:",
-        "        if False:",
+        "    if slice_.start < partition.log_start:",
+        "    if False:",
         (f"{_SALVAGE}test_a_slice_that_the_log_start_cuts_goes_with_delete_records",),
     ),
     Guard(

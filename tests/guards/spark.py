@@ -57,6 +57,8 @@ GUARDS: Final = (
         "Only the uploads of the winning tasks are committed, once all tasks are done.",
         "sparklog/spark/write/batch_writer.py",
         "        return TaskMessage(task, socket.gethostname(), msgspec.msgpack.encode(written))",
+        "        from sparklog.chain.commit.committer import new_command_id\n"
+        "        from sparklog.client.commits.commit_write import commit_append\n"
         "        early = append_command(plan := self._plan(), [written])\n"
         "        if early is not None:\n"
         "            connection = shared(plan.places.cluster, self.options.storage)\n"

@@ -47,7 +47,7 @@ GUARDS: Final = (
         "stream-frozen-target",
         "A run of AvailableNow reads nothing that came after it began.",
         _READER,
-        "            if self._target is not None:\n                newest = not_beyond(newest, self._target)\n",
+        "        if self._target is not None:\n            newest = not_beyond(newest, self._target)\n",
         "",
         (f"{_READS}::test_available_now_reads_up_to_what_was_there_at_its_start_within_the_limits",),
     ),
@@ -79,7 +79,7 @@ GUARDS: Final = (
         "stream-missed-records",
         "A stream fails if records that it has not read are gone, or a topic that it has read is another one.",
         _READER,
-        "            self._report(losses_at(state, begin, newest, self.options.read))\n",
+        "        self._report(losses_at(state, begin, newest, self.options.read))\n",
         "",
         (
             f"{_READS}::test_a_topic_deleted_and_created_again_is_noticed",
@@ -171,9 +171,8 @@ GUARDS: Final = (
         "stream-still-written-newest",
         "Whether a micro-batch is still written is looked up in the chain, not in what this process knows of it.",
         _WRITER,
-        "        with shared(self.options.cluster, self.options.storage).follower.current() as state:\n"
-        "            known",
-        "        for state in (shared(self.options.cluster, self.options.storage).follower.state,):\n            known",
+        "state = shared(self.options.cluster, self.options.storage).follower.newest_state()\n        known",
+        "state = shared(self.options.cluster, self.options.storage).follower.state\n        known",
         (f"{_WRITES}::test_a_micro_batch_that_an_election_gave_up_meanwhile_is_not_taken_for_written",),
     ),
     Guard(

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import functools
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -20,6 +23,15 @@ def test_the_text_of_each_guard_is_found_once_and_its_tests_exist(guard: Guard) 
     for test in guard.tests:
         file, *names = test.split("::")
         assert {each.partition("[")[0] for each in names} <= _defined(file), test
+
+
+def test_what_replaces_a_guard_uses_names_that_are_there(tmp_path: Path) -> None:
+    for number, guard in enumerate(GUARDS):
+        body = (PROJECT / guard.file).read_text()
+        (tmp_path / f"{number}_{guard.name}.py").write_text(body.replace(guard.text, guard.without))
+    command = [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "F821", "--output-format", "concise"]
+    done = subprocess.run([*command, str(tmp_path)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
 
 
 def test_guards_have_names_of_their_own() -> None:

@@ -202,8 +202,8 @@ def test_records_come_from_the_readers_zone(
 def test_a_store_whose_agent_is_silent_is_near_nobody(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPARKLOG_ZONE", "south")
     reads = Reads(monkeypatch)
-    with cluster.connection.follower.current() as state:
-        registration = state.stores[StoreId("b")].registration
+    state = cluster.connection.follower.newest_state()
+    registration = state.stores[StoreId("b")].registration
     cluster.submit(AgentDown(StoreId("b"), registration))
     read_all(cluster)
     assert set(reads.of) == {"c"}
@@ -231,9 +231,9 @@ def test_a_slice_whose_first_reads_hang_is_not_waited_for_once_its_store_has_fai
 ) -> None:
     """A store that hangs, as `read_ahead` sees it: fetches that never end."""
     monkeypatch.setattr("sparklog.log.read.scan.in_background", lambda fetch: Hanging())
-    with cluster.connection.follower.current() as state:
-        stores = cluster.connection.stores(state)
-        plan = cluster._plan(state, "t", 0, None, None)
+    state = cluster.connection.follower.newest_state()
+    stores = cluster.connection.stores(state)
+    plan = cluster._plan(state, "t", 0, None, None)
     stores = stores.at(msgspec.structs.replace(stores.places, zone="north"))
     stores.note_failure(StoreId("a"), StoreUnavailable("no answer"))
     monkeypatch.setattr(Stores, "holding", lambda stores, part: list(part.stores))  # the fetches go to a

@@ -132,10 +132,10 @@ class DamagedStores:
     def scanned(self, partition: int, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """What a reader gets with failOnDataLoss=false."""
         connection = self.world.cluster.connection
-        with connection.follower.current() as state:
-            topic, stores = topic_of(state, "t"), connection.stores(state)
-            of = partition_of(state, topic, partition)
-            plan = plan_range(state, topic, partition, OffsetRange(of.log_start, of.high_watermark))
+        state = connection.follower.newest_state()
+        topic, stores = topic_of(state, "t"), connection.stores(state)
+        of = partition_of(state, topic, partition)
+        plan = plan_range(state, topic, partition, OffsetRange(of.log_start, of.high_watermark))
         return scan(plan, stores, columns, connection.replan, fail_on_data_loss=False)
 
     def check_same(self) -> None:

@@ -103,13 +103,13 @@ class KeyedLog:
 
     @property
     def key(self) -> TopicPartition:
-        with self.log.cluster.connection.follower.current() as state:
-            return TopicPartition(state.topic_ids["t"], PartitionIndex(0))
+        state = self.log.cluster.connection.follower.newest_state()
+        return TopicPartition(state.topic_ids["t"], PartitionIndex(0))
 
     @property
     def cleaner(self) -> Cleaner | None:
-        with self.log.cluster.connection.follower.current() as state:
-            return state.cleaners.get(self.key)
+        state = self.log.cluster.connection.follower.newest_state()
+        return state.cleaners.get(self.key)
 
     def read(self) -> list[Row]:
         """What a reader finds from the start."""

@@ -118,15 +118,15 @@ class MaintainedLog:
 
     def planned(self, topic: str, partition: int = 0) -> RangeToRead:
         """A plan of everything, to be read later."""
-        with self.cluster.connection.follower.current() as state:
-            found = topic_of(state, topic)
-            of = partition_of(state, found, partition)
-            return plan_range(state, found, partition, OffsetRange(of.log_start, of.high_watermark))
+        state = self.cluster.connection.follower.newest_state()
+        found = topic_of(state, topic)
+        of = partition_of(state, found, partition)
+        return plan_range(state, found, partition, OffsetRange(of.log_start, of.high_watermark))
 
     def read_plan(self, plan: RangeToRead, *, fail_on_data_loss: bool = True) -> list[bytes]:
         connection = self.cluster.connection
-        with connection.follower.current() as state:
-            stores = connection.stores(state)
+        state = connection.follower.newest_state()
+        stores = connection.stores(state)
         found = scan(plan, stores, ["value"], connection.replan, fail_on_data_loss=fail_on_data_loss)
         return [value for batch in found for value in batch.column(0).to_pylist()]
 
@@ -143,18 +143,18 @@ class MaintainedLog:
         return self._keys(retired=False)
 
     def _keys(self, *, retired: bool) -> set[str]:
-        with self.cluster.connection.follower.current() as state:
-            names = {each.number: each.topic for each in state.retired}
-            keys = [
-                data_key(each.object, names.get(each.number) or state.topics[each.object.topic_id].name)
-                for each in state.objects
-                if retired or each.number not in names
-            ]
+        state = self.cluster.connection.follower.newest_state()
+        names = {each.number: each.topic for each in state.retired}
+        keys = [
+            data_key(each.object, names.get(each.number) or state.topics[each.object.topic_id].name)
+            for each in state.objects
+            if retired or each.number not in names
+        ]
         return {key for each in keys for key in (each, index_key(each))}
 
     def retired(self) -> int:
-        with self.cluster.connection.follower.current() as state:
-            return len(state.retired)
+        state = self.cluster.connection.follower.newest_state()
+        return len(state.retired)
 
     def segments(self, topic: str, partition: int = 0) -> list[tuple[Offset, Offset]]:
         """Offsets of the slices that the log has now."""

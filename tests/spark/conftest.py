@@ -129,8 +129,8 @@ def _keys_of_test_servers() -> Iterator[None]:
 
 def access_to(cluster: Cluster) -> dict[str, str]:
     """The options that say how the stores of the cluster are reached, but for secrets."""
-    with cluster.connection.follower.current() as state:
-        plain = cluster.connection.places(state).settings.plain
+    state = cluster.connection.follower.newest_state()
+    plain = cluster.connection.places(state).settings.plain
     return {f"storage.{name}": value for name, value in plain.items()}
 
 

@@ -15,8 +15,8 @@ from sparklog.storage.keys import APPENDS, data_key
 def roll_and_delete(cluster: Cluster, topic: str) -> None:
     """Every record of the topic is in sealed segments from now on, and the objects that held them are gone."""
     url, quiet = cluster.connection.url, Console(file=io.StringIO())
-    with cluster.connection.follower.current() as state:
-        named = {data_key(each.object, topic) for each in state.objects}
+    state = cluster.connection.follower.newest_state()
+    named = {data_key(each.object, topic) for each in state.objects}
     cluster.alter(topic, config={"rewrite.delete.delay.ms": 0})
     run_roll(url, topics=[topic], everything=True, console=quiet)
     run_retention(url, topics=[topic], console=quiet)

@@ -87,11 +87,11 @@ class Program:
             cluster.append("t", pa.table({"value": [os.urandom(INCOMPRESSIBLE)]}))
             assert cluster.describe("t").records == 10
             connection = cluster.connection
-            with connection.follower.current() as state:
-                opened, places = connection.stores(state), connection.places(state)
-                store = opened.get(next(iter(state.stores)))
-                task = Stores(places)
-                self.say("what travels", [places, msgspec.msgpack.encode(places), pickle.dumps(places), task])
+            state = connection.follower.newest_state()
+            opened, places = connection.stores(state), connection.places(state)
+            store = opened.get(next(iter(state.stores)))
+            task = Stores(places)
+            self.say("what travels", [places, msgspec.msgpack.encode(places), pickle.dumps(places), task])
             shown = [cluster, connection, opened, store, storage_settings(as_metadata), connection.follower.store]
             self.say("objects", [*shown, *map(str, shown), *map(vars, (cluster, connection, opened, store))])
             self.say("settings", [vars(store)["_bucket"].settings, storage_settings(as_metadata, "x")])

@@ -52,8 +52,8 @@ def writing(**options: str) -> WriteOptions:
 
 
 def tasks(log: Cluster, **options: str) -> list[list[RangeToRead]]:
-    with log.connection.follower.current() as state:
-        return plan_read(state, reading(**options), log.connection.stores(state)).tasks
+    state = log.connection.follower.newest_state()
+    return plan_read(state, reading(**options), log.connection.stores(state)).tasks
 
 
 def column(log: Cluster, name: str, partition: int = 0) -> list[object]:

@@ -42,8 +42,8 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
 
 
 def replicas(cluster: Cluster, partition: int = 0) -> str:
-    with cluster.connection.follower.current() as state:
-        value = state.partitions_of(state.topics[TOPIC])[partition].replication
+    state = cluster.connection.follower.newest_state()
+    value = state.partitions_of(state.topics[TOPIC])[partition].replication
     return f"{roles(value)} {ends(value)}"
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import TypeVar
 
 from sparklog.chain.chain_requests import Get, GetMany, LoadSnapshot, MirrorEntry, Now, Pause, Put, Reply, Request
@@ -129,10 +128,9 @@ class Follower:
         for at in range(0, len(ascending), ENTRIES_AT_ONCE):
             yield from self._run(read_entries(ascending[at : at + ENTRIES_AT_ONCE], self.store.url))
 
-    @contextmanager
-    def current(self) -> Iterator[ClusterState]:
-        """The newest state. It never changes, so it may be used after the block."""
-        yield self.catch_up().state
+    def newest_state(self) -> ClusterState:
+        """Catch up, and return the state. It never changes."""
+        return self.catch_up().state
 
     def is_same_chain(self) -> bool:
         """True unless the location was wiped and created again (`same_chain.py`). Raises the store's errors."""

@@ -47,8 +47,8 @@ def tail(
 
     with connect() as cluster:
         follower = cluster.connection.follower
-        with follower.current() as state:
-            read = chain_tail(follower.store, state, num)
+        state = follower.newest_state()
+        read = chain_tail(follower.store, state, num)
     if settings.json:
         for shown in read.entries:
             print_json({**to_builtins(shown.entry), "ignored": shown.ignored})
@@ -78,7 +78,8 @@ def _names(state: ClusterState) -> dict[int, str]:
 @app.command(epilog=ending("sparklog chain state", "sparklog chain state --format json"))
 def state() -> None:
     """Show the current state of the chain in numbers."""
-    with connect() as cluster, cluster.connection.follower.current() as state:
+    with connect() as cluster:
+        state = cluster.connection.follower.newest_state()
         follower = cluster.connection.follower
         show_document(
             {
@@ -127,7 +128,8 @@ def write(
 
     if not write_id:
         raise InvalidOption("ID: wanted a command id, a writeId or a txnAppId, found an empty one")
-    with connect() as cluster, cluster.connection.follower.current() as state:
+    with connect() as cluster:
+        state = cluster.connection.follower.newest_state()
         applied = state.results.labelled(write_id)
         if COMMAND_ID.fullmatch(write_id) and (by_id := state.results.get(CommandId(write_id))) is not None:
             applied.append(by_id)

@@ -70,8 +70,8 @@ def _checked(url: str) -> tuple[dict[str, Any], dict[str, list[Any] | dict[str, 
     with _connected(url) as cluster:
         status("asking the coordinator and the stores")
         coordinator = check_coordinator(cluster.connection)
-        with cluster.connection.follower.current() as state:
-            return _report(cluster, state, coordinator, check_stores(cluster.connection, state))
+        state = cluster.connection.follower.newest_state()
+        return _report(cluster, state, coordinator, check_stores(cluster.connection, state))
 
 
 def _connected(url: str) -> Cluster:

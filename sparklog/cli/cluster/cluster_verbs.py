@@ -131,7 +131,8 @@ def info() -> None:
     from sparklog.core.state import FORMAT
     from sparklog.storage.open_store import join_url
 
-    with connect() as cluster, cluster.connection.follower.current() as state:
+    with connect() as cluster:
+        state = cluster.connection.follower.newest_state()
         url = cluster.connection.url
         stores = [
             {
@@ -199,14 +200,14 @@ def forget_applications(
     before_ms = parse_timestamp_us("--before", before) // 1000
     with connect() as cluster:
         connection, follower = cluster.connection, cluster.connection.follower
-        with follower.current() as state:
-            old = old_applications(state, before_ms, frozenset(app_id) or None)
+        state = follower.newest_state()
+        old = old_applications(state, before_ms, frozenset(app_id) or None)
         for at in range(0, 0 if dry_run else len(old), _APPLICATIONS_PER_COMMAND):
             connection.submit(ForgetApplications(tuple(old[at : at + _APPLICATIONS_PER_COMMAND])))
-        with follower.current() as state:
-            left = len(state.applications)
-            if not dry_run:  # applications that wrote since the search were kept
-                old = [application for application in old if application.app_id not in state.applications]
+        state = follower.newest_state()
+        left = len(state.applications)
+        if not dry_run:  # applications that wrote since the search were kept
+            old = [application for application in old if application.app_id not in state.applications]
     done(
         f"{'would forget' if dry_run else 'forgot'} {counted(len(old), 'application')}, {left:,} left",
         {"forgotten": [application.app_id for application in old], "applications": left, "dry_run": dry_run},

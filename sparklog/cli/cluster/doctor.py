@@ -89,7 +89,8 @@ def _cluster(url: str) -> Iterator[Diagnosis]:
         if any(extra.problem != OK for extra in missing):
             return
     try:
-        with connect() as cluster, cluster.connection.follower.current() as state:
+        with connect() as cluster:
+            state = cluster.connection.follower.newest_state()
             opened = cluster.connection.stores(state)
             stores = {"metadata": cluster.connection.follower.store}
             for store_id, store in state.stores.items():

@@ -76,7 +76,8 @@ def list_stores() -> None:
     from sparklog.core.placement.replica_status import store_uses
     from sparklog.storage.open_store import join_url
 
-    with connect() as cluster, cluster.connection.follower.current() as state:
+    with connect() as cluster:
+        state = cluster.connection.follower.newest_state()
         uses = store_uses(state)
         rows = [
             {

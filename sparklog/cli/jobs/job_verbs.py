@@ -224,8 +224,8 @@ def status() -> None:
     from sparklog.wire.job_messages import last_run
 
     with connect() as cluster:
-        with cluster.connection.follower.current() as state:
-            runs = dict(state.jobs.items())
+        state = cluster.connection.follower.newest_state()
+        runs = dict(state.jobs.items())
         try:
             jobs = scheduled(cluster.connection)
         except SparklogError as error:

@@ -95,12 +95,10 @@ class AloneReader(RebalanceListener):
     def __init__(self, cluster: Cluster, wanted: Wanted) -> None:
         """Raise as `tables` does."""
         self._cluster, self._wanted = cluster, wanted
-        with cluster.connection.follower.current() as state:
-            topics = [topic_of(state, name) for name in subscription(state, wanted.topics, wanted.pattern).names(state)]
-            chosen = tuple(dict.fromkeys(wanted.partitions))
-            partitions = [
-                (topic, partition) for topic in topics for partition in chosen_partitions(state, topic, chosen)
-            ]
+        state = cluster.connection.follower.newest_state()
+        topics = [topic_of(state, name) for name in subscription(state, wanted.topics, wanted.pattern).names(state)]
+        chosen = tuple(dict.fromkeys(wanted.partitions))
+        partitions = [(topic, partition) for topic in topics for partition in chosen_partitions(state, topic, chosen)]
         self._topic_ids: dict[str, TopicId] = {topic.name: topic.topic_id for topic in topics}
         ranges = {
             (topic.name, int(partition.partition)): offsets_to_print(cluster, topic.name, partition, wanted.offset)
@@ -211,8 +209,8 @@ class AloneReader(RebalanceListener):
 
     def _partition(self, place: Place) -> Partition:
         """The current state of the partition. Raises UnknownTopicOrPartition."""
-        with self._cluster.connection.follower.current() as state:
-            return self._in(state, place)
+        state = self._cluster.connection.follower.newest_state()
+        return self._in(state, place)
 
     def _in(self, state: ClusterState, place: Place) -> Partition:
         self._check_topic(state, place[0])
@@ -233,8 +231,8 @@ class MemberReader(RebalanceListener):
     def __init__(self, cluster: Cluster, wanted: Wanted, group: str) -> None:
         """Raise as `tables` does."""
         self._wanted = wanted
-        with cluster.connection.follower.current() as state:
-            topics = subscription(state, wanted.topics, wanted.pattern).names(state)
+        state = cluster.connection.follower.newest_state()
+        topics = subscription(state, wanted.topics, wanted.pattern).names(state)
         self._ranges = {
             (topic, int(partition.partition)): offsets_to_print(cluster, topic, partition, wanted.offset)
             for topic in topics

@@ -147,10 +147,10 @@ def _check_target(cluster: Cluster, topic: str, partition: int | None, compressi
     from sparklog.core.lookup import partition_of, topic_of
     from sparklog.log.batch import check_compression
 
-    with cluster.connection.follower.current() as state:
-        target = topic_of(state, topic)
-        if partition is not None:
-            partition_of(state, target, partition)
+    state = cluster.connection.follower.newest_state()
+    target = topic_of(state, topic)
+    if partition is not None:
+        partition_of(state, target, partition)
     if compression is not None:
         check_compression(compression)
     return state.topic_config(target)

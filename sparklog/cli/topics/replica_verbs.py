@@ -50,7 +50,8 @@ def list_replicas(
     from sparklog.core.placement.replica_health import is_offline, is_under_replicated
     from sparklog.core.placement.replica_plans import partitions_named
 
-    with connect() as cluster, cluster.connection.follower.current() as state:
+    with connect() as cluster:
+        state = cluster.connection.follower.newest_state()
         partitions = [
             partition
             for partition in partitions_named(state, topic)
@@ -104,14 +105,14 @@ def move(
         raise InvalidOption("wanted exactly one of --to ID,ID,…, --off ID and --cancel")
     _check_topic_given(topic, partition, wanted_by="--to" if to is not None else None)
     with connect() as cluster:
-        with cluster.connection.follower.current() as state:
-            chosen = partitions_named(state, topic, partition)
-            if to is not None:
-                moves: tuple[Move, ...] = moves_to(chosen, [StoreId(store) for store in to.split(",")])
-            elif off is not None:
-                moves = moves_off(state, StoreId(off), chosen)
-            else:
-                moves = moves_back(chosen)
+        state = cluster.connection.follower.newest_state()
+        chosen = partitions_named(state, topic, partition)
+        if to is not None:
+            moves: tuple[Move, ...] = moves_to(chosen, [StoreId(store) for store in to.split(",")])
+        elif off is not None:
+            moves = moves_off(state, StoreId(off), chosen)
+        else:
+            moves = moves_back(chosen)
         planned: list[PartitionOutcome] = []
         if moves:
             planned = outcomes(*cluster.connection.decided(MoveReplicas(moves)))
@@ -167,10 +168,10 @@ def elect(
 
     _check_topic_given(topic, partition, wanted_by="--store" if store is not None else "--unclean" if unclean else None)
     with connect() as cluster:
-        with cluster.connection.follower.current() as state:
-            chosen = partitions_named(state, topic, partition)
-            elections = preferred_elections(state, chosen) if store is None else elections_of(StoreId(store), chosen)
-            planned = outcomes_of_elections(state, elections, unclean=unclean)
+        state = cluster.connection.follower.newest_state()
+        chosen = partitions_named(state, topic, partition)
+        elections = preferred_elections(state, chosen) if store is None else elections_of(StoreId(store), chosen)
+        planned = outcomes_of_elections(state, elections, unclean=unclean)
         possible = [outcome for outcome in planned if outcome.refused is None]
         if planned and not possible:
             assert planned[0].refused is not None

@@ -46,7 +46,8 @@ def list_segments(
     from sparklog.storage.keys import data_key
 
     rows = []
-    with connect() as cluster, cluster.connection.follower.current() as state:
+    with connect() as cluster:
+        state = cluster.connection.follower.newest_state()
         for chosen in chosen_partitions(state, topic_of(state, topic), partition):
             for part in _slices(state, chosen, offset, num):
                 named = part.object.object
@@ -96,9 +97,9 @@ def dump(
     from sparklog.core.lookup import partition_of, topic_of
 
     with connect() as cluster:
-        with cluster.connection.follower.current() as state:
-            chosen = partition_of(state, topic_of(state, topic), partition)
-            parts = list(_slices(state, chosen, offset, num))
+        state = cluster.connection.follower.newest_state()
+        chosen = partition_of(state, topic_of(state, topic), partition)
+        parts = list(_slices(state, chosen, offset, num))
         failures: dict[int, SparklogError] = {}
         rows = [row for part in parts for row in _batches(cluster, topic, part, failures)]
         if not (settings.json and records):
@@ -138,9 +139,9 @@ def verify(
 
     rows = []
     with connect() as cluster:
-        with cluster.connection.follower.current() as state:
-            of = topic_of(state, topic)
-            chosen = chosen_partitions(state, of, partition)
+        state = cluster.connection.follower.newest_state()
+        of = topic_of(state, topic)
+        chosen = chosen_partitions(state, of, partition)
         rows = list(verified_rows(cluster, of.topic_id, {part.partition for part in chosen}, store))
     show_rows(rows, empty=f"topic {topic} has no objects there")
     if any(row["result"] != "ok" for row in rows):
@@ -204,8 +205,8 @@ def _batches(
     from sparklog.log.read.source_stores import NoHolderAnswers, first_answer
     from sparklog.storage.keys import data_key
 
-    with cluster.connection.follower.current() as state:
-        stores = cluster.connection.stores(state)
+    state = cluster.connection.follower.newest_state()
+    stores = cluster.connection.stores(state)
     holders = stores.holding(part)
     last = {"store": holders[-1] if holders else None, "object": data_key(part.object.object, topic)}
     try:

@@ -22,9 +22,9 @@ def verified_rows(
     cluster: Cluster, topic: TopicId, partitions: Collection[PartitionIndex], stores: Collection[str]
 ) -> Iterator[dict[str, Any]]:
     """A row for each object and store, in the order of their numbers. Raises BrokerIdNotRegistered."""
-    with cluster.connection.follower.current() as state:
-        chosen = [registered_store(state, StoreId(store)).store for store in stores]
-        opened = cluster.connection.stores(state)
+    state = cluster.connection.follower.newest_state()
+    chosen = [registered_store(state, StoreId(store)).store for store in stores]
+    opened = cluster.connection.stores(state)
     asked = frozenset(chosen or state.registrations())
     wanted = ObjectsWanted(frozenset({topic}), asked, frozenset(partitions))
     for object_ in objects_to_verify(state, wanted):
@@ -43,8 +43,8 @@ def _row(
     if replica.check is None:
         result = replica.error
     elif not replica.check.is_whole:
-        with cluster.connection.follower.current() as now:
-            slices = slices_still_held(now, object_, replica.store)
+        now = cluster.connection.follower.newest_state()
+        slices = slices_still_held(now, object_, replica.store)
         if not slices:
             return None
         repairable = is_repairable(object_, checks, replica)

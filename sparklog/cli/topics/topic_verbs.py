@@ -108,7 +108,8 @@ def create(
 @app.command("list", epilog=ending("sparklog topic list", "sparklog topic list --format json"))
 def list_topics() -> None:
     """List all topics with their sizes."""
-    with connect() as cluster, cluster.connection.follower.current() as state:
+    with connect() as cluster:
+        state = cluster.connection.follower.newest_state()
         rows = []
         for name in sorted(state.topic_ids):
             topic = state.topics[state.topic_ids[name]]
@@ -139,7 +140,8 @@ def describe(topic: str = NAME) -> None:
     from sparklog.core.config.topic_config import topic_values
     from sparklog.core.lookup import topic_of
 
-    with connect() as cluster, cluster.connection.follower.current() as state:
+    with connect() as cluster:
+        state = cluster.connection.follower.newest_state()
         described = topic_of(state, topic)
         at_ms = now_ms()
         partitions = [
@@ -363,19 +365,19 @@ def _at_newest(cluster: Cluster, topic: str, partition: Partition) -> int | None
     """The offset of the record with the largest timestamp, or None in an empty partition."""
     from sparklog.core.types import OffsetRange, TopicPartition
 
-    with cluster.connection.follower.current() as state:
-        key = TopicPartition(partition.topic_id, partition.partition)
-        readable = OffsetRange(partition.log_start, partition.high_watermark)
-        newest = state.slices.find(key, readable).columns["max_timestamp_us"]
-        newest_us = int(newest.max()) if len(newest) else None
+    state = cluster.connection.follower.newest_state()
+    key = TopicPartition(partition.topic_id, partition.partition)
+    readable = OffsetRange(partition.log_start, partition.high_watermark)
+    newest = state.slices.find(key, readable).columns["max_timestamp_us"]
+    newest_us = int(newest.max()) if len(newest) else None
     return None if newest_us is None else cluster.offset_for_time(topic, partition.partition, newest_us)
 
 
 def _topic(cluster: Cluster, name: str) -> Topic:
     from sparklog.core.lookup import topic_of
 
-    with cluster.connection.follower.current() as state:
-        return topic_of(state, name)
+    state = cluster.connection.follower.newest_state()
+    return topic_of(state, name)
 
 
 def _warn(warning: str | None) -> None:

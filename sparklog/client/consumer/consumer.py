@@ -97,8 +97,8 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
         are given up. Raises InvalidInput, UnknownTopicOrPartition.
         """
         with self._alone():
-            with self._connection.follower.current() as state:
-                wanted = subscription(state, topics, pattern)
+            state = self._connection.follower.newest_state()
+            wanted = subscription(state, topics, pattern)
             self._reading.begin(wanted, listener)
 
     def assign(self, partitions: Iterable[Place]) -> None:
@@ -108,8 +108,8 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
         Raises InvalidInput, UnknownTopicOrPartition.
         """
         with self._alone():
-            with self._connection.follower.current() as state:
-                wanted = assignment(state, partitions)
+            state = self._connection.follower.newest_state()
+            wanted = assignment(state, partitions)
             self._reading.begin(wanted, None)
             self._reading.take_share()
 
@@ -221,8 +221,8 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
         """Number of offsets left to read, in a partition or in all of its own, as of the newest state."""
         with self._alone():
             keys = list(self._reading.positions.share) if place is None else [self._key(place)]
-            with self._connection.follower.current() as state:
-                held = [(state.partitions.get(key), self._reading.position(key).offset) for key in keys]
+            state = self._connection.follower.newest_state()
+            held = [(state.partitions.get(key), self._reading.position(key).offset) for key in keys]
             return sum(
                 lag_of(at, partition.log_start, partition.high_watermark)
                 for partition, at in held
@@ -286,8 +286,8 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
         """The offset at which the group resumes in a partition; None if it has committed nothing there."""
         with self._alone():
             group = self._group_to_commit_to()
-            with self._connection.follower.current() as state:
-                row = committed(state, group).get((place[0], place[1]))
+            state = self._connection.follower.newest_state()
+            row = committed(state, group).get((place[0], place[1]))
             return None if row is None else row.offset
 
     def in_transaction(self) -> ReadInTransaction:

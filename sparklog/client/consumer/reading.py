@@ -208,9 +208,9 @@ class ConsumerReading:
 
     def _was_removed(self, unread: Unread) -> bool:
         """True if the newest state no longer has the record at which the consumer would continue."""
-        with self._connection.follower.current() as state:
-            partition = state.partitions.get(unread.key)
-            return partition is None or self.position(unread.key).offset < partition.log_start
+        state = self._connection.follower.newest_state()
+        partition = state.partitions.get(unread.key)
+        return partition is None or self.position(unread.key).offset < partition.log_start
 
     # ---- now and then ---------------------------------------------------------------------------
 
@@ -290,8 +290,8 @@ class ConsumerReading:
         Raises OffsetOutOfRange, UnknownTopicOrPartition, and the errors of `settle`.
         """
         self.settle()
-        with self._connection.follower.current() as state:
-            self.positions.seek(state, dict.fromkeys(keys, target))
+        state = self._connection.follower.newest_state()
+        self.positions.seek(state, dict.fromkeys(keys, target))
         self.moves += 1
 
     def go_back(self) -> None:
@@ -323,8 +323,8 @@ class ConsumerReading:
 
     def has_landed(self, command: CommitOffsets) -> bool:
         """True if the group is exactly at the offsets of this commit, by the newest state."""
-        with self._connection.follower.current() as state:
-            present = self._shares.committed(state)
+        state = self._connection.follower.newest_state()
+        present = self._shares.committed(state)
         rows = [(present.get(TopicPartition(row.topic_id, row.partition)), row.offset) for row in command.offsets]
         return all(known is not None and known.offset == offset for known, offset in rows)
 

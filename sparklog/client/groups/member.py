@@ -94,8 +94,8 @@ class GroupMember:
         self._owner.check()
         before = self.generation
         asked_ms = self._clock.monotonic_ms()
-        with self._connection.follower.current() as state:
-            group, coordinator = state.groups.get(self.group), state.coordinator
+        state = self._connection.follower.newest_state()
+        group, coordinator = state.groups.get(self.group), state.coordinator
         if group is None or group.member(self.member_id) is None:
             self._join()
             return True
@@ -113,8 +113,8 @@ class GroupMember:
     def starts(self) -> dict[Place, int]:
         """The group's committed offset in each partition of this member; partitions without one are left out."""
         self._owner.check()
-        with self._connection.follower.current() as state:
-            offsets = committed(state, self.group)
+        state = self._connection.follower.newest_state()
+        offsets = committed(state, self.group)
         return {place: offsets[place].offset for place in self.assigned if place in offsets}
 
     def commit(self, offsets: Offsets, metadata: str = "") -> None:
@@ -145,8 +145,8 @@ class GroupMember:
     ) -> CommitOffsets:
         """The command of a commit, as in `prepared`. `with_records`: it goes with an append."""
         self._owner.check()
-        with self._connection.follower.current() as state:
-            rows = rows_to_commit(state, offsets, metadata, with_records=with_records)
+        state = self._connection.follower.newest_state()
+        rows = rows_to_commit(state, offsets, metadata, with_records=with_records)
         self._commits += 1
         fence = generation or self.generation
         return CommitOffsets(
@@ -210,8 +210,8 @@ class GroupMember:
         self._catch_up()
 
     def _catch_up(self) -> None:
-        with self._connection.follower.current() as state:
-            self._take_over(state)
+        state = self._connection.follower.newest_state()
+        self._take_over(state)
 
     def _take_over(self, state: ClusterState) -> None:
         """Take generation and share from a state; none if this member was evicted in the meantime."""

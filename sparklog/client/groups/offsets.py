@@ -60,8 +60,8 @@ def committed(state: ClusterState, name: str) -> dict[Place, CommittedOffset]:
 
 def commit_offsets(connection: Connection, group: str, offsets: Offsets, metadata: str = "") -> None:
     """Commit to a group without members: all of these offsets, or nothing; see `Cluster.commit_offsets`."""
-    with connection.follower.current() as state:
-        command = CommitOffsets(state.chain_id, group, rows_to_commit(state, offsets, metadata))
+    state = connection.follower.newest_state()
+    command = CommitOffsets(state.chain_id, group, rows_to_commit(state, offsets, metadata))
     connection.submit(command)
 
 

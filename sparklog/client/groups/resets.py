@@ -56,8 +56,8 @@ def plan_reset(
     cluster: Cluster, group: str, target: ResetTarget, topics: Sequence[str], chosen: Collection[int] = ()
 ) -> list[PlannedReset]:
     """The plan of a reset, by the newest state. Raises the errors of `planned_resets`."""
-    with cluster.connection.follower.current() as state:
-        return planned_resets(state, cluster.offset_for_time, group, target, topics, chosen)
+    state = cluster.connection.follower.newest_state()
+    return planned_resets(state, cluster.offset_for_time, group, target, topics, chosen)
 
 
 def planned_resets(

@@ -32,18 +32,18 @@ def upload_rows(
     command_id = new_command_id()
     deadline = Deadline(timeout_ms)
     for _ in tries(deadline):
-        with connection.follower.current() as state:
-            plan = plan_write(
-                state,
-                connection.places(state),
-                command_id,
-                topic=topic,
-                compression=compression,
-                now_ms=now_ms(),
-                durability=durability,
-                among=among,
-            )
-            stores = connection.stores(state)  # with secrets, which a plan does not have
+        state = connection.follower.newest_state()
+        plan = plan_write(
+            state,
+            connection.places(state),
+            command_id,
+            topic=topic,
+            compression=compression,
+            now_ms=now_ms(),
+            durability=durability,
+            among=among,
+        )
+        stores = connection.stores(state)  # with secrets, which a plan does not have
         spent_ms = deadline.spent_ms()
         try:
             return plan, write_rows(plan, batches, task=int(command_id[:4], 16), stores=stores), spent_ms

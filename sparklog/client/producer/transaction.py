@@ -247,8 +247,8 @@ class Transaction:
         if not offsets:
             raise InvalidInput(f"wanted the offsets of group {group}, found none")
         named = {**self._named, **offsets}
-        with self._connection.follower.current() as state:
-            self._offsets = commit_with_records(state, group, named)
+        state = self._connection.follower.newest_state()
+        self._offsets = commit_with_records(state, group, named)
         self._of, self._named = group, named
 
     def _check_open(self) -> None:

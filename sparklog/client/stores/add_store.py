@@ -61,11 +61,9 @@ def add_store(
 
     Raises DuplicateBrokerRegistration, InconsistentClusterId, InvalidInput, StoreUnfit, and the store's errors.
     """
-    with connection.follower.current() as state:
-        known, chain_id, lineage = state.stores.get(store), state.chain_id, state.lineage
-        others = [
-            (known_store.store, join_url(connection.url, known_store.url)) for known_store in state.stores.values()
-        ]
+    state = connection.follower.newest_state()
+    known, chain_id, lineage = state.stores.get(store), state.chain_id, state.lineage
+    others = [(known_store.store, join_url(connection.url, known_store.url)) for known_store in state.stores.values()]
     target = connection.open_store(store, url)
     mark = read_incarnation(target)
     if mark is not None:
@@ -93,8 +91,8 @@ def add_store(
     _claim(store, target, lineage, connection.url)
     announced, number = announce(connection, store, target)
     connection.submit(command(mark.incarnation, announced, number))
-    with connection.follower.current() as state:
-        return registered_store(state, store)  # raises if it was removed again meanwhile
+    state = connection.follower.newest_state()
+    return registered_store(state, store)  # raises if it was removed again meanwhile
 
 
 def remove_store(connection: Connection, store: StoreId) -> None:
@@ -102,22 +100,22 @@ def remove_store(connection: Connection, store: StoreId) -> None:
 
     Raises BrokerIdNotRegistered.
     """
-    with connection.follower.current() as state:
-        copies = effective_cluster(state.config).metadata_copies if state.config else 0
-        left = [
-            other
-            for other in state.stores.values()
-            if other.store != store and not other.fenced and is_elsewhere(connection.url, other.url)
-        ]
-        if copies and not left and store in state.stores and is_elsewhere(connection.url, state.stores[store].url):
-            raise Conflict(
-                f"store {store} is the last one that may have copies of the metadata (metadata.copies={copies}): add "
-                "another store first"
-            )
+    state = connection.follower.newest_state()
+    copies = effective_cluster(state.config).metadata_copies if state.config else 0
+    left = [
+        other
+        for other in state.stores.values()
+        if other.store != store and not other.fenced and is_elsewhere(connection.url, other.url)
+    ]
+    if copies and not left and store in state.stores and is_elsewhere(connection.url, state.stores[store].url):
+        raise Conflict(
+            f"store {store} is the last one that may have copies of the metadata (metadata.copies={copies}): add "
+            "another store first"
+        )
     result = connection.submit(RemoveStore(store))
-    with connection.follower.current() as state:
-        stores, ancestors = connection.stores(state), len(state.ancestors)
-        others = sorted(state.registrations().keys() - {store})
+    state = connection.follower.newest_state()
+    stores, ancestors = connection.stores(state), len(state.ancestors)
+    others = sorted(state.registrations().keys() - {store})
     for other in others:
         with suppress(SparklogError):  # without this, a restore asks for the store, and an option leaves it out
             announce_peer(stores.get(other), Peer(store, EntryNumber(result.n), None), ancestors)
@@ -129,10 +127,10 @@ def announce(connection: Connection, store: StoreId, target: ObjectStore) -> tup
     Returns the stores that may have a mirror of the metadata, with their registrations, and the next registration.
     Raises NotEnoughReplicas if it can't be announced to one of them, InconsistentClusterId.
     """
-    with connection.follower.current() as state:
-        stores, ancestors = connection.stores(state), len(state.ancestors)
-        copies = effective_cluster(state.config).metadata_copies if state.config else 0
-        others = [other for other in state.stores.values() if other.store != store]
+    state = connection.follower.newest_state()
+    stores, ancestors = connection.stores(state), len(state.ancestors)
+    copies = effective_cluster(state.config).metadata_copies if state.config else 0
+    others = [other for other in state.stores.values() if other.store != store]
     announced: dict[StoreId, int] = {}
     failures = []
     for other in others:

@@ -43,8 +43,8 @@ def lost_while_fenced(
     """
     if not store.fenced:
         return ()
-    with connection.follower.current() as state:
-        search = _lost(state, store.store)
+    state = connection.follower.newest_state()
+    search = _lost(state, store.store)
     ends = _outcome(search, connection, target)
     if ends:
         check_incarnation(target, store.incarnation)

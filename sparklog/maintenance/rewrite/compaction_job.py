@@ -89,12 +89,12 @@ class CompactionJob:
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
         """The partitions that are due. Those whose swaps would be refused now are left for later."""
         clock_ms = frame.clock.now_ms()
-        with frame.connection.follower.current() as state:
-            for topic in frame.chosen_topics(state):
-                for partition in state.partitions_of(topic):
-                    due = plan_compaction(state, topic, partition, frame.now_ms, clock_ms, everything=self._everything)
-                    if due is not None:
-                        self._rows[_key(due)] = self._planned(state, due)
+        state = frame.connection.follower.newest_state()
+        for topic in frame.chosen_topics(state):
+            for partition in state.partitions_of(topic):
+                due = plan_compaction(state, topic, partition, frame.now_ms, clock_ms, everything=self._everything)
+                if due is not None:
+                    self._rows[_key(due)] = self._planned(state, due)
         return list(self._rows.values())
 
     def _planned(self, state: ClusterState, due: PartitionToCompact) -> PartitionResult:
@@ -122,9 +122,9 @@ class CompactionJob:
         return list(self._rows.values())
 
     def _compact(self, frame: JobFrame, round_: Sequence[PartitionToCompact]) -> None:
-        with frame.connection.follower.current() as state:
-            ordered = [order for due in round_ if (order := self._order(frame, state, due)) is not None]
-            reads = _reads(frame, state, ordered) if ordered else []
+        state = frame.connection.follower.newest_state()
+        ordered = [order for due in round_ if (order := self._order(frame, state, due)) is not None]
+        reads = _reads(frame, state, ordered) if ordered else []
         if not ordered:
             return
         rewrites = [msgspec.msgpack.encode(rewrite) for order in ordered for rewrite in order.rewrites]
@@ -206,8 +206,8 @@ class CompactionJob:
             if isinstance(result, SwapRefused | UnknownTopicOrPartition | PolicyViolation):  # or not compacted any more
                 self._note(planned, WorkOutcome.OVERTAKEN, str(result))
             elif isinstance(result, SparklogError):
-                with frame.connection.follower.current() as state:
-                    refusal = obstacle(state, key)
+                state = frame.connection.follower.newest_state()
+                refusal = obstacle(state, key)
                 postponed = refusal is not None and result.landed is Landed.NO
                 self._note(planned, WorkOutcome.POSTPONED if postponed else WorkOutcome.FAILED, str(result))
             else:
@@ -218,11 +218,11 @@ class CompactionJob:
             self._count(order, [stretch.outcome for run in runs for stretch in run], refused)
         if refused:
             self._note(planned, None, f"{len(swaps) - len(refused)} of {len(swaps)} rewrites took effect")
-            with frame.connection.follower.current() as state:
-                partition = state.partitions.get(key)
-                if others or partition is None or any(swap.end > partition.log_start for swap in refused):
-                    self._plan_again(frame, state, planned)
-                    return None
+            state = frame.connection.follower.newest_state()
+            partition = state.partitions.get(key)
+            if others or partition is None or any(swap.end > partition.log_start for swap in refused):
+                self._plan_again(frame, state, planned)
+                return None
         position = None if planned.cleaner is None else planned.cleaner.position
         passes = any(outcome.passes_tombstones for outcome in outcomes)
         below = planned.tombstones_below
@@ -259,9 +259,9 @@ class CompactionJob:
             self._again += [] if again is None else [again]
 
     def _fail(self, frame: JobFrame, order: _Ordered, message: str) -> None:
-        with frame.connection.follower.current() as state:
-            unchanged = _still_there(state, order.planned) is not None
-            self._plan_again(frame, state, order.planned)
+        state = frame.connection.follower.newest_state()
+        unchanged = _still_there(state, order.planned) is not None
+        self._plan_again(frame, state, order.planned)
         self._note(order.planned, WorkOutcome.FAILED if unchanged else WorkOutcome.OVERTAKEN, message)
 
     def _note(self, planned: PartitionToCompact, outcome: WorkOutcome | None, *messages: str) -> None:

@@ -57,12 +57,12 @@ class RollJob:
 
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
         """The segments that are due, by partition. Those whose swap would be refused now are left for later."""
-        with frame.connection.follower.current() as state:
-            for topic in frame.chosen_topics(state):
-                for partition in state.partitions_of(topic):
-                    due = plan_roll(state, topic, partition, frame.now_ms, everything=self._everything)
-                    if due:
-                        self._rows[_key(due[0])] = self._planned(state, topic, due)
+        state = frame.connection.follower.newest_state()
+        for topic in frame.chosen_topics(state):
+            for partition in state.partitions_of(topic):
+                due = plan_roll(state, topic, partition, frame.now_ms, everything=self._everything)
+                if due:
+                    self._rows[_key(due[0])] = self._planned(state, topic, due)
         return list(self._rows.values())
 
     def _planned(self, state: ClusterState, topic: Topic, due: Sequence[SegmentToRoll]) -> PartitionResult:
@@ -97,25 +97,25 @@ class RollJob:
 
         Segments that changed since the plan, or whose swap would be refused now, are left out.
         """
-        with frame.connection.follower.current() as state:
-            orders = []
-            for segment in pack:
-                slices = _slices(state, segment)
-                if slices is None:
-                    message = f"[{segment.start}, {segment.end}) was changed since it was planned"
-                    self._note(segment, WorkOutcome.OVERTAKEN, message)
-                elif (refusal := obstacle(state, _key(segment))) is not None:
-                    self._note(segment, WorkOutcome.POSTPONED, str(refusal))
-                else:
-                    target = segment_target(state, _key(segment))
-                    orders.append(SegmentOrder(segment, target, slices))
-            return RollOrder(
-                frame.connection.places(state),
-                EntryNumber(state.n),
-                tuple(orders),
-                {store.store: store.incarnation for store in state.stores.values()},
-                effective_cluster(state.config).replica_lag_time_max_ms,
-            )
+        state = frame.connection.follower.newest_state()
+        orders = []
+        for segment in pack:
+            slices = _slices(state, segment)
+            if slices is None:
+                message = f"[{segment.start}, {segment.end}) was changed since it was planned"
+                self._note(segment, WorkOutcome.OVERTAKEN, message)
+            elif (refusal := obstacle(state, _key(segment))) is not None:
+                self._note(segment, WorkOutcome.POSTPONED, str(refusal))
+            else:
+                target = segment_target(state, _key(segment))
+                orders.append(SegmentOrder(segment, target, slices))
+        return RollOrder(
+            frame.connection.places(state),
+            EntryNumber(state.n),
+            tuple(orders),
+            {store.store: store.incarnation for store in state.stores.values()},
+            effective_cluster(state.config).replica_lag_time_max_ms,
+        )
 
     def _swap(self, frame: JobFrame, order: RollOrder, outcomes: Sequence[RollOutcome]) -> None:
         """Submit a swap for each uploaded segment, and record its outcome."""
@@ -124,8 +124,8 @@ class RollJob:
             if outcome.rewritten is not None:
                 uploaded.append((rolled, outcome.rewritten))
                 continue
-            with frame.connection.follower.current() as state:
-                unchanged = _slices(state, rolled.segment) is not None
+            state = frame.connection.follower.newest_state()
+            unchanged = _slices(state, rolled.segment) is not None
             self._note(rolled.segment, WorkOutcome.FAILED if unchanged else WorkOutcome.OVERTAKEN, outcome.error)
         submissions = [
             Submission(new_command_id(), order.n0, _command(rolled.segment, rewritten))
@@ -135,8 +135,8 @@ class RollJob:
             if isinstance(result, SwapRefused | UnknownTopicOrPartition):
                 self._note(rolled.segment, WorkOutcome.OVERTAKEN, str(result))
             elif isinstance(result, SparklogError):
-                with frame.connection.follower.current() as state:
-                    refusal = obstacle(state, _key(rolled.segment))
+                state = frame.connection.follower.newest_state()
+                refusal = obstacle(state, _key(rolled.segment))
                 if refusal is not None and result.landed is Landed.NO:  # the replicas changed since the upload began
                     self._note(rolled.segment, WorkOutcome.POSTPONED, str(refusal))
                 else:

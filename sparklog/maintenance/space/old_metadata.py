@@ -79,16 +79,16 @@ def _places(frame: JobFrame) -> Iterator[_Place]:
     """The metadata itself, then the stores that may have copies of it. A fenced store is skipped until it is back."""
     root = frame.connection.follower.store
     yield _Place("metadata", lambda: root)
-    with frame.connection.follower.current() as state:
-        if not effective_cluster(state.config).metadata_copies:
-            return
-        stores = frame.connection.stores(state)
-        for name in sorted(state.registrations()):
-            yield _Place(
-                f"{name}:copies",
-                lambda name=name: MirrorPlace(stores.get(name), state.chain_id),  # type: ignore[misc]
-                lambda name=name: check_owner(stores.get(name), len(state.ancestors)),  # type: ignore[misc]
-            )
+    state = frame.connection.follower.newest_state()
+    if not effective_cluster(state.config).metadata_copies:
+        return
+    stores = frame.connection.stores(state)
+    for name in sorted(state.registrations()):
+        yield _Place(
+            f"{name}:copies",
+            lambda name=name: MirrorPlace(stores.get(name), state.chain_id),  # type: ignore[misc]
+            lambda name=name: check_owner(stores.get(name), len(state.ancestors)),  # type: ignore[misc]
+        )
 
 
 def _snapshots_row(place: _Place, old: Old) -> PartitionResult:

@@ -36,16 +36,16 @@ class RetentionJob:
 
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
         """The segments to drop, by partition."""
-        with frame.connection.follower.current() as state:
-            for topic in frame.chosen_topics(state):
-                for partition in state.partitions_of(topic):
-                    index = partition.partition
-                    cut = plan_retention(state, topic, partition, frame.now_ms)
-                    if cut is not None:
-                        planned = Work(cut.segments, cut.records, cut.size_bytes, _CHAIN_REQUESTS)
-                        reason = f"{cut.reason}: log start {partition.log_start} -> {cut.to}"
-                        row = PartitionResult(f"{topic.name}-{index}", topic.name, index, reason, planned)
-                        self._due.append((row, cut))
+        state = frame.connection.follower.newest_state()
+        for topic in frame.chosen_topics(state):
+            for partition in state.partitions_of(topic):
+                index = partition.partition
+                cut = plan_retention(state, topic, partition, frame.now_ms)
+                if cut is not None:
+                    planned = Work(cut.segments, cut.records, cut.size_bytes, _CHAIN_REQUESTS)
+                    reason = f"{cut.reason}: log start {partition.log_start} -> {cut.to}"
+                    row = PartitionResult(f"{topic.name}-{index}", topic.name, index, reason, planned)
+                    self._due.append((row, cut))
         return [row for row, _ in self._due]
 
     def execute(self, frame: JobFrame) -> list[PartitionResult]:

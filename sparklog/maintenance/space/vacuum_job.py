@@ -101,8 +101,8 @@ def search_store(payload: bytes) -> bytes:
 
 def run_searches(frame: JobFrame, searches: Sequence[OrphanSearch], *, delete: bool) -> list[OrphansFound]:
     """The result of each search, in order. A store that does not answer, or a task that could not run, is a failure."""
-    with frame.connection.follower.current() as state:
-        places = frame.connection.places(state)
+    state = frame.connection.follower.newest_state()
+    places = frame.connection.places(state)
     results: list[OrphansFound] = []
     for round_ in chunks(searches, frame.tasks.tasks_at_once):
         orders = [_VacuumOrder(places, search, delete) for search in round_]
@@ -122,24 +122,24 @@ def orphan_searches(frame: JobFrame, floor: EntryNumber) -> tuple[list[OrphanSea
     """
     searches: list[OrphanSearch] = []
     failed: list[PartitionResult] = []
-    with frame.connection.follower.current() as state:
-        named = NamedUploads(state)
-        for store in state.registrations():  # a fenced one is searched when it is back
-            try:
-                folders = list(topic_folders(frame.connection.stores(state).get(store)))
-            except SparklogError as error:  # continue with the other stores
-                row = PartitionResult(f"{store}:{TOPICS}", None, None, "can't be listed", Work())
-                failed.append(row.noted(WorkOutcome.FAILED, str(error)))
-                continue
-            if frame.topics is None:
-                searches += [
-                    OrphanSearch(store, f"{APPENDS}{digits}", floor, named.of_appends(digits).tobytes())
-                    for digits in named.append_digits()
-                ]
-            for folder in folders:
-                topic_id = _topic_id(folder)
-                if topic_id is not None and _wanted(frame, state, topic_id):
-                    searches.append(OrphanSearch(store, folder, floor, named.of_topic(topic_id).tobytes()))
+    state = frame.connection.follower.newest_state()
+    named = NamedUploads(state)
+    for store in state.registrations():  # a fenced one is searched when it is back
+        try:
+            folders = list(topic_folders(frame.connection.stores(state).get(store)))
+        except SparklogError as error:  # continue with the other stores
+            row = PartitionResult(f"{store}:{TOPICS}", None, None, "can't be listed", Work())
+            failed.append(row.noted(WorkOutcome.FAILED, str(error)))
+            continue
+        if frame.topics is None:
+            searches += [
+                OrphanSearch(store, f"{APPENDS}{digits}", floor, named.of_appends(digits).tobytes())
+                for digits in named.append_digits()
+            ]
+        for folder in folders:
+            topic_id = _topic_id(folder)
+            if topic_id is not None and _wanted(frame, state, topic_id):
+                searches.append(OrphanSearch(store, folder, floor, named.of_topic(topic_id).tobytes()))
     return searches, failed
 
 
@@ -173,10 +173,10 @@ def _remove_abandoned(frame: JobFrame) -> list[PartitionResult]:
 
     One that is still in progress then fails whole.
     """
-    with frame.connection.follower.current() as state:
-        before_ms = frame.clock.now_ms() - effective_cluster(state.config).floor_delay_ms
-        stores, registered = frame.connection.stores(state), state.registrations()
-        urls = {join_url(frame.connection.url, state.stores[store].url) for store in registered}
+    state = frame.connection.follower.newest_state()
+    before_ms = frame.clock.now_ms() - effective_cluster(state.config).floor_delay_ms
+    stores, registered = frame.connection.stores(state), state.registrations()
+    urls = {join_url(frame.connection.url, state.stores[store].url) for store in registered}
     root = frame.connection.follower.store
     places: dict[str, Callable[[], ObjectStore]] = {str(store): partial(stores.get, store) for store in registered}
     if root.url not in urls:

@@ -75,23 +75,23 @@ class RecoveryJob:
 
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
         """The replicas with objects to read, store by store, with the cost of reading them."""
-        with frame.connection.follower.current() as state:
-            self._n = EntryNumber(state.n)
-            for store in self._stores or sorted(state.stores):
-                registered = registered_store(state, store)
-                if registered.fenced:
-                    self.notes.append(f"store {store} is fenced: it is checked when it is back")
-                    continue
-                self._registrations[store] = registered.registration
-                due = list(replicas_to_check(state, store, frame.chosen_topics(state), everything=self._full))
-                self._due[store], self._whole[store] = due, set()
-                if not due:
-                    self.notes.append(
-                        f"store {store}: every object that it holds is below its recovery point "
-                        f"{registered.recovery_point}, nothing needs to be read (--full reads all)"
-                    )
-                for replica in due:
-                    self._rows[store, replica.topic_partition] = _planned(store, replica)
+        state = frame.connection.follower.newest_state()
+        self._n = EntryNumber(state.n)
+        for store in self._stores or sorted(state.stores):
+            registered = registered_store(state, store)
+            if registered.fenced:
+                self.notes.append(f"store {store} is fenced: it is checked when it is back")
+                continue
+            self._registrations[store] = registered.registration
+            due = list(replicas_to_check(state, store, frame.chosen_topics(state), everything=self._full))
+            self._due[store], self._whole[store] = due, set()
+            if not due:
+                self.notes.append(
+                    f"store {store}: every object that it holds is below its recovery point "
+                    f"{registered.recovery_point}, nothing needs to be read (--full reads all)"
+                )
+            for replica in due:
+                self._rows[store, replica.topic_partition] = _planned(store, replica)
         return list(self._rows.values())
 
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
@@ -113,8 +113,8 @@ class RecoveryJob:
         for store in self._due:
             self._whole[store] |= repair.repaired.get(store, set())
             self._raise_point(frame, store, repair.registrations)
-        with frame.connection.follower.current() as state:
-            stores = frame.connection.stores(state)
+        state = frame.connection.follower.newest_state()
+        stores = frame.connection.stores(state)
         for store, reason in CheckpointFiles().write(state, stores).items():
             self._note(store, [], None, f"its checkpoints were not written: {reason}")
         return ended(self._rows.values())
@@ -123,8 +123,8 @@ class RecoveryJob:
 
     def _checked(self, frame: JobFrame, store: StoreId) -> list[Damage]:
         """Read the objects that are due on a store. Returns the damaged ones that were not deleted meanwhile."""
-        with frame.connection.follower.current() as state:
-            check_registered(frame, state, store)
+        state = frame.connection.follower.newest_state()
+        check_registered(frame, state, store)
         wanted = sum(len(replica.numbers) for replica in self._due[store])
         damaged: list[ObjectNumber] = []
         read = 0
@@ -152,8 +152,8 @@ class RecoveryJob:
         """The objects of a replica that the newest state still names."""
         for low in range(0, len(replica.numbers), NAMED_AT_ONCE):
             numbers = map(ObjectNumber, replica.numbers[low : low + NAMED_AT_ONCE].tolist())
-            with frame.connection.follower.current() as state:
-                named = [(number, state.objects.get(number)) for number in numbers]
+            state = frame.connection.follower.newest_state()
+            named = [(number, state.objects.get(number)) for number in numbers]
             for number, object_ in named:
                 if object_ is not None:
                     yield ObjectToCheck(NamedObject(number, object_), replica.topic)
@@ -161,12 +161,12 @@ class RecoveryJob:
     def _confirmed(self, frame: JobFrame, store: StoreId, damaged: Sequence[ObjectNumber]) -> Iterator[Damage]:
         """Read damaged objects again, on the newest state: a read may fail once, and retention may have been faster."""
         objects = {}
-        with frame.connection.follower.current() as state:
-            for number, slices in held_slices(state, store, damaged).items():
-                named = state.objects.get(number)
-                if named is not None:
-                    topic = state.topics[named.topic_id].name
-                    objects[number] = ObjectToCheck(NamedObject(number, named), topic, tuple(slices))
+        state = frame.connection.follower.newest_state()
+        for number, slices in held_slices(state, store, damaged).items():
+            named = state.objects.get(number)
+            if named is not None:
+                topic = state.topics[named.topic_id].name
+                objects[number] = ObjectToCheck(NamedObject(number, named), topic, tuple(slices))
         for round_ in chunks(list(packed(objects.values())), frame.tasks.tasks_at_once):
             for object_, outcome in checked(frame, store, round_, mend=True):
                 if outcome.is_whole:
@@ -181,14 +181,14 @@ class RecoveryJob:
     def _fill(self, frame: JobFrame, store: StoreId, due: Sequence[ReplicaToCheck], repair: Repair) -> None:
         """Fetch the objects that the store lacked when the run was planned, and still lacks."""
         objects = []
-        with frame.connection.follower.current() as state:
-            lacking = [ObjectNumber(number) for replica in due for number in replica.lacking.tolist()]
-            held = held_slices(state, store, lacking)
-            for number, slices in slices_by_object(state, lacking).items():
-                named = state.objects.get(number)
-                if named is not None and slices and number not in held:
-                    topic = state.topics[named.topic_id].name
-                    objects.append(ObjectToCheck(NamedObject(number, named), topic, tuple(slices)))
+        state = frame.connection.follower.newest_state()
+        lacking = [ObjectNumber(number) for replica in due for number in replica.lacking.tolist()]
+        held = held_slices(state, store, lacking)
+        for number, slices in slices_by_object(state, lacking).items():
+            named = state.objects.get(number)
+            if named is not None and slices and number not in held:
+                topic = state.topics[named.topic_id].name
+                objects.append(ObjectToCheck(NamedObject(number, named), topic, tuple(slices)))
         if objects:
             repair.fill(store, objects)
             for object_ in objects:
@@ -201,14 +201,14 @@ class RecoveryJob:
         That happens if records were given up, by this run or by one that was killed, and nothing after them had to be
         fetched. (A report of an agent or a run also leads to an election.)
         """
-        with frame.connection.follower.current() as state:
-            elections = tuple(
-                Election(partition.topic_id, partition.partition)
-                for topic in frame.chosen_topics(state)
-                for partition in state.partitions_of(topic)
-                if partition.replication.leader is None
-                and any(state.stores[store].reachable for store in partition.replication.whole)
-            )
+        state = frame.connection.follower.newest_state()
+        elections = tuple(
+            Election(partition.topic_id, partition.partition)
+            for topic in frame.chosen_topics(state)
+            for partition in state.partitions_of(topic)
+            if partition.replication.leader is None
+            and any(state.stores[store].reachable for store in partition.replication.whole)
+        )
         if elections:
             try:
                 frame.commit(ElectLeaders(elections))
@@ -220,11 +220,11 @@ class RecoveryJob:
     def _raise_point(self, frame: JobFrame, store: StoreId, registrations: Mapping[StoreId, int]) -> None:
         """Raise the recovery point over the objects read, unless another process has registered the store again."""
         registration = registrations.get(store, self._registrations[store])
-        with frame.connection.follower.current() as state:
-            registered = state.stores.get(store)
-            if registered is None or registered.registration != registration or registered.fenced:
-                return
-            to = recovery_point_after(state, store, self._whole[store])
+        state = frame.connection.follower.newest_state()
+        registered = state.stores.get(store)
+        if registered is None or registered.registration != registration or registered.fenced:
+            return
+        to = recovery_point_after(state, store, self._whole[store])
         if to <= registered.recovery_point:
             return
         try:

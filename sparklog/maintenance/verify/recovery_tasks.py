@@ -101,8 +101,8 @@ def checked(
     frame: JobFrame, store: StoreId, packs: Sequence[Sequence[ObjectToCheck]], *, mend: bool
 ) -> list[tuple[ObjectToCheck, CheckOutcome]]:
     """Check objects of a store, a task for each pack. Raises BrokerIdNotRegistered, and errors of running tasks."""
-    with frame.connection.follower.current() as state:
-        places, incarnation = frame.connection.places(state), registered_store(state, store).incarnation
+    state = frame.connection.follower.newest_state()
+    places, incarnation = frame.connection.places(state), registered_store(state, store).incarnation
     orders = [CheckOrder(places, store, incarnation, tuple(pack), mend) for pack in packs]
     bodies = frame.tasks.run(check_objects, [msgspec.msgpack.encode(order) for order in orders])
     outcomes: list[tuple[ObjectToCheck, CheckOutcome]] = []

@@ -115,18 +115,18 @@ class Repair:
         holders: dict[ObjectNumber, set[StoreId]] = {}
         asked: dict[ObjectNumber, set[StoreId]] = {}
         wanted: dict[StoreId, list[ObjectToCheck]] = {}
-        with self._frame.connection.follower.current() as state:
-            registered = state.registrations()
-            for number, slices in slices_by_object(state, by_object).items():
-                object_ = msgspec.structs.replace(by_object[number][0].object, slices=tuple(slices))
-                holders[number] = {store for slice_ in slices for store in holders_of(state, slice_)}
-                asked[number] = holders[number] | _replicas_of(state, _without_leader(state, slices))
-                left[number] = [] if holders[number] or not slices else [*by_object[number]]
-                for store in sorted(holders[number] | _replicas_of(state, slices)):
-                    if store in registered:
-                        wanted.setdefault(store, []).append(object_)
-                    elif store in asked[number]:
-                        silent.setdefault(number, {})[store] = f"store {store} is fenced, and may have it whole"
+        state = self._frame.connection.follower.newest_state()
+        registered = state.registrations()
+        for number, slices in slices_by_object(state, by_object).items():
+            object_ = msgspec.structs.replace(by_object[number][0].object, slices=tuple(slices))
+            holders[number] = {store for slice_ in slices for store in holders_of(state, slice_)}
+            asked[number] = holders[number] | _replicas_of(state, _without_leader(state, slices))
+            left[number] = [] if holders[number] or not slices else [*by_object[number]]
+            for store in sorted(holders[number] | _replicas_of(state, slices)):
+                if store in registered:
+                    wanted.setdefault(store, []).append(object_)
+                elif store in asked[number]:
+                    silent.setdefault(number, {})[store] = f"store {store} is fenced, and may have it whole"
         for store, objects in wanted.items():
             for round_ in chunks(list(packed(objects)), self._frame.tasks.tasks_at_once):
                 try:
@@ -201,9 +201,9 @@ class Repair:
 
     def _unheld(self, objects: Sequence[ObjectToCheck]) -> set[ObjectNumber]:
         """The objects with a slice that no store holds in the chain: each replica lost it, or something before it."""
-        with self._frame.connection.follower.current() as state:
-            slices_of = slices_by_object(state, [object_.named.number for object_ in objects])
-            return {number for number, slices in slices_of.items() if not all(holders_of(state, s) for s in slices)}
+        state = self._frame.connection.follower.newest_state()
+        slices_of = slices_by_object(state, [object_.named.number for object_ in objects])
+        return {number for number, slices in slices_of.items() if not all(holders_of(state, s) for s in slices)}
 
     def _report_found(self, store: StoreId, numbers: Collection[ObjectNumber]) -> None:
         """Report objects on the store that the chain did not count on.
@@ -212,9 +212,9 @@ class Repair:
         """
         if not numbers:
             return
-        with self._frame.connection.follower.current() as state:
-            registration = check_registered(self._frame, state, store)
-            reports = replica_reports(state, store, unfinished_replicas(state, store), numbers)
+        state = self._frame.connection.follower.newest_state()
+        registration = check_registered(self._frame, state, store)
+        reports = replica_reports(state, store, unfinished_replicas(state, store), numbers)
         if reports:
             self._frame.commit(ReportReplicas(store, registration, reports))
 
@@ -243,15 +243,15 @@ class Repair:
 
     def _report(self, store: StoreId, damages: Sequence[Damage]) -> None:
         """Remove the damaged objects from the store's log in the chain."""
-        with self._frame.connection.follower.current() as state:
-            registration = check_registered(self._frame, state, store)
-            held = _held_ends(state, store, damages)
-            incarnation = state.stores[store].incarnation
+        state = self._frame.connection.follower.newest_state()
+        registration = check_registered(self._frame, state, store)
+        held = _held_ends(state, store, damages)
+        incarnation = state.stores[store].incarnation
         if not held:
             return
         self._frame.commit(ReportLoss(store, registration, incarnation, held, harmless=True))
-        with self._frame.connection.follower.current() as state:
-            self.registrations[store] = state.stores[store].registration
+        state = self._frame.connection.follower.newest_state()
+        self.registrations[store] = state.stores[store].registration
 
     def _take_away(self, store: StoreId, damages: Sequence[Damage]) -> None:
         """Delete damaged objects by their exact names, if the chain does not count on them and another store has them.
@@ -259,8 +259,8 @@ class Repair:
         If another process filled the store meanwhile, the chain counts on them: then the object is read once more, and
         stays.
         """
-        with self._frame.connection.follower.current() as state:
-            stores, incarnation = self._frame.connection.stores(state), registered_store(state, store).incarnation
+        state = self._frame.connection.follower.newest_state()
+        stores, incarnation = self._frame.connection.stores(state), registered_store(state, store).incarnation
         target = stores.get(store)
         stores.check_owner(store)
         check_incarnation(target, incarnation)
@@ -270,9 +270,9 @@ class Repair:
                 damaged = _damaged_parts(outcome.check)
                 if not damaged:
                     continue
-                with self._frame.connection.follower.current() as state:
-                    if held_slices(state, store, [object_.named.number]):
-                        continue
+                state = self._frame.connection.follower.newest_state()
+                if held_slices(state, store, [object_.named.number]):
+                    continue
                 if StoredPart.OBJECT in damaged:
                     target.delete(object_.key)
                 if StoredPart.INDEX in damaged:
@@ -290,8 +290,8 @@ class Repair:
             if (source := self._whole.get(damage.number)) is not None
             for key in partitions_of(damage.object.slices)[:1]
         ]
-        with self._frame.connection.follower.current() as state:
-            places = self._frame.connection.places(state)
+        state = self._frame.connection.follower.newest_state()
+        places = self._frame.connection.places(state)
         for round_ in chunks(list(packed_to_fetch(wanted)), self._frame.tasks.tasks_at_once):
             orders = [FetchOrder(places, store, state.stores[store].incarnation, pack) for pack in round_]
             self._frame.tasks.run(fetch_objects, [msgspec.msgpack.encode(order) for order in orders])
@@ -313,8 +313,8 @@ class Repair:
         left: list[Damage] = []
         for round_ in chunks(list(packed(objects.values())), self._frame.tasks.tasks_at_once):
             outcomes = checked(self._frame, store, round_, mend=True)
-            with self._frame.connection.follower.current() as state:
-                held = held_slices(state, store, [object_.named.number for object_, _ in outcomes])
+            state = self._frame.connection.follower.newest_state()
+            held = held_slices(state, store, [object_.named.number for object_, _ in outcomes])
             for object_, outcome in outcomes:
                 is_named = bool(state.objects.present([object_.named.number]))
                 if outcome.is_whole and object_.named.number in held:

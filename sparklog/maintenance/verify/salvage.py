@@ -61,8 +61,8 @@ from sparklog.storage.object_store import ObjectStore
 def salvage(frame: JobFrame, damages: Sequence[Damage], note: Note, *, accept_loss: bool) -> None:
     """Save the good batches of one object. `damages`: the damage on each of its holders."""
     object_ = damages[0].object
-    with frame.connection.follower.current() as state:
-        stores = frame.connection.stores(state)
+    state = frame.connection.follower.newest_state()
+    stores = frame.connection.stores(state)
     index = _index(stores, damages)
     for slice_ in dict.fromkeys(slice_ for damage in damages for slice_ in damage.object.slices):
         key = TopicPartition(slice_.topic_id, slice_.partition)
@@ -80,8 +80,8 @@ def salvage(frame: JobFrame, damages: Sequence[Damage], note: Note, *, accept_lo
             else:
                 outcome, message = _swapped(frame, slice_, left, damages, stores)
         except SparklogError as error:
-            with frame.connection.follower.current() as state:
-                outcome = WorkOutcome.FAILED if _replaced(state, slice_) is not None else WorkOutcome.OVERTAKEN
+            state = frame.connection.follower.newest_state()
+            outcome = WorkOutcome.FAILED if _replaced(state, slice_) is not None else WorkOutcome.OVERTAKEN
             message = f"{object_.key}: what is left of {place} could not be saved: {error}"
         for damage in damages:
             note(damage.store, [key], outcome, message)
@@ -180,31 +180,31 @@ def _swapped(
     object_ = damages[0].object
     key = TopicPartition(slice_.topic_id, slice_.partition)
     place = f"{object_.topic}-{slice_.partition} [{slice_.start}, {slice_.end})"
-    with frame.connection.follower.current() as state:
-        partition = state.partitions.get(key)
-        if partition is None:
-            return WorkOutcome.OVERTAKEN, f"{object_.key}: its topic was deleted"
-        if slice_.start < partition.log_start:  # a swap replaces whole slices, and nothing below the log start
-            advice = f"put the object back from a backup, or delete the records below offset {slice_.end}"
-            return WorkOutcome.FAILED, f"{object_.key}: the log start {partition.log_start} cuts {place}: {advice}"
-        if partition.replication.leader is None and left.runs:
-            return WorkOutcome.FAILED, (
-                f"{object_.key}: what is left of {place} can't be rewritten without a leader: put the object back from "
-                "a backup; an unclean election (sparklog replica elect --unclean) gives up all of it, and all after it"
-            )
-        if partition.replication.leader is None and slice_.end > partition.high_watermark:
-            return (
-                WorkOutcome.POSTPONED,
-                f"{object_.key}: {place} was never committed: the next leader decides about it",
-            )
-        replaced = _replaced(state, slice_)
-        if replaced is None:
-            return WorkOutcome.OVERTAKEN, f"{object_.key}: {place} was changed meanwhile"
-        if left.lost and not set(holders_of(state, slice_)) <= {damage.store for damage in damages}:
-            return WorkOutcome.OVERTAKEN, f"{object_.key}: another store holds {place} by now, which was not read"
-        target = segment_target(state, key)
-        incarnations = {store.store: store.incarnation for store in state.stores.values()}
-        lag_ms = effective_cluster(state.config).replica_lag_time_max_ms
+    state = frame.connection.follower.newest_state()
+    partition = state.partitions.get(key)
+    if partition is None:
+        return WorkOutcome.OVERTAKEN, f"{object_.key}: its topic was deleted"
+    if slice_.start < partition.log_start:  # a swap replaces whole slices, and nothing below the log start
+        advice = f"put the object back from a backup, or delete the records below offset {slice_.end}"
+        return WorkOutcome.FAILED, f"{object_.key}: the log start {partition.log_start} cuts {place}: {advice}"
+    if partition.replication.leader is None and left.runs:
+        return WorkOutcome.FAILED, (
+            f"{object_.key}: what is left of {place} can't be rewritten without a leader: put the object back from "
+            "a backup; an unclean election (sparklog replica elect --unclean) gives up all of it, and all after it"
+        )
+    if partition.replication.leader is None and slice_.end > partition.high_watermark:
+        return (
+            WorkOutcome.POSTPONED,
+            f"{object_.key}: {place} was never committed: the next leader decides about it",
+        )
+    replaced = _replaced(state, slice_)
+    if replaced is None:
+        return WorkOutcome.OVERTAKEN, f"{object_.key}: {place} was changed meanwhile"
+    if left.lost and not set(holders_of(state, slice_)) <= {damage.store for damage in damages}:
+        return WorkOutcome.OVERTAKEN, f"{object_.key}: another store holds {place} by now, which was not read"
+    target = segment_target(state, key)
+    incarnations = {store.store: store.incarnation for store in state.stores.values()}
+    lag_ms = effective_cluster(state.config).replica_lag_time_max_ms
     objects: list[NewObject] = []
     slices: list[RewrittenSlice] = []
     lanes = StoreLanes(stores, incarnations, lag_ms)

@@ -104,16 +104,16 @@ class VerifyJob:
 
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
         """A row per store and topic, and one for the metadata, unless only topics or stores are requested."""
-        with frame.connection.follower.current() as state:
-            wanted = self._wanted(frame, state)
-            for store, topic, sums in sums_to_verify(state, wanted, RANGED_READ_BYTES):
-                requests = REQUESTS_PER_OBJECT * sums.objects + sums.reads
-                work = Work(sums.objects, sums.records, sums.size_bytes, requests)
-                self._rows[store, topic.name] = msgspec.structs.replace(self._row(store, topic.name), planned=work)
-            if self._is_whole(frame):
-                entries = state.n + 1
-                work = Work(entries, 0, 0, entries)
-                self._others[CHAIN] = PartitionResult(CHAIN, None, None, "entries, snapshots, copies", work)
+        state = frame.connection.follower.newest_state()
+        wanted = self._wanted(frame, state)
+        for store, topic, sums in sums_to_verify(state, wanted, RANGED_READ_BYTES):
+            requests = REQUESTS_PER_OBJECT * sums.objects + sums.reads
+            work = Work(sums.objects, sums.records, sums.size_bytes, requests)
+            self._rows[store, topic.name] = msgspec.structs.replace(self._row(store, topic.name), planned=work)
+        if self._is_whole(frame):
+            entries = state.n + 1
+            work = Work(entries, 0, 0, entries)
+            self._others[CHAIN] = PartitionResult(CHAIN, None, None, "entries, snapshots, copies", work)
         if wanted.share.of > 1:
             self.notes.append(f"share {wanted.share.part + 1} of {wanted.share.of}: the next day has the next one")
         return [*self._rows.values(), *self._others.values()]
@@ -138,10 +138,10 @@ class VerifyJob:
 
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
         """Read everything. A part that can't be read does not stop the rest."""
-        with frame.connection.follower.current() as state:
-            wanted = self._wanted(frame, state)
-            self._check_incarnations(frame, [state.stores[store] for store in sorted(wanted.stores)])
-            self._verify_objects(frame, state, wanted)
+        state = frame.connection.follower.newest_state()
+        wanted = self._wanted(frame, state)
+        self._check_incarnations(frame, [state.stores[store] for store in sorted(wanted.stores)])
+        self._verify_objects(frame, state, wanted)
         if self._is_whole(frame):
             self._verify_chain(frame)
         self._count_orphans(frame, wanted)
@@ -158,12 +158,12 @@ class VerifyJob:
         """
         for store in stores:
             try:
-                with frame.connection.follower.current() as state:
-                    target = frame.connection.stores(state).get(store.store)
+                state = frame.connection.follower.newest_state()
+                target = frame.connection.stores(state).get(store.store)
                 check_incarnation(target, store.incarnation)
             except AnotherLife as error:
-                with frame.connection.follower.current() as state:
-                    now = state.stores.get(store.store)
+                state = frame.connection.follower.newest_state()
+                now = state.stores.get(store.store)
                 if now is None or now.registration != store.registration or now.fenced:
                     continue
                 row = Difference(
@@ -204,10 +204,10 @@ class VerifyJob:
                 self._rows[store, topic] = msgspec.structs.replace(row, done=row.done + work)
         if not outcome.differing:
             return
-        with frame.connection.follower.current() as now:
-            for at, checks in outcome.differing:
-                for replica in checks:
-                    self._compare(now, order.objects[at], checks, replica)
+        now = frame.connection.follower.newest_state()
+        for at, checks in outcome.differing:
+            for replica in checks:
+                self._compare(now, order.objects[at], checks, replica)
 
     def _compare(
         self, now: ClusterState, object_: ObjectToVerify, checks: Sequence[ReplicaCheck], replica: ReplicaCheck
@@ -257,8 +257,8 @@ class VerifyJob:
             return
         for store in stores:
             try:
-                with frame.connection.follower.current() as state:
-                    target = frame.connection.stores(state).get(store.store)
+                state = frame.connection.follower.newest_state()
+                target = frame.connection.stores(state).get(store.store)
                 self._take_chain(verify_mirror(chain, store.store, target, head.state.chain_id))
             except SparklogError as error:
                 self._add(_chain_unreadable(store.store, error))
@@ -278,8 +278,8 @@ class VerifyJob:
 
         A store that can't be listed is left out.
         """
-        with frame.connection.follower.current() as state:
-            floor = state.floor
+        state = frame.connection.follower.newest_state()
+        floor = state.floor
         searches, _ = orphan_searches(frame, floor)
         searches = [search for search in searches if search.store in wanted.stores - self._silent]
         results = run_searches(frame, searches, delete=False)

@@ -94,11 +94,11 @@ class MaterializeJob:
         rows = empty_rows(self._session, self._table.layout)
         if self._delta.exists():
             _new_columns(self._delta, rows.schema, self._table)
-        with frame.connection.follower.current() as state:
-            topic = topic_of(state, self._topic)
-            due = self._due(state, topic)
-            for partition, range_ in due.items():
-                self._rows[partition] = _planned(state, topic, partition, range_.offsets, self._table.name)
+        state = frame.connection.follower.newest_state()
+        topic = topic_of(state, self._topic)
+        due = self._due(state, topic)
+        for partition, range_ in due.items():
+            self._rows[partition] = _planned(state, topic, partition, range_.offsets, self._table.name)
         return list(self._rows.values())
 
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
@@ -106,8 +106,8 @@ class MaterializeJob:
         try:
             self._prepare()
             self._last_commit = self._delta.last_job_commit() if self._delta.exists() else None
-            with frame.connection.follower.current() as state:
-                target = self._due(state, topic_of(state, self._topic))
+            state = frame.connection.follower.newest_state()
+            target = self._due(state, topic_of(state, self._topic))
             self._steps(frame, target)
             self._renew(frame)
         except Exception as error:
@@ -163,10 +163,10 @@ class MaterializeJob:
         total = sum(range_.offsets.end - range_.offsets.start for range_ in target.values())
         overtaken = 0
         while overtaken < MOST_OVERTAKEN:
-            with frame.connection.follower.current() as state:
-                topic = topic_of(state, self._topic)
-                due = _within(self._due(state, topic), target)
-                before = self._before(state, topic)
+            state = frame.connection.follower.newest_state()
+            topic = topic_of(state, self._topic)
+            due = _within(self._due(state, topic), target)
+            before = self._before(state, topic)
             if not due:
                 self._close_rows()
                 return
@@ -273,8 +273,8 @@ class MaterializeJob:
         age_ms = frame.now_ms - _ms(self._last_commit.committed_at)
         if age_ms < RENEW_MS:
             return
-        with frame.connection.follower.current() as state:
-            before = self._before(state, topic_of(state, self._topic))
+        state = frame.connection.follower.newest_state()
+        before = self._before(state, topic_of(state, self._topic))
         if self._commit(frame, next_step(before, {}, 1)):
             self._warnings.append("an empty commit repeats the position before Delta drops the entry that holds it")
 

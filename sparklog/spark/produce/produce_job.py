@@ -131,8 +131,8 @@ class _Produce:
                 return self._write(frame, columns, created=not exists)
 
     def _write(self, frame: DataFrame, columns: dict[str, Column], *, created: bool) -> ProduceReport:
-        with self.connection.follower.current() as state:
-            before = state.n
+        state = self.connection.follower.newest_state()
+        before = state.n
         if self.bad_rows.topic is not None:
             columns = with_dead_letters(columns, self.target.topic, self.bad_rows.topic)
         skipped, frame_left = self._left_out(frame)
@@ -183,16 +183,16 @@ class _Produce:
     # ---- before ---------------------------------------------------------------------------------
 
     def _was_written(self, transaction: ApplicationVersion) -> bool:
-        with self.connection.follower.current() as state:
-            before = state.applications.get(transaction.app_id)
+        state = self.connection.follower.newest_state()
+        before = state.applications.get(transaction.app_id)
         return before is not None and before.has_written(transaction.version)
 
     # ---- after ----------------------------------------------------------------------------------
 
     def _written(self, before: int, *, columns: tuple[str, ...], created_topic: bool) -> ProduceReport:
-        with self.connection.follower.current() as state:
-            applied = [command for command in state.results.labelled(self.write_id) if command.n > before]
-            topic = state.topic_named(self.target.topic)
+        state = self.connection.follower.newest_state()
+        applied = [command for command in state.results.labelled(self.write_id) if command.n > before]
+        topic = state.topic_named(self.target.topic)
         results = [result for _, result in self.connection.follower.results(applied) if result.label == self.write_id]
         if not results or not results[0].ranges:
             self._say(f"{self.source.name} has no rows to write")

@@ -56,23 +56,23 @@ class WrittenTopics:
 
     def check(self) -> bool:
         """True if the topic for good rows exists. Raises what `checked_topic` raises, for both topics."""
-        with self._connection.follower.current() as state:
-            existing = [checked_topic(state, self._topic, self._create)]
-            if self._dead_letter_topic is not None:
-                wanted = None if self._create is None else NewTopic()
-                existing.append(checked_topic(state, self._dead_letter_topic, wanted))
-                check_no_collision(self._dead_letter_topic, [self._topic])
+        state = self._connection.follower.newest_state()
+        existing = [checked_topic(state, self._topic, self._create)]
+        if self._dead_letter_topic is not None:
+            wanted = None if self._create is None else NewTopic()
+            existing.append(checked_topic(state, self._dead_letter_topic, wanted))
+            check_no_collision(self._dead_letter_topic, [self._topic])
         self._ids = {topic.name: topic.topic_id for topic in existing if topic is not None}
         return self._topic in self._ids
 
     def config(self) -> TopicConfig:
         """The config of the topic for good rows, or the config that a new topic would get."""
-        with self._connection.follower.current() as state:
-            topic = state.topic_named(self._topic)
-            if topic is not None:
-                return state.topic_config(topic)
-            given = {} if self._create is None else parse_topic_config(self._create.config)
-            return effective(given, topic_defaults(state.config))
+        state = self._connection.follower.newest_state()
+        topic = state.topic_named(self._topic)
+        if topic is not None:
+            return state.topic_config(topic)
+        given = {} if self._create is None else parse_topic_config(self._create.config)
+        return effective(given, topic_defaults(state.config))
 
     @contextmanager
     def created(self) -> Iterator[None]:
@@ -92,12 +92,12 @@ class WrittenTopics:
 
     def deleted(self) -> list[str]:
         """The topics that this run found or created, but that have since been deleted (or deleted and re-created)."""
-        with self._connection.follower.current() as state:
-            return [name for name, topic_id in self._ids.items() if topic_id not in state.topics]
+        state = self._connection.follower.newest_state()
+        return [name for name, topic_id in self._ids.items() if topic_id not in state.topics]
 
     def _exists(self, name: str) -> bool:
-        with self._connection.follower.current() as state:
-            return state.topic_named(name) is not None
+        state = self._connection.follower.newest_state()
+        return state.topic_named(name) is not None
 
     def _create_topic(self, name: str, partitions: int | None, config: Mapping[str, str]) -> TopicId:
         topic = Cluster(self._connection).create_topic(name, partitions=partitions, config=config)

@@ -64,6 +64,6 @@ class BatchReader(DataSourceReader):
     def _plan(self, connection: Connection) -> tuple[ReadPlan, StorePlaces]:
         from sparklog.client.plans.read_plan import plan_read
 
-        with connection.follower.current() as state:
-            stores, places = places_for(connection, state, self.options.zone)
-            return plan_read(state, self.options, stores), places
+        state = connection.follower.newest_state()
+        stores, places = places_for(connection, state, self.options.zone)
+        return plan_read(state, self.options, stores), places

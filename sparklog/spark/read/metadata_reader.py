@@ -57,15 +57,15 @@ class MetadataReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """One task for every `ROWS_PER_TASK` rows, or `ENTRIES_PER_TASK` entries of the chain."""
         connection = shared(self.options.cluster, self.options.storage)
-        with connection.follower.current() as state:
-            if self.table == "writes":
-                tasks = plan_writes(state, connection.places(state))
-                return [InputPartition(msgspec.msgpack.encode(task)) for task in tasks]
-            if self.table != "chain":
-                rows = state_rows(self.table, state)
-                chunks = iter(lambda: list(islice(rows, ROWS_PER_TASK)), [])
-                return [InputPartition(_encoded(batch_of(self.table, chunk).select(self.columns))) for chunk in chunks]
-            end, places, newest = state.n + 1, connection.places(state), state.coordinator
+        state = connection.follower.newest_state()
+        if self.table == "writes":
+            tasks = plan_writes(state, connection.places(state))
+            return [InputPartition(msgspec.msgpack.encode(task)) for task in tasks]
+        if self.table != "chain":
+            rows = state_rows(self.table, state)
+            chunks = iter(lambda: list(islice(rows, ROWS_PER_TASK)), [])
+            return [InputPartition(_encoded(batch_of(self.table, chunk).select(self.columns))) for chunk in chunks]
+        end, places, newest = state.n + 1, connection.places(state), state.coordinator
         store = connection.follower.store
         ranges = [
             EntriesToRead(places, first, min(first + ENTRIES_PER_TASK, numbers.stop, end), newest)

@@ -92,16 +92,16 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
         begin = from_json(start) if start is not None else self._seen
         if begin is None:
             begin = from_json(self.initialOffset())
-        with connection.follower.current() as state:
-            newest = newest_positions(state, self.options.read, begin)
-            self._report(losses_at(state, begin, newest, self.options.read))
-            if self._target is not None:
-                newest = not_beyond(newest, self._target)
-            self._newest = newest
-            limits = self._limits(limit)
-            new, now_ms = new_offsets(state, begin, newest), self._clock.monotonic_ms()
-            is_early = limits.holds_back(new, now_ms, self._last_go_ms)
-            end = begin if is_early else next_positions(state, begin, newest, limits)
+        state = connection.follower.newest_state()
+        newest = newest_positions(state, self.options.read, begin)
+        self._report(losses_at(state, begin, newest, self.options.read))
+        if self._target is not None:
+            newest = not_beyond(newest, self._target)
+        self._newest = newest
+        limits = self._limits(limit)
+        new, now_ms = new_offsets(state, begin, newest), self._clock.monotonic_ms()
+        is_early = limits.holds_back(new, now_ms, self._last_go_ms)
+        end = begin if is_early else next_positions(state, begin, newest, limits)
         if not is_early:
             self._last_go_ms = now_ms
         if self.options.group is not None:  # Spark asks for a micro-batch only after the previous one was written
@@ -121,8 +121,8 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
         """Fix the current end as the end of this run."""
         from sparklog.client.plans.stream_plan import newest_positions
 
-        with self._connection().follower.current() as state:
-            self._target = newest_positions(state, self.options.read, None)
+        state = self._connection().follower.newest_state()
+        self._target = newest_positions(state, self.options.read, None)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
         """The end of the log when the last micro-batch was planned. Progress shows the stream's lag from it."""
@@ -140,9 +140,9 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
         connection = self._connection()
         self._seen = from_json(end)
         losses: list[str] = []
-        with connection.follower.current() as state:
-            tasks = tasks_between(state, from_json(start), self._seen, self.options.read, losses)
-            _, places = places_for(connection, state, self.options.read.zone)
+        state = connection.follower.newest_state()
+        tasks = tasks_between(state, from_json(start), self._seen, self.options.read, losses)
+        _, places = places_for(connection, state, self.options.read.zone)
         self._report(losses)
         return input_partitions(tasks, places)
 
@@ -163,9 +163,9 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
         from sparklog.spark.read.read_tasks import places_for
 
         warnings: list[str] = []
-        with connection.follower.current() as state:
-            stores, _ = places_for(connection, state, self.options.read.zone)
-            positions = start_positions(state, self.options.read, stores, warnings)
+        state = connection.follower.newest_state()
+        stores, _ = places_for(connection, state, self.options.read.zone)
+        positions = start_positions(state, self.options.read, stores, warnings)
         for line in warnings:
             self._warn(line)
         return positions

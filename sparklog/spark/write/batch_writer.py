@@ -92,16 +92,16 @@ def planned_write(options: WriteOptions, schema: StructType) -> tuple[WritePlan,
 
     check_written(schema, options.topic)
     connection = shared(options.cluster, options.storage)
-    with connection.follower.current() as state:
-        plan = plan_write(
-            state,
-            connection.places(state),
-            new_command_id(),
-            topic=options.topic,
-            compression=options.compression,
-            now_ms=now_ms(),
-            durability=Durability(options.acks, options.pull),
-        )
+    state = connection.follower.newest_state()
+    plan = plan_write(
+        state,
+        connection.places(state),
+        new_command_id(),
+        topic=options.topic,
+        compression=options.compression,
+        now_ms=now_ms(),
+        durability=Durability(options.acks, options.pull),
+    )
     return plan, state
 
 
@@ -143,8 +143,8 @@ class BatchWriter(DataSourceArrowWriter):
         connection = shared(self.options.cluster if through_http else plan.places.cluster, self.options.storage)
         connection.check_chain(plan.chain_id)
         if isinstance(self.options.consumed, ConsumedOffsets):
-            with connection.follower.current() as state:
-                consumed = _commit_of(state, self.options.consumed)
+            state = connection.follower.newest_state()
+            consumed = _commit_of(state, self.options.consumed)
         label = self.options.write_id or ""
         command = append_command(plan, written, application=application, label=label, consumed=consumed)
         if command is None:

@@ -147,14 +147,14 @@ class StreamWriter(StreamArrowWriter):
         consumed = self.options.consumed
         if not isinstance(consumed, ConsumedByQuery) or logged is None:
             return None
-        with shared(self.options.cluster, self.options.storage).follower.current() as state:
-            ends = ends_of(logged, transaction.app_id, state.chain_id)
-            return commit_of_stream(state, consumed.group, (at for end in ends for at in end.at.values()))
+        state = shared(self.options.cluster, self.options.storage).follower.newest_state()
+        ends = ends_of(logged, transaction.app_id, state.chain_id)
+        return commit_of_stream(state, consumed.group, (at for end in ends for at in end.at.values()))
 
     def _check_still_written(self, transaction: ApplicationVersion) -> None:
         """Raise WriteLost if an unclean election gave up the micro-batch after its tasks found it already written."""
-        with shared(self.options.cluster, self.options.storage).follower.current() as state:
-            known = state.applications.get(transaction.app_id)
+        state = shared(self.options.cluster, self.options.storage).follower.newest_state()
+        known = state.applications.get(transaction.app_id)
         if known is None or not known.has_written(transaction.version):
             raise WriteLost(
                 f"micro-batch {transaction.version} of query {transaction.app_id} was already written when it was "

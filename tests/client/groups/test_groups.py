@@ -320,5 +320,5 @@ def test_a_member_that_can_not_reach_the_coordinator_goes_on(tmp_path: Path) -> 
 
 def entries(cluster: Cluster) -> int:
     """The newest entry of the chain."""
-    with cluster.connection.follower.current() as state:
-        return state.n
+    state = cluster.connection.follower.newest_state()
+    return state.n

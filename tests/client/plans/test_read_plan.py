@@ -68,8 +68,8 @@ def append(cluster: Cluster, partitions: list[int], hours: list[int]) -> None:
 
 def planned(cluster: Cluster, **options: object) -> ReadPlan:
     given = {"cluster": "/elsewhere", **{name: str(value) for name, value in options.items()}}
-    with cluster.connection.follower.current() as state:
-        return plan_read(state, parse_read_options(given), cluster.connection.stores(state))
+    state = cluster.connection.follower.newest_state()
+    return plan_read(state, parse_read_options(given), cluster.connection.stores(state))
 
 
 def ranges(cluster: Cluster, **options: object) -> list[tuple[str, int, int, int]]:
@@ -98,8 +98,8 @@ def test_subscription_chooses_partitions_in_order(cluster: Cluster) -> None:
 
 
 def test_a_topic_that_was_created_again_is_not_the_one_that_was_named(cluster: Cluster) -> None:
-    with cluster.connection.follower.current() as state:
-        topic_id = state.topic_ids["t"]
+    state = cluster.connection.follower.newest_state()
+    topic_id = state.topic_ids["t"]
     wanted = {"assign": '{"t":[0]}', "startingOffsets": '{"t":{"0":2}}', "topicId": topic_id}
     assert ranges(cluster, **wanted) == [("t", 0, 2, 10)]
     cluster.delete_topic("t")

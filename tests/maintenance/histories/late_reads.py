@@ -82,13 +82,13 @@ def begin_read(history: History, dice: random.Random) -> LateRead:
     """Plan a read of a range, and read some of its batches."""
     model = dice.choice(history.models)
     cluster = dice.choice(history.writers)
-    with cluster.connection.follower.current() as state:
-        stores = cluster.connection.stores(state)
-        partition = state.partitions[history.key(model.number)]
-        low, high = partition.log_start, partition.high_watermark
-        start, end = sorted((dice.randint(low, high), dice.randint(low, high))) if dice.random() < 0.3 else (low, high)
-        range_ = OffsetRange(Offset(start), Offset(end))
-        plan = plan_range(state, topic_of(state, TOPIC), model.number, range_)
+    state = cluster.connection.follower.newest_state()
+    stores = cluster.connection.stores(state)
+    partition = state.partitions[history.key(model.number)]
+    low, high = partition.log_start, partition.high_watermark
+    start, end = sorted((dice.randint(low, high), dice.randint(low, high))) if dice.random() < 0.3 else (low, high)
+    range_ = OffsetRange(Offset(start), Offset(end))
+    plan = plan_range(state, topic_of(state, TOPIC), model.number, range_)
     fails_on_loss = dice.random() < 0.5 and not plan.lost
     batches = scan(plan, stores, COLUMNS, cluster.connection.replan, fail_on_data_loss=fails_on_loss)
     found: list[tuple[int, Row]] = []

@@ -30,9 +30,9 @@ def log() -> Iterator[MaintainedLog]:
 
 def upload(log: MaintainedLog, topic: str, count: int = 10) -> tuple[WritePlan, TaskWritten]:
     """What a writer task uploads before its driver commits."""
-    with log.cluster.connection.follower.current() as state:
-        places = log.cluster.connection.places(state)
-        plan = plan_write(state, places, new_command_id(), topic=topic, compression=None, now_ms=log.clock.at_ms)
+    state = log.cluster.connection.follower.newest_state()
+    places = log.cluster.connection.places(state)
+    plan = plan_write(state, places, new_command_id(), topic=topic, compression=None, now_ms=log.clock.at_ms)
     return plan, write_rows(plan, pa.table({"value": [b"late"] * count}).to_batches())
 
 
@@ -74,9 +74,9 @@ def test_a_writer_that_outlived_floor_is_refused_and_one_before_is_not(log: Main
 
 def test_an_upload_that_appears_after_floor_can_not_be_committed_and_goes_next_time(log: MaintainedLog) -> None:
     log.topic("t")  # M: F-09
-    with log.cluster.connection.follower.current() as state:
-        places = log.cluster.connection.places(state)
-        plan = plan_write(state, places, new_command_id(), topic="t", compression=None, now_ms=log.clock.at_ms)
+    state = log.cluster.connection.follower.newest_state()
+    places = log.cluster.connection.places(state)
+    plan = plan_write(state, places, new_command_id(), topic="t", compression=None, now_ms=log.clock.at_ms)
     log.append("t", 0, 1)
     log.vacuum(now_ms=log.clock.at_ms + 8 * DAY_MS)
     written = write_rows(plan, pa.table({"value": [b"late"]}).to_batches())
@@ -159,8 +159,8 @@ def test_a_dry_run_counts_and_changes_nothing(log: MaintainedLog) -> None:  # M:
     assert (report.planned.objects, report.done.objects) == (2, 0)
     assert report.planned.size_bytes > 0
     assert report.floor > 0
-    with log.cluster.connection.follower.current() as state:
-        assert state.floor == 0
+    state = log.cluster.connection.follower.newest_state()
+    assert state.floor == 0
 
 
 def test_a_failing_deletion_is_reported_and_stops_no_other(

@@ -331,8 +331,8 @@ def test_dead_letters_land_in_the_same_commit_with_file_row_and_reason(produce: 
     assert (report.records, report.bad_rows, report.dead_letter_topic) == (2, 2, "dead")
     assert [(each.partition, each.records) for each in report.partitions] == [(1, 1), (7, 1)]
     follower = produce.cluster.connection.follower
-    with follower.current() as state:
-        applied = state.results.labelled(report.write_id)
+    state = follower.newest_state()
+    applied = state.results.labelled(report.write_id)
     assert [each.records for _, each in follower.results(applied)] == [4]
 
 

@@ -25,8 +25,8 @@ def cluster(tmp_path: Path) -> Cluster:
 
 
 def planned(cluster: Cluster) -> list[WritesToRead]:
-    with cluster.connection.follower.current() as state:
-        return plan_writes(state, cluster.connection.places(state))
+    state = cluster.connection.follower.newest_state()
+    return plan_writes(state, cluster.connection.places(state))
 
 
 def found(tasks: list[WritesToRead]) -> list[Row]:
@@ -47,8 +47,8 @@ def test_tasks_share_the_entries_and_give_each_write_once(cluster: Cluster, monk
 def test_the_last_write_of_an_application_outlives_floor(cluster: Cluster) -> None:
     for at in range(3):
         cluster.append("t", ROWS, application=("job", at))
-    with cluster.connection.follower.current() as state:
-        floor = state.n + 1
+    state = cluster.connection.follower.newest_state()
+    floor = state.n + 1
     cluster.connection.committer.submit(cluster.connection.committer.begin(RaiseFloor(floor)))  # type: ignore[arg-type]
     rows = found(planned(cluster))
     assert [(row[1], row[2], row[3], row[4], row[6], row[7]) for row in rows] == [

@@ -124,8 +124,8 @@ def test_bytes_limit_a_micro_batch_and_both_limits_hold_together(log: Cluster) -
     for _ in range(4):
         send(log, "t", 0, 25)
         send(log, "t", 1, 25)
-    with log.connection.follower.current() as state:
-        slices = state.slices.find(TopicPartition(TopicId(1), PartitionIndex(0)), OffsetRange(Offset(0), Offset(100)))
+    state = log.connection.follower.newest_state()
+    slices = state.slices.find(TopicPartition(TopicId(1), PartitionIndex(0)), OffsetRange(Offset(0), Offset(100)))
     slice_bytes = max(slice_.length for slice_ in slices)
     query = stream(maxBytesPerTrigger=2 * slice_bytes + 2)
     first = partition_counts(query.trigger())
@@ -392,13 +392,13 @@ def test_a_position_changes_only_where_records_were_read(log: Cluster) -> None:
     query.trigger()
     start = from_json(json.loads(query.start))
     send(log, "t", 0, 1)
-    with log.connection.follower.current() as state:
-        newest = newest_positions(state, query.begin().options.read, start)
-        after_election = StreamPositions(
-            newest.chain_id,
-            {place: replace(position, leader_epoch=LeaderEpoch(1)) for place, position in newest.at.items()},
-        )
-        end = next_positions(state, start, after_election, TriggerLimits())
+    state = log.connection.follower.newest_state()
+    newest = newest_positions(state, query.begin().options.read, start)
+    after_election = StreamPositions(
+        newest.chain_id,
+        {place: replace(position, leader_epoch=LeaderEpoch(1)) for place, position in newest.at.items()},
+    )
+    end = next_positions(state, start, after_election, TriggerLimits())
     changed = {place for place, position in end.at.items() if position != start.at[place]}
     assert changed == {("t", 0)}
     assert end.at["t", PartitionIndex(0)].leader_epoch == 1
