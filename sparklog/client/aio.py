@@ -47,7 +47,7 @@ class AsyncProducer(AnswersKafkaMethods):
     """Sends records. For one event loop; use it with `async with`, or `start` and `close`."""
 
     def __init__(self, make: Callable[[], Producer]) -> None:
-        """`make` makes the producer that does the work."""
+        """Wrap the producer that `make` makes. It does the work."""
         self._make = make
         self._producer: Producer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -191,7 +191,7 @@ class AsyncConsumer(AnswersKafkaMethods):
     """
 
     def __init__(self, make: Callable[[], Consumer]) -> None:
-        """`make` makes the consumer that does the work."""
+        """Wrap the consumer that `make` makes. It does the work."""
         self._make = make
         self._consumer: Consumer | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sparklog-async-consumer")

@@ -24,7 +24,7 @@ MISDIRECTED = 421  # RFC 9110: this server can't answer this request
 
 
 class ErrorReply(msgspec.Struct, frozen=True):
-    """An error: Kafka's code where there is one, the text, and whether the command changed the log."""
+    """An error: Kafka's code if there is one, the text, and whether the command changed the log."""
 
     code: str
     message: str

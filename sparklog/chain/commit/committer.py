@@ -46,7 +46,7 @@ class Committer:
 
     @property
     def counts(self) -> CommitCounts:
-        """Counts of what was committed so far."""
+        """Counts of the commits so far."""
         return self._machine.counts
 
     def begin(self, command: Command) -> Submission:

@@ -22,7 +22,7 @@ class Gathering:
         self._look_ms = 0.0
 
     def expect(self, answered: int, waiting: int, took_ms: int, now_ms: int) -> None:
-        """An entry that took `took_ms` is done; its `answered` callers may come back and join the `waiting` ones."""
+        """Note that an entry took `took_ms`. Its `answered` callers may come back and join the `waiting` ones."""
         self._answered, self._expected, self._seen = answered, answered + waiting, waiting
         self._look_ms = min(took_ms / LOOKS, LONGEST_LOOK_MS)
         self._until_ms = now_ms + FIRST_LOOKS * self._look_ms

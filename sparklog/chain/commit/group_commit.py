@@ -303,7 +303,7 @@ class GroupCommit:
     def _give_up(self, *, in_doubt: bool = False) -> Attempt:
         """End all attempts, and queue their commands again. Returns the oldest attempt.
 
-        The commands of a later attempt are in doubt: its entry was sent behind one that may not count.
+        The commands of a later attempt are in doubt: its entry follows one that may not count.
         """
         first, *later = self._attempts
         self._attempts.clear()

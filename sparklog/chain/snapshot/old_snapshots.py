@@ -53,7 +53,7 @@ class Old(msgspec.Struct, frozen=True):
     bodies: tuple[StoredKey, ...] = ()
 
     def in_order(self) -> tuple[StoredKey, ...]:
-        """Everything that may be deleted, manifests first."""
+        """All objects that may be deleted, manifests first."""
         return (*self.manifests, *self.chunks, *self.bodies)
 
 

@@ -71,7 +71,7 @@ class Coordinated(Committer):
     """Submits commands to the coordinator in force, or commits them here. Thread-safe."""
 
     def __init__(self, follower: Follower, author: Author, calls: Calls, given: Coordinators | None = None) -> None:
-        """`given`: the addresses that the client has instead of access to the metadata, or None if it has access."""
+        """Make a committer. `given`: the addresses of coordinators if the client can't reach the metadata, or None."""
         super().__init__(follower, author)
         self._calls = calls
         self._given = given

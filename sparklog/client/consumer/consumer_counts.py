@@ -1,4 +1,4 @@
-"""Counts of what a consumer has done so far, for `Consumer.metrics`."""
+"""Counts of a consumer's work so far, for `Consumer.metrics`."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ class TopicDescription(msgspec.Struct, frozen=True):
 
     @property
     def size_bytes(self) -> int:
-        """Stored batch bytes."""
+        """Size of the stored batches in bytes."""
         return sum(partition.size_bytes for partition in self.partitions)
 
 

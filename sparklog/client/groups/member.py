@@ -58,7 +58,7 @@ class GroupMember:
     ) -> None:
         """Join. Raises InvalidGroupId, InvalidSessionTimeout, InvalidInput.
 
-        With `instance_id` it is a static member (KIP-345), which takes the place of an earlier one of this instance.
+        With `instance_id` it is a static member (KIP-345), and takes the place of an earlier member of this instance.
         `member_id` is drawn unless a test gives one. It differs after each restart of a process.
         """
         if instance_id is not None:

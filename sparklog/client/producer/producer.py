@@ -178,7 +178,7 @@ class Producer(AnswersKafkaMethods):
         return self._topics.knows(topic)
 
     def look_up(self, topic: str) -> None:
-        """Find a topic, if need be in the chain. Raises UnknownTopicOrPartition."""
+        """Look up a topic, in the chain if necessary. Raises UnknownTopicOrPartition."""
         self._topics.look_up(topic)
 
     def transaction(self) -> Transaction:

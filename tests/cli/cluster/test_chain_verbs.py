@@ -110,7 +110,7 @@ def test_a_damaged_entry_below_a_snapshot_hides_no_other_and_stops_nobody_who_do
     said = orders("chain", "tail")
     assert [line.split()[0] for line in said.out.splitlines()[1:]] == ["0", "1", "3", "4"]
     assert (said.code, said.err.split(",")[0]) == (5, "CHAIN_DAMAGED: entry 2")
-    assert "until then nothing that needs it can go on" in said.err
+    assert "until then nothing that needs it can continue" in said.err
     as_json = orders("chain", "tail", "--format", "json")
     assert ([each["n"] for each in as_json.lines], as_json.code) == ([0, 1, 3, 4], 5)
     assert orders("topic", "create", "new").code == 0

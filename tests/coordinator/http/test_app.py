@@ -249,7 +249,9 @@ def test_it_says_which_cluster_it_is_and_who_leads(chain: Member) -> None:
     assert (reply.coordinator.epoch, reply.coordinator.address) == (1, "http://me:7400")
 
 
-@pytest.mark.parametrize(("leads", "status", "text"), [(True, 200, b"leads, epoch 1\n"), (False, 503, b"nobody")])
+@pytest.mark.parametrize(
+    ("leads", "status", "text"), [(True, 200, b"leads, epoch 1\n"), (False, 503, b"no coordinator leads")]
+)
 def test_probes_of_health_and_readiness(chain: Member, leads: bool, status: int, text: bytes) -> None:
     async def work(service: Service, app: Starlette) -> tuple[Answer, Answer]:
         return await request(app, "GET", "/healthz"), await request(app, "GET", "/readyz")
