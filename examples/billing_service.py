@@ -1,12 +1,12 @@
-"""A Python service: it reads orders as a member of a group, and writes an invoice for each, until SIGTERM or Ctrl-C.
+"""A Python service that reads orders as a member of a group and writes an invoice for each, until SIGTERM or Ctrl-C.
 
     sparklog --cluster /tmp/demo cluster init
     sparklog --cluster /tmp/demo topic create orders --partitions 3
     sparklog --cluster /tmp/demo topic create invoices --partitions 3
     python examples/billing_service.py --cluster /tmp/demo        # start several: they share the partitions
 
-An order is JSON like {"customer": "c1", "amount": 12}. Invoices have the order's place in the log as their id, so
-whoever reads them can tell a repeat: the service commits after it has written (at least once).
+An order is JSON like {"customer": "c1", "amount": 12}. The id of an invoice is the order's place in the log, so readers
+can recognize a repeat: the service commits after it has written (at least once).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ log = logging.getLogger("billing")
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cluster", required=True, help="where the cluster is")
+    parser.add_argument("--cluster", required=True, help="the address of the cluster")
     given = parser.parse_args()
     logging.basicConfig(level=logging.INFO, format="%(levelname)s %(name)s: %(message)s")
     with sparklog.connect(given.cluster) as cluster:
@@ -59,7 +59,7 @@ def main() -> int:
 
 
 def invoices_of(orders: Iterable[ConsumerRecord]) -> Iterable[dict[str, str]]:
-    """The rows of the invoices. An order that can't be read is logged, and has none."""
+    """The rows of the invoices. An unreadable order is logged and gets no invoice."""
     for record in orders:
         place = f"{record.topic}-{record.partition}@{record.offset}"
         try:

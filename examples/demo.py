@@ -1,4 +1,4 @@
-"""make demo: send a year of flights through a log, and check each step against counts made without Spark.
+"""make demo: sends a year of flights through a log, and checks each step against counts made without Spark.
 
     unpack -> cluster -> jobs/produce.py -> jobs/roll.py -> read by offset and by time -> Spark SQL
     -> list the store -> jobs/retention.py (planned, then done) -> a picture
@@ -45,7 +45,7 @@ from sparklog.storage.object_store import ObjectStore
 
 TOPIC = "flights"
 PARTITIONS = 6
-SEGMENT_BYTES = 64 << 10  # small, so that a month is several segments of each partition
+SEGMENT_BYTES = 64 << 10  # small, so that a month has several segments in each partition
 LEAST_SEGMENT_BYTES = 4 << 10
 KEY = "coalesce(tailnum, concat(carrier, flight))"
 SCHEDULED = 'to_utc_timestamp(make_timestamp(year, month, day, hour, minute, 0), "America/New_York")'
@@ -73,7 +73,7 @@ class Demo(Steps):
     # ---- the steps ------------------------------------------------------------------------------
 
     def run(self, at_most: int | None, *, full: bool, with_delta: bool) -> None:
-        """Run the first act, or all of them, with at most `at_most` flights, and with a Delta table or without."""
+        """Run the first act, or all acts, with at most `at_most` flights, and with or without a Delta table."""
         with delta_jars(wanted=full and with_delta) as delta:
             flights = self.unpack(at_most)
             init_cluster(self.url)
@@ -131,7 +131,7 @@ class Demo(Steps):
 
     @contextmanager
     def spark(self, settings: Mapping[str, str]) -> Iterator[Any]:
-        """A Spark session in this process, with these settings too. Its log goes to a file."""
+        """Start a Spark session in this process, with these additional settings. Its log goes to a file."""
         from pyspark.sql import SparkSession
 
         os.environ.update(self.environment)
@@ -251,8 +251,8 @@ class Demo(Steps):
     ) -> dict[str, Any]:
         """Run jobs/NAME.py with spark-submit and return its report. Raises CheckFailed.
 
-        Output lines that begin with `shown` are printed at once, and the others only if the job fails. `url` is that of
-        another cluster; `settings` are Spark's, like NAME=VALUE.
+        Output lines that begin with `shown` are printed at once, other lines only if the job fails. `url`: the address
+        of another cluster. `settings`: Spark's, like NAME=VALUE.
         """
         url = url or self.url
         report = self.folder / f"{name}.json"
@@ -288,7 +288,7 @@ class Demo(Steps):
 
 @contextmanager
 def _stderr_in(path: Path) -> Iterator[None]:
-    """Send the stderr of processes that start inside the block, here the JVM, to a file."""
+    """Send the stderr of processes that start inside the block (here the JVM) to a file."""
     own = os.dup(2)
     with path.open("wb") as file:
         os.dup2(file.fileno(), 2)
@@ -310,7 +310,7 @@ def _segments(cluster: Cluster) -> int:
 
 
 def _tree(store: ObjectStore) -> Iterator[str]:
-    """A line for each folder that has files."""
+    """Yield a line for each folder that has files."""
     for folder, listed in groupby(store.list_keys(""), key=lambda stored: stored.key.rpartition("/")[0]):
         files = list(listed)
         size_bytes = sum(file.size_bytes for file in files)
@@ -329,8 +329,8 @@ def main() -> int:
     )
     parser.add_argument("--keep", metavar="DIR", type=Path, help="work in this new folder (default: a temporary one)")
     parser.add_argument("--flights", metavar="N", type=int, help="at most N flights, spread over the year")
-    parser.add_argument("--full", action="store_true", help="the further acts too")
-    parser.add_argument("--without-delta", action="store_true", help="make no Delta table, fetch nothing for it")
+    parser.add_argument("--full", action="store_true", help="run the other acts too")
+    parser.add_argument("--without-delta", action="store_true", help="make no Delta table, and fetch nothing for it")
     given = parser.parse_args()
     store = os.environ.get("STORE", "")
     if store not in ("", "local") and "://" not in store:

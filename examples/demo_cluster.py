@@ -1,8 +1,8 @@
 """make demo-cluster: a whole cluster on this machine, whose leading coordinator is killed while a client writes.
 
     three stores -> three coordinators, three agents -> a topic with three replicas -> flights are written and read
-    -> roll and retention come by themselves -> kill -9 the coordinator that leads, under a writer -> another one leads,
-    the next commit is acknowledged -> every flight is there once, on each store -> all is stopped
+    -> roll and retention run by themselves -> kill -9 the leading coordinator, during writes -> another one leads,
+    the next commit is acknowledged -> every flight is there once, on each store -> all processes stop
 
 python examples/demo_cluster.py [--keep DIR] [--flights N] [--stay]
 """
@@ -39,19 +39,19 @@ from sparklog.host.deadline import Deadline, tries
 TOPIC = "flights"
 STORES = ("a", "b", "c")
 PARTITIONS = 3
-SESSION_MS = 3_000  # shorter than the default of 9 s, so that nobody waits for the demo
+SESSION_MS = 3_000  # shorter than the default of 9 s, to keep the demo short
 JOBS_EVERY_MS = 5_000
 MOST_FLIGHTS = 60_000
-FIRST = 0.5  # of the flights are written before the jobs run; the others under the failover
-COMMIT = 500  # flights in one commit of the writer, at least
+FIRST = 0.5  # this share of the flights is written before the jobs run; the others during the failover
+COMMIT = 500  # minimum of flights in one commit of the writer
 LEAST_FLIGHTS = 3_000
-MORE_COMMITS = 5  # at least so many after the failover
+MORE_COMMITS = 5  # minimum of commits after the failover
 PATIENCE_S = 120.0
 
 
 @dataclass
 class Process:
-    """A process of the demo. What it says is in `log`, as JSON lines if it is a coordinator."""
+    """A process of the demo. Its output is in `log`; that of a coordinator is JSON lines."""
 
     name: str
     process: subprocess.Popen[bytes]
@@ -68,7 +68,7 @@ class Process:
 
 @dataclass
 class Writer:
-    """Commits flights one batch after the other, in a thread. `acknowledged` has the time at which each was."""
+    """Commits flights one batch after the other, in a thread. `acknowledged` has the time of each acknowledgement."""
 
     cluster: Cluster
     batches: Sequence[Sequence[Row]]
@@ -99,12 +99,12 @@ class ClusterDemo(Steps):
         self.agents: list[Process] = []
 
     def run(self, at_most: int, stay: Callable[[], None] | None) -> None:
-        """Run all steps with at most so many flights. `stay` waits for the end, if people want to look around."""
+        """Run all steps with at most `at_most` flights. `stay` waits for the end, so that users can look around."""
         rows = self.flights(at_most)
         try:
             self.start()
             leader = self.leader()
-            other = next(each for each in self.coordinators if each is not leader)
+            other = next(coordinator for coordinator in self.coordinators if coordinator is not leader)
             self.say(f"a client connects to {other.address}, which stands by; commits go to the one that leads")
             with sparklog.connect(other.address) as cluster:
                 self.topic(cluster)
@@ -121,9 +121,9 @@ class ClusterDemo(Steps):
                 stay()
             self.stop()
         finally:
-            for each in (*self.coordinators, *self.agents):
-                each.process.kill()
-                each.process.wait()
+            for started in (*self.coordinators, *self.agents):
+                started.process.kill()
+                started.process.wait()
 
     # ---- the steps ------------------------------------------------------------------------------
 
@@ -147,11 +147,11 @@ class ClusterDemo(Steps):
             coordinator.address = self.wait_for(f"{coordinator.name} serves", coordinator, "serving")["text"]
 
     def leader(self) -> Process:
-        """The coordinator that leads, by the chain."""
+        """The leading coordinator, according to the chain."""
         with sparklog.connect(self.url) as cluster:
             self.wait(cluster, "a coordinator leads", lambda state: state.coordinator.in_force)
             known = cluster.connection.follower.state.coordinator
-        leader = next(each for each in self.coordinators if each.address == known.address)
+        leader = next(coordinator for coordinator in self.coordinators if coordinator.address == known.address)
         self.say(f"{leader.name} at {known.address} leads with epoch {known.epoch}, the others stand by")
         return leader
 
@@ -218,8 +218,8 @@ class ClusterDemo(Steps):
             cluster,
             "all replicas have everything",
             lambda state: all(
-                set(each.replication.log_ends) == {each.replication.high_watermark} and len(each.replication.isr) == 3
-                for each in state.partitions.values()
+                set(replication.log_ends) == {replication.high_watermark} and len(replication.isr) == 3
+                for replication in (partition.replication for partition in state.partitions.values())
             ),
         )
         self.command("replica", "list")
@@ -228,11 +228,11 @@ class ClusterDemo(Steps):
         self.detail(f"its page: {leader.address}/    jobs: {leader.address}/v1/jobs")
 
     def stop(self) -> None:
-        running = [each for each in (*self.agents, *self.coordinators) if each.process.poll() is None]
+        running = [started for started in (*self.agents, *self.coordinators) if started.process.poll() is None]
         self.check("processes that run", len(running), len(STORES) + len(self.coordinators) - 1)
-        for each in running:
-            each.process.send_signal(signal.SIGTERM)
-        codes = {each.name: each.process.wait(PATIENCE_S) for each in running}
+        for started in running:
+            started.process.send_signal(signal.SIGTERM)
+        codes = {started.name: started.process.wait(PATIENCE_S) for started in running}
         self.check("exit codes", codes, dict.fromkeys(codes, 0))
         with sparklog.connect(self.url) as cluster:
             self.check("a coordinator is in force", cluster.connection.follower.state.coordinator.in_force, False)
@@ -248,13 +248,13 @@ class ClusterDemo(Steps):
                 stdin=subprocess.DEVNULL,
                 stdout=file,
                 stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C is for the demo, which stops them in order
+                start_new_session=True,  # Ctrl-C goes only to the demo, which stops its processes in order
             )
         self.detail(f"$ sparklog {' '.join(arguments)}    # {log.name}")
         return Process(name, process, log)
 
     def command(self, *arguments: str) -> None:
-        """Run a command and print what it says."""
+        """Run a command and print its output."""
         self.detail(f"$ sparklog {' '.join(arguments)}")
         done = subprocess.run(
             self.sparklog(*arguments), env=self.environment, capture_output=True, text=True, check=False
@@ -278,7 +278,7 @@ class ClusterDemo(Steps):
                 return
 
     def tries(self, what: str) -> Any:
-        """Tries until the caller is content. Raises CheckFailed after PATIENCE_S."""
+        """Yield until the caller stops trying. Raises CheckFailed after PATIENCE_S."""
         yield from tries(Deadline(int(PATIENCE_S * 1000)))
         self.check(f"{what} within {PATIENCE_S:.0f} s (logs are in {self.folder})", False, True)
 
@@ -292,10 +292,10 @@ def _values(rows: Sequence[Row]) -> Counter[bytes]:
 
 
 def _read(cluster: Cluster) -> Counter[bytes]:
-    found: Counter[bytes] = Counter()
+    values: Counter[bytes] = Counter()
     for partition in range(PARTITIONS):
-        found.update(cluster.read(TOPIC, partition=partition, columns=["value"])["value"].to_pylist())
-    return found
+        values.update(cluster.read(TOPIC, partition=partition, columns=["value"])["value"].to_pylist())
+    return values
 
 
 def main() -> int:
@@ -305,7 +305,7 @@ def main() -> int:
     )
     parser.add_argument("--keep", metavar="DIR", type=Path, help="work in this new folder (default: a temporary one)")
     parser.add_argument("--flights", metavar="N", type=int, default=MOST_FLIGHTS, help="at most N flights")
-    parser.add_argument("--stay", action="store_true", help="leave the cluster up at the end, until Ctrl-C")
+    parser.add_argument("--stay", action="store_true", help="keep the cluster running at the end, until Ctrl-C")
     given = parser.parse_args()
     if given.keep is not None and given.keep.exists() and any(given.keep.iterdir()):
         print(f"--keep {given.keep}: wanted a new or empty folder, found files in it.", file=sys.stderr)

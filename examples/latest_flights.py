@@ -1,9 +1,9 @@
-"""The second act of make demo-full: the topic is compacted to the latest flight of each aircraft, and is a Delta table.
+"""The second act of make demo-full: the topic is compacted to each aircraft's latest flight, and copied to Delta Lake.
 
-    the latest record of each key by Spark SQL -> compaction -> the topic has just these, in less space
+    the latest record of each key by Spark SQL -> compaction -> the topic has only these, in less space
     -> materialize -> Delta Lake reads the same from the table
 
-Delta Lake is a Spark package of its own. Its JARs are fetched while the first act runs; if this machine can't get them,
+Delta Lake is a separate Spark package. Its JARs are fetched while the first act runs; if this machine can't get them,
 there is no table.
 """
 
@@ -36,14 +36,14 @@ Latest = dict[bytes, tuple[int, bytes]]  # key -> offset and value of its last r
 
 
 class DeltaJars:
-    """The JARs of Delta Lake, on their way. `problem` says why there are none, once they were waited for, or is ""."""
+    """The JARs of Delta Lake, while they are fetched. After the wait, `problem` is the reason for a failure, or ""."""
 
     def __init__(self, fetching: subprocess.Popen[str] | None) -> None:
         self._fetching = fetching
         self.problem = "" if fetching else "--without-delta"
 
     def settings(self) -> dict[str, str]:
-        """What a Spark session needs to have Delta Lake; nothing if there is a `problem`. Waits for the JARs."""
+        """Wait for the JARs; return the settings of a Spark session with Delta Lake, none if there is a `problem`."""
         if self._fetching is None:
             return {}
         jars, errors = self._fetching.communicate()
@@ -55,7 +55,7 @@ class DeltaJars:
 
 @contextmanager
 def delta_jars(*, wanted: bool) -> Iterator[DeltaJars]:
-    """Fetch them in the background, as the project's tests do, if they are wanted."""
+    """Fetch the JARs in the background, as the project's tests do, if they are wanted."""
     if not wanted:
         yield DeltaJars(None)
         return
@@ -97,7 +97,7 @@ def second_act(demo: Demo, spark: Any, cluster: Cluster, topic: str, delta: Delt
 
 
 def _latest(records: Any) -> Latest:
-    """The last record of each key, by Spark SQL."""
+    """The last record of each key, computed by Spark SQL."""
     records.createOrReplaceTempView("records")
     rows = records.sparkSession.sql(
         "select key, max(offset), max_by(value, offset) from records group by key"

@@ -35,7 +35,7 @@ from sparklog.core.types import Offset, OffsetRange, TopicPartition
 from sparklog.log.read.object_reader import read_index
 from sparklog.storage.keys import data_key
 
-HEIGHT = 0.62  # of a partition's bar; the rows are 1 apart
+HEIGHT = 0.62  # height of a partition's bar; rows are 1 apart
 COLOURS = "viridis"
 GONE: Any = {"facecolor": "#f4f4f4", "edgecolor": "#9a9a9a", "hatch": "////"}
 
@@ -63,7 +63,7 @@ class Piece:
 
 @dataclass(frozen=True)
 class LogView:
-    """A topic as it stood at one moment."""
+    """The state of a topic at one moment."""
 
     topic: str
     pieces: tuple[Piece, ...]
@@ -81,7 +81,7 @@ class Panel:
 
 
 def look_at(cluster: Cluster, topic: str) -> LogView:
-    """The topic as it is now: its slices from the chain, its batches from the indexes of the objects."""
+    """The current state of the topic: its slices from the chain, its batches from the indexes of the objects."""
     state = cluster.connection.follower.newest_state()
     described = topic_of(state, topic)
     stores = cluster.connection.stores(state)
@@ -196,7 +196,7 @@ def _days(time_us: int) -> float:
 
 
 def main() -> int:
-    """Draw a topic as it is now."""
+    """Draw the current state of a topic."""
     parser = argparse.ArgumentParser(description="Draw a topic's log: partitions against offsets.")
     parser.add_argument("--cluster", metavar="URL", default=os.environ.get("SPARKLOG_CLUSTER"))
     parser.add_argument("--topic", metavar="T", required=True)

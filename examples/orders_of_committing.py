@@ -1,10 +1,10 @@
-"""At most once and at least once, side by side: consumers are killed (SIGKILL) at work, and started again.
+"""At most once and at least once, side by side: consumers are killed (SIGKILL) at work and started again.
 
     python examples/orders_of_committing.py
 
-A consumer polls five records at a time, and "processes" a record by adding its value to a file. The first ones are
-processes that are killed in their second batch: the one that commits first has processed a part of it then, the one
-that commits last all of it. Then another consumer of the same group goes on.
+A consumer polls five records at a time, and "processes" a record by adding its value to a file. The first consumers are
+processes that are killed in their second batch: by then, the one that commits first has processed part of the batch,
+and the one that commits last all of it. Then another consumer of the same group continues.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from sparklog.client.bootstrap import init_cluster
 from sparklog.core.commands import LeaveGroup
 
 RECORDS, BATCH = 20, 5
-KILLED_IN_BATCH, PROCESSED_BEFORE = 2, 2  # it had processed two records of the second batch
+KILLED_IN_BATCH, PROCESSED_BEFORE = 2, 2  # the killed consumer has processed two records of its second batch
 ORDERS = {"at-most-once": "commit, then process", "at-least-once": "process, then commit"}
 
 
@@ -46,7 +46,7 @@ def main() -> int:
     return 0
 
 
-# ---- the consumer: this is what a service would do -------------------------------------------------------
+# ---- the consumer, as a service would be written ---------------------------------------------------------
 
 
 def consume(order: str, cluster_url: str, path: str, *, dies: bool) -> None:
@@ -70,11 +70,11 @@ def consume(order: str, cluster_url: str, path: str, *, dies: bool) -> None:
                     consumer.commit()
 
 
-# ---- what becomes of it ----------------------------------------------------------------------------------
+# ---- the outcome -----------------------------------------------------------------------------------------
 
 
 def show(folder: Path) -> None:
-    """Run both orders, each with a kill, and check that they lose and repeat what the theory says."""
+    """Run both orders, each with a kill, and check that they lose and repeat the expected records."""
     steps, url = Steps(time.monotonic()), str(folder / "cluster")
     init_cluster(url)
     import pyarrow as pa
@@ -103,14 +103,14 @@ def show(folder: Path) -> None:
 
 
 def evict(url: str, group: str) -> None:
-    """Let the dead member leave at once, as `sparklog group evict` does."""
+    """Remove the dead member at once, as `sparklog group evict` does."""
     with sparklog.connect(url) as cluster:
         for member in cluster.describe_group(group).members:
             cluster.submit(LeaveGroup(group, member.member_id))
 
 
 def shown(numbers: list[int]) -> str:
-    """Numbers in a line."""
+    """Format numbers as one line."""
     return ", ".join(map(str, numbers)) or "nothing"
 
 

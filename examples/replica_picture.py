@@ -1,6 +1,6 @@
-"""A picture of the replicas of a topic over time: LEO of each, and HW, of every partition.
+"""A picture of the replicas of a topic over time: the LEO of each replica and the HW, for every partition.
 
-The chain is the history: its entries are applied one after the other, and what changed is noted.
+The chain is the history: its entries are applied one after the other, and the changes are recorded.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from sparklog.core.types import EntryNumber, StoreId
 
 RED = "#d62728"
 GREY = "#d0d0d0"
-OUT = (0, (1, 1.6))  # the line of a replica that is not in sync
+OUT = (0, (1, 1.6))  # line style of a replica that is not in sync
 
 
 @dataclass(frozen=True)
 class Moment:
-    """Something that happened to the stores. `time_ms` since the epoch."""
+    """An event on the stores. `time_ms` since the epoch."""
 
     time_ms: int
     label: str
@@ -45,14 +45,14 @@ class Step:
 
 
 def history(cluster: Cluster, topic: str) -> Mapping[int, Sequence[Step]]:
-    """What became of each partition of a topic, entry by entry. The chain must still have all of its entries."""
+    """The history of each partition of a topic, entry by entry. The chain must still have all of its entries."""
     follower = cluster.connection.follower
     state = ClusterState()
     steps: dict[int, list[Step]] = {}
     for entry in follower.entries(EntryNumber(n) for n in range(follower.state.n + 1)):
         apply_entry(state, entry.commands, entry.at)
-        found = state.topic_named(topic)
-        for partition in state.partitions_of(found) if found is not None else ():
+        named = state.topic_named(topic)
+        for partition in state.partitions_of(named) if named is not None else ():
             of_partition = steps.setdefault(partition.partition, [])
             if not of_partition or of_partition[-1].replication != partition.replication:
                 of_partition.append(Step(entry.time_ms, partition.replication))
@@ -60,9 +60,9 @@ def history(cluster: Cluster, topic: str) -> Mapping[int, Sequence[Step]]:
 
 
 def draw_replicas(steps: Mapping[int, Sequence[Step]], moments: Sequence[Moment], path: Path, title: str) -> None:
-    """Write the picture as PNG: a panel for each partition, a column for each change of any of them or moment.
+    """Write the picture as PNG: a panel for each partition, a column for each change of a partition and each moment.
 
-    Columns are equally wide, however long nothing happened between them; they are labelled with their times.
+    All columns are equally wide, whatever the time between them; they are labelled with their times.
     """
     stores = sorted({store for of in steps.values() for step in of for store in step.replication.replicas})
     span = max(len(stores) - 1, 1)

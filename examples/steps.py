@@ -1,4 +1,4 @@
-"""What the demos have in common: lines with the time since the start, and checks that end a demo if they fail."""
+"""Shared parts of the demos: lines with the time since the start, and checks that end a demo if they fail."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ PROJECT = Path(__file__).resolve().parents[1]
 
 
 class CheckFailed(Exception):
-    """A step gave another result than it must."""
+    """A step gave a result other than the expected one."""
 
 
 class Steps:
-    """Prints what happens, and checks it."""
+    """Prints the steps of a demo, and checks their results."""
 
     def __init__(self, started: float) -> None:
         self.started = started
@@ -29,7 +29,7 @@ class Steps:
         print(f"          {line}", flush=True)
 
     def check(self, what: str, found: object, wanted: object) -> None:
-        """Raise CheckFailed unless they are equal."""
+        """Raise CheckFailed unless `found` equals `wanted`."""
         if found != wanted:
             raise CheckFailed(f"{what}: wanted {wanted}, found {found}")
 
@@ -41,6 +41,6 @@ def environment() -> dict[str, str]:
     own["PYSPARK_PYTHON"] = own["PYSPARK_DRIVER_PYTHON"] = sys.executable
     own["SPARK_CONF_DIR"] = str(PROJECT / "conf")
     own.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    # The optimizing compiler takes a quarter to a half of the CPU time of JVMs that end this soon.
+    # In JVMs that end this soon, the optimizing compiler takes a quarter to a half of the CPU time.
     own.setdefault("SPARK_SUBMIT_OPTS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
     return own

@@ -1,10 +1,10 @@
-"""The third act of make demo-full: a topic on three stores, one of which is lost under a job and comes back empty.
+"""The third act of make demo-full: a topic on three stores, one of which is lost during a job and comes back empty.
 
-    three agents -> acks=1 to the leaders alone, followers fetch -> jobs/produce.py, and store b goes -> it goes on
-    -> all is read -> a write without b -> b is back, empty: its agent refills it -> it leads again
+    three agents -> acks=1 to the leaders only, followers fetch -> jobs/produce.py, store b is lost, the job continues
+    -> everything is read -> a write without b -> b is back, empty: its agent refills it -> it leads again
     -> the replicas are the same, byte for byte -> a picture
 
-Stores a and b are folders. The chain and store c are folders, too, or, with STORE, at that address.
+Stores a and b are folders. The chain and store c are folders too or, with STORE, at that address.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ TOPIC = "flights"
 A, B, C = STORES = (StoreId("a"), StoreId("b"), StoreId("c"))
 MOST_FLIGHTS = 90_000  # about January to March: the act shows faults, not speed
 LEAST_FLIGHTS = 200
-FILES = 10  # of the produce job, each read by one task, so that tasks write one after the other
+FILES = 10  # files for the produce job, each read by one task, so that tasks write one after the other
 PATIENCE_S = 300.0
 NEW_YORK = ZoneInfo("America/New_York")
 Row = dict[str, str]
 
 
 def third_act(demo: Demo, spark: Any, flights: Path) -> None:
-    """Run the act with rows of the file `flights`. Raises what `demo.check` raises."""
+    """Run the act with rows of the file `flights`. Raises the errors of `demo.check`."""
     with flights.open(encoding="utf-8", newline="") as file:
         rows = [row for row, _ in zip(csv.DictReader(file), range(MOST_FLIGHTS), strict=False)]
     if len(rows) < LEAST_FLIGHTS:
@@ -66,13 +66,13 @@ def third_act(demo: Demo, spark: Any, flights: Path) -> None:
 
 @dataclass
 class _Agent:
-    """The process of a store's agent. What it says is in `log`."""
+    """The process of a store's agent. Its output is in `log`."""
 
     process: subprocess.Popen[bytes]
     log: Path
 
     def said(self, event: str) -> list[str]:
-        """The events of this kind, each a line without its time."""
+        """The events of this kind, each as a line without its time."""
         lines = [line.partition("  ")[2] for line in self.log.read_text(encoding="utf-8").splitlines()]
         return [line for line in lines if line.startswith(f"{event}:")]
 
@@ -112,7 +112,7 @@ class _ThirdAct:
             self.demo.detail(f"store {store}: {url}")
         for store in STORES:
             self.start_agent(store)
-        self.wait(cluster, "agents up", lambda state: all(each.agent_up for each in state.stores.values()))
+        self.wait(cluster, "agents up", lambda state: all(store.agent_up for store in state.stores.values()))
         cluster.create_topic(TOPIC, partitions=3, replication_factor=3, config={"min.insync.replicas": 2})
         leaders = self.replicas(cluster, lambda value: value.leader)
         self.demo.check("stores that lead a partition", sorted(map(str, leaders)), list(STORES))
@@ -160,11 +160,11 @@ class _ThirdAct:
         self.demo.check("leader epochs", epochs, [int(partition == led) for partition in range(3)])
         leader = self.replicas(cluster, lambda value: value.leader)[led]
         self.demo.say(
-            f"the job went on without b: its commit took b out of every ISR, and {leader} leads {TOPIC}-{led} (epoch 1)"
+            f"the job continued without b: its commit took b out of every ISR; {leader} leads {TOPIC}-{led} (epoch 1)"
         )
 
     def lose_when_written_to(self, stop: threading.Event) -> None:
-        """Kill the agent of b and take its folder away, as soon as something is uploaded to it."""
+        """Kill the agent of b and remove its folder as soon as an upload to it begins."""
         uploads = self.folder / B / ".tmp"
         while not stop.wait(0.0005):
             if uploads.is_dir() and any(uploads.iterdir()):
@@ -179,8 +179,8 @@ class _ThirdAct:
         frame.createOrReplaceTempView("replicated")
         offsets = self.spark.sql("select partition, count(distinct offset), max(offset) + 1 from replicated group by 1")
         ends = dict(enumerate(self.replicas(cluster, lambda value: int(value.high_watermark))))
-        found = {row[0]: (row[1], row[2]) for row in offsets.collect()}
-        self.demo.check("offsets", found, {index: (end, end) for index, end in ends.items() if end})
+        read = {row[0]: (row[1], row[2]) for row in offsets.collect()}
+        self.demo.check("offsets", read, {index: (end, end) for index, end in ends.items() if end})
         delays = self.spark.sql(
             "select flight.carrier, count(*), sum(flight.dep_delay) from (select from_json(string(value), "
             "'carrier string, dep_delay int') as flight from replicated) group by 1"
@@ -203,7 +203,7 @@ class _ThirdAct:
         )
 
     def refill(self, cluster: Cluster) -> None:
-        if (self.folder / B).exists():  # a write that had begun may have made it again
+        if (self.folder / B).exists():  # a write that had already begun may have created it again
             shutil.rmtree(self.folder / B)
         (self.folder / B).mkdir()
         self.mark("b back, empty")
@@ -252,7 +252,7 @@ class _ThirdAct:
 
     @contextmanager
     def all_agents(self) -> Iterator[None]:
-        """Stop the agents at the end, whatever happens."""
+        """Stop the agents at the end, even after an error."""
         try:
             yield
             for agent in self.agents.values():
@@ -281,7 +281,7 @@ class _ThirdAct:
         self.demo.detail(f"$ sparklog agent --store {store}    # {log.relative_to(self.demo.folder)}")
 
     def command(self, *arguments: str) -> None:
-        """Run a command and print what it says. Raises CheckFailed if it fails."""
+        """Run a command and print its output. Raises CheckFailed if it fails."""
         self.demo.detail(f"$ sparklog {' '.join(arguments)}")
         done = subprocess.run(
             self.sparklog(*arguments),
@@ -302,11 +302,11 @@ class _ThirdAct:
         return [sys.executable, "-m", "sparklog", "--cluster", self.url, *arguments]
 
     def mark(self, label: str) -> None:
-        """Remember the moment for the picture."""
+        """Record the moment for the picture."""
         self.moments.append(Moment(time.time_ns() // 1_000_000, label))
 
     def wait(self, cluster: Cluster, what: str, is_so: Callable[[ClusterState], bool]) -> None:
-        """Follow the chain until it is so. Raises CheckFailed after PATIENCE_S, or if an agent has ended."""
+        """Follow the chain until `is_so` is true. Raises CheckFailed after PATIENCE_S, or if an agent has ended."""
         for _ in tries(Deadline(int(PATIENCE_S * 1000))):
             if is_so(self.catch_up(cluster)):
                 return
@@ -331,17 +331,17 @@ class _ThirdAct:
         return cluster.connection.follower.catch_up().state
 
     def replicas(self, cluster: Cluster, of: Callable[[Replication], Any]) -> list[Any]:
-        """Something of each partition, as the newest known state has it."""
+        """The value of `of` for each partition, in the newest known state."""
         return [of(value) for value in _replications(cluster.connection.follower.state)]
 
 
 def _replications(state: ClusterState) -> list[Replication]:
     topic = topic_of(state, TOPIC)
-    return [each.replication for each in state.partitions_of(topic)]
+    return [partition.replication for partition in state.partitions_of(topic)]
 
 
 def as_records(rows: Sequence[Row]) -> pa.Table:
-    """Flights as records: keys and times as jobs/produce.py makes them here, values as JSON."""
+    """Flights as records, with the same keys and times as from jobs/produce.py, and values as JSON."""
     return pa.table(
         {
             "key": [(_present(row["tailnum"]) or row["carrier"] + row["flight"]).encode() for row in rows],

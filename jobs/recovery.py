@@ -1,4 +1,4 @@
-"""Check stores above their recovery points, and repair them: spark-submit jobs/recovery.py --cluster URL [--full] …"""
+"""Verify stores above their recovery points, and repair them: spark-submit jobs/recovery.py --cluster URL [--full] …"""
 
 from __future__ import annotations
 

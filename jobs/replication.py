@@ -1,4 +1,4 @@
-"""Copy what replicas lack to their stores: spark-submit jobs/replication.py --cluster URL [--store ID] …"""
+"""Copy records that replicas lack to their stores: spark-submit jobs/replication.py --cluster URL [--store ID] …"""
 
 from __future__ import annotations
 

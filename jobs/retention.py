@@ -1,4 +1,4 @@
-"""Forget old segments, then delete their objects: spark-submit jobs/retention.py --cluster URL [--now TIME] …"""
+"""Drop old segments, then delete their objects: spark-submit jobs/retention.py --cluster URL [--now TIME] …"""
 
 from __future__ import annotations
 

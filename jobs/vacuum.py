@@ -1,4 +1,4 @@
-"""Delete what failed writers left behind: spark-submit jobs/vacuum.py --cluster URL [--dry-run] …"""
+"""Delete objects that no write can name any more: spark-submit jobs/vacuum.py --cluster URL [--dry-run] …"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Compare all that is stored with the chain; change nothing: spark-submit jobs/verify.py --cluster URL [--share 7] …"""
+"""Compare all stored objects with the chain: spark-submit jobs/verify.py --cluster URL [--share 7] …"""
 
 from __future__ import annotations
 

@@ -177,7 +177,7 @@ class MemoryUpload:
             self._contents.put_if_absent(self._url, self._key, bytes(self._body))
 
     def abort(self) -> None:
-        """Drop what was written. Legal at any time and more than once; does nothing after `publish`."""
+        """Discard the written bytes. Legal at any time and more than once; does nothing after `publish`."""
         self._ended = True
         self._body = bytearray()
         with self._contents.lock:

@@ -179,7 +179,7 @@ def _race(
     if len(winners) > 1:
         return f"{len(winners)} of {WRITERS} writers got the answer that they created the object"
     if winners != [owner] and outcomes[owner] is not None:
-        return "the object of a writer other than the one that got the answer that it created it"
+        return "the object is not that of the writer whose write was acknowledged"
     return ""
 
 

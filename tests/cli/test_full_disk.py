@@ -47,7 +47,7 @@ def test_a_full_disk_takes_a_deletion_once_its_reserve_is_given_back(tmp_path: P
     assert mended[4:6] == ["-> 0", "-> 0"]  # the deletion, and the job that removes the objects
     assert "sparklog store reserve keeps it again" in mended[6]
     assert mended[7:] == [
-        f"4.0 MiB are kept at file://{tmp_path}/cluster",
+        f"4.0 MiB are reserved at file://{tmp_path}/cluster",
         "-> 0",
         "appended 1 record to orders in 1 commit",
         "-> 0",

@@ -83,7 +83,7 @@ def test_a_report_that_cannot_be_written_is_found_before_anything_begins(
         out, err = capfd.readouterr()
         assert (out, err.count("\n")) == ("", 1)
         assert err.startswith("INVALID_REQUEST: --report: ")
-        assert err.endswith("nothing was started\n")
+        assert err.endswith("nothing was begun\n")
 
 
 @pytest.mark.parametrize(

@@ -94,8 +94,12 @@ def test_a_store_that_holds_what_a_log_needs_passes_and_nothing_stays(tmp_path: 
     ("kind", "check", "found"),
     [
         (Overwriting, "of writers that race for a key one wins", "8 of 8 writers got the answer that they created"),
-        (TellingTheWrongOne, "of writers that race for a key one wins", "not the one of the writer who was told"),
-        (Losing, "of writers that race for a key one wins", "no object, though 8 of 8 writers were told"),
+        (
+            TellingTheWrongOne,
+            "of writers that race for a key one wins",
+            "not that of the writer whose write was acknowledged",
+        ),
+        (Losing, "of writers that race for a key one wins", "no object, although 8 of 8 writers got the answer"),
         (OldListing, "keys are listed at once, all, and in order", "11 of 12 keys"),
         (Undying, "a deleted object is gone", "still there after it was deleted"),
         (Shortening, "a new object is there at once, whole", "beyond the end"),

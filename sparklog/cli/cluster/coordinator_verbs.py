@@ -91,8 +91,8 @@ def run(
     """Coordinate the cluster: commit for all its clients, or stand by until the leading coordinator is silent.
 
     While a coordinator leads, clients, jobs and agents send their commands to it. SIGTERM and Ctrl-C stop it cleanly:
-    it resigns, then a standby leads, or without one the cluster is embedded again. The leading coordinator runs roll
-    and retention (log.retention.check.interval.ms) and vacuum (vacuum.interval.ms).
+    it resigns, then a standby leads, or without one the cluster is embedded again. The leading coordinator runs roll,
+    compaction and retention (log.retention.check.interval.ms) and vacuum (vacuum.interval.ms).
     """
     if context.invoked_subcommand is not None:
         return

@@ -20,7 +20,7 @@ def check_report_is_no_source(report: str | None, source: str | None) -> None:
     if path is None or not _is_read(Path(report), path):
         return
     raise InvalidInput(
-        f"--report: wanted a file outside the source, found {report}, which belongs to {source}; nothing was started"
+        f"--report: wanted a file outside the source, found {report}, which belongs to {source}; nothing was begun"
     )
 
 

@@ -60,7 +60,7 @@ class ExactlyOnce:
         missing = [name for name in _PLACE if name not in batch.columns]
         if missing:
             raise InvalidInput(
-                f"wanted the columns topic, partition and offset, which show what was consumed, found no "
+                f"wanted the columns topic, partition and offset, which show the consumed offsets, found no "
                 f"{' and no '.join(missing)}: pass the unchanged rows of the source to foreachBatch"
             )
         app_id = self.app_id or " ".join([_query_of(batch), self.group, *self._topic()])

@@ -76,7 +76,7 @@ class BufferedUpload:
             self.abort()
 
     def abort(self) -> None:
-        """Drop what was written. Legal at any time and more than once; does nothing after `publish`."""
+        """Discard the written bytes. Legal at any time and more than once; does nothing after `publish`."""
         self._file.close()
 
     def remove(self, before_ms: int) -> bool:

@@ -98,7 +98,7 @@ class HdfsUpload:
             self.abort()
 
     def abort(self) -> None:
-        """Drop what was written. Legal at any time and more than once; does nothing after `publish`."""
+        """Discard the written bytes. Legal at any time and more than once; does nothing after `publish`."""
         self._ended = True
         self._drop_temporary()
 
@@ -179,7 +179,7 @@ class HdfsUpload:
         return write_error(f"write {self._named()}", failed)
 
     def _drop_temporary(self) -> None:
-        """Remove the temporary file. `remove_abandoned` takes care of what can't be removed now."""
+        """Remove the temporary file. `remove_abandoned` removes later what can't be removed now."""
         writer, self._writer = self._writer, None
         temporary, self._temporary = self._temporary, None
         if temporary is None:

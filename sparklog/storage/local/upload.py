@@ -68,11 +68,11 @@ class LocalUpload:
             self.abort()
 
     def abort(self) -> None:
-        """Drop what was written. Legal at any time and more than once; does nothing after `publish`."""
+        """Discard the written bytes. Legal at any time and more than once; does nothing after `publish`."""
         self._ended = True
         fd, self._fd = self._fd, None
         temporary, self._temporary = self._temporary, None
-        # `remove_abandoned` takes care of what can't be removed now.
+        # `remove_abandoned` removes later what can't be removed now.
         with suppress(OSError):
             if fd is not None:
                 os.close(fd)

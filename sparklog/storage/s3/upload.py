@@ -129,7 +129,7 @@ class S3Upload:
             self.abort()
 
     def abort(self) -> None:
-        """Drop what was written. Legal at any time and more than once; does nothing after `publish`."""
+        """Discard the written bytes. Legal at any time and more than once; does nothing after `publish`."""
         self._ended = True
         self._part = bytearray()
         upload_id, self._upload_id = self._upload_id, None
@@ -139,7 +139,7 @@ class S3Upload:
             with suppress(Exception):
                 self._sending.popleft().exception()
         if upload_id is not None:
-            # `remove_abandoned` takes care of what can't be removed now.
+            # `remove_abandoned` removes later what can't be removed now.
             with suppress(SparklogError):
                 self._bucket.harmless(
                     f"abort the upload of {self._key}",

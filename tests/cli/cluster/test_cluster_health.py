@@ -94,7 +94,7 @@ def test_a_healthy_cluster_is_left_as_it_was_and_says_what_was_not_checked(order
     assert (found["healthy"], found["objects"], found["objects_sampled"]) == (True, 3, 3)
     assert found["not_checked"] == [
         "the bytes of records: sparklog segment dump TOPIC -p P compares them with their checksums",
-        "a write to the metadata chain: only a commit tries it (on a disk directory permissions are checked)",
+        "a write to the metadata chain: only a commit tries it (on a disk, directory permissions are checked)",
     ]
     said = orders("cluster", "health").out
     assert " free, 3 objects looked for" in said

@@ -92,7 +92,7 @@ def test_a_flipped_bit_is_found_and_the_other_batches_are_shown(orders: Cli) -> 
     assert said.err.startswith(
         "CORRUPT_MESSAGE: 1 of 3 batches can't be used, the first: orders-0 offsets [1, 2) on store local: record batch"
     )
-    assert f"put {second['object']} back from a backup, or continue reading at 2" in said.err
+    assert f"restore {second['object']} from a backup, or continue reading at 2" in said.err
     table = orders("segment", "dump", "orders", "-n", "3").out.splitlines()
     assert ["FAILED" in line for line in table] == [False, False, True, False, False]
     assert table[4].startswith("[1, 2): CORRUPT_MESSAGE: record batch at byte ")

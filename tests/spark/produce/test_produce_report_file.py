@@ -38,7 +38,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_a_report_that_would_be_read_or_replace_what_is_read_is_refused(place: Path, report: str, source: str) -> None:
-    with pytest.raises(InvalidInput, match=r"--report: wanted a file outside the source, found .*; nothing was st"):
+    with pytest.raises(InvalidInput, match=r"--report: wanted a file outside the source, found .*; nothing was be"):
         check_report_is_no_source(report, source.format(place=place))
 
 

@@ -86,7 +86,9 @@ def test_a_log_of_offsets_that_is_cut_is_refused(logged: bytes, error: type[Exce
 
 
 def test_an_address_that_only_spark_can_read_is_refused_before_anything_is_written() -> None:
-    with pytest.raises(InvalidInput, match=r"groupId: .* not wasbs:// .* for other checkpoints, sparklog"):
+    with pytest.raises(
+        InvalidInput, match=r"groupId: .* not wasbs:// .* other checkpoints, sparklog.spark.exactly_once"
+    ):
         open_checkpoint("wasbs://container/checkpoint")
     for url in ("file:/tmp/c", "file:///tmp/c", "/tmp/c"):
         assert open_checkpoint(url).url == "file:///tmp/c"

@@ -169,7 +169,7 @@ def test_a_micro_batch_that_an_election_gave_up_meanwhile_is_not_taken_for_writt
         come_back(operator, "b")
         operator.submit(FenceStore(A))
         operator.submit(ElectLeaders((Election(TopicId(1), PartitionIndex(0), B),), unclean=True))
-    with pytest.raises(WriteLost, match=r"micro-batch 1 of query .* was written when it was planned again"):
+    with pytest.raises(WriteLost, match=r"micro-batch 1 of query .* was already written when it was planned again"):
         writer.commit(replayed, 1)
     with pytest.raises(WriteLost, match="was lost in an unclean election"):
         sink.batch("run 3", 1, ["b"])
