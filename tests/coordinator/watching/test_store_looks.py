@@ -130,7 +130,7 @@ def test_little_space_is_a_remark_and_very_little_is_wrong(cluster: Cluster) -> 
     assert "holds no replica: sparklog store remove a" in store_findings(state, A, [], 204 * 1024).wrong[0]
     cluster.create_topic("three", assignment=["abc"])
     state = cluster.connection.follower.catch_up().state
-    assert "go on with the other replicas; deleting records" in store_findings(state, A, [], 204 * 1024).wrong[0]
+    assert "continue with the other replicas; deleting records" in store_findings(state, A, [], 204 * 1024).wrong[0]
     cluster.create_topic("alone", assignment=["a"])
     state = cluster.connection.follower.catch_up().state
     assert "but not to 1 partition with no other;" in store_findings(state, A, [], 204 * 1024).wrong[0]
