@@ -57,7 +57,7 @@ REACHED = re.compile(
     r"CLUSTER_NOT_FOUND|can't be read(?: and written)?: (?:\[Errno 2\] )?No such file|RESOURCE_NOT_FOUND: wanted a file"
 )
 # A verb or an option that running text names.
-UNFINISHED = re.compile(r"Missing (argument|option)|requires an argument|what should move|nothing to change")
+UNFINISHED = re.compile(r"Missing (argument|option)|requires an argument|wanted exactly one of --to|nothing to change")
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 # `make test`, (make docs), "make lock", and lines that begin so; not "make it …" in a sentence.

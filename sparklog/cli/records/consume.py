@@ -93,7 +93,7 @@ def consume(
 
     names = topics or []
     if not names and pattern is None:
-        raise InvalidOption("missing argument: give TOPIC or --pattern")
+        raise InvalidOption("Missing argument TOPIC, or --pattern")
     if names and pattern is not None:
         raise InvalidOption("--pattern replaces TOPIC: give only one of them")
     if settings.json and key_separator is not None:
