@@ -91,7 +91,7 @@ def test_an_insert_that_spark_sends_without_its_table_is_refused(database: Spark
             database.sql(insert)
     with pytest.raises(PySparkException, match="INSERT INTO, saveAsTable and toTable can't append to a log"):
         database.table("of_t").write.mode("append").format("sparklog").saveAsTable("of_u")
-    with pytest.raises(PySparkException, match="a log is appended to; use"):
+    with pytest.raises(PySparkException, match="a log can only be appended to: use"):
         database.sql("INSERT OVERWRITE of_u SELECT * FROM of_t")
     elsewhere = {"cluster": cluster.connection.url, "topic": "u"}
     database.table("of_t").drop("topic").write.format("sparklog").mode("append").options(**elsewhere).save()

@@ -180,7 +180,7 @@ def test_columns_with_the_names_of_our_own_are_refused(produce: Runs, tmp_path: 
     path = tmp_path / "in" / name
     path.parent.mkdir(parents=True)
     path.write_text(body)
-    with pytest.raises(InvalidInput, match=r"the column name (?i:sparklog_.*) is taken"):
+    with pytest.raises(InvalidInput, match=r"the column name (?i:sparklog_.*) is reserved for sparklog"):
         produce(tmp_path / "in", create=ONE)
 
 
