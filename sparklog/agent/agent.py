@@ -315,7 +315,7 @@ class Agent:
     def _lost(
         self, state: ClusterState, mark: Incarnation | None, damaged: Collection[TopicPartition]
     ) -> Control[ClusterState]:
-        """Find where each damaged log breaks off, mark a store without a mark, and report the loss in one command."""
+        """Find the end of each damaged log, write INCARNATION if there is none, and report the loss in one command."""
         store = self._registered(state)
         wiped = mark is None or mark.incarnation != store.incarnation
         which = "no" if mark is None else "another"

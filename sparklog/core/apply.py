@@ -1,4 +1,8 @@
-"""`apply` is the only code that changes a state. It follows the chain and never refuses a record."""
+"""Applies the records of the chain to a state, and never refuses one.
+
+Nothing else changes a state, except that `Draft.end_entry` (chain/head.py) sets `n`, `time_ms` and `coordinator` at the
+end of each entry.
+"""
 
 from __future__ import annotations
 

@@ -441,7 +441,7 @@ class JoinGroup(msgspec.Struct, frozen=True, tag="join-group"):
 class LeaveGroup(msgspec.Struct, frozen=True, tag="leave-group"):
     """A member leaves its group, or is evicted.
 
-    An eviction gives the entry in which the member was renewed last. If the member was renewed since, it stays.
+    An eviction names the entry of the member's last renewal. If the member was renewed after that, it stays.
     """
 
     group: str

@@ -275,7 +275,7 @@ def parse_owner_key(key: str) -> int | None:
 
 
 def data_key(obj: NewObject, topic_name: str) -> str:
-    """Key of a data object, from its record in the chain. `topic_name` is used for sealed segments only."""
+    """Key of a data object, whether or not an entry names it yet. `topic_name` is used for sealed segments only."""
     if obj.kind is ObjectKind.APPEND:
         return append_key(obj.n0, obj.upload_id)
     n0 = _digits(obj.n0, "n0")

@@ -43,7 +43,7 @@ class Watching:
         return {store: now_ms - heard_ms for (store, _), heard_ms in self._heard_ms.items()}
 
     def written(self, command: Append, now_ms: int) -> None:
-        """Note that a write was committed: it has reached the stores that hold it."""
+        """A write was committed, so the stores that hold its objects were alive: count them as heard."""
         for named in command.objects:
             for holder in named.holders:
                 self.heard(holder.store, holder.registration, now_ms)

@@ -339,7 +339,7 @@ def _check_keys(state: ClusterState, command: Append) -> None:
 
 @contextmanager
 def placed(place: str) -> Iterator[None]:
-    """Put the partition's name in front of the errors of its replicas."""
+    """Prefix the message of a SparklogError raised in the block with `place`, the name of a partition."""
     try:
         yield
     except SparklogError as error:

@@ -50,9 +50,10 @@ def missing_of_sample(
     all_: Collection[TopicPartition],
     below: Callable[[int], int],
 ) -> Search[dict[TopicPartition, HeldObject]]:
-    """Objects that are missing or cut, one for each partition. Raises the store's error.
+    """Objects that are missing or truncated, at most one per partition. Raises the store's error.
 
-    It looks for the newest objects of the partitions `newest_of`, and for RANDOM_OBJECTS of all of them (`some_held`).
+    The sample: the newest object of each partition in `newest_of`, and up to RANDOM_OBJECTS in total, drawn from the
+    partitions `all_`.
     """
     newest = [held for key in newest_of if (held := newest_held(state, store, key)) is not None]
     missing: dict[TopicPartition, HeldObject] = {}

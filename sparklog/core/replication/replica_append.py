@@ -104,7 +104,9 @@ def append(
 
 
 def committed(value: Replication, end: Offset, min_isr: int, *, named: bool) -> bool:
-    """True if records up to `end`, written with `acks=all` and `pull`, are on every in-sync replica. If not, wait.
+    """True if records up to `end`, written with `acks=all` and `pull`, are on every in-sync replica.
+
+    False if they are not there yet: the caller waits.
 
     `named` says that the slices are still in the log. If an election forgot them, HW passes their offsets all the same,
     so HW alone proves nothing. Raises NotLeaderOrFollower (they are forgotten), NotEnoughReplicasAfterAppend.

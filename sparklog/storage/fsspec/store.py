@@ -231,9 +231,9 @@ class FsspecStore:
     def _harmless(
         self, wanted: str, send: Callable[[Cloud, float], Result], *, more_ms: int = 0, writing: bool = False
     ) -> Result:
-        """The answer to a request that is safe to repeat. Raises the caller's error.
+        """Send a request that is safe to repeat; return its answer. Failures become the store's errors.
 
-        Raises CloudRequestFailed if the key is absent or the object ends before the requested bytes.
+        One exception: if the key is absent, or the object ends before the requested bytes, CloudRequestFailed stays.
         """
         cloud, deadline = self._cloud, Deadline(self._timeout_ms + more_ms)
         try:
