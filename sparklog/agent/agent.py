@@ -256,7 +256,7 @@ class Agent:
         return self._lag_clock.check(self._now_ms)
 
     def _dropped(self, state: ClusterState, lagging: tuple[LaggingReplicas, ...]) -> Control[ClusterState]:
-        """Take followers that lag out of the ISR, so that the high watermark rises without them (rule I2)."""
+        """Take followers that lag out of the ISR, so that the high watermark rises without them."""
         refused = yield from self._submitted(DropLagging(lagging))
         if refused is not None:
             return (yield from self._refused(refused, state))
@@ -283,7 +283,7 @@ class Agent:
         elif not isinstance(refused, _OVERTAKEN):
             raise refused
 
-    # ---- losses (S1, F2) ------------------------------------------------------------------------
+    # ---- losses ---------------------------------------------------------------------------------
 
     def _examined(self, state: ClusterState, *, thorough: bool = False) -> Control[ClusterState]:
         """Check that the store is the one that the chain knows, and has what it should have. Report a loss."""

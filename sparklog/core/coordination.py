@@ -1,4 +1,4 @@
-"""The coordinator of a cluster: its identity, how its epoch begins and ends, and which of its entries count (rule C1).
+"""The coordinator of a cluster: its identity, how its epoch begins and ends, and which of its entries count.
 
 Without a coordinator the cluster is embedded: each process commits by itself. Safety rests on the chain either way.
 """

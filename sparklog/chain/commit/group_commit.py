@@ -2,7 +2,7 @@
 
 IDLE ── a command, after a long silence ──► CHECKING that the chain is still there ──┐
   │ ◄─────────────────────────────────────────────────────────────────────────────────┘
-  ├── fewer commands than expected after a slow entry ──► GATHERING: waits a moment for callers that come back, then decides
+  ├── fewer commands than expected ──► GATHERING: waits a moment for callers that come back, then decides
   ├── commands that lead to records ──► CLAIMING a slot ── won ──► put on mirrors, if wanted ──► their results
   │     ▲ │ large ones first: STORING         │ lost ──► FOLLOWING what others wrote, then decided again
   │     └─┘                                   └ voided ► FOLLOWING from the newest snapshot, then decided again

@@ -71,7 +71,7 @@ class _Lane:
 class Mirrors:
     """The mirrors of one chain. `is_elsewhere` is true for a store at another place than the chain.
 
-    `check_life` raises unless a store is in the life that it was registered in (rule S1).
+    `check_life` raises unless a store is in the life that it was registered in.
     `perform` and `snapshot` may be called by several threads.
     """
 

@@ -23,7 +23,7 @@ _Kind = tuple[str, str]  # a noun, and the words after it
 
 @dataclass(frozen=True, slots=True)
 class TailEntry:
-    """An entry, and each of its records in words. An `ignored` entry was written by a fenced coordinator (rule C1)."""
+    """An entry, and each of its records in words. An `ignored` entry was written by a fenced coordinator."""
 
     entry: Entry
     records: tuple[str, ...]

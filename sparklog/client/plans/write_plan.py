@@ -172,7 +172,7 @@ def append_command(
         tuple(sorted(keyless)),
         acks,
         pull,
-        # If the leader's store did not take the write, another replica may lead, in the entry of the write (rule E8).
+        # If the leader's store did not take the write, another replica may lead, in the entry of the write.
         take_over=acks is Acks.ALL and not pull and any(of_task.not_taken for of_task in written),
         consumed=consumed,
     )

@@ -91,10 +91,9 @@ def known_append(state: ClusterState, command: Append) -> CommandResult | None:
 
 
 def decide_append(state: ClusterState, command: Append, at: At) -> tuple[Appended | AgentChanged, ...]:
-    """Return the append, with offsets for its slices and the changes to the replicas, and the stores that are back
-    (rule E8).
+    """Return the append, with offsets for its slices and the changes to the replicas, and the stores that are back.
 
-    A store that holds an object of the write can be reached, even if its agent was reported as down.
+    A store that holds an object of the write can be reached, even if its agent was reported as down (rule E8).
     """
     _check_shape(command)
     _check_fence(state, command.fence)
@@ -240,7 +239,7 @@ def _check_fence(state: ClusterState, fence: ProducerEpoch | None) -> None:
 def check_holder(state: ClusterState, holder: Holder) -> Store:
     """Return the holder's store.
 
-    Raises StaleBrokerEpoch unless it is registered under the holder's number (rule F1).
+    Raises StaleBrokerEpoch unless it is registered under the holder's number.
     """
     store = state.stores.get(holder.store)
     if store is None or store.registration != holder.registration or store.fenced:

@@ -1,4 +1,4 @@
-"""Finds out which objects a store has lost (rules S1, F2): by samples, and then where each damaged log breaks off.
+"""Finds out which objects a store has lost: by samples, and then where each damaged log breaks off.
 
 Searches are generators without I/O: they yield requests, and get replies. The agent of a store drives them, and so does
 the registration of a store that is back.

@@ -73,7 +73,7 @@ def moves_back(partitions: Iterable[Partition]) -> tuple[Move, ...]:
 def preferred_elections(state: ClusterState, partitions: Iterable[Partition]) -> tuple[Election, ...]:
     """The elections that make the preferred leader lead each partition, or at least a store that can be reached.
 
-    The preferred leader is the first replica. It may have to catch up first (rule E7).
+    The preferred leader is the first replica. While the present leader can be reached, it must catch up first.
     """
     elections = []
     for partition in partitions:

@@ -99,7 +99,7 @@ def settled(
     neither the ISR nor the replicas changed.
     """
     isr = tuple(store for store in changed.replicas if store in changed.isr)
-    if len(isr) >= changed.enough(min_isr):  # rule E2, and H1: below that size HW stays
+    if len(isr) >= changed.enough(min_isr):  # below that size HW stays (rule H1), and there is an ELR (rule E2)
         elr: tuple[StoreId, ...] = ()
         high_watermark = max(before.high_watermark, min(_ends_of(changed, isr)))
     else:

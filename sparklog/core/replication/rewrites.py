@@ -1,4 +1,4 @@
-"""LEOs after rewrites and retention (DESIGN 4): no replica counts as holding an object that it never got."""
+"""LEOs after rewrites and retention: no replica counts as holding an object that it never got."""
 
 from __future__ import annotations
 
@@ -109,10 +109,10 @@ def without(value: Replication, first: OffsetRange, lost: Sequence[OffsetRange])
 
 
 def move_log_start(value: Replication, to: Offset, empty_end: Offset | None = None) -> Replication:
-    """The value after retention forgot everything below `to`, which is at most HW: no replica lacks it any more (rule
-    E6).
+    """The value after retention forgot everything below `to`, which is at most HW.
 
-    `empty_end`: the LEO of a replica that then holds nothing, if a gap begins at `to`.
+    No replica lacks it any more, and the epoch history begins at `to` (rule E6). `empty_end`: the LEO of a replica that
+    then holds nothing, if a gap begins at `to`.
     """
     least = to if empty_end is None else empty_end
     after = msgspec.structs.replace(
