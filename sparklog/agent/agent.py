@@ -212,7 +212,7 @@ class Agent:
         return True
 
     def _registered(self, state: ClusterState) -> Store:
-        """The store as it is registered. Raises if it is not registered, or is fenced.
+        """The registered store. Raises BrokerIdNotRegistered, or StaleBrokerEpoch if it is fenced.
 
         Under a new registration all fetching starts again.
         """

@@ -147,8 +147,9 @@ def _label(command: AppliedCommand) -> str:
 
 
 def _first_object(command: AppliedCommand) -> int:
-    """Return the object of the first slice that the command appended: with it, everything that the command wrote is
-    forgotten.
+    """Return the object of the first slice that the command appended.
+
+    If that is forgotten, so is everything that the command wrote.
 
     NO_OBJECT for a write to several partitions: they forget their parts one by one, so the command stays known.
     """

@@ -291,8 +291,7 @@ class HeldEnd(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class ReportLoss(msgspec.Struct, frozen=True, tag="report-loss"):
-    """A store lacks objects that it should hold. `held` gives the end up to which it still has each
-    damaged log.
+    """A store lacks objects that it should hold. `held`: the end up to which it still has each damaged log.
 
     `incarnation` is the current content of its INCARNATION. If it has not changed, partitions that are not in `held`
     lost nothing. If it has changed, the store was wiped or swapped, and partitions that are not in `held` lost

@@ -203,7 +203,7 @@ def void_key(block: int) -> str:
 
 
 def restore_key(number: int) -> str:
-    """Key of the object that the chain of a restore begins with, or of the mark of the restore that gave it up."""
+    """Key of the beginning of a restored chain, or of the mark of another restore that gave this one up."""
     return f"{RESTORES}{_digits(number, 'a number of a restore')}"
 
 

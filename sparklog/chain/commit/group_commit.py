@@ -407,7 +407,7 @@ class GroupCommit:
     def _have_read_back(
         self, committed: Sequence[tuple[Ticket, EntryNumber]], outcome: list[Entry] | SparklogError, now: Now
     ) -> None:
-        """Answer from the entries.
+        """Set the results of commands from the entries that applied them (`outcome`).
 
         An entry may be missing because a FLOOR that this head does not know yet has passed it; otherwise it is damage.
         """

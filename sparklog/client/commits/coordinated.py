@@ -68,7 +68,7 @@ class _EncodedRequest(msgspec.Struct, frozen=True):
 
 
 class Coordinated(Committer):
-    """Submits commands to the coordinator in force, or commits them here. Thread-safe."""
+    """Submits commands to the coordinator in force, or commits them in this process. Thread-safe."""
 
     def __init__(self, follower: Follower, author: Author, calls: Calls, given: Coordinators | None = None) -> None:
         """Make a committer. `given`: the addresses of coordinators if the client can't reach the metadata, or None."""

@@ -276,10 +276,10 @@ def _partitions(state: ClusterState, command: Append) -> dict[TopicPartition, Re
 def _replicas_after(
     state: ClusterState, command: Append, replicas_of: Mapping[TopicPartition, Replication]
 ) -> tuple[PartitionChange, ...]:
-    """Return what differs from the usual outcome, in which every replica of a partition has the write; in the write's
-    order.
+    """Return the changes of partitions for which a write has another outcome than the usual one, in the write's order.
 
-    Raises the error of the first partition that refuses the write.
+    The usual outcome: every replica of the partition has the write. Raises the error of the first partition that
+    refuses the write.
     """
     is_more = command.application is not None or command.consumed is not None or len(replicas_of) > 1
     if (command.acks is not Acks.ALL or command.pull) and is_more:

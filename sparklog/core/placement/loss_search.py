@@ -68,8 +68,7 @@ def missing_of_sample(
 def held_ends(
     state: ClusterState, store: StoreId, damaged: Collection[TopicPartition], *, whole_too: bool
 ) -> Search[tuple[ClusterState, dict[TopicPartition, HeldEnd]]]:
-    """The offset at which the log of each damaged partition breaks off on the store, and the newest state, to which it
-    applies.
+    """The newest state, and the offsets at which the logs of damaged partitions break off on the store in that state.
 
     With `whole_too`, partitions that miss nothing are named as well; else they are left out. If a partition changes
     during the search, it is searched again. Raises the store's error.

@@ -50,8 +50,7 @@ def moves_to(partitions: Iterable[Partition], to: Sequence[StoreId]) -> tuple[Mo
 
 
 def moves_off(state: ClusterState, leaving: StoreId, partitions: Iterable[Partition]) -> tuple[Move, ...]:
-    """The moves after which the store has no replica of these partitions: other stores take its place, by zone and
-    load.
+    """The moves that take all replicas of these partitions off the store, to other stores chosen by zone and load.
 
     Raises BrokerIdNotRegistered, InvalidReplicationFactor.
     """

@@ -64,8 +64,7 @@ def _swapped(value: Replication, rewritten: OffsetRange, holders: Collection[Sto
 
 
 def given_up(value: Replication, at: OffsetRange, min_isr: int) -> Replication:
-    """The value after all records of some slices are lost (see `without`): no slice is left, and `at` is the gap after
-    them.
+    """The value after all records of some slices are lost (see `without`). `at`: the gap that replaces the slices.
 
     No store has to hold anything there, so this needs no leader. A partition whose whole log no replica has can get a
     leader again this way.

@@ -244,7 +244,7 @@ class FsspecStore:
             raise self._error(failed, wanted, writing=writing) from failed
 
     def _one_s(self, deadline: Deadline, more_ms: int = 0) -> float:
-        """The seconds of one try."""
+        """The timeout of one try, in seconds."""
         return min(deadline.left_s(), self._try_s + more_ms / 1000)
 
     def _error(self, failed: RequestFailed, wanted: str, *, writing: bool) -> SparklogError:
