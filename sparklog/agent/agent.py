@@ -212,7 +212,7 @@ class Agent:
         return True
 
     def _registered(self, state: ClusterState) -> Store:
-        """The store as it is registered. Raises if it is not registered, or is fenced.
+        """The registered store. Raises BrokerIdNotRegistered, or StaleBrokerEpoch if it is fenced.
 
         Under a new registration all fetching starts again.
         """
@@ -256,7 +256,7 @@ class Agent:
         return self._lag_clock.check(self._now_ms)
 
     def _dropped(self, state: ClusterState, lagging: tuple[LaggingReplicas, ...]) -> Control[ClusterState]:
-        """Take followers that lag out of the ISR, so that the high watermark rises without them (rule I2)."""
+        """Take followers that lag out of the ISR, so that the high watermark rises without them."""
         refused = yield from self._submitted(DropLagging(lagging))
         if refused is not None:
             return (yield from self._refused(refused, state))
@@ -283,7 +283,7 @@ class Agent:
         elif not isinstance(refused, _OVERTAKEN):
             raise refused
 
-    # ---- losses (S1, F2) ------------------------------------------------------------------------
+    # ---- losses ---------------------------------------------------------------------------------
 
     def _examined(self, state: ClusterState, *, thorough: bool = False) -> Control[ClusterState]:
         """Check that the store is the one that the chain knows, and has what it should have. Report a loss."""
@@ -315,7 +315,7 @@ class Agent:
     def _lost(
         self, state: ClusterState, mark: Incarnation | None, damaged: Collection[TopicPartition]
     ) -> Control[ClusterState]:
-        """Find where each damaged log breaks off, mark a store without a mark, and report the loss in one command."""
+        """Find the end of each damaged log, write INCARNATION if there is none, and report the loss in one command."""
         store = self._registered(state)
         wiped = mark is None or mark.incarnation != store.incarnation
         which = "no" if mark is None else "another"

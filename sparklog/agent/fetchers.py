@@ -38,7 +38,10 @@ class _SourceBatch:
 
 
 class Fetchers:
-    """Fetches for one store, under one registration of it."""
+    """The fetches of missing objects to one store while it keeps its registration.
+
+    They are the batches under way, the fetched objects that are not reported yet, and the back-offs after failures.
+    """
 
     def __init__(self, store: StoreId, dice: Dice, limits: FetchLimits = LIMITS) -> None:
         self.store = store

@@ -1,4 +1,4 @@
-"""Finds out if a store is the one that was registered, and what it has lost (rules S1, F2)."""
+"""Finds out if a store is the one that was registered, and what it has lost."""
 
 from __future__ import annotations
 

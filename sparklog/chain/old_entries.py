@@ -1,4 +1,4 @@
-"""Deletes old blocks of entries, each after its void mark was put (DESIGN 3, "Void marks").
+"""Deletes old blocks of entries, each after its void mark was put.
 
     decide which blocks go (pure) -> for each block, oldest first: check that its snapshot is still there
     -> put the mark -> list the block -> delete its entries by name

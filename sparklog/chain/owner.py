@@ -53,7 +53,7 @@ def decoded(body: bytes | memoryview, key: str, url: str) -> Owner:
 
 
 def is_mark(body: bytes | memoryview) -> bool:
-    """True if this is the mark of a restore, put into the place of another restore's first entry."""
+    """True if the object under `restore_key` is no beginning, but the mark of another restore that gave this one up."""
     return bytes(body[: len(_START)]) == _START
 
 
@@ -70,7 +70,10 @@ def read_owner(store: ObjectStore, number: int, beside: Collection[str] = ()) ->
 
 
 def put_owner(store: ObjectStore, number: int, owner: Owner) -> Owner:
-    """Put the mark if there is none. Returns the mark that is there. Raises OutcomeUnknown, and the store's errors."""
+    """Put `owner` as OWNER/<number> if that is absent. Return the Owner that is there afterwards.
+
+    Raises OutcomeUnknown, and the store's errors.
+    """
     try:
         store.put_if_absent(owner_key(number), encoded(owner))
     except (KeyExists, OutcomeUnknown) as error:

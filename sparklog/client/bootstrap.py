@@ -1,4 +1,4 @@
-"""Creates a cluster: a mark on each of its stores, then entry 0 of its metadata chain."""
+"""Creates a cluster: INCARNATION on each of its stores, then entry 0 of its metadata chain."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def init_cluster(
 
 
 def _left_by_a_failed_init(place: ObjectStore) -> str | None:
-    """The chain id of an init that marked its own root and died before entry 0, if only the mark is there.
+    """The chain id of an init that wrote INCARNATION to its own root and died before entry 0; None if more is there.
 
     Anything else may belong to a cluster that lost its chain, and its data must not pass to a new cluster.
     """

@@ -317,7 +317,7 @@ class Cluster(Admin, AnswersKafkaMethods):
         return start_of_last(self._now, topic, partition, records)
 
     def offsets_for_leader_epoch(self, topic: str, partition: int, leader_epoch: int) -> EpochEnd | None:
-        """The end of a leader epoch of a partition; see `core.leader_epochs.end_of_leader_epoch` (L-05)."""
+        """The end of a leader epoch of a partition; see `core.replication.leader_epochs` (L-05)."""
         state = self.connection.follower.newest_state()
         return end_of_leader_epoch(state, topic_of(state, topic), partition, leader_epoch)
 

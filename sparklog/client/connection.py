@@ -47,8 +47,9 @@ class Connection:
     def __init__(self, url: str, author: Author | None = None, settings: StorageSettings = _PLATFORMS_OWN) -> None:
         """Open the cluster at `url`: the place of its metadata, or addresses of coordinators, separated by commas.
 
-        Through coordinators the chain is followed without access to the metadata's place. The connection's own `url` is
-        always that place: relative addresses of stores begin there, and tasks read the chain there.
+        With addresses of coordinators, this process follows the chain through them, and needs no access to the place of
+        the metadata. The connection's own `url` is that place in either case: relative addresses of stores begin there,
+        and tasks read the chain there.
         `settings` take precedence over the file that SPARKLOG_CONFIG names, and that file over the platform's own
         configuration.
         Raises ClusterNotFound, ChainDamaged, UnsupportedVersion, InvalidInput, AccessRefused.
@@ -121,9 +122,10 @@ class Connection:
         return self.committer.submit(self.committer.begin(command), timeout_ms)
 
     def replan(self, plan: RangeToRead, at: Offset) -> RangeToRead:
-        """A new plan for [at, plan.end) by the newest state (`scan.Replan`). A risen log start moves its beginning.
+        """A new plan for [at, plan.end) by the newest state (`scan.Replan`).
 
-        Its `lost` has the offsets that an unclean election has given up since. Raises the errors of `right_up_to`.
+        It begins at the log start if that is higher. `lost` has every lost range that overlaps it, old ones too. Raises
+        the errors of `right_up_to`.
         """
         state = self.follower.newest_state()
         return replanned(state, plan, at)

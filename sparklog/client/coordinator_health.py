@@ -18,7 +18,7 @@ _LOOKS: Final = 3  # a coordinator may take over between two looks
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorHealth:
-    """The process that commits, in words, and the reason why writes from here fail now, or "" if they work."""
+    """The process that commits, in words. `problem`: the reason why writes of this process fail; "" if they work."""
 
     committer: str
     problem: str = ""

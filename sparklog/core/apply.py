@@ -1,4 +1,8 @@
-"""`apply` is the only code that changes a state. It follows the chain and never refuses a record."""
+"""Applies the records of the chain to a state, and never refuses one.
+
+Nothing else changes a state, except that `Draft.end_entry` (chain/head.py) sets `n`, `time_ms` and `coordinator` at the
+end of each entry.
+"""
 
 from __future__ import annotations
 
@@ -143,8 +147,9 @@ def _label(command: AppliedCommand) -> str:
 
 
 def _first_object(command: AppliedCommand) -> int:
-    """Return the object of the first slice that the command appended: with it, everything that the command wrote is
-    forgotten.
+    """Return the object of the first slice that the command appended.
+
+    If that is forgotten, so is everything that the command wrote.
 
     NO_OBJECT for a write to several partitions: they forget their parts one by one, so the command stays known.
     """

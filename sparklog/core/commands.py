@@ -128,7 +128,7 @@ class Append(msgspec.Struct, frozen=True, tag="append"):
 
     `pull`: the author reached only the leaders' stores; followers fetch the rest, and then the records become visible.
     `take_over`: where the leader's store does not hold the objects, an in-sync replica that lacks nothing and holds
-    them becomes the leader in the same entry (rule E8).
+    them becomes the leader in the same entry.
 
     `consumed`: the offsets that the records were made from. They are committed in the same entry, or nothing is (I-05).
     `fence`: the producer of a transaction, whose slices have no sequences. A newer instance of it fences the append.
@@ -291,8 +291,7 @@ class HeldEnd(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class ReportLoss(msgspec.Struct, frozen=True, tag="report-loss"):
-    """A store lacks objects that it should hold (rules F2, S1). `held` gives the end up to which it still has each
-    damaged log.
+    """A store lacks objects that it should hold. `held`: the end up to which it still has each damaged log.
 
     `incarnation` is the current content of its INCARNATION. If it has not changed, partitions that are not in `held`
     lost nothing. If it has changed, the store was wiped or swapped, and partitions that are not in `held` lost
@@ -326,7 +325,7 @@ class AgentUp(msgspec.Struct, frozen=True, tag="agent-up"):
 
 
 class AgentDown(msgspec.Struct, frozen=True, tag="agent-down"):
-    """The agent of a store is silent, and no write has reached the store meanwhile either (rule E8).
+    """The agent of a store is silent, and no write has reached the store meanwhile either.
 
     With `stopped`, the agent itself reports that it was stopped on purpose. That proves nothing about the store, which
     takes writes as before.
@@ -366,13 +365,13 @@ class LaggingReplicas(msgspec.Struct, frozen=True, array_like=True):
 
 
 class DropLagging(msgspec.Struct, frozen=True, tag="drop-lagging"):
-    """Take lagging replicas out of the ISR (rule I2). Partitions that changed meanwhile are skipped."""
+    """Take lagging replicas out of the ISR. Partitions that changed meanwhile are skipped."""
 
     lagging: tuple[LaggingReplicas, ...]
 
 
 class Election(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """An election in one partition: of `store`, or of the first replica by rule E1."""
+    """An election in one partition: of `store`, or of the replica that an election without one chooses."""
 
     topic_id: TopicId
     partition: PartitionIndex
@@ -441,7 +440,7 @@ class JoinGroup(msgspec.Struct, frozen=True, tag="join-group"):
 class LeaveGroup(msgspec.Struct, frozen=True, tag="leave-group"):
     """A member leaves its group, or is evicted.
 
-    An eviction gives the entry in which the member was renewed last. If the member was renewed since, it stays.
+    An eviction names the entry of the member's last renewal. If the member was renewed after that, it stays.
     """
 
     group: str

@@ -1,4 +1,4 @@
-"""The coordinator of a cluster: its identity, how its epoch begins and ends, and which of its entries count (rule C1).
+"""The coordinator of a cluster: its identity, how its epoch begins and ends, and which of its entries count.
 
 Without a coordinator the cluster is embedded: each process commits by itself. Safety rests on the chain either way.
 """
@@ -38,7 +38,7 @@ class Coordinator(msgspec.Struct, frozen=True, array_like=True):
         return self.address != ""
 
     def has_written(self, author: Author, entry: EntryNumber) -> Coordinator:
-        """Return the coordinator after `author` has written this entry."""
+        """The coordinator with `entry` as its newest entry, if `author` is that coordinator; else unchanged."""
         return msgspec.structs.replace(self, entry=entry) if author.epoch == self.epoch > 0 else self
 
 

@@ -141,7 +141,10 @@ class RecordTooLarge(InvalidInput):
 
 
 class InvalidRequiredAcks(InvalidInput):
-    """A write that must be visible as a whole or not at all needs acks=all. Nothing was appended."""
+    """acks is illegal, or weaker than this write needs. Nothing was appended.
+
+    A write that must be visible as a whole or not at all needs acks=all and replication=push.
+    """
 
     code = "INVALID_REQUIRED_ACKS"
 
@@ -388,7 +391,10 @@ class NotEnoughReplicasAfterAppend(TryAgain):
 
 
 class NotLeaderOrFollower(TryAgain):
-    """The leader's store does not hold the objects of this write: upload them there, or find the new leader."""
+    """The leader's store does not hold the objects of this write: upload them there, or find the new leader.
+
+    Also raised if an election forgot the records, or if a store has no replica of the partition.
+    """
 
     code = "NOT_LEADER_OR_FOLLOWER"
 

@@ -237,7 +237,7 @@ class ApplicationsForgotten(msgspec.Struct, frozen=True, tag="applications-forgo
 
 
 class LossReported(msgspec.Struct, frozen=True, tag="loss-reported"):
-    """The application was notified of its loss, in place of a write. That happens only once (rule E4)."""
+    """The application was notified of its loss, in place of a write. That happens only once."""
 
     application: Application
     lost: LostVersion

@@ -1,8 +1,8 @@
 """The state of a cluster: everything that the metadata chain says after its entry `n`.
 
 A state that others can see is a value: it never changes, so any thread may read it without a lock for as long as it
-likes. To advance, `fork` it and let `apply` (the only code that changes a state) change the fork. Then the fork becomes
-the state that others see, or it is dropped.
+likes. To advance, `fork` it, apply records to the fork (core/apply.py) and end the entry (`Draft` in chain/head.py): no
+other code changes a state. Then the fork becomes the state that others see, or it is dropped.
 """
 
 from __future__ import annotations

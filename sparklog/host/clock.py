@@ -1,4 +1,7 @@
-"""Time for the shells. It only decides when to try again and when to stop: safety never depends on it."""
+"""Time for the code that does I/O (the shells).
+
+It only decides when to try again and when to stop: safety never depends on it.
+"""
 
 from __future__ import annotations
 

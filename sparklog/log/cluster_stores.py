@@ -116,7 +116,7 @@ class Stores:
         return f"store {store} at {self.places.urls[store] if opened is None else opened.url}"
 
     def id_of(self, store: ObjectStore) -> StoreId | None:
-        """Return the id of a store that was opened here, or None."""
+        """Return the id of `store` if this object has opened it, else None."""
         return next((store_id for store_id, opened in self._open.items() if opened is store), None)
 
     def holding(self, part: SliceToRead) -> list[StoreId]:

@@ -1,4 +1,4 @@
-"""INCARNATION: the mark at a store's root. It identifies this life of the store and the cluster that owns it (S1)."""
+"""INCARNATION: the mark at a store's root. It identifies this life of the store and the cluster that owns it."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class AnotherLife(StoreUnavailable):
 
 
 def check_incarnation(target: ObjectStore, registered: str, objects: Collection[str] = ()) -> None:
-    """Check that the store's INCARNATION is the registered one, and in the same place as these objects (S1).
+    """Check that the store's INCARNATION is the registered one, and in the same place as these objects.
 
     Their indexes are checked, too. Call this with the objects that a commit will declare to be on the store. If a disk
     was not mounted, they were written into the empty mount folder, and are not beside the INCARNATION of that disk.

@@ -1,7 +1,8 @@
 """The stores that failed lately in this process, so that a dead store does not cost its timeout for each object.
 
-Readers ask such a store last. A store that hangs fails as well: the S3 and HDFS adapters bound each call by their
-`timeout_ms`. So the first read from it takes that long, and the reads of the next FAILED_FOR_MS go elsewhere.
+Readers ask such a store last. A store that hangs fails as well: the S3, gs, abfs and HDFS adapters bound
+each call by their `timeout_ms`. So the first read from it takes that long, and the reads of the next FAILED_FOR_MS go
+elsewhere.
 """
 
 from __future__ import annotations

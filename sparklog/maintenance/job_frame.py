@@ -156,7 +156,7 @@ class JobFrame:
     # ---- FLOOR ----------------------------------------------------------------------------------
 
     def due_floor(self) -> EntryNumber:
-        """The entry where FLOOR should be: the newest one older than `floor.delay.ms`, but never lower than now."""
+        """The entry where FLOOR should be: the newest one older than `floor.delay.ms`, at least the present FLOOR."""
         state = self.connection.follower.newest_state()
         floor, end, delay_ms = state.floor, state.n + 1, effective_cluster(state.config).floor_delay_ms
         return newest_older_than(self.connection.follower.store, floor, end, self.now_ms - delay_ms)

@@ -9,7 +9,7 @@ from sparklog.core.errors import InvalidOption
 
 
 class StoreAddress(NamedTuple):
-    """A store as it is named on a command line. `zone`: None if none is given."""
+    """A store as named on a command line. `zone`: None if none is given."""
 
     store: str
     url: str

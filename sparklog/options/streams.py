@@ -24,9 +24,10 @@ _IDENTITY: Final = ("txnAppId", "txnVersion", "txnDigest")
 
 
 class StreamReadOptions(msgspec.Struct, frozen=True):
-    """A stream. `read` has the topics and the start of the first run; each micro-batch keeps to `limits`.
+    """The options of a streaming read.
 
-    `group`: the consumer group that follows the position of the stream, if any.
+    `read` has the topics and the start of the first run; each micro-batch keeps to `limits`. `group`: the consumer
+    group that is kept at the position of the stream, if any.
     """
 
     read: ReadOptions

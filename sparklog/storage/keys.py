@@ -203,7 +203,7 @@ def void_key(block: int) -> str:
 
 
 def restore_key(number: int) -> str:
-    """Key of the object that the chain of a restore begins with, or of the mark of the restore that gave it up."""
+    """Key of the beginning of a restored chain, or of the mark of another restore that gave this one up."""
     return f"{RESTORES}{_digits(number, 'a number of a restore')}"
 
 
@@ -275,7 +275,7 @@ def parse_owner_key(key: str) -> int | None:
 
 
 def data_key(obj: NewObject, topic_name: str) -> str:
-    """Key of a data object, from its record in the chain. `topic_name` is used for sealed segments only."""
+    """Key of a data object, whether or not an entry names it yet. `topic_name` is used for sealed segments only."""
     if obj.kind is ObjectKind.APPEND:
         return append_key(obj.n0, obj.upload_id)
     n0 = _digits(obj.n0, "n0")

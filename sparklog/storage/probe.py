@@ -121,7 +121,10 @@ def _read_after_write(store: ObjectStore, key: str) -> str:
 
 
 def _run(races: Races, until: Deadline, store: ObjectStore, prefix: str) -> str:
-    """Describe the fault of the first round that did not end with exactly one winner and its body; "" if all did."""
+    """Run races of put-if-absent. Return the fault of the first race without exactly one winner whose body is stored.
+
+    Returns "" if all races were right.
+    """
     with ThreadPoolExecutor(WRITERS) as pool:
         for number in range(races.most):
             if number >= races.fewest and until.passed():

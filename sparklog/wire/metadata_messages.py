@@ -21,7 +21,7 @@ MOST_KEYS = 1_000  # in one reply
 
 
 class MetadataKey(msgspec.Struct, frozen=True):
-    """One object of the metadata store."""
+    """An object in a listing of the metadata store: its key, size and time of change."""
 
     key: str
     size_bytes: int

@@ -30,9 +30,10 @@ class Attempt:
     outcome: Won | Lost | Voided | SparklogError | None = None
 
     def may_be_followed(self, waiting: int) -> bool:
-        """True if the next slot may already be claimed for the `waiting` commands: only the mark look-up is due.
+        """True if the next slot may already be claimed for the `waiting` commands.
 
-        This takes more waiting commands than this entry holds, and a slot in the same block.
+        That is so once this entry is in its slot and only its void mark remains to be checked. Also required: more
+        commands wait than this entry holds, and the next slot is in the same block.
         """
         return (
             self.claim.is_there

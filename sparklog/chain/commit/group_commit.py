@@ -2,12 +2,15 @@
 
 IDLE ── a command, after a long silence ──► CHECKING that the chain is still there ──┐
   │ ◄─────────────────────────────────────────────────────────────────────────────────┘
+  ├── fewer commands than expected ──► GATHERING: waits a moment for callers that come back, then decides
   ├── commands that lead to records ──► CLAIMING a slot ── won ──► put on mirrors, if wanted ──► their results
   │     ▲ │ large ones first: STORING         │ lost ──► FOLLOWING what others wrote, then decided again
   │     └─┘                                   └ voided ► FOLLOWING from the newest snapshot, then decided again
   ├── a command that is refused ──► FOLLOWING: a refusal too is decided on the newest state
   ├── an answer that depends on another process's entry ──► SETTLING: that entry is made durable first, and mirrored
   └── a command that the chain knows ──► READING its result back from the entry that applied it
+
+After every 8 slots lost in a row the machine is RESTING for 50 ms, so that other processes go first.
 
 While the mark of slot n's block is looked for, and while entry n is put on mirrors, slot n+1 of the same block may
 already be claimed; it is mirrored and acknowledged after n. The machine draws no id, reads no clock, holds no lock and
@@ -404,7 +407,7 @@ class GroupCommit:
     def _have_read_back(
         self, committed: Sequence[tuple[Ticket, EntryNumber]], outcome: list[Entry] | SparklogError, now: Now
     ) -> None:
-        """Answer from the entries.
+        """Set the results of commands from the entries that applied them (`outcome`).
 
         An entry may be missing because a FLOOR that this head does not know yet has passed it; otherwise it is damage.
         """

@@ -48,10 +48,10 @@ def results_in(entries: Iterable[Entry]) -> Iterator[tuple[AppliedCommand, Comma
 def answered(
     committed: Sequence[tuple[Ticket, EntryNumber]], entries: Iterable[Entry], state: ClusterState
 ) -> list[tuple[Ticket, EntryNumber]]:
-    """Give tickets the results of their commands in `entries`. Returns the tickets whose command is not there.
+    """Set the results of tickets (waiting commands) from `entries`. Return the tickets that are still without one.
 
-    `committed` has each ticket with the entry that applied its command. A write ends with an error if, by the newest
-    `state`, an election has cut it off since.
+    `committed` has each ticket with the entry that applied its command. A ticket gets an error instead if, by the
+    newest `state`, an election has dropped its records since.
     """
     results = {command.command_id: result for command, result in results_in(entries)}
     for ticket, _ in committed:

@@ -80,7 +80,7 @@ class MirroredChain(MirrorPlace):
         return body
 
     def _void_mark(self, key: str) -> memoryview:
-        """The mark of a block, if all mirrors have it: it is deleted only if it is gone from all of them."""
+        """The void mark of a block, if every mirror has it: a block counts as deleted only if all have deleted it."""
         *others, last = self._places
         for place in others:
             place.get(key)

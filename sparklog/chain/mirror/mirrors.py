@@ -71,7 +71,7 @@ class _Lane:
 class Mirrors:
     """The mirrors of one chain. `is_elsewhere` is true for a store at another place than the chain.
 
-    `check_life` raises unless a store is in the life that it was registered in (rule S1).
+    `check_life` raises unless a store is in the life that it was registered in.
     `perform` and `snapshot` may be called by several threads.
     """
 
@@ -151,7 +151,11 @@ class Mirrors:
             thread.join(SNAPSHOT_WAIT_MS / 1000)
 
     def _ended(self, lane: _Lane, request: MirrorEntry, failures: dict[StoreId, str]) -> bool:
-        """True if the lane's task has made the mirror whole."""
+        """True if the lane's task made the mirror whole. False if it is not whole yet, or the task failed.
+
+        A failure is noted in `failures`, and the store is tried last for a while. Raises InconsistentClusterId, and
+        interrupts.
+        """
         error = lane.error
         if error is None:
             return lane.mirror.whole_to is not None and lane.mirror.whole_to >= request.head.n

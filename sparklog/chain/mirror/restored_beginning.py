@@ -20,7 +20,7 @@ class Beginning(msgspec.Struct, frozen=True):
 
 
 def encoded_beginning(beginning: Beginning) -> bytes:
-    """The body of the object."""
+    """The body of the object under `restore_key`, with a checksum."""
     return frame("restore", msgspec.msgpack.encode(beginning))
 
 

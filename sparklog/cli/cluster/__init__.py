@@ -1,1 +1,1 @@
-"""Commands about the cluster, its stores, its chain and the processes that serve it."""
+"""Commands about the cluster, its stores, its chain and the processes that serve it. Read cluster_verbs.py first."""

@@ -1,1 +1,1 @@
-"""Commands that write and print records."""
+"""Commands that write and print records. Read consume.py and produce.py first."""

@@ -1,1 +1,4 @@
-"""Commands about topics: their partitions, replicas, segments, and the groups that read them."""
+"""Commands about topics: their partitions, replicas, segments, and the groups that read them.
+
+Read topic_verbs.py first.
+"""

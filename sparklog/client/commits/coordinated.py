@@ -2,7 +2,7 @@
 
 A client that has only the addresses of coordinators can't commit by itself: while no coordinator is in force, it waits.
 Safety does not depend on the choice. A command keeps its id and `n0` wherever and however often it is sent, so it is
-applied once (rule C2). `delivery.py` decides when to send again; `shared_requests.py` sends the commands of several
+applied once. `delivery.py` decides when to send again; `shared_requests.py` sends the commands of several
 threads together.
 """
 
@@ -68,7 +68,7 @@ class _EncodedRequest(msgspec.Struct, frozen=True):
 
 
 class Coordinated(Committer):
-    """Submits commands to the coordinator in force, or commits them here. Thread-safe."""
+    """Submits commands to the coordinator in force, or commits them in this process. Thread-safe."""
 
     def __init__(self, follower: Follower, author: Author, calls: Calls, given: Coordinators | None = None) -> None:
         """Make a committer. `given`: the addresses of coordinators if the client can't reach the metadata, or None."""

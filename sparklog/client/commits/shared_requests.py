@@ -37,7 +37,11 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 class WaitingCaller:
-    """A caller with its command. `request`: the callers whose commands it carries. `sent`: it has begun to send."""
+    """A caller with its command. `sent`: it has begun to send its request.
+
+    `request`: the callers whose commands this caller sends, itself among them. None if it has no request to send: its
+    command waits, another caller sends it, or the request has ended.
+    """
 
     __slots__ = ("body", "known", "outcome", "patience_ms", "request", "sent", "woken")
 

@@ -121,7 +121,7 @@ class Fetches:
             self.drop(key)
 
     def _continued(self, state: ClusterState, unread: Unread, columns: Sequence[str]) -> _OpenRead | None:
-        """The open read that continues here; None if there is none."""
+        """The open read that continues at the first offset of `unread` (same leader epoch, same columns), or None."""
         fetch = self._open.get(unread.key)
         if (
             fetch is None

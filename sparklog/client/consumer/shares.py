@@ -61,7 +61,7 @@ class Shares:
             self._member.wants(topics)
 
     def is_stale(self, generation: GroupGeneration | None) -> bool:
-        """True if, by the state known here, the group has another generation than this, or lacks this member."""
+        """True if, in the newest state of this process, the group has another generation, or lacks this member."""
         if self._member is None:
             return False
         group = self._connection.follower.state.groups.get(self._member.group)

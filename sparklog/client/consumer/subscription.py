@@ -67,7 +67,7 @@ class Assignment:
         return {key.topic_id: state.topics[key.topic_id].partitions for key in self.chosen}
 
     def known(self, state: ClusterState) -> tuple[KnownTopic, ...]:
-        """No topics: a change of topics is no news here."""
+        """No topics: a change of topics does not change an explicit assignment."""
         return ()
 
 

@@ -1,1 +1,1 @@
-"""Topics, entries and records in the forms that people and programs see."""
+"""Topics, entries and records in the forms that people and programs see. Read topic_description.py first."""

@@ -23,7 +23,7 @@ _Kind = tuple[str, str]  # a noun, and the words after it
 
 @dataclass(frozen=True, slots=True)
 class TailEntry:
-    """An entry, and each of its records in words. An `ignored` entry was written by a fenced coordinator (rule C1)."""
+    """An entry, and each of its records in words. An `ignored` entry was written by a fenced coordinator."""
 
     entry: Entry
     records: tuple[str, ...]
@@ -31,7 +31,7 @@ class TailEntry:
 
     @property
     def n(self) -> int:
-        """Its number."""
+        """The number of the entry."""
         return self.entry.n
 
     @property
@@ -41,12 +41,12 @@ class TailEntry:
 
     @property
     def what(self) -> str:
-        """All its records in words."""
+        """All records of the entry in words."""
         return "; ".join(self.records)
 
     @property
     def author(self) -> str:
-        """Its author's kind and name."""
+        """The kind and name of the entry's author."""
         return f"{self.entry.author.kind} {self.entry.author.name}"
 
 

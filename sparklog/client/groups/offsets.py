@@ -66,7 +66,7 @@ def commit_offsets(connection: Connection, group: str, offsets: Offsets, metadat
 
 
 def commit_with_records(state: ClusterState, group: str, offsets: Offsets) -> CommitOffsets:
-    """A commit of these offsets to a group without members, for `Append.consumed`. Raises those of `rows_to_commit`."""
+    """A commit of these offsets to a group without members, for `Append.consumed`. Raises as `rows_to_commit` does."""
     return CommitOffsets(state.chain_id, group, rows_to_commit(state, offsets, "", with_records=True))
 
 

@@ -1,1 +1,1 @@
-"""Plans of reads, streams and writes, and each task's part of a write."""
+"""Plans of reads, streams and writes, and each task's part of a write. Read read_plan.py and write_plan.py first."""

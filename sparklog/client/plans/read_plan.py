@@ -53,7 +53,7 @@ def plan_read(state: ClusterState, options: ReadOptions, stores: Stores) -> Read
 def offsets_to_read(
     state: ClusterState, options: ReadOptions, stores: Stores, warnings: list[str]
 ) -> list[tuple[Topic, Partition, OffsetRange]]:
-    """The range of each partition, by topic name and number. Raises those of `plan_read`; appends to `warnings`."""
+    """The range of each partition, by topic name and number. Raises as `plan_read` does; appends to `warnings`."""
     assert options.subscription is not None
     read = partitions_to_read(state, options.subscription)
     _check_topic_id(read, options.topic_id)

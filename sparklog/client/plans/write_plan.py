@@ -45,7 +45,8 @@ class PlannedTopic(msgspec.Struct, frozen=True, array_like=True):
     """A topic to write to, as it was when the write began. `epochs[p]` is the leader epoch of partition p.
 
     `store_sets` are the different sets of stores that partitions are written to. `set_of[p]` is the index of partition
-    p's set. If all partitions have the same set, `set_of` is empty.
+    p's set. If all partitions have the same set, `set_of` is empty. `oldest_us` and `newest_us` are the limits of
+    create times, in microseconds; None is no limit.
     """
 
     topic_id: TopicId
@@ -68,10 +69,9 @@ class PlannedTopic(msgspec.Struct, frozen=True, array_like=True):
 class WritePlan(msgspec.Struct, frozen=True):
     """Everything that a task needs to know. `n0` and `command_id` are the same for all attempts and resubmissions.
 
-    If `topic` is None, each row names its topic. `oldest_us` and `newest_us` of a topic are the limits of create times.
-    `incarnations` has the registered INCARNATION of each store. `lag_time_max_ms` is the total time that a store may
-    delay a task. `followers` are live stores that are in no ISR of these topics: tasks write to them, too, but hardly
-    wait for them.
+    If `topic` is None, each row names its topic. `incarnations` has the registered INCARNATION of each store.
+    `lag_time_max_ms` is the total time that a store may delay a task. `followers` are live stores that are in no ISR of
+    these topics: tasks write to them, too, but hardly wait for them.
     """
 
     places: StorePlaces
@@ -172,7 +172,7 @@ def append_command(
         tuple(sorted(keyless)),
         acks,
         pull,
-        # If the leader's store did not take the write, another replica may lead, in the entry of the write (rule E8).
+        # If the leader's store did not take the write, another replica may lead, in the entry of the write.
         take_over=acks is Acks.ALL and not pull and any(of_task.not_taken for of_task in written),
         consumed=consumed,
     )

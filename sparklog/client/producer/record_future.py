@@ -141,7 +141,7 @@ class SentRecords:
         self._asked[future.index, id(waiter)] = (future, waiter)
 
     def ask_no_more(self, future: RecordFuture, waiter: Any) -> None:
-        """Forget the waiter."""
+        """Undo the waiter's request for the outcome of `future`."""
         self._asked.pop((future.index, id(waiter)), None)
 
     def _partition(self, index: int) -> int:

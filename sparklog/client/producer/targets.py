@@ -125,7 +125,10 @@ class SendableTopics:
         self._known.clear()
 
     def _found(self, state: ClusterState, topic: str) -> SendableTopic:
-        """A topic. Reads the chain if the topic is not known here. Raises UnknownTopicOrPartition."""
+        """Return the topic, catching up with the chain if this process does not know it yet.
+
+        Raises UnknownTopicOrPartition, InvalidInput.
+        """
         if not isinstance(topic, str):
             raise InvalidInput(f"topic: wanted its name, found {topic!r}")
         if state.topic_named(topic) is None:

@@ -1,4 +1,4 @@
-"""Restores a cluster whose metadata is lost, from the mirrors of its chain on other stores (REPLICATION 4, F-08).
+"""Restores a cluster whose metadata is lost, from the mirrors of its chain on other stores (F-08).
 
     find all stores and read their mirrors -> check that nothing is missing -> mark each store as that of the new chain,
     OWNER/<number> -> find and read again, until there is no new store -> check again
@@ -171,7 +171,10 @@ class _Restore:
     # ---- the present state ----------------------------------------------------------------------
 
     def _begun(self) -> tuple[Beginning, Entry] | None:
-        """The beginning that an earlier run has put here, or None. Raises ClusterAlreadyExists, ChainDamaged."""
+        """The beginning that an earlier run has put at this place, or None.
+
+        Raises ClusterAlreadyExists, ChainDamaged.
+        """
         stores = self._stores
         here = [(number, owner) for number, owner in pending(stores) if is_same_place(owner.cluster, self._url)]
         known = {number: owner.chain_id for number, owner in here}
@@ -198,7 +201,7 @@ class _Restore:
         return None
 
     def _overtaken(self, owner: Owner) -> Restored:
-        """Finish the restore that another run has begun meanwhile, if it is to this place. Raises Conflict."""
+        """Finish the restore that another run has begun meanwhile. Raises Conflict if it restores to another place."""
         begun = self._begun()
         if begun is None:
             stores = self._stores

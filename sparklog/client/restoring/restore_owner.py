@@ -1,4 +1,4 @@
-"""Chooses the mark that a restore puts on each store, and gives up other restores.
+"""Chooses the OWNER mark that a restore puts on each store, and gives up other restores.
 
 No run continues with the marks of another run: the other chain may have begun, and its place may be lost again.
 Restores that have not begun are given up, and then never begin: earlier runs to the same place silently, other restores

@@ -1,4 +1,4 @@
-"""Finds what a fenced store has lost when it comes back, as after a restore from an old backup (rules S1, F2).
+"""Finds what a fenced store has lost when it comes back, as after a restore from an old backup.
 
 Its INCARNATION is the old one. Once the store is registered, it may lead a partition that has no leader, and its agent
 looks for losses only after that. So this look comes first. It looks for the same objects as the agent's first look: the

@@ -220,7 +220,7 @@ class _Check:
             self._note(_unexpected(error))
 
     def end(self, *, late: bool) -> None:
-        """Freeze the result."""
+        """End the check: `health` does not change any more. `late`: the deadline has passed."""
         with self._lock:
             self._over = True
             if late:

@@ -1,1 +1,1 @@
-"""The caller of each request, the caller's rights, and the audit line of the request."""
+"""The caller of each request, the caller's rights, and the audit line of the request. Read gate.py first."""

@@ -1,1 +1,1 @@
-"""The HTTP interface of a coordinator: app.py lists the routes, exchange.py handles one request and its reply."""
+"""The HTTP interface of a coordinator. Read app.py (the routes) first, then exchange.py (a request and its reply)."""

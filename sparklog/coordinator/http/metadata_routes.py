@@ -53,7 +53,7 @@ class KeptObjects:
         self._lock = threading.Lock()
 
     def kept(self, key: str) -> bytes | None:
-        """The object if it is kept, else None."""
+        """The object if it is in memory, else None."""
         with self._lock:
             body = self._bodies.get(key)
             if body is not None:

@@ -138,7 +138,7 @@ class Waits:
         self._set_some(self._purgatory.advance(self._follower.state))
 
     def _set_some(self, done: list[Operation]) -> None:
-        """Answer them in parts: a leader with ten thousand of them still commits in between."""
+        """Answer waiting requests in parts, so that a leader with ten thousand of them commits between two parts."""
         for operation in done[:AT_ONCE]:
             self._set(operation, done=True)
         if len(done) > AT_ONCE:

@@ -40,7 +40,7 @@ class ReaderThreads:
         self._lookup_threads = ThreadPoolExecutor(LOOKUP_THREADS, "sparklog-lookups")
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Return the result of `work`, done in a thread. Raises what it raises, and TryAgain."""
+        """Return the result of `work`, done in a thread. Raises its errors; TryAgain if too many reads wait already."""
         return await self._run(work, self._threads)
 
     async def look_up(self, work: Callable[[], T]) -> T:

@@ -112,7 +112,7 @@ class Scheduling:
 
 
 async def _run_after(ending: Collection[asyncio.Task[None]], scheduler: Scheduler) -> None:
-    """Run the scheduler once the earlier ones have stopped their jobs, so that no job runs twice at a time here."""
+    """Run the scheduler once earlier ones have stopped their jobs: this process never runs a job twice at a time."""
     if ending:
         await asyncio.wait(ending)
     await scheduler.run()

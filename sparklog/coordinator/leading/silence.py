@@ -1,6 +1,6 @@
 """The observations of a leading coordinator: silent agents, silent members of groups, and followers that lag.
 
-A heartbeat of its agent shows that a store is alive, and so does a write that reached it (rule E8). A member of a group
+A heartbeat of its agent shows that a store is alive, and so does a write that reached it. A member of a group
 shows it by its heartbeats and commits (`core/groups/sessions.py`). None of this is in the chain, only the consequences
 for the silent ones. Times are milliseconds of the process's monotonic clock. After a takeover all timers restart: none
 counts as silent before one full session. Time in which the process itself was paused proves nothing, so it does not
@@ -43,7 +43,7 @@ class Watching:
         return {store: now_ms - heard_ms for (store, _), heard_ms in self._heard_ms.items()}
 
     def written(self, command: Append, now_ms: int) -> None:
-        """Note that a write was committed: it has reached the stores that hold it."""
+        """A write was committed, so the stores that hold its objects were alive: count them as heard."""
         for named in command.objects:
             for holder in named.holders:
                 self.heard(holder.store, holder.registration, now_ms)

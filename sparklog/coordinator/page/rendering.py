@@ -36,7 +36,10 @@ View = Callable[[Observation], dict[str, Any]]
 
 
 async def rendered(service: Service, template: str, view: View, status: int = 200) -> Response:
-    """Render the template with the view of an observation. The status is 404 if the view raises NotFound."""
+    """Render the template with the values that `view` takes from a new observation.
+
+    Status 404 if it raises NotFound.
+    """
     seen = observe(service, now_ms())
     text, status = await asyncio.to_thread(_rendered, template, view, seen, status)
     headers = {**HEADERS, "cache-control": "no-store"}

@@ -1,1 +1,1 @@
-"""Metrics and samples of a coordinator, made from one `Observation` at a time."""
+"""Metrics and samples of a coordinator, made from one `Observation` at a time. Read observation.py first."""

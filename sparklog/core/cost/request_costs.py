@@ -23,7 +23,7 @@ class Requests(msgspec.Struct, frozen=True):
 
     @property
     def writes(self) -> int:
-        """The requests that are billed as writes."""
+        """The number of requests that are billed as writes: PUT, POST and LIST."""
         return self.puts + self.posts + self.lists
 
     @property

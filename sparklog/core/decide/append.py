@@ -91,10 +91,9 @@ def known_append(state: ClusterState, command: Append) -> CommandResult | None:
 
 
 def decide_append(state: ClusterState, command: Append, at: At) -> tuple[Appended | AgentChanged, ...]:
-    """Return the append, with offsets for its slices and the changes to the replicas, and the stores that are back
-    (rule E8).
+    """Return the append, with offsets for its slices and the changes to the replicas, and the stores that are back.
 
-    A store that holds an object of the write can be reached, even if its agent was reported as down.
+    A store that holds an object of the write can be reached, even if its agent was reported as down (rule E8).
     """
     _check_shape(command)
     _check_fence(state, command.fence)
@@ -240,7 +239,7 @@ def _check_fence(state: ClusterState, fence: ProducerEpoch | None) -> None:
 def check_holder(state: ClusterState, holder: Holder) -> Store:
     """Return the holder's store.
 
-    Raises StaleBrokerEpoch unless it is registered under the holder's number (rule F1).
+    Raises StaleBrokerEpoch unless it is registered under the holder's number.
     """
     store = state.stores.get(holder.store)
     if store is None or store.registration != holder.registration or store.fenced:
@@ -277,10 +276,10 @@ def _partitions(state: ClusterState, command: Append) -> dict[TopicPartition, Re
 def _replicas_after(
     state: ClusterState, command: Append, replicas_of: Mapping[TopicPartition, Replication]
 ) -> tuple[PartitionChange, ...]:
-    """Return what differs from the usual outcome, in which every replica of a partition has the write; in the write's
-    order.
+    """Return the changes of partitions for which a write has another outcome than the usual one, in the write's order.
 
-    Raises the error of the first partition that refuses the write.
+    The usual outcome: every replica of the partition has the write. Raises the error of the first partition that
+    refuses the write.
     """
     is_more = command.application is not None or command.consumed is not None or len(replicas_of) > 1
     if (command.acks is not Acks.ALL or command.pull) and is_more:
@@ -339,7 +338,7 @@ def _check_keys(state: ClusterState, command: Append) -> None:
 
 @contextmanager
 def placed(place: str) -> Iterator[None]:
-    """Put the partition's name in front of the errors of its replicas."""
+    """Prefix the message of a SparklogError raised in the block with `place`, the name of a partition."""
     try:
         yield
     except SparklogError as error:

@@ -105,8 +105,7 @@ from sparklog.core.types import EntryNumber, NewObject, ProducerId
 
 
 class Decision(msgspec.Struct, frozen=True):
-    """The `records` to write. They are empty if the state is already as wanted, or if an earlier submission did the
-    work.
+    """The `records` to write: none if the state is already as wanted, or if an earlier submission did the work.
 
     In the second case `known` is the earlier result, or `committed_in` is the entry to read it from.
     """
@@ -117,8 +116,7 @@ class Decision(msgspec.Struct, frozen=True):
 
 
 def decide(state: ClusterState, submission: Submission, at: At) -> Decision:
-    """Return what `submission` leads to if entry `at` is the next one. Raises the command's error; nothing is changed
-    then.
+    """Return the decision on `submission` if entry `at` is the next one. Raises the command's error.
 
     Above FLOOR, an unknown command id proves that an attempt in doubt did not land. An append of an idempotent producer
     and a commit of a member keep no result under their command ids, so their errors say `landed = unknown` unless the
@@ -146,7 +144,10 @@ def decide(state: ClusterState, submission: Submission, at: At) -> Decision:
 
 
 def _keeps_result(command: Command) -> bool:
-    """True if the state remembers the command by its id (see `apply_command`)."""
+    """True if a repeat of the command, once it is applied, gets the same result.
+
+    Either the state remembers it by its id (see `apply_command`), or it is a claim, whose repeats change nothing.
+    """
     match command:
         case Append():
             return not by_producer(command.slices)

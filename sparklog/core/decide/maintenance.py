@@ -199,8 +199,7 @@ def decide_move_log_start(state: ClusterState, command: MoveLogStart, at: At) ->
 
 
 def decide_move_cleaner(state: ClusterState, command: MoveCleaner, at: At) -> tuple[Record, ...]:
-    """Move the cleaner's position, at most to the high watermark, unless another run has moved it since. Never move it
-    back.
+    """Move the cleaner's position, at most to the high watermark, unless another run has moved it since; never back.
 
     What a command says about the records below `to` stays true as the log changes meanwhile: the log only loses records
     there. If the log start has passed the position itself, the position is gone, and so is everything it was about.

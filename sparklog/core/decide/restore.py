@@ -1,4 +1,4 @@
-"""Begins a new chain for a cluster whose chain was lost and is restored from a copy (REPLICATION 4).
+"""Begins a new chain for a cluster whose chain was lost and is restored from a copy.
 
 The log stays as it is: topics, offsets, high watermarks, and the writes of producers and applications. But nothing that
 was begun on the lost chain may be committed to the new one: every partition gets a new leader epoch, and FLOOR rises.

@@ -205,7 +205,7 @@ def _check_count(partitions: int) -> None:
 
 
 def _check_lives(stores: Sequence[NewStore]) -> None:
-    """Refuse two ids for one store: the same INCARNATION is found at both addresses."""
+    """Refuse two ids for one store, which has the same INCARNATION at both addresses."""
     seen: dict[str, NewStore] = {}
     for store in stores:
         other = seen.setdefault(store.incarnation, store)

@@ -1,1 +1,1 @@
-"""The state in human-readable words and numbers. Nothing is decided here."""
+"""The state in human-readable words and numbers. Nothing is decided here. Read readable.py first."""

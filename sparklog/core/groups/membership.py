@@ -92,7 +92,7 @@ class ConsumerGroup(msgspec.Struct, frozen=True, array_like=True):
         return next((member for member in self.members if member.member_id == member_id), None)
 
     def holder(self, instance_id: str | None) -> Member | None:
-        """The static member that is this instance now, or None."""
+        """The static member that has this instance id now, or None."""
         return next((member for member in self.members if instance_id and member.instance_id == instance_id), None)
 
     def with_member(self, changed: Member) -> ConsumerGroup:

@@ -1,1 +1,4 @@
-"""Producers and applications whose writes happen at most once: sequence numbers, epochs, versions."""
+"""Producers and applications whose writes happen at most once: sequence numbers, epochs, versions.
+
+Read producers.py first.
+"""

@@ -77,8 +77,7 @@ def _to_check(state: ClusterState, store: StoreId, topic: Topic, partition: Part
 
 
 def _each_object_once(replicas: Sequence[ReplicaToCheck]) -> Iterator[ReplicaToCheck]:
-    """The replicas of a topic, each without the objects that an earlier one lists. Replicas left with nothing are
-    dropped.
+    """The replicas of a topic, with each object listed only once. Replicas left without objects are dropped.
 
     An object that one replica lacks and another one holds must be read, because the store should have it.
     """

@@ -84,7 +84,10 @@ def moved_off(
 
 
 def _ring(homes: Iterable[Home]) -> list[Home]:
-    """The stores in an order in which neighbours are in different zones, as far as zones are of the same size."""
+    """The stores in rounds, each with one more store of every zone that has one left.
+
+    So neighbours are in different zones until only one zone has stores left.
+    """
     zones: dict[str, list[Home]] = {}
     for home in sorted(homes, key=lambda home: (home.zone, home.store)):
         zones.setdefault(home.zone, []).append(home)

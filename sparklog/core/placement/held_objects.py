@@ -1,4 +1,4 @@
-"""Objects that a store should hold according to the chain (rule S1): samples of them, or all of a partition in order.
+"""Objects that a store should hold according to the chain: samples of them, or all of a partition in order.
 
 The agent of a store looks for these objects. This file knows only the state, not what is really on the store.
 """

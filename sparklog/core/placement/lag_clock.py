@@ -32,11 +32,10 @@ class _Behind:
 
 
 class LagClock:
-    """Watches the followers of the partitions that `store` leads, or of all. A process that takes over begins with a
-    new one.
+    """Watches the followers of the partitions that `store` leads, or (None) of all partitions.
 
-    Call `observe` with each state that is followed, then `check`. Partitions without a change whose followers have
-    everything cost nothing, and are not remembered.
+    A process that takes over begins with a new clock. Call `observe` with each state that is followed, then `check`.
+    Partitions without a change whose followers have everything cost nothing, and are not remembered.
     """
 
     def __init__(self, store: StoreId | None) -> None:
@@ -48,8 +47,7 @@ class LagClock:
         self._check_ms = 0
 
     def observe(self, state: ClusterState, asked_ms: int, now_ms: int) -> None:
-        """Take a state that was requested at `asked_ms` and arrived at `now_ms`: it has everything that was true when
-        requested.
+        """Take a state that was requested at `asked_ms` and arrived at `now_ms`: it is no older than the request.
 
         A follower is judged as of `asked_ms`, and the leader's log end counts from `now_ms` on. So a process that was
         paused in between counts no follower as lagging by mistake.

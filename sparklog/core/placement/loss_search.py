@@ -1,4 +1,4 @@
-"""Finds out which objects a store has lost (rules S1, F2): by samples, and then where each damaged log breaks off.
+"""Finds out which objects a store has lost: by samples, and then where each damaged log breaks off.
 
 Searches are generators without I/O: they yield requests, and get replies. The agent of a store drives them, and so does
 the registration of a store that is back.
@@ -50,9 +50,10 @@ def missing_of_sample(
     all_: Collection[TopicPartition],
     below: Callable[[int], int],
 ) -> Search[dict[TopicPartition, HeldObject]]:
-    """Objects that are missing or cut, one for each partition. Raises the store's error.
+    """Objects that are missing or truncated, at most one per partition. Raises the store's error.
 
-    It looks for the newest objects of the partitions `newest_of`, and for RANDOM_OBJECTS of all of them (`some_held`).
+    The sample: the newest object of each partition in `newest_of`, and up to RANDOM_OBJECTS in total, drawn from the
+    partitions `all_`.
     """
     newest = [held for key in newest_of if (held := newest_held(state, store, key)) is not None]
     missing: dict[TopicPartition, HeldObject] = {}
@@ -67,8 +68,7 @@ def missing_of_sample(
 def held_ends(
     state: ClusterState, store: StoreId, damaged: Collection[TopicPartition], *, whole_too: bool
 ) -> Search[tuple[ClusterState, dict[TopicPartition, HeldEnd]]]:
-    """The offset at which the log of each damaged partition breaks off on the store, and the newest state, to which it
-    applies.
+    """The newest state, and the offsets at which the logs of damaged partitions break off on the store in that state.
 
     With `whole_too`, partitions that miss nothing are named as well; else they are left out. If a partition changes
     during the search, it is searched again. Raises the store's error.

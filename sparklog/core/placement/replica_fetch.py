@@ -1,4 +1,4 @@
-"""Plans fetches for the replicas on a store: what they lack, its sources, and the reports to make (rules F1, I1, N-07).
+"""Plans fetches for the replicas on a store: what they lack, its sources, and the reports to make (N-07).
 
 A replica is filled from its log end on, in the order of offsets. However much is missing, a plan is bounded by objects
 and bytes per source, because slices are looked up one window at a time.

@@ -50,8 +50,7 @@ def moves_to(partitions: Iterable[Partition], to: Sequence[StoreId]) -> tuple[Mo
 
 
 def moves_off(state: ClusterState, leaving: StoreId, partitions: Iterable[Partition]) -> tuple[Move, ...]:
-    """The moves after which the store has no replica of these partitions: other stores take its place, by zone and
-    load.
+    """The moves that take all replicas of these partitions off the store, to other stores chosen by zone and load.
 
     Raises BrokerIdNotRegistered, InvalidReplicationFactor.
     """
@@ -73,7 +72,7 @@ def moves_back(partitions: Iterable[Partition]) -> tuple[Move, ...]:
 def preferred_elections(state: ClusterState, partitions: Iterable[Partition]) -> tuple[Election, ...]:
     """The elections that make the preferred leader lead each partition, or at least a store that can be reached.
 
-    The preferred leader is the first replica. It may have to catch up first (rule E7).
+    The preferred leader is the first replica. While the present leader can be reached, it must catch up first.
     """
     elections = []
     for partition in partitions:

@@ -40,8 +40,7 @@ class ProducerBuffer:
         self._limit_ms: int | None = None  # when the first limit of a topic is reached
 
     def add(self, size_bytes: int) -> bool:
-        """Count a record that waits. Returns True if a sender should look: it is the first record, or enough bytes wait
-        now.
+        """Count a record that waits. Returns True if a sender should look: for the first record, or for enough bytes.
 
         The caller sets `since_ms` with the first one.
         """

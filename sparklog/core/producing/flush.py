@@ -86,7 +86,7 @@ class Flush:
         return self.stage in (Stage.ROUTED, Stage.UPLOADED)
 
     def shares(self, other: Flush) -> bool:
-        """True if both have records of one partition, or may have."""
+        """True if both flushes have, or may have, records of the same partition."""
         return self.parts is None or other.parts is None or not self.parts.keys().isdisjoint(other.parts)
 
     def part(self, parts: Mapping[TopicPartition, int]) -> Flush:

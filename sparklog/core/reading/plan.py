@@ -42,7 +42,7 @@ class RangeToRead(msgspec.Struct, frozen=True, array_like=True):
     """Offsets [start, end) of one partition, and the slices that cover them, ascending.
 
     It was planned with the state of cluster `chain_id` at chain position `position`, in which the partition was at
-    `leader_epoch`. `lost`: the parts of the range that an unclean election gave up.
+    `leader_epoch`. `lost`: the ranges that overlap it and that an unclean election or an operator gave up.
     """
 
     topic: str

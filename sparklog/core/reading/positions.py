@@ -1,4 +1,4 @@
-"""Positions that readers keep, and the offset up to which they still hold after elections (KIP-320, REPLICATION E5)."""
+"""Positions that readers keep, and the offset up to which they still hold after elections (KIP-320)."""
 
 from __future__ import annotations
 

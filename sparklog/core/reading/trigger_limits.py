@@ -43,8 +43,7 @@ class TriggerLimits(msgspec.Struct, frozen=True):
 
 
 def shares(limit: int, backlogs: Mapping[_K, int]) -> dict[_K, int]:
-    """Share `limit` in proportion to the backlogs, rounded down, but with at least 1 for each backlog that is not
-    empty.
+    """Share `limit` in proportion to the backlogs: rounded down, but at least 1 if the backlog is not empty.
 
     So with many small backlogs the shares together may be greater than the limit.
     """

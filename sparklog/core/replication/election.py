@@ -29,7 +29,9 @@ def with_leader(
     unclean: bool = False,
     rewritten: bool = False,
 ) -> ReplicationChange:
-    """`changed`, settled, under a leader that can be reached if there is such a replica (rule E1).
+    """`changed`, settled, and led by a reachable replica that has every committed record, if there is one (rule E1).
+
+    With `unclean`, the reachable replica with the longest log is the second choice.
 
     A leader that is in sync and reachable stays. A leader that left the ISR does not stay: without a successor the
     partition is offline. A leader that is in sync but silent stays until another replica may lead. A move that waited
@@ -57,7 +59,7 @@ def with_leader(
 def elect(
     value: Replication, reachable: Collection[StoreId], min_isr: int, *, unclean: bool = False
 ) -> ReplicationChange:
-    """Elect a leader by rule E1 for a partition that has none, or whose leader can't be reached.
+    """Elect a leader for a partition that has none, or whose leader can't be reached; see `with_leader`.
 
     Raises ElectionNotNeeded, EligibleLeadersNotAvailable.
     """
@@ -115,7 +117,7 @@ def take_over(value: Replication, holders: Collection[StoreId], min_isr: int) ->
 
 
 def _check_equal(value: Replication, store: StoreId) -> None:
-    """Check rule E7: the candidate is in sync and has every record that the living leader has."""
+    """Check that the candidate is in sync and has every record that the living leader has (rule E7)."""
     if store not in value.isr or value.log_end(store) != value.next_offset:
         raise PreferredLeaderNotAvailable(
             f"store {value.leader} leads and can be reached; store {store} ends at offset {value.log_end(store)} of "

@@ -24,7 +24,7 @@ def trimmed_from_start(history: EpochHistory, log_start: Offset) -> EpochHistory
 
 
 def truncated(history: EpochHistory, end: Offset) -> EpochHistory:
-    """The history of a log cut at `end`: an epoch that begins there or later has no record left (rule E6)."""
+    """The history without epochs that begin at `end` or later: a log cut there has no record of them left (rule E6)."""
     return tuple(entry for entry in history if entry[1] < end)
 
 

@@ -34,12 +34,12 @@ def report(
     *,
     silent: Collection[StoreId] = (),
 ) -> ReplicationChange:
-    """Raise the LEO of a replica (rules F1, F2), and let it join the ISR if it may (I1).
+    """Raise the LEO of a replica, and let it join the ISR if it may (`may_join`).
 
-    If the partition has no leader, the report may lead to an election (E1). `registrations` are the numbers of the
-    stores that are registered and not fenced. A `silent` store is not elected. A report never lowers a LEO, so a late
-    or repeated one changes nothing. Raises FencedLeaderEpoch, UnknownLeaderEpoch, InvalidUpdateVersion,
-    StaleBrokerEpoch, OffsetOutOfRange.
+    If the partition has no leader, a reachable replica that has every committed record is elected (rule E1).
+    `registrations` are the numbers of the stores that are registered and not fenced. A `silent` store is not elected. A
+    report never lowers a LEO (rule F2), so a late or repeated one changes nothing. Raises FencedLeaderEpoch,
+    UnknownLeaderEpoch, InvalidUpdateVersion, StaleBrokerEpoch, OffsetOutOfRange.
     """
     check_view(value, reported.leader_epoch, reported.version)
     store = reported.store

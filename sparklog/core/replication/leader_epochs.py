@@ -1,4 +1,4 @@
-"""Ends of the leader epochs of a partition: Kafka's OffsetsForLeaderEpoch (rule E5)."""
+"""Ends of the leader epochs of a partition: Kafka's OffsetsForLeaderEpoch."""
 
 from __future__ import annotations
 

@@ -18,8 +18,9 @@ class Replication(msgspec.Struct, frozen=True, array_like=True):
     contiguous part of the log that this store holds; a gap in the offsets counts as held. `leader` is None while no
     replica may lead. `isr` and `elr` are in the order of `replicas`. `version` rises at every swap, truncation, loss,
     assignment or ISR change. During a move, `replicas` are the new ones followed by those that are `removing`. `lost`
-    are ranges below HW that an unclean election gave up: a read there is DATA_LOSS. `arrived` are replicas that a move
-    added, each with the next offset at that time, until they have everything below it.
+    are ranges below HW that an unclean election gave up, or an operator as damaged: a read there is DATA_LOSS.
+    `arrived` are replicas that a move added, each with the next offset at that time, until they have everything below
+    it.
     """
 
     replicas: tuple[StoreId, ...]
@@ -98,7 +99,7 @@ def settled(
     neither the ISR nor the replicas changed.
     """
     isr = tuple(store for store in changed.replicas if store in changed.isr)
-    if len(isr) >= changed.enough(min_isr):  # rule E2, and H1: below that size HW stays
+    if len(isr) >= changed.enough(min_isr):  # below that size HW stays (rule H1), and there is an ELR (rule E2)
         elr: tuple[StoreId, ...] = ()
         high_watermark = max(before.high_watermark, min(_ends_of(changed, isr)))
     else:

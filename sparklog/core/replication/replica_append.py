@@ -1,4 +1,4 @@
-"""Appends: the replicas that have the new records, and those that leave the ISR for lack of them (REPLICATION 2)."""
+"""Appends: the replicas that have the new records, and those that leave the ISR for lack of them."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def append(
     *,
     pull: bool = False,
 ) -> Replication:
-    """Append the slices at the next offset. With `acks=all`, HW passes them at once (step 4).
+    """Append the slices at the next offset. With `acks=all`, HW passes them at once (rule H1).
 
     With `pull` the writer uploaded to the leader's store alone: its records become visible as the followers fetch them.
     With `acks=all` and `pull` it waits until they are `committed`. Raises FencedLeaderEpoch, UnknownLeaderEpoch,
@@ -104,7 +104,9 @@ def append(
 
 
 def committed(value: Replication, end: Offset, min_isr: int, *, named: bool) -> bool:
-    """True if records up to `end`, written with `acks=all` and `pull`, are on every in-sync replica. If not, wait.
+    """True if records up to `end`, written with `acks=all` and `pull`, are on every in-sync replica.
+
+    False if they are not there yet: the caller waits.
 
     `named` says that the slices are still in the log. If an election forgot them, HW passes their offsets all the same,
     so HW alone proves nothing. Raises NotLeaderOrFollower (they are forgotten), NotEnoughReplicasAfterAppend.

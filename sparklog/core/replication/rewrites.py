@@ -1,4 +1,4 @@
-"""LEOs after rewrites and retention (DESIGN 4): no replica counts as holding an object that it never got."""
+"""LEOs after rewrites and retention: no replica counts as holding an object that it never got."""
 
 from __future__ import annotations
 
@@ -64,8 +64,7 @@ def _swapped(value: Replication, rewritten: OffsetRange, holders: Collection[Sto
 
 
 def given_up(value: Replication, at: OffsetRange, min_isr: int) -> Replication:
-    """The value after all records of some slices are lost (see `without`): no slice is left, and `at` is the gap after
-    them.
+    """The value after all records of some slices are lost (see `without`). `at`: the gap that replaces the slices.
 
     No store has to hold anything there, so this needs no leader. A partition whose whole log no replica has can get a
     leader again this way.
@@ -109,10 +108,10 @@ def without(value: Replication, first: OffsetRange, lost: Sequence[OffsetRange])
 
 
 def move_log_start(value: Replication, to: Offset, empty_end: Offset | None = None) -> Replication:
-    """The value after retention forgot everything below `to`, which is at most HW: no replica lacks it any more (rule
-    E6).
+    """The value after retention forgot everything below `to`, which is at most HW.
 
-    `empty_end`: the LEO of a replica that then holds nothing, if a gap begins at `to`.
+    No replica lacks it any more, and the epoch history begins at `to` (rule E6). `empty_end`: the LEO of a replica that
+    then holds nothing, if a gap begins at `to`.
     """
     least = to if empty_end is None else empty_end
     after = msgspec.structs.replace(

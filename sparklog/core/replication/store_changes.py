@@ -33,11 +33,10 @@ def lose(
     *,
     unclean: bool = False,
 ) -> ReplicationChange:
-    """Record that the store was wiped, or lacks objects that the chain says it holds: its log ends at `held_end` (F2,
-    S1).
+    """Record that the store was wiped, or lacks objects that the chain says it holds: its log ends at `held_end`.
 
-    In one entry it leaves the ISR and the ELR, its LEO falls, and it gets a new registration. A `held_end` above its
-    LEO does not raise it.
+    In one entry it leaves the ISR and the ELR, its LEO falls, and it gets a new registration (rule F2). A `held_end`
+    above its LEO does not raise it.
     """
     held = max(value.log_start, min(held_end, value.log_end(store)))
     isr = tuple(member for member in value.isr if member != store)
@@ -50,7 +49,7 @@ def reachable_changed(
 ) -> ReplicationChange:
     """Replace a leader that can't be reached, if possible: a store is back, or an agent came up or fell silent.
 
-    A silent store stays in the ISR until it lags, and leads until another replica may lead (rules E1, I2).
+    A silent store stays in the ISR until it lags (rule I2), and leads until another replica may lead (rule E1).
     """
     return with_leader(value, value, reachable, min_isr, unclean=unclean)
 

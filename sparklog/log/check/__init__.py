@@ -1,1 +1,1 @@
-"""Compare stored objects with their indexes, with the chain and with each other."""
+"""Compare stored objects with their indexes, with the chain and with each other. Read object_check.py first."""

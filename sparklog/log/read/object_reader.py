@@ -260,7 +260,7 @@ class _Overlay:
 
     @property
     def needs_no_body(self) -> bool:
-        """True if the chain alone can answer."""
+        """True if the chain alone has all that is to be read, so that no object is opened."""
         return not self.stored_columns and is_dense(self.slice)
 
     @property

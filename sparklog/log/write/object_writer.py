@@ -56,7 +56,7 @@ class TopicMemory:
 
 @dataclass(slots=True)
 class _Pending:
-    """Rows of one partition waiting to be encoded. `size_bytes` is raw."""
+    """Rows of one partition waiting to be encoded. `size_bytes` is their size before encoding."""
 
     pieces: list[pa.RecordBatch] = field(default_factory=list)
     size_bytes: int = 0

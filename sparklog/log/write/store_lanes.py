@@ -1,8 +1,9 @@
 """The stores that one task writes to: a thread for each, so that all get the same bytes at the same time.
 
-A store that fails is given up for the rest of the task. So is a store that the task had to wait for after the others
-were done, if these waits exceed `replica.lag.time.max.ms` in total. The write continues with the other stores, and its
-commit names those that hold the objects.
+A store that fails is given up for the rest of the task. So is a store that delays the task: while the task waits and at
+least one other store is ahead, the time counts against every store that is not done. The limit is
+`replica.lag.time.max.ms` in total. The write continues with the other stores, and its commit names those that hold the
+objects.
 
 A follower here is a live store that is catching up. It also gets the new objects, because otherwise it could never
 catch up, but it may delay the task for FOLLOWER_WAIT_MS only.
@@ -40,7 +41,7 @@ class StoreLane:
     """One store of a task. It performs steps one after the other, and none after a failure.
 
     `failure` is the reason why the store was given up, or None. `held_up_ms` is the time that the task has waited for
-    this store alone, and `limit_ms` its limit. `incarnation` is the registered one.
+    this store while another one was ahead, and `limit_ms` its limit. `incarnation` is the registered one.
     """
 
     def __init__(
@@ -153,7 +154,8 @@ P = TypeVar("P", bound=StorePart)
 
 
 class StoreLanes:
-    """The lanes of one task. A lane begins on first use. Call the methods from one thread, `close` or `abort` last.
+    """The lanes of one task. A lane begins on first use. Call the methods from one thread, at the end `close` or
+    `abort` (or `close`, then `abort`).
 
     `incarnations` has the registered INCARNATION of each store. A store may delay the task by `lag_time_max_ms` in
     total; one of the `followers` by at most FOLLOWER_WAIT_MS. Stores that are `left_out` are given up from the start.
@@ -185,8 +187,8 @@ class StoreLanes:
     def wait(self, parts: Sequence[P], is_done: Callable[[P], bool], is_ahead: Callable[[P], bool]) -> None:
         """Wait until each part is done or its store is given up.
 
-        While some part is ahead, the time counts against the stores whose parts are not done. While none is ahead, all
-        stores are equally slow, and none of them delays the task.
+        While at least one part is ahead, the time counts against every store whose part is not done. While none is
+        ahead, all stores are equally slow, and none of them delays the task.
         """
         with self.changed:
             while late := [part.lane for part in parts if part.lane.failure is None and not is_done(part)]:

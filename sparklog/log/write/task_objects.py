@@ -19,7 +19,10 @@ MIB: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class WriterLimits:
-    """The amounts that a writer may hold at each stage. All bytes but `object_bytes` and `live_bytes` are raw.
+    """The amounts that a writer may hold at each stage.
+
+    Bytes are raw (before encoding), but `streamed_from_bytes` is of encoded batches, and `object_bytes` and
+    `live_bytes` are of both.
 
     Rows are gathered up to `gather_rows`: enough that vector operations pay, and few enough to fit the processor's
     caches. With many partitions, the limit is `gather_rows_per_partition` for each, because a slice costs as much as
@@ -29,8 +32,13 @@ class WriterLimits:
     `object_bytes`, but at least `smallest_full_batch_bytes`. A batch exceeds that by at most a third, unless it is a
     single record.
 
-    An object is closed when its encoded and pending rows exceed `object_bytes`. With one partition, encoded batches are
-    written to the store each time they reach `streamed_from_bytes`. Everything in memory stays under `live_bytes`.
+    Once the encoded and pending rows of all open objects of the task reach `object_bytes` in total, the largest objects
+    are closed until the total is below it. With one partition on one store, encoded batches are written to the store
+    each time they reach `streamed_from_bytes`.
+
+    Pending rows may keep larger batches in memory that they are slices of. If these exceed the pending rows by more
+    than `pinned_in_vain_bytes`, the rows are copied, and the batches freed. Everything in memory stays under
+    `live_bytes`.
     """
 
     gather_rows: int = 8_192

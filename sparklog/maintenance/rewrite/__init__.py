@@ -1,1 +1,1 @@
-"""Jobs that rewrite segments: roll and compaction."""
+"""Jobs that rewrite segments: roll and compaction. Read roll_job.py first, then compaction_job.py."""

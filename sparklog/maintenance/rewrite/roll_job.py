@@ -207,7 +207,7 @@ def roll_segments(payload: bytes) -> bytes:
 
 
 def _without(outcome: RollOutcome, stores: frozenset[StoreId]) -> RollOutcome:
-    """Remove the stores that lost their objects from the outcome."""
+    """The outcome without the stores that have lost their objects: a failure if there is no other store."""
     if outcome.rewritten is None:
         return outcome
     rewritten = without_stores(outcome.rewritten, stores)

@@ -196,7 +196,7 @@ class RecoveryJob:
                     self._count(store, partitions_of(object_.slices), object_)
 
     def _elect(self, frame: JobFrame) -> None:
-        """Elect a leader if a partition has none although a replica has every committed record (rule E1).
+        """Elect a leader if a partition has none although a replica has every committed record.
 
         That happens if records were given up, by this run or by one that was killed, and nothing after them had to be
         fetched. (A report of an agent or a run also leads to an election.)

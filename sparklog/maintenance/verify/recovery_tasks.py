@@ -45,7 +45,7 @@ class ObjectToCheck(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def requests(self) -> int:
-        """The number of requests to read both."""
+        """The number of requests to read the object and its index."""
         return _FIXED_REQUESTS + -(-self.named.object.size_bytes // RANGED_READ_BYTES)
 
 

@@ -297,7 +297,7 @@ class Repair:
             self._frame.tasks.run(fetch_objects, [msgspec.msgpack.encode(order) for order in orders])
 
     def _fill(self, store: StoreId) -> str:
-        """Fill the store. Returns the failures."""
+        """Copy to the store what its replicas lack. Return the failures as one text; "" if none."""
         filling = ReplicationJob([store])
         filling.plan(self._frame)
         rows = filling.execute(self._frame)

@@ -5,10 +5,10 @@
 
 Acknowledged records are never dropped silently. Until a person accepts the loss, the chain names them, and a reader
 gets an error (CORRUPT_MESSAGE, DATA_LOSS), never wrong records. Afterwards the log continues: the rest of the object is
-in a whole segment again, which can be copied, rolled and retained. A torn tail then ends with its last good batch.
+in a whole segment again, which can be copied, rolled and retained. A torn object then ends after its last good batch.
 
-A segment must be on the store of a leader. So a partition without a leader can only lose whole slices. That may allow
-it to have a leader again.
+A segment must be on the store of a leader. So a partition without a leader can only lose whole slices. Losing
+them may let the partition elect a leader again.
 
 The records of a compacted segment keep their offsets. A lost batch is lost with all offsets from its first record to
 its last one. If compaction left offsets around it without a record, they belong to a good neighbour, if there is one:

@@ -33,7 +33,7 @@ class VerifyOrder(msgspec.Struct, frozen=True):
 
 
 class VerifyOutcome(msgspec.Struct, frozen=True):
-    """The work done, and the objects with a difference: by position in the order, with the checks of all stores."""
+    """The work done, and the objects with a difference: each by its index in the order, with its checks by store."""
 
     done: Done
     differing: tuple[tuple[int, tuple[ReplicaCheck, ...]], ...]

@@ -152,7 +152,10 @@ class DeltaTable:
         self._save(rows, "append", options)
 
     def merge(self, rows: DataFrame, layout: Layout, position: TablePosition) -> None:
-        """Replace, add and delete rows by key in one commit, as in `append`. Older records change nothing."""
+        """Replace, add and delete rows by key in one commit, as in `append`.
+
+        A record older than its key's row is ignored.
+        """
         view = f"materialized_{new_id()}"
         columns = [name for name in rows.columns if name != TOMBSTONE]
         names = ", ".join(map(_quoted, columns))

@@ -30,7 +30,7 @@ class Mode(StrEnum):
 
 
 class PartitionEnd(msgspec.Struct, frozen=True, array_like=True):
-    """The table has every record of the partition below `offset`. `leader_epoch`: see `core.positions.Position`."""
+    """The table has every record of the partition below `offset`. `leader_epoch`: see `core.reading.positions`."""
 
     partition: PartitionIndex
     offset: Offset
@@ -88,7 +88,7 @@ def newest(metadata: Iterable[str | None]) -> TablePosition | None:
 def check_same_source(position: TablePosition, topic: str, topic_id: TopicId, mode: Mode, table: str) -> None:
     """Raise Conflict if the table is filled from another topic, or in another mode. One topic fills one table.
 
-    `core.positions.right_up_to` checks that the chain is the same.
+    `core.reading.positions.right_up_to` checks that the chain is the same.
     """
     if position.topic != topic:
         raise Conflict(

@@ -34,7 +34,7 @@ log = logging.getLogger("sparklog")
 
 
 def open_checkpoint(url: str) -> ObjectStore:
-    """Open the checkpoint of a query; nothing is read yet. Raises InvalidInput for an address unreadable from here."""
+    """Open the checkpoint of a query; nothing is read yet. Raises InvalidInput if its address can't be opened."""
     try:
         return open_store(url)
     except InvalidInput as error:
@@ -56,7 +56,7 @@ def logged_offsets(checkpoint: ObjectStore, query_id: str, batch_id: int) -> byt
 
 
 def logged_if_readable(url: str, query_id: str, batch_id: int) -> bytes | None:
-    """The same, for callers that can proceed without it: None if the checkpoint can't be read here.
+    """The same, for callers that can proceed without it: None if the checkpoint can't be read.
 
     Warns of each such checkpoint once. A store that is only unavailable is read again at the next micro-batch.
     """

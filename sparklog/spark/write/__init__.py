@@ -1,1 +1,4 @@
-"""Writes, in batches and in micro-batches. Each write is one command, submitted by the driver."""
+"""Writes, in batches and in micro-batches. Each write is one command, submitted by the driver.
+
+Read batch_writer.py first.
+"""

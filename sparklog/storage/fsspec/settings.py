@@ -22,7 +22,10 @@ ABFS_ADDRESS: Final = "abfs://container@account.dfs.core.windows.net/prefix or a
 
 @dataclass(frozen=True, slots=True)
 class GcsSettings:
-    """Settings of one store. Where one is None, Google's libraries look in their own places (application default)."""
+    """Settings of one store. Unset ones are left to Google's libraries.
+
+    Without `credentials_file`, these fall back to Application Default Credentials.
+    """
 
     of: ClassVar[str] = "a store in Google Cloud Storage"
 

@@ -231,9 +231,9 @@ class FsspecStore:
     def _harmless(
         self, wanted: str, send: Callable[[Cloud, float], Result], *, more_ms: int = 0, writing: bool = False
     ) -> Result:
-        """The answer to a request that is safe to repeat. Raises the caller's error.
+        """Send a request that is safe to repeat; return its answer. Failures become the store's errors.
 
-        Raises CloudRequestFailed if the key is absent or the object ends before the requested bytes.
+        One exception: if the key is absent, or the object ends before the requested bytes, CloudRequestFailed stays.
         """
         cloud, deadline = self._cloud, Deadline(self._timeout_ms + more_ms)
         try:
@@ -244,7 +244,7 @@ class FsspecStore:
             raise self._error(failed, wanted, writing=writing) from failed
 
     def _one_s(self, deadline: Deadline, more_ms: int = 0) -> float:
-        """The seconds of one try."""
+        """The timeout of one try, in seconds."""
         return min(deadline.left_s(), self._try_s + more_ms / 1000)
 
     def _error(self, failed: RequestFailed, wanted: str, *, writing: bool) -> SparklogError:

@@ -125,7 +125,10 @@ class Calls:
 
 
 def body_of(reply: urllib3.BaseHTTPResponse, address: str, path: str) -> bytes:
-    """The body of a coordinator's reply. Raises the error in the reply, and NoCoordinator (see its `landed`)."""
+    """The body of a coordinator's reply. Raises the error in the reply.
+
+    Raises NoCoordinator if something else answered; `landed` says if that may have passed the request on.
+    """
     kind = reply.headers.get("content-type")
     if reply.status in (200, 206) and (kind == CONTENT_TYPE or CHAIN_HEADER in reply.headers):
         return reply.data
@@ -173,7 +176,7 @@ def _trusting(ca: str | None) -> ssl.SSLContext:
 
 
 def _no_reply(address: str, error: urllib3.exceptions.HTTPError, landed: Landed) -> SparklogError:
-    """The error for a request without a reply. `landed` goes into it if the request may have been carried out."""
+    """The error for a request that got no reply. It carries `landed` if the request may have been carried out."""
     import urllib3
 
     if isinstance(error, urllib3.exceptions.SSLError):

@@ -37,7 +37,7 @@ class HttpStore:
         return memoryview(self._coordinators.get(_path(key)).body)
 
     def get_beside(self, key: str, others: Collection[str]) -> memoryview:
-        """The object under `key`: `others` need no check, because this process writes nothing here. See the port."""
+        """The object under `key`. `others` need no check, as this process never writes to this store. See the port."""
         return self.get(key)
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:

@@ -1,1 +1,1 @@
-"""Stores in directories. Read store.py first. In names.py, one link makes an object durable."""
+"""Stores in directories. Read store.py first, then names.py: one hard link turns a temporary file into an object."""

@@ -1,4 +1,4 @@
-"""File names that survive a power loss: one link into a synced directory turns a temporary file into an object."""
+"""File names that survive a power loss: one hard link into a synced directory turns a temporary file into an object."""
 
 from __future__ import annotations
 

@@ -167,7 +167,7 @@ class Place:
     __slots__ = ("path", "region", "server")
 
     def __init__(self, signed_url: str) -> None:
-        """`signed_url` is the address of the key `k`, built by botocore's rules."""
+        """Take server, path and region from `signed_url`: a URL that botocore signed for the bucket's dummy key `k`."""
         parts = urlsplit(signed_url)
         self.server = f"{parts.scheme}://{parts.netloc}"
         self.path = parts.path.removesuffix("k")

@@ -38,7 +38,10 @@ class S3Client:
     """Small requests and bulk bodies to S3, for one set of settings in this process. Thread-safe."""
 
     def __init__(self, settings: S3Settings) -> None:
-        """Set up both. Raises InvalidInput if packages are missing or this machine's S3 configuration is illegal."""
+        """Set up the clients for bulk and small requests.
+
+        Raises InvalidInput if packages are missing or this machine's S3 configuration is illegal.
+        """
         try_s = settings.timeout_ms / 1000 / _TRIES_PER_TIMEOUT
         try:
             with needed("s3", "a store on S3"):

@@ -200,7 +200,7 @@ def _planned(service: Service, action: Action, given: Mapping[str, str]) -> tupl
 
 
 async def _committed(request: Request, service: Service, made: SealedPlan) -> list[SparklogError]:
-    """Commit the sealed commands. Return an error for each command without a result."""
+    """Commit the sealed commands. Return the errors of those that failed; [] if all were committed."""
     commands = tuple(SubmittedCommand(submission, TIMEOUT_MS) for submission in made.submissions)
     wanted = SubmitRequest(made.chain_id, made.submissions[0].n0, commands)
     try:

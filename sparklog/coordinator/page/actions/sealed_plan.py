@@ -44,7 +44,7 @@ class Seals:
         self._key = new_token().encode()
 
     def sealed(self, plan: SealedPlan) -> str:
-        """The text for the form."""
+        """The plan as text for a form, with a digest that shows a change."""
         body = _encoder.encode(plan)
         return urlsafe_b64encode(self._digest(body) + body).decode()
 

@@ -102,7 +102,7 @@ class RecordsFound:
 
 @dataclass(slots=True)
 class _Section:
-    """A partition of which [low, high) was read so far. `step`: the number of offsets of its next piece."""
+    """A partition, and its offsets [low, high) that were read so far. `step`: the number of offsets to read next."""
 
     partition: Partition
     low: int

@@ -1,1 +1,1 @@
-"""Rows of files, format by format, and the rows that can't be read."""
+"""Rows of files, format by format, and the rows that can't be read. Read text_files.py first."""
