@@ -153,11 +153,11 @@ class SliceTable(BlockTable):
 
     def add(self, slices: Iterable[Slice]) -> None:
         """Add slices that overlap no other slice of their partitions."""
-        tail = self._tail
-        for slice_ in slices:
+        tail, added = self._tail, tuple(slices)
+        for slice_ in added:
             key = (slice_.topic_id << 32) | slice_.partition
             tail[key] = _with(tail.get(key), slice_)
-            self._tail_rows += 1
+        self._tail_rows += len(added)
         if self._tail_rows > self.TAIL_ROWS:
             self.seal()
 
