@@ -17,7 +17,7 @@ NOW = Now(0, 0, "n")
 
 
 def test_a_large_append_is_submitted_again_with_other_holders() -> None:
-    """REPLICATION 2, step 6: after FENCED_LEADER_EPOCH the same command id and n0, with the holders of then.
+    """After FENCED_LEADER_EPOCH the same command id and n0, with the holders of then.
 
     The body of the first try is under the command's name already. The second try's is the command's next one.
     """

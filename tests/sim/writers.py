@@ -1,6 +1,6 @@
 """Writers: plain ones, idempotent producers, and applications that count their writes and survive their crashes.
 
-Each follows REPLICATION.md 2: plan on what it has read, upload to the stores in sync, read their INCARNATION, commit;
+Each of them: plan on what it has read, upload to the stores in sync, read their INCARNATION, commit;
 refused under another leader, it submits the same command id and n0 again with what is true then.
 """
 

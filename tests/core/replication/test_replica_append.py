@@ -1,4 +1,4 @@
-"""Appends under acks 0, 1 and all: LEOs, ISR and HW (REPLICATION 2, rules H1 and H2)."""
+"""Appends under acks 0, 1 and all: LEOs, ISR and HW."""
 
 from __future__ import annotations
 

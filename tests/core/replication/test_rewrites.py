@@ -1,4 +1,4 @@
-"""Rewrites and retention move LEOs (DESIGN 4, rule E6)."""
+"""Rewrites and retention move LEOs."""
 
 from __future__ import annotations
 
