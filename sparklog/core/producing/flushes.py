@@ -18,6 +18,9 @@ the records after it until then. So the producer asks for its next epoch, on con
 the new epoch shuts the commit out, and the flush is open again. If it has landed, the epoch is refused, and the chain
 finds the repeat.
 
+It is polled, not a generator like other machines: any idle sender thread asks for the `next` work, several flushes are
+under way at once, and their replies come in any order.
+
 If a flush fails for good and may have landed, the next sequence is unknown. Then the producer begins its next epoch,
 which also shuts out what may still be under way.
 """
