@@ -80,9 +80,10 @@ _SEGMENT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class DataName:
-    """The fields of the key of a data object, or of its index. The last five are None for an append object.
+    """The fields of the key of a data object, or of its index.
 
-    `topic` is for display only: a name too long for a directory is truncated. `topic_id` identifies the topic.
+    `topic_id` and the fields after it are None for an append object. `topic` is for display only: a name too long for a
+    directory is truncated. `topic_id` identifies the topic.
     """
 
     kind: ObjectKind
@@ -145,7 +146,7 @@ def entry_key(n: int) -> str:
 
 
 def entries_prefix(first: int, last: int) -> str:
-    """The longest prefix that the keys of these entries, and of all between them, have in common."""
+    """The longest prefix that the keys of entries `first` to `last` have in common."""
     key, other = entry_key(first), entry_key(last)
     return key[: next((at for at in range(len(key)) if key[at] != other[at]), len(key))]
 
@@ -203,12 +204,15 @@ def void_key(block: int) -> str:
 
 
 def restore_key(number: int) -> str:
-    """Key of the beginning of a restored chain, or of the mark of another restore that gave this one up."""
+    """Key under which restore `number` of a cluster puts the beginning of its chain.
+
+    If another restore puts its mark there first, restore `number` is given up.
+    """
     return f"{RESTORES}{_digits(number, 'a number of a restore')}"
 
 
 def copies_prefix(chain_id: str) -> str:
-    """The prefix of the copies of a chain, which replaces `meta/` in their keys."""
+    """The prefix of the keys of a chain's copies, which have it in place of `meta/`."""
     if not is_key_part(chain_id):
         raise InvalidInput(f"a chain id is one part of a key, not {chain_id!r}")
     return f"{COPIES}{chain_id}/"
@@ -222,12 +226,15 @@ def copy_key(chain_id: str, key: str) -> str:
 
 
 def original_key(chain_id: str, key: str) -> str:
-    """The inverse of `copy_key`."""
+    """Key of the object that was copied to `key`: the inverse of `copy_key`."""
     return META + key.removeprefix(copies_prefix(chain_id))
 
 
 def checkpoints_prefix(chain_id: str) -> str:
-    """The prefix of the checkpoints of a chain on a store. No chain id is `checkpoints`, so it is not one of copies."""
+    """The prefix of the checkpoints of a chain on a store.
+
+    No chain id is `checkpoints`, so no chain's copies have it.
+    """
     if not is_key_part(chain_id):
         raise InvalidInput(f"a chain id is one part of a key, not {chain_id!r}")
     return f"{CHECKPOINTS}{chain_id}/"
@@ -266,7 +273,7 @@ def owner_key(number: int) -> str:
 
 
 def parse_owner_key(key: str) -> int | None:
-    """The number of the restore, or None if it isn't the key of an owner."""
+    """The number of the restore in the key of an owner, or None if `key` isn't one."""
     match = _OWNER.fullmatch(key)
     return None if match is None else int(match[1])
 
@@ -292,7 +299,9 @@ def data_key(obj: NewObject, topic_name: str) -> str:
 
 
 def append_key(n0: int, upload_id: str) -> str:
-    """Key of an append object."""
+    """Key of the append object that the upload `upload_id` makes; `n0`: the chain position up to which its writer had
+    read.
+    """
     upload_id = _hex_32(upload_id, "an upload id")
     return f"{APPENDS}{upload_id[:2]}/{_digits(n0, 'n0')}-{upload_id}.arrow"
 

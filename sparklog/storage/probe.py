@@ -38,7 +38,11 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Races:
-    """Races of one kind: up to `most` rounds, but after `until_ms` since the probe began no more than `fewest`."""
+    """One kind of race: at least `fewest` rounds, at most `most`, and between these only until `until_ms`.
+
+    `until_ms` counts from the begin of the probe. `place`: what the names of its objects begin with, after the probe's
+    id.
+    """
 
     check: str
     place: str
@@ -160,7 +164,7 @@ def _race(
     start = threading.Barrier(WRITERS, timeout=_MEET_S)
 
     def won(writer: int) -> bool | None:
-        """True if this writer won, False if it lost, None if it can't know."""
+        """True if this writer won, False if it got KeyExists, None if it got OutcomeUnknown."""
         start.wait()
         try:
             write(writer)
@@ -209,7 +213,7 @@ def _delete(store: ObjectStore, key: str) -> str:
 
 
 def _there(store: ObjectStore, key: str) -> Iterator[bool]:
-    """Yield, for each way of asking, True if the key is still there."""
+    """Yield True or False for each of three ways to ask whether the key is still there: get, size, first_key_after."""
     for ask in (store.get, store.size):
         try:
             ask(key)
@@ -221,5 +225,5 @@ def _there(store: ObjectStore, key: str) -> Iterator[bool]:
 
 
 def failure_of(error: SparklogError) -> Checked:
-    """The row for a store that could not be probed at all."""
+    """The result for a store that could not be probed at all, because of `error`."""
     return Checked("it answers, and can be written", str(error))

@@ -60,7 +60,10 @@ class Bucket:
         return self._client[1]
 
     def deadline(self, more_ms: int = 0) -> Deadline:
-        """The deadline of a call that begins now. The time to build the client does not count."""
+        """The deadline of a call that begins now; `more_ms`: extra time to move its bytes.
+
+        The client is built first, so the time for that does not count.
+        """
         _ = self.client
         return Deadline(self.settings.timeout_ms + more_ms)
 
@@ -114,9 +117,9 @@ class Bucket:
     def harmless(
         self, wanted: str, operation: str, *, writing: bool = False, absent: bool = False, **parameters: object
     ) -> dict[str, Any]:
-        """Send one small request that is safe to repeat, as often as needed. Raises the caller's error.
+        """Send one small request that is safe to repeat, again if needed until the deadline.
 
-        With `absent`, raises S3RequestFailed if the answer says that the key, or the upload, is not there.
+        Raises the error for the caller of the store, but with `absent` S3RequestFailed. `wanted`: the request in words.
         """
         deadline = self.deadline()
         try:
@@ -148,8 +151,8 @@ class Bucket:
     ) -> None:
         """Send a conditional write until it gets a definite answer or the deadline passes. See ConditionalWrite.
 
-        The `sole_writer` of a key compares the write id even after the first attempt, because something in between may
-        have sent the request twice.
+        `sole_writer`: no other writer has this key, so compare the write id even if the first attempt finds the key
+        taken: a proxy may have sent the request twice.
         """
         write = ConditionalWrite(
             key,

@@ -120,11 +120,11 @@ class _ServerConnections:
 
     @property
     def headers(self) -> dict[str, str]:
-        """Headers for the proxy, if it reads the requests (not under TLS)."""
+        """Headers for the proxy that each request carries; {} under TLS, where the proxy can't read the requests."""
         return {} if self._tls else self._proxy_headers
 
     def target(self, path: str) -> str:
-        """The target of a request line."""
+        """The target in the request line: the whole URL if a proxy reads the requests, else `path`."""
         return f"{self._url}{path}" if self._proxy and not self._tls else path
 
     def taken(self) -> http.client.HTTPConnection:
@@ -239,7 +239,7 @@ class _UnsignedBodyAuth(S3SigV4Auth):  # type: ignore[misc]
 
 
 def _has_ended(connection: http.client.HTTPConnection) -> bool:
-    """True if the server closed an idle connection. A write sent over it would have an unknown outcome."""
+    """True if the server closed the idle `connection`: a write sent over it would have an unknown outcome."""
     poll = select.poll()
     poll.register(connection.sock, select.POLLIN)
     return bool(poll.poll(0))

@@ -148,7 +148,10 @@ def _read(bucket: Bucket, key: str, wanted: str, piece: _Piece, deadline: Deadli
 
 
 def _retried(bucket: Bucket, wanted: str, deadline: Deadline, read: Callable[[], T]) -> T:
-    """The result of `read`, repeated while that may help. Raises the caller's error."""
+    """Call `read` until it succeeds and return its result; repeat it only after failures that may pass.
+
+    Raises KeyNotFound, and the other errors for the caller of the store.
+    """
     try:
         return repeated(read, deadline)
     except S3RequestFailed as failed:
@@ -159,7 +162,9 @@ def _retried(bucket: Bucket, wanted: str, deadline: Deadline, read: Callable[[],
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """An answer whose body is an object's bytes from `start` on; no answer if the object ends before `start`."""
+    """An answer whose body is an object's bytes from `start` on. `answer` is None if the object ends at `start` or
+    before.
+    """
 
     answer: BulkAnswer | None
     start: int

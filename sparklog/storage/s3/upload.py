@@ -72,9 +72,9 @@ class S3Upload:
             raise
 
     def copy(self, bucket: str, full_key: str, size_bytes: int) -> bool:
-        """Let S3 copy an object that is not empty, instead of `write`. False if this server can't.
+        """Let S3 copy an object into this upload, in place of `write`. False if this server can't copy.
 
-        Raises KeyNotFound if the object is absent, and the errors of `write`.
+        The object, `full_key` in `bucket`, has `size_bytes`, at least 1. Raises KeyNotFound, and the errors of `write`.
         """
         self._check_open()
         source = {"CopySource": {"Bucket": bucket, "Key": full_key}}
@@ -100,7 +100,7 @@ class S3Upload:
         return True
 
     def publish(self) -> None:
-        """Make the whole object durable and visible under its key, if the key is free. Errors: see the port."""
+        """Make the whole object durable and visible under its key, if the key is free. Errors: see ObjectStore."""
         self._check_open()
         try:
             if self._removed:
@@ -150,7 +150,10 @@ class S3Upload:
                 )
 
     def remove(self, before_ms: int) -> bool:
-        """Make `publish` fail if the upload began before `before_ms` and has sent nothing. Return True if it will."""
+        """Make `publish` fail if the upload is open, began before `before_ms` and has sent nothing.
+
+        Returns True if this call made it so.
+        """
         if self._ended or self._removed or self._upload_id is not None or self.began_ms >= before_ms:
             return False
         self._removed = True
