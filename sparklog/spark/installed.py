@@ -133,7 +133,7 @@ def repartition_by_id(rows: DataFrame, tasks: int, task: Column) -> DataFrame:
 
 
 def _hashed_to_each(tasks: int) -> list[int]:
-    """For each task an int that Spark's `repartition(tasks, …)` sends to it."""
+    """For each of `tasks` tasks, an int that Spark's `repartition(tasks, …)` sends to it."""
     number_of_task: dict[int, int] = {}
     for number in count():
         number_of_task.setdefault(_murmur3(number) % tasks, number)

@@ -86,7 +86,8 @@ class SparklogDataSource(DataSource):
         return begin_write(parse_write_options(self.options, os.environ.get(_CLUSTER_VARIABLE)), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
-        """A writer of one micro-batch. Both output modes append all rows. Raises as `writer` does.
+        """A writer of one micro-batch. The output modes append and complete both append all rows. Raises as `writer`
+        does.
 
         Spark refuses the third mode, update, for every source in Python.
         """

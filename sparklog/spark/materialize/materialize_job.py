@@ -59,14 +59,14 @@ def run_materialize(
     """Bring a table up to the high watermarks of a topic. `spark` returns a session with Delta Lake.
 
     Raises InvalidOption, UnknownTopicOrPartition, Conflict (the table has another topic or another mode), DataLoss
-    (records were removed before the table got them), InconsistentClusterId. The report lists later failures.
+    (records were removed before the table got them), InconsistentClusterId. Failures after planning are in the report.
     """
     options["topics"] = [topic]
     return run_job(MaterializeJob(topic, table, spark), cluster_url, **options)
 
 
 class MaterializeJob:
-    """See `frame.Job`."""
+    """The materialize job, as `maintenance.job_frame.Job` wants it."""
 
     name = "materialize"
     unit = "slices"
@@ -135,7 +135,7 @@ class MaterializeJob:
         self._delta = DeltaTable(self._session, self._table.name)
 
     def _prepare(self) -> None:
-        """Create the table, or add the columns of the schema that it lacks."""
+        """Create the table if there are records for it, or add the columns that an existing table lacks."""
         rows = empty_rows(self._session, self._table.layout)
         if not self._delta.exists():
             if not self._rows:
@@ -183,7 +183,10 @@ class MaterializeJob:
         )
 
     def _close_rows(self) -> None:
-        """Mark the remaining offsets as done: another copy of the job wrote them."""
+        """End the partitions that are still planned: DONE if this run wrote records of theirs, else OVERTAKEN.
+
+        OVERTAKEN means that another copy of the job wrote all of the partition's records.
+        """
         for partition, row in self._rows.items():
             if row.outcome is WorkOutcome.PLANNED:
                 outcome = WorkOutcome.DONE if row.done.records else WorkOutcome.OVERTAKEN
@@ -196,7 +199,8 @@ class MaterializeJob:
         return msgspec.structs.replace(self._last_commit.position, run=self._run)
 
     def _commit(self, frame: JobFrame, step: Step) -> bool:
-        """Write a step. False if another writer was first: then nothing was added. Raises the error that stopped Spark.
+        """Write a step. False if another writer was first: then this step added nothing. Raises the error that stopped
+        Spark.
 
         Only the table shows whether the commit landed: an error may come after it, and Delta skips without an error.
         """
@@ -267,7 +271,10 @@ class MaterializeJob:
         return loaded
 
     def _renew(self, frame: JobFrame) -> None:
-        """Write an empty step if only others write to the table, so that Delta would forget the job's last commit."""
+        """Write an empty step if the job's last commit is a week old and others have written to the table since.
+
+        Otherwise Delta would drop that commit, and with it the table's position, from its history.
+        """
         if self._last_commit is None or self._last_commit.is_last:
             return
         age_ms = frame.now_ms - _ms(self._last_commit.committed_at)
@@ -289,7 +296,10 @@ class MaterializeJob:
 
 
 def _new_columns(delta: DeltaTable, wanted: StructType, table: Table) -> StructType:
-    """The wanted columns that the table lacks. Raises InvalidInput unless it has the others, with the same types."""
+    """The wanted columns that the table lacks.
+
+    Raises InvalidInput unless the table has the other wanted columns, with the same types, and no further ones.
+    """
     from pyspark.sql.types import StructType
 
     there = {field.name: field.dataType for field in delta.schema()}

@@ -23,7 +23,7 @@ _FIELD: Final = "sparklog.materialize"  # field of the JSON object in the user m
 
 
 class Mode(StrEnum):
-    """The contents of a table."""
+    """The contents of a table: every record (append), or only the newest record of each key (latest)."""
 
     APPEND = "append"  # a row for each record
     LATEST = "latest"  # a row for each key: its newest record, unless that is a tombstone
@@ -54,7 +54,7 @@ class TablePosition(msgspec.Struct, frozen=True):
         return app_id(self.chain_id, self.topic_id)
 
     def to_metadata(self) -> str:
-        """The user metadata of the commit."""
+        """This position as the user metadata of a commit."""
         return msgspec.json.encode({_FIELD: self}).decode()
 
     def of_partition(self, partition: PartitionIndex) -> Position | None:
@@ -66,7 +66,9 @@ class TablePosition(msgspec.Struct, frozen=True):
 
 
 def app_id(chain_id: str, topic_id: TopicId) -> str:
-    """Delta's id of the application that fills a table. Delta keeps its last version in the table."""
+    """Delta's id of the application that fills a table. In the table, Delta keeps the number of its last step under
+    this id.
+    """
     return f"sparklog/{chain_id}/{topic_id}"
 
 

@@ -55,7 +55,10 @@ PROGRESS_EVERY_S = 5.0
 
 
 class Target(msgspec.Struct, frozen=True):
-    """The target of the rows. `transaction`: (app id, version). If `create` is None, the topic must exist."""
+    """The target of the rows. `transaction`: (app id, version). If `create` is None, the topic must exist.
+
+    `bad_rows`: the treatment of unreadable rows.
+    """
 
     cluster: str
     topic: str
@@ -96,7 +99,7 @@ def run_produce(
 
 
 class _Produce:
-    """One run."""
+    """One run of the produce job."""
 
     def __init__(
         self, source: InputSource, mapping: RowMapping, target: Target, console: Console, plan: Console, clock: Clock

@@ -52,7 +52,10 @@ _INSTEAD: Final = {
 
 
 class CsvOptions(msgspec.Struct, frozen=True):
-    """Options for reading CSV. If `null_value` is None, every value is text, and an empty value is an empty text."""
+    """Options for reading CSV. If `null_value` is None, every value is text, and an empty value is an empty text.
+
+    `of_files`: the options for finding files, which Spark gets.
+    """
 
     dialect: CsvDialect = CsvDialect()
     null_value: str | None = None
@@ -61,7 +64,7 @@ class CsvOptions(msgspec.Struct, frozen=True):
 
 
 class JsonOptions(msgspec.Struct, frozen=True):
-    """Options for reading JSON."""
+    """Options for reading JSON. `of_types`, `of_files`: those for finding types and files, which Spark gets."""
 
     encoding: str = "utf-8"
     multiline: bool = False

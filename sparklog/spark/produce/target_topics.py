@@ -55,7 +55,7 @@ class WrittenTopics:
         self._ids: dict[str, TopicId] = {}  # ids of the topics that this run found or created
 
     def check(self) -> bool:
-        """True if the topic for good rows exists. Raises what `checked_topic` raises, for both topics."""
+        """True if the topic for good rows exists. Checks both topics: raises as `checked_topic` does."""
         state = self._connection.follower.newest_state()
         existing = [checked_topic(state, self._topic, self._create)]
         if self._dead_letter_topic is not None:
@@ -91,7 +91,9 @@ class WrittenTopics:
             raise
 
     def deleted(self) -> list[str]:
-        """The topics that this run found or created, but that have since been deleted (or deleted and re-created)."""
+        """The names of topics that this run found or created, but that have since been deleted (and perhaps created
+        again).
+        """
         state = self._connection.follower.newest_state()
         return [name for name, topic_id in self._ids.items() if topic_id not in state.topics]
 

@@ -36,7 +36,7 @@ ENTRIES_PER_TASK: Final = 1_024
 
 
 class EntriesToRead(msgspec.Struct, frozen=True):
-    """Entries [first, end) of the chain at `places`. `newest`: the coordinator in the state after them."""
+    """Entries [first, end) of the chain at `places`. `newest`: the coordinator as of the read's chain position."""
 
     places: StorePlaces
     first: int

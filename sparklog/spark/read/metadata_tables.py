@@ -172,7 +172,7 @@ def state_rows(table: str, state: ClusterState) -> Iterator[Row]:
 def entry_rows(entry: Entry, size_bytes: int, ignored: bool) -> Iterator[Row]:
     """The rows of `chain` for one entry: one per command, or a single row if it has no commands.
 
-    A fenced coordinator wrote an `ignored` entry: it has no effect.
+    `ignored`: a fenced coordinator wrote the entry, so it has no effect.
     """
     author = entry.author
     name = f"{author.name} (epoch {author.epoch})" if author.epoch else author.name
@@ -185,7 +185,7 @@ def entry_rows(entry: Entry, size_bytes: int, ignored: bool) -> Iterator[Row]:
 
 
 def batch_of(table: str, rows: Iterable[Row]) -> pa.RecordBatch:
-    """The rows as one batch. In the rows, times are microseconds since the epoch and maps are (key, value) pairs."""
+    """The rows as one batch. In `rows`, times are microseconds since the epoch and maps are (key, value) pairs."""
     schema = table_schema(table)
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
     return pa.RecordBatch.from_arrays(

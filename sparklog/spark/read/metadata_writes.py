@@ -29,8 +29,8 @@ Row = tuple[Any, ...]
 class WritesToRead(msgspec.Struct, frozen=True):
     """The work of one task.
 
-    `commands`: by entry, the commands that are kept under their own ids. `applications`: (app id, version) of the last
-    writes in these entries. `others`: results that are in none of these entries. `topics`: names by id.
+    `commands`: by entry, the ids of the commands that the state keeps. `applications`: (app id, version) of the last
+    writes in these entries. `others`: last writes of applications in older entries. `topics`: names by id.
     """
 
     places: StorePlaces

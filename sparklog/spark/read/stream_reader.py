@@ -111,7 +111,10 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
         return to_json(end)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Distinguish `Trigger.Once`, which takes everything, from other triggers: `latestOffset` knows the limits."""
+        """ReadMaxRows if the options limit a micro-batch, else ReadAllAvailable.
+
+        Spark then passes ReadAllAvailable to `latestOffset` only for `Trigger.Once`, which takes everything.
+        """
         from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
         limits = self.options.limits
@@ -131,8 +134,8 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """A partition for each task of the micro-batch, ordered by (topic, partition, offset).
 
-        After a restart Spark asks for the last micro-batch again, and for an empty one at its end. Raises DataLoss,
-        InconsistentClusterId.
+        After a restart Spark asks for the last micro-batch again, and for an empty one that starts and ends where the
+        last one ended. Raises DataLoss, InconsistentClusterId.
         """
         from sparklog.client.plans.stream_plan import tasks_between
         from sparklog.spark.read.read_tasks import input_partitions, places_for
@@ -147,7 +150,10 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
         return input_partitions(tasks, places)
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """The ranges of one task, each in offset order. Raises DataLoss, Damaged, and the stores' errors."""
+        """Yield the records of one task's ranges, each range in offset order.
+
+        Raises DataLoss, Damaged, and the stores' errors.
+        """
         from sparklog.spark.read.read_tasks import read_task
 
         return read_task(partition, self.columns, fail_on_data_loss=self.options.read.fail_on_data_loss)

@@ -120,7 +120,11 @@ def folders_of(lines: DataFrame) -> list[str]:
 
 
 def rows_of(lines: DataFrame, read: Read, columns: Sequence[str], *, stop_at_bad: bool) -> DataFrame:
-    """The rows that `read` returns for each part: text columns, folder columns, and BAD (null with `stop_at_bad`)."""
+    """The rows that `read` returns for each part: text columns, folder columns, and BAD, which describes an unreadable
+    row.
+
+    With `stop_at_bad`, an unreadable row fails the task, so BAD is null in all rows.
+    """
     from pyspark.sql.types import DataType, StringType, StructField, StructType
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -133,7 +137,7 @@ def rows_of(lines: DataFrame, read: Read, columns: Sequence[str], *, stop_at_bad
 
 
 def checked_text(part: FilePart, lines: Iterator[bytes]) -> Iterator[bytes]:
-    """The same lines. Raises InvalidInput if the file begins like a file that is not text."""
+    """The same lines. Raises InvalidInput if the file begins like a file that is not text, such as gzip."""
     first = next(lines, None)
     if first is None:
         return iter(())
@@ -143,7 +147,7 @@ def checked_text(part: FilePart, lines: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def check_first_line(name: str, line: bytes) -> None:
-    """Raise InvalidInput if a file begins like a file that is not text."""
+    """Raise InvalidInput if `line`, the first of the file `name`, begins like a file that is not text."""
     for magic, what in _OTHER_CONTENT.items():
         if line.startswith(magic):
             raise InvalidInput(f"{name} is not text, it begins like {what}")
@@ -154,7 +158,7 @@ def check_first_line(name: str, line: bytes) -> None:
 def read_parts(
     batches: Iterable[pa.RecordBatch], read: Read, columns: Sequence[str], *, stop_at_bad: bool
 ) -> Iterator[pa.RecordBatch]:
-    """The task: turn batches of `lines_of` into rows. With `stop_at_bad`, raise InvalidRecord at a bad row."""
+    """The Spark task: turn batches of `lines_of` into rows. With `stop_at_bad`, raise InvalidRecord at a bad row."""
     for part, runs in groupby(_runs(batches), key=itemgetter(0)):
         lines = chain.from_iterable(lines for _, lines in runs)
         for rows in _gathered(read(part, checked_text(part, lines))):
@@ -166,7 +170,7 @@ def read_parts(
 
 
 def _runs(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[FilePart, list[bytes]]]:
-    """Yield consecutive lines of one part, with the part."""
+    """Yield runs of consecutive lines of one part, each with the part. A part may come in several runs."""
     for batch in batches:
         if not batch.num_rows:
             continue
