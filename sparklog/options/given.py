@@ -39,7 +39,9 @@ class Ignored(msgspec.Struct, frozen=True):
 
 
 class GivenOptions:
-    """The options that a user gave to one side. Raises `InvalidOption` at the first name that is illegal there."""
+    """The options that a user gave to a read or a write. Raises `InvalidOption` at the first name that is illegal
+    there.
+    """
 
     def __init__(self, raw: Mapping[str, str], side: Side) -> None:
         self.side = side
@@ -125,7 +127,10 @@ class GivenOptions:
         return self._texts[name][0]
 
     def cluster(self, default: str | None) -> str:
-        """The cluster's address: the option, or `default` (from the environment). Raises `InvalidOption`."""
+        """The cluster's address: the option, or `default` (from the environment).
+
+        Raises `InvalidOption` if it is none.
+        """
         path = next((name for name in _PATHS if name in self._ignored), None)
         if "cluster" not in self._texts and path is not None:
             raise InvalidOption(

@@ -32,9 +32,10 @@ def key_values(given: Sequence[str], option: str) -> dict[str, str]:
 def config_changes(
     given: Sequence[str], removed: Sequence[str], parse: Callable[[Mapping[str, object]], dict[str, str]]
 ) -> dict[str, str]:
-    """The keys of --set in canonical form, by `parse`. Checks them against those of --delete.
+    """The keys and values of --set, `given`, in the canonical form that `parse` makes of them.
 
-    Raises InvalidOption if a key is in both, or there is none at all, and the errors of `key_values` and `parse`.
+    Raises InvalidOption if a key is also in `removed`, the keys of --delete, or if both are empty, and the errors of
+    `key_values` and `parse`.
     """
     changed = parse(key_values(given, "--set"))
     if both := sorted(changed.keys() & set(removed)):

@@ -28,7 +28,7 @@ METADATA_TABLES: Final = ("topics", "partitions", "replicas", "segments", "group
 
 
 class Side(StrEnum):
-    """Kinds of operation that an option is for."""
+    """The kinds of operation that an option is for."""
 
     BATCH_READ = "batch read"
     BATCH_WRITE = "batch write"
@@ -42,7 +42,7 @@ class Side(StrEnum):
 
     @property
     def is_stream(self) -> bool:
-        """True if a streaming query uses it."""
+        """True for the reads and writes of a streaming query."""
         return self in (Side.STREAM_READ, Side.STREAM_WRITE)
 
 

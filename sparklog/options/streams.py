@@ -27,7 +27,7 @@ class StreamReadOptions(msgspec.Struct, frozen=True):
     """The options of a streaming read.
 
     `read` has the topics and the start of the first run; each micro-batch keeps to `limits`. `group`: the consumer
-    group that is kept at the position of the stream, if any.
+    group to which the stream commits its position, if any.
     """
 
     read: ReadOptions
@@ -40,7 +40,7 @@ class StreamReadOptions(msgspec.Struct, frozen=True):
 
 
 def parse_stream_read_options(raw: Mapping[str, str], default_cluster: str | None = None) -> StreamReadOptions:
-    """The options of a stream read, as in `parse_read_options`. Raises InvalidOption, also for an end."""
+    """The options of a stream read, as in `parse_read_options`. Raises InvalidOption, also if an end is given."""
     given = GivenOptions(raw, Side.STREAM_READ)
     for name in _ENDS:
         if given.has_ignored(name):

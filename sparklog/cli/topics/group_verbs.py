@@ -175,7 +175,7 @@ def _summary(found: GroupDescription) -> dict[str, Any]:
 def _target(
     to_earliest: bool, to_latest: bool, to_offset: int | None, to_datetime: str | None, shift_by: int | None
 ) -> ResetTarget:
-    """The given target. Raises InvalidOption unless exactly one is given."""
+    """The one target that is given. Raises InvalidOption unless there is exactly one."""
     from sparklog.client.groups.resets import ResetKind, ResetTarget
 
     given = []
