@@ -212,7 +212,7 @@ def restore_key(number: int) -> str:
 
 
 def copies_prefix(chain_id: str) -> str:
-    """The prefix of the keys of a chain's copies, which have it in place of `meta/`."""
+    """The prefix of the keys of a chain's copies: it takes the place of `meta/`."""
     if not is_key_part(chain_id):
         raise InvalidInput(f"a chain id is one part of a key, not {chain_id!r}")
     return f"{COPIES}{chain_id}/"
@@ -233,7 +233,7 @@ def original_key(chain_id: str, key: str) -> str:
 def checkpoints_prefix(chain_id: str) -> str:
     """The prefix of the checkpoints of a chain on a store.
 
-    No chain id is `checkpoints`, so no chain's copies have it.
+    No chain has the id `checkpoints`, so this is not the prefix of any chain's copies.
     """
     if not is_key_part(chain_id):
         raise InvalidInput(f"a chain id is one part of a key, not {chain_id!r}")
@@ -241,7 +241,7 @@ def checkpoints_prefix(chain_id: str) -> str:
 
 
 def checkpoint_key(chain_id: str, name: str, n: int) -> str:
-    """Key of the checkpoint `name` as of entry `n`. A later one has a greater key."""
+    """Key of the checkpoint `name` as of entry `n`. A later checkpoint has a greater key."""
     key = f"{checkpoints_prefix(chain_id)}{name}/{_digits(n, 'an entry number')}"
     if _CHECKPOINT.fullmatch(key) is None:
         raise InvalidInput(f"a checkpoint has a name of a-z and -, and a chain id, not {key!r}")
@@ -255,7 +255,7 @@ def parse_checkpoint_key(key: str) -> tuple[str, str, EntryNumber] | None:
 
 
 def peer_key(store: str, n: int) -> str:
-    """Key of the description of store `store` as of entry `n`. A later one has a greater key."""
+    """Key of the description of store `store` as of entry `n`. A later description has a greater key."""
     if not is_key_part(store):
         raise InvalidInput(f"a store id is one part of a key, not {store!r}")
     return f"{PEERS}{store}/{_digits(n, 'an entry number')}"
@@ -299,9 +299,7 @@ def data_key(obj: NewObject, topic_name: str) -> str:
 
 
 def append_key(n0: int, upload_id: str) -> str:
-    """Key of the append object that the upload `upload_id` makes; `n0`: the chain position up to which its writer had
-    read.
-    """
+    """Key of an append object. `n0`: the chain position up to which its writer had read when it began."""
     upload_id = _hex_32(upload_id, "an upload id")
     return f"{APPENDS}{upload_id[:2]}/{_digits(n0, 'n0')}-{upload_id}.arrow"
 

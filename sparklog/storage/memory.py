@@ -76,7 +76,7 @@ class MemoryStore:
         return memoryview(self._body(key))
 
     def get_beside(self, key: str, others: Collection[str]) -> memoryview:
-        """The object under `key`. `others` need no check, as nothing is mounted over a store in memory.
+        """As `get`. Need not check that the same place has `others`, as nothing is mounted over a store in memory.
 
         See ObjectStore.
         """

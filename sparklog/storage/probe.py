@@ -38,10 +38,9 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Races:
-    """One kind of race: at least `fewest` rounds, at most `most`, and between these only until `until_ms`.
+    """One kind of race, with `fewest` to `most` rounds. After `fewest`, no round begins later than `until_ms`.
 
-    `until_ms` counts from the begin of the probe. `place`: what the names of its objects begin with, after the probe's
-    id.
+    `until_ms` counts from the begin of the probe. `place` follows the probe's id in the keys of the race.
     """
 
     check: str
@@ -98,7 +97,9 @@ def probe(store: ObjectStore, probe_id: str, *, thorough: bool = False) -> list[
 
 
 def _decides_with_the_body(store: ObjectStore) -> bool:
-    """True for stores whose server picks the winner while it receives bodies. In others, a link or rename decides."""
+    """True for stores whose server picks the winner while it receives bodies. In other stores, a link or rename
+    decides.
+    """
     return store.url.startswith(("s3://", "gs://", "abfs://"))
 
 
@@ -127,7 +128,7 @@ def _read_after_write(store: ObjectStore, key: str) -> str:
 def _run(races: Races, until: Deadline, store: ObjectStore, prefix: str) -> str:
     """Run races of put-if-absent. Return the fault of the first race without exactly one winner whose body is stored.
 
-    Returns "" if all races were right.
+    Returns "" if no race had a fault.
     """
     with ThreadPoolExecutor(WRITERS) as pool:
         for number in range(races.most):

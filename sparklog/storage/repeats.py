@@ -85,7 +85,7 @@ class ConditionalWrite:
         """Send the write until it gets a definite answer or the deadline passes.
 
         The same bytes are sent each time. If an earlier attempt got no answer and the key is now taken, compare
-        `write_id` to learn whether the object is ours. Raises the errors of the port's `put_if_absent`.
+        `write_id` to learn whether the object is ours. Raises the errors of `ObjectStore.put_if_absent`.
         """
         wanted = f"put {self.key} if absent"
         in_doubt = False

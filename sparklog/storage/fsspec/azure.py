@@ -140,7 +140,7 @@ class Azure:
         return Page(objects, folders, token)
 
     def delete(self, name: str, timeout_s: float) -> None:
-        """Remove an object."""
+        """Remove an object. An absent one raises CloudRequestFailed."""
         self._run(self._container.delete_blob, timeout_s, name, **self._once)
 
     def _properties(self, name: str, timeout_s: float) -> Any:

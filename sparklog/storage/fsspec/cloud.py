@@ -82,5 +82,5 @@ class Cloud(Protocol):
         ...
 
     def delete(self, name: str, timeout_s: float) -> None:
-        """Remove an object."""
+        """Remove an object. An absent one raises CloudRequestFailed."""
         ...

@@ -1,4 +1,4 @@
-"""Failures of one request to a cloud's object storage, in the few kinds that matter to a caller."""
+"""Failures of one request to a cloud's object storage, sorted into the kinds that a caller treats differently."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class CloudRequestFailed(RequestFailed):
 
     @property
     def in_doubt(self) -> bool:
-        """True if the request may have been carried out, should it be a write."""
+        """True if a write that failed like this may have been carried out."""
         return self.may_pass and self.kind is not CloudFailure.NOT_DONE
 
     def error(self, wanted: str, place: str, endpoint: str, *, writing: bool) -> SparklogError:

@@ -136,7 +136,7 @@ class Gcs:
         return Page(objects, page.get("prefixes", ()), page.get("nextPageToken"))
 
     def delete(self, name: str, timeout_s: float) -> None:
-        """Remove an object."""
+        """Remove an object. An absent one raises CloudRequestFailed."""
         self._sent(timeout_s, "DELETE", "b/{}/o/{}", self._bucket, name)
 
     def _object(self, name: str, timeout_s: float) -> dict[str, Any]:

@@ -118,8 +118,9 @@ class FsspecStore:
         return upload
 
     def copy_from(self, source: ObjectStore, source_key: str, key: str) -> bool:
-        """Always False. These clouds can copy, but no emulator can show that they copy only to a free key. See the
-        port.
+        """Always False. These clouds can copy, but no emulator can show that they copy only to a free key.
+
+        See ObjectStore.
         """
         return False
 
@@ -129,8 +130,9 @@ class FsspecStore:
         return read_whole(partial(self._read, key), f"{self.url}/{key}")
 
     def get_beside(self, key: str, others: Collection[str]) -> memoryview:
-        """The object under `key`; `others` need no check, as a bucket's name always leads to the same bucket. See the
-        port.
+        """As `get`. Need not check that the same place has `others`: a bucket's name always leads to the same bucket.
+
+        See ObjectStore.
         """
         return self.get(key)
 
@@ -157,8 +159,8 @@ class FsspecStore:
     def first_key_after(self, prefix: str, key: str) -> str | None:
         """The smallest key > `key` that begins with `prefix`, or None. `prefix` ends with '/'.
 
-        One request to Google. To Azure, one listing for each folder on the way (for the chain: the blocks, then one
-        block), and one more if `key` was the last in its folder.
+        One request to Google. To Azure, one listing for each folder on the way to that key (for the chain: the folder
+        of the blocks, then one block), and one more if `key` was the last in its folder.
         """
         if not check_prefix(prefix).endswith("/"):
             raise InvalidInput(f"first_key_after takes a prefix that ends with '/', not {prefix!r}")

@@ -146,8 +146,8 @@ class HdfsCalls:
     def read(self, parts: Sequence[Callable[[], bytes]], deadline: Deadline) -> list[bytes]:
         """Run `parts`, several at the same time, and return the bytes that each reads. Raises CallFailed.
 
-        All reads from data nodes must come through here: a process forked soon afterwards has to know about their
-        connections.
+        All reads from data nodes must come through here: a process forked soon afterwards has to know that there may be
+        connections to data nodes.
         """
         process = _process
         lanes = [partial(_each, parts[lane::_LANES]) for lane in range(min(_LANES, len(parts)))]

@@ -56,9 +56,9 @@ def parse_hdfs_url(url: str) -> tuple[str, str]:
 class HdfsStore:
     """Objects as files under one directory. The first write creates the directory.
 
-    `settings`: timeout_ms (for one call of the port, plus a second for each MiB it moves), user (HADOOP_USER_NAME, for
-    the whole process), and any key of Hadoop's configuration (dfs.*, fs.*, hadoop.*). High availability and Kerberos
-    are configured by core-site.xml and hdfs-site.xml in HADOOP_CONF_DIR.
+    `settings`: timeout_ms (for one call of a method, plus a second for each MiB that it moves), user (HADOOP_USER_NAME,
+    for the whole process), and any key of Hadoop's configuration (dfs.*, fs.*, hadoop.*). High availability and
+    Kerberos are configured by core-site.xml and hdfs-site.xml in HADOOP_CONF_DIR.
 
     Keys are paths, so a key may not continue another one with '/' (`a` and `a/b`): InvalidInput.
     """
@@ -97,10 +97,9 @@ class HdfsStore:
         return self._read(key, reader, [(0, len(reader))])[0]
 
     def get_beside(self, key: str, others: Collection[str]) -> memoryview:
-        """The object under `key`. See ObjectStore.
+        """As `get`. Need not check that the same place has `others`. See ObjectStore.
 
-        Nothing is mounted over a path of HDFS, and all its name nodes serve one tree of files, so `others` need no
-        check.
+        Nothing is mounted over a path of HDFS, and all its name nodes serve one tree of files.
         """
         return self.get(key)
 

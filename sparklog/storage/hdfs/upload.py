@@ -85,7 +85,9 @@ class HdfsUpload:
             self.abort()
 
     def publish_whole(self, body: Bytes) -> None:
-        """`write` and `publish` in one call. With the whole body at hand, it survives more faults of data nodes."""
+        """`write` and `publish` in one call. With the whole body at hand, it can start over after a fault of a data
+        node.
+        """
         self._whole = whole = memoryview(body).cast("B")
         deadline = self._address.deadline(len(whole))
         try:

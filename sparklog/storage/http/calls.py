@@ -81,10 +81,11 @@ class Calls:
         fields: Mapping[str, str] | None = None,
         headers: Mapping[str, str] = {},
     ) -> urllib3.BaseHTTPResponse:
-        """The answer to a request, with any status; see `body_of`. `fields` go into the query; `read_s` limits the wait
-        for it.
+        """Send a request; return the answer with any status (see `body_of`). It may take `read_s`. `fields` go into the
+        query.
 
-        Raises NoCoordinatorAnswers and TlsFailed (nothing was sent unless `landed` says so), InvalidOption.
+        Raises NoCoordinatorAnswers or TlsFailed, whose `landed` says whether the request may have been carried out, and
+        InvalidOption.
         """
         import urllib3
 

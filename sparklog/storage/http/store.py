@@ -20,7 +20,7 @@ _keys_decoder = msgspec.msgpack.Decoder(MetadataKeys)
 
 
 class HttpStore:
-    """Implements the port for reading. Every write raises StoreReadOnly: over HTTP, only coordinators write."""
+    """The metadata store as an ObjectStore for reading. Every write raises StoreReadOnly: only coordinators write."""
 
     url: str
     read_ahead: int = 0
@@ -37,7 +37,7 @@ class HttpStore:
         return memoryview(self._coordinators.get(_path(key)).body)
 
     def get_beside(self, key: str, others: Collection[str]) -> memoryview:
-        """The object under `key`. `others` need no check, as this process never writes to this store.
+        """As `get`. Need not check that the same place has `others`, as this process never writes to this store.
 
         See ObjectStore.
         """

@@ -131,7 +131,7 @@ class DurableNames:
     def _open_folder(self, folder: str) -> int:
         """Open a directory for objects and return its descriptor; create it if needed, and make its name durable.
 
-        It is opened below the root that has the newest known object, even if the path leads elsewhere meanwhile.
+        It is opened below the root that has the newest known object, even if a disk is mounted over its path meanwhile.
         """
         root = self._open_root()
         try:

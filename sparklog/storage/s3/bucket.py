@@ -1,4 +1,4 @@
-"""A bucket as one store reaches it: the headers of every request, and writes that must not overwrite."""
+"""A bucket with one store's settings: the headers of every request, and writes that must not overwrite."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ class Bucket:
     def harmless(
         self, wanted: str, operation: str, *, writing: bool = False, absent: bool = False, **parameters: object
     ) -> dict[str, Any]:
-        """Send one small request that is safe to repeat, again if needed until the deadline.
+        """Send one small request that is safe to repeat, several times if needed, until the deadline.
 
         Raises the error for the caller of the store, but with `absent` S3RequestFailed. `wanted`: the request in words.
         """
@@ -132,7 +132,11 @@ class Bucket:
             raise self.error(failed, wanted, writing=writing) from failed
 
     def repeated(self, wanted: str, send: Callable[[], Result], deadline: Deadline, *, writing: bool) -> Result:
-        """The answer to a request that is safe to repeat. Raises S3RequestFailed if the key (or upload) is absent."""
+        """The answer to a request that is safe to repeat.
+
+        Raises S3RequestFailed if the key (or upload) is absent, otherwise the error for the caller of the store.
+        `wanted`: the request in words; `writing` says whether it is a write.
+        """
         try:
             return repeated(send, deadline)
         except S3RequestFailed as failed:
@@ -170,6 +174,6 @@ class Bucket:
         return {name.lower(): value for name, value in metadata.items()}.get(_WRITE_ID)
 
     def error(self, failed: RequestFailed, wanted: str, *, writing: bool) -> SparklogError:
-        """The error for the caller of the store."""
+        """The error for the caller of the store, made of `failed`. `wanted`: the request in words."""
         assert isinstance(failed, S3RequestFailed)
         return failed.error(wanted, self.name, self.client.endpoint, writing=writing)

@@ -191,7 +191,7 @@ class BulkAnswer:
         self.status = response.status
 
     def header(self, name: str) -> str | None:
-        """A header of the answer."""
+        """A header of the answer, or None."""
         return self._response.getheader(name)
 
     def read_into(self, into: memoryview, deadline: Deadline) -> int:

@@ -54,8 +54,8 @@ class S3Store:
     def put_if_absent(self, key: str, body: Bytes) -> None:
         """Write a whole object, durably, if `key` is free. Errors: see ObjectStore.
 
-        If the first try was answered, KeyExists means another writer's object. After a lost answer the object was
-        compared with this write: it is another writer's, or the comparison failed.
+        KeyExists means that the object is another writer's. One exception: if an answer was lost, and then the object's
+        write id could not be read, the object may come from this call.
         """
         if memoryview(body).nbytes > PART_BYTES:
             with self.upload(key) as upload:
@@ -93,7 +93,7 @@ class S3Store:
         return read_whole(self._bucket, self._full(key), key)
 
     def get_beside(self, key: str, others: Collection[str]) -> memoryview:
-        """The object under `key`. `others` need no check, as a bucket's name leads to the same bucket while it exists.
+        """As `get`. Need not check that the same place has `others`: a bucket's name leads to the same bucket.
 
         See ObjectStore.
         """

@@ -170,7 +170,7 @@ class S3Upload:
             raise InvalidInput(f"the upload of {self._key} has ended or failed: begin another one")
 
     def _send_part(self) -> None:
-        """Hand the part over to a thread as soon as fewer than PARTS_AT_ONCE are being sent."""
+        """Hand the filled part to a thread that sends it, as soon as fewer than PARTS_AT_ONCE are being sent."""
         if self._upload_id is None:
             self._upload_id = self._begin()
         while len(self._sending) >= PARTS_AT_ONCE:
