@@ -42,7 +42,9 @@ def installation_here() -> Installation:
 
 
 def installations(session: Callable[[], SparkSession], tasks: int = 4) -> list[Installation]:
-    """The different installations that `tasks` Spark tasks report, each once. Raises SparklogError."""
+    """The different installations that `tasks` Spark tasks report, each once. Raises SparklogError if Spark can't run
+    them.
+    """
     bodies = SparkTasks(session).run(_look, [b""] * tasks)
     seen = [msgspec.msgpack.decode(body, type=Installation) for body in bodies]
     return [installation for number, installation in enumerate(seen) if installation not in seen[:number]]

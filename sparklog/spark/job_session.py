@@ -80,7 +80,7 @@ def _without_interrupted_calls() -> Iterator[None]:
 
 
 class _Interrupt(KeyboardInterrupt):
-    """The exception of Ctrl-C. Py4J logs nothing until it is handled.
+    """The exception of Ctrl-C. As long as this exception exists, Py4J logs nothing.
 
     Ctrl-C has interrupted one of Py4J's calls and broken the connections of others, and Py4J would log each.
     """

@@ -43,7 +43,7 @@ _NO_INSERT: Final = (
 
 
 def options_of_new_table(given: Mapping[str, str]) -> dict[str, str] | None:
-    """The options of a table that Spark is about to create, or None if it asks for the schema for another reason.
+    """The options of a table that Spark is about to create, or None if Spark asks for the schema for another reason.
 
     Raises InvalidOption for a secret, which the catalog would keep in clear text.
     """

@@ -47,8 +47,9 @@ class SparkKeyShuffle:
         self._session = session
 
     def run(self, reads: Sequence[bytes], rewrites: Sequence[bytes]) -> list[bytes]:
-        """Read the keys, then rewrite each stretch with the records left in it; return the results. See
-        `KeyShuffle.run`.
+        """Read the keys, then rewrite each stretch with the records left in it; return the results.
+
+        See `KeyShuffle.run`.
         """
         try:
             if callable(self._session):

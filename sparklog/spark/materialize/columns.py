@@ -51,7 +51,9 @@ class Layout(msgspec.Struct, frozen=True):
         return self.value_schema is not None or self.key_schema is not None
 
     def own(self, name: str) -> str:
-        """The name of the column for the log's `key`, `partition`, `offset` or `timestamp`."""
+        """The table's column for a record's `key`, `partition`, `offset` or `timestamp`: with a _ in front if
+        `expands`.
+        """
         return f"_{name}" if self.expands else name
 
     @property
@@ -107,10 +109,11 @@ def parsed_schema(session: SparkSession, option: str, ddl: str) -> StructType:
 
 
 def _read(records: DataFrame, name: str, fields: StructType) -> tuple[DataFrame, str]:
-    """The records with a column for the fields, which is null where the JSON is bad; and the name of that column.
+    """Parse the JSON in column `name`. Return the records with a new column for the fields, and that column's name.
 
-    Spark's reader stops at the end of the first object and ignores the rest. So the text is wrapped in an object with
-    unguessable names, and the last of them shows that the text was one value.
+    The new column is null where the JSON is bad. Spark's reader stops at the end of the first object and ignores the
+    rest. So the text is wrapped in an object with unguessable names, and the last of them shows that the text was one
+    value.
     """
     from pyspark.sql import functions as sql
     from pyspark.sql.types import IntegerType, StringType, StructField, StructType
@@ -127,10 +130,9 @@ def _read(records: DataFrame, name: str, fields: StructType) -> tuple[DataFrame,
 
 
 def _bad_bytes(name: str, read: str, *, fail: bool) -> Column:
-    """A column with the bytes of column `name` where they are unreadable, so that column `read` is null; otherwise
-    null.
+    """A column with the bytes of column `name` where they are unreadable, otherwise null.
 
-    With `fail`, it fails the task instead of giving the bytes.
+    They are unreadable where column `read`, which has the parsed fields, is null. With `fail`, the task fails there.
     """
     from pyspark.sql import functions as sql
 
@@ -172,7 +174,10 @@ def latest_of(records: DataFrame) -> DataFrame:
 
 
 def is_newer(layout: Layout, row: str, than: str) -> str:
-    """The SQL condition that a row holds a newer record than another row of the same key; see `latest_of`."""
+    """The SQL condition that row `row` holds a newer record than row `than` of the same key; see `latest_of`.
+
+    `row` and `than` are the tables' aliases in the statement.
+    """
     partition, offset, timestamp = (f"`{layout.own(name)}`" for name in ("partition", "offset", "timestamp"))
     return (
         f"CASE WHEN {row}.{partition} = {than}.{partition} THEN {row}.{offset} > {than}.{offset} "

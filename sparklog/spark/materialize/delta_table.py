@@ -149,9 +149,7 @@ class DeltaTable:
             raise explained(error, self.name) from error
 
     def append(self, rows: DataFrame, position: TablePosition) -> None:
-        """Add rows in one commit that moves the table to `position`. Delta skips the commit if it has this step
-        already.
-        """
+        """Add rows in one commit that moves the table to `position`. Delta skips a step that the table has already."""
         options = {
             "txnAppId": position.app_id,
             "txnVersion": str(position.step),

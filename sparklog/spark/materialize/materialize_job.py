@@ -43,7 +43,8 @@ _REQUESTS_PER_SLICE: Final = 2  # its index, its bytes
 class Table(msgspec.Struct, frozen=True):
     """The target table and its rows. `name`: see DeltaTable. `partition_by`: used when the job creates the table.
 
-    `records`: the approximate maximum of records in one commit.
+    `records`: the approximate maximum of records in one commit. `fail_on_data_loss`: stop if records are gone that the
+    table lacks.
     """
 
     name: str
@@ -88,7 +89,7 @@ class MaterializeJob:
         return self._warnings + bad
 
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
-        """The partitions with records that the table lacks."""
+        """Open the table; return a planned result for each partition with records that the table lacks."""
         self._open()
         self._last_commit = self._delta.last_job_commit() if self._delta.exists() else None
         rows = empty_rows(self._session, self._table.layout)
@@ -102,7 +103,7 @@ class MaterializeJob:
         return list(self._rows.values())
 
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
-        """Write step by step until the table has all records that were due when the run began."""
+        """Write step by step until the table has all records that were due when the run began; return the results."""
         try:
             self._prepare()
             self._last_commit = self._delta.last_job_commit() if self._delta.exists() else None
@@ -199,10 +200,10 @@ class MaterializeJob:
         return msgspec.structs.replace(self._last_commit.position, run=self._run)
 
     def _commit(self, frame: JobFrame, step: Step) -> bool:
-        """Write a step. False if another writer was first: then this step added nothing. Raises the error that stopped
-        Spark.
+        """Write a step. False if another writer was first: then this step added nothing.
 
-        Only the table shows whether the commit landed: an error may come after it, and Delta skips without an error.
+        Raises the error that stopped Spark. Only the table shows whether the commit landed: an error may come after it,
+        and Delta skips without an error.
         """
         failure: Exception | None = None
         counts: BadCounts = dict
@@ -337,7 +338,9 @@ def check_table(table: Table) -> None:
 
 
 def _within(due: Due, target: Due) -> Due:
-    """The part of `due` that was due when the run began: so a run ends even if writers continue."""
+    """The part of `due` that is also in `target`, which was due when the run began: so a run ends even if writers
+    continue.
+    """
     kept: Due = {}
     for partition, range_ in due.items():
         end = target[partition].offsets.end if partition in target else 0

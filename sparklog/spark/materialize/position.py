@@ -66,9 +66,7 @@ class TablePosition(msgspec.Struct, frozen=True):
 
 
 def app_id(chain_id: str, topic_id: TopicId) -> str:
-    """Delta's id of the application that fills a table. In the table, Delta keeps the number of its last step under
-    this id.
-    """
+    """The `txnAppId` of the commits to a table: Delta keeps the number of the last step under it."""
     return f"sparklog/{chain_id}/{topic_id}"
 
 
@@ -83,7 +81,7 @@ def of_metadata(text: str | None) -> TablePosition | None:
 
 
 def newest(metadata: Iterable[str | None]) -> TablePosition | None:
-    """The position of the newest commit that has one. `metadata`: that of the commits, newest first."""
+    """The position of the newest commit that has one. `metadata`: the user metadata of the commits, newest first."""
     return next((position for text in metadata if (position := of_metadata(text)) is not None), None)
 
 

@@ -1,4 +1,4 @@
-"""The offsets that are due for a table, and the part that the next commit adds. Pure: values in, values out."""
+"""The offsets that are due for a table, and the part that the next commit adds. No I/O."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sparklog.spark.materialize.position import Mode, PartitionEnd, TablePositio
 
 
 class DueRange(NamedTuple):
-    """The offsets of a partition that the table lacks, up to the high watermark, and their leader epoch."""
+    """The offsets of a partition that the table lacks, up to the high watermark, and the partition's leader epoch."""
 
     offsets: OffsetRange
     leader_epoch: LeaderEpoch
@@ -74,8 +74,7 @@ class Step(NamedTuple):
 
 
 def next_step(before: TablePosition, due: Due, most_offsets: int) -> Step:
-    """The step after `before`: all due offsets, or the same fraction of each partition's, about `most_offsets` in
-    total.
+    """The step after `before`: all due offsets, or an equal fraction of each partition's, about `most_offsets` in all.
 
     A partition's part is at least one offset, so every partition advances.
     """

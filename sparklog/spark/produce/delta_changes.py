@@ -27,7 +27,7 @@ def changes_app_id(table_id: str, topic_id: TopicId) -> str:
 
 
 def first_version(state: ClusterState, app_id: str, starting_version: int) -> int:
-    """The first version of the table that the log does not have."""
+    """The first version of the table that the log does not have; `starting_version` if the log has none yet."""
     written = state.applications.get(app_id)
     if written is None:
         return starting_version

@@ -69,7 +69,7 @@ log = logging.getLogger("sparklog")
 class InputSource(msgspec.Struct, frozen=True):
     """The rows to produce, from exactly one of `path` (a file, a directory, a glob) and `table`.
 
-    If `format` is None, it is guessed by suffix. `options`: see `produce.options`; those for Parquet go to Spark
+    If `format` is None, it is guessed by suffix. `options`: see produce_options.py; those for Parquet go to Spark
     unchanged. `where` is SQL over the rows. `order_by` names columns to sort by, so that offsets follow them.
     `version`: only the changes of that version of a Delta table (`delta_changes`).
     """

@@ -96,8 +96,7 @@ def _check_visible(path: str, local: Path | None) -> None:
 
 
 def _check_depth(folder: Path) -> None:
-    """Raise InvalidInput for a directory that Spark would read only in part: it descends only into `name=value`
-    folders.
+    """Raise InvalidInput for a directory that Spark would not read whole: it descends only into `name=value` folders.
 
     Spark also ignores files beside such folders. A folder `value=…` would replace the column that holds the lines.
     """

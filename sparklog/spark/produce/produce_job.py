@@ -165,7 +165,10 @@ class _Produce:
         )
 
     def _left_out(self, frame: DataFrame) -> tuple[Observation | None, DataFrame]:
-        """With --on-bad-row skip: an observation that counts bad rows during the write, and the frame without them."""
+        """With --on-bad-row skip: an observation that counts bad rows during the write, and the frame without them.
+
+        Otherwise None, and `frame` unchanged.
+        """
         from pyspark.sql import Observation
         from pyspark.sql import functions as sql
 

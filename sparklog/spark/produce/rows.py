@@ -78,8 +78,7 @@ def written_columns(frame: DataFrame, mapping: RowMapping) -> dict[str, Column]:
 
 
 def check_no_star(frame: DataFrame, option: str, text: str) -> None:
-    """Raise InvalidOption for an expression with a *, because it would stand also for the columns BAD and RAW added
-    here.
+    """Raise InvalidOption for an expression with a *: it would include the columns BAD and RAW that are added here.
 
     The expression must already be valid over the `visible` columns.
     """
@@ -203,7 +202,10 @@ def _check_keys(kind: DataType) -> None:
 
 
 def _fields(names: Sequence[str]) -> Column:
-    """As `_json`, for JSON files, where the type of a field may differ from row to row."""
+    """A column with a JSON object of some fields of each row's JSON object, in the order of `names`.
+
+    For JSON files, where the type of a field may differ from row to row: `_json` needs one type.
+    """
     return _of_document(lambda text: fields_object(text, names))
 
 

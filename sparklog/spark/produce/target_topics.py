@@ -91,8 +91,9 @@ class WrittenTopics:
             raise
 
     def deleted(self) -> list[str]:
-        """The names of topics that this run found or created, but that have since been deleted (and perhaps created
-        again).
+        """The names of topics that this run found or created, but that have been deleted since.
+
+        A topic that was created again under its name counts as deleted.
         """
         state = self._connection.follower.newest_state()
         return [name for name, topic_id in self._ids.items() if topic_id not in state.topics]
@@ -119,9 +120,9 @@ class WrittenTopics:
 
 
 def checked_topic(state: ClusterState, name: str, wanted: NewTopic | None) -> Topic | None:
-    """The topic, or None if it can be created.
+    """The topic `name`, or None if it does not exist but can be created as `wanted`.
 
-    Raises UnknownTopicOrPartition if it does not exist and is not to be created, Conflict or InvalidPartitions if it
+    Raises UnknownTopicOrPartition if the topic does not exist and `wanted` is None, Conflict or InvalidPartitions if it
     differs from `wanted`, and every error that creating it would raise.
     """
     if wanted is None:

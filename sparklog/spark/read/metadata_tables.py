@@ -152,17 +152,17 @@ Row = tuple[Any, ...]
 
 
 def metadata_schema(table: str) -> StructType:
-    """The columns of a table, all nullable."""
+    """The columns of the metadata table `table`, all nullable."""
     return StructType([StructField(name, kind) for name, kind in _COLUMNS[table].items()])
 
 
 def table_schema(table: str) -> pa.Schema:
-    """The same columns as Arrow types, exactly as Spark expects its batches."""
+    """The columns of the metadata table `table` as Arrow types, exactly as Spark expects its batches."""
     return arrow_schema(metadata_schema(table))
 
 
 def state_rows(table: str, state: ClusterState) -> Iterator[Row]:
-    """The rows of a table of the state, ordered by topic and partition; segments by offset, replicas by preference.
+    """The rows of a metadata table, ordered by topic and partition; segments by offset, replicas by preference.
 
     `groups` has a row for each partition in which a group has committed, or which one of its members reads.
     """

@@ -69,9 +69,9 @@ def read_task(
 
 
 def _replan(places: StorePlaces, plan: RangeToRead, at: Offset) -> RangeToRead:
-    """A new plan for `plan` from offset `at` on. Raises as `Connection.replan` does.
+    """Plan the rest of `plan`, from offset `at` on, again. Raises as `Connection.replan` does.
 
-    It is made from the chain itself: a task never asks a coordinator.
+    The new plan comes from the chain itself: a task never asks a coordinator.
     """
     where = f"{plan.topic}-{plan.partition} from offset {at} on"
     try:

@@ -1,4 +1,5 @@
-"""A stream of records, read in Spark's micro-batches. `client/stream_plan` decides; the reader keeps a run's state.
+"""A stream of records, read in Spark's micro-batches. client/plans/stream_plan.py decides; the reader keeps a run's
+state.
 
     initialOffset (first run) -> [latestOffset -> partitions -> read (each task)] for each micro-batch
 
@@ -128,7 +129,10 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
         self._target = newest_positions(state, self.options.read, None)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
-        """The end of the log when the last micro-batch was planned. Progress shows the stream's lag from it."""
+        """The end of the log when the last micro-batch was planned, or None before that.
+
+        Spark's progress shows the stream's lag from it.
+        """
         return None if self._newest is None else to_json(self._newest)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:

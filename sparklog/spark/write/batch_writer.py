@@ -325,9 +325,7 @@ def _warn(connection: Connection, plan: WritePlan, command: Append) -> None:
 
 
 def _expired(connection: Connection, command: Append) -> dict[str, tuple[int, int]]:
-    """By topic: the number of written records in slices entirely older than the topic's retention, and its
-    `retention.ms`.
-    """
+    """By topic: the number of records in written slices that are entirely older than `retention.ms`, and that limit."""
     written_ms = now_ms()
     expired: dict[str, tuple[int, int]] = {}
     state = connection.follower.state

@@ -82,7 +82,7 @@ class ExactlyOnce:
             batch.unpersist()
 
     def _check_only_one(self, batch: DataFrame, batch_id: int, app_id: str, run_id: str) -> None:
-        """Raise InvalidInput for a second write of a micro-batch in one run: it would pass for a repeat and add
+        """Raise InvalidInput for a second write of a micro-batch in one run: it would pass for a repeat, and add
         nothing.
 
         Another call by the same function with the same rows is a repeat, and harmless.

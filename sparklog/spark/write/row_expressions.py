@@ -40,7 +40,7 @@ def columns_named(frame: DataFrame, option: str, names: Iterable[str]) -> list[s
 
 
 def quoted(name: str) -> Column:
-    """A top-level column with any characters in its name."""
+    """The top-level column `name`, which may have any characters in its name."""
     from pyspark.sql import functions as sql
 
     return sql.col("`" + name.replace("`", "``") + "`")

@@ -80,8 +80,9 @@ def begin_stream_write(options: WriteOptions, schema: StructType) -> StreamWrite
 
 
 class StreamWriter(StreamArrowWriter):
-    """The writer of one micro-batch; see the module. `written`: by query, the last written micro-batch when this was
-    planned.
+    """The writer of one micro-batch; see the module.
+
+    `written`: by query, the last micro-batch that was written when this one was planned.
     """
 
     def __init__(self, options: WriteOptions, plan: bytes, written: Mapping[str, int]) -> None:

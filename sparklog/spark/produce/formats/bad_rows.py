@@ -25,7 +25,7 @@ class OnBadRow(StrEnum):
 
 
 class BadRows(NamedTuple):
-    """--on-bad-row and --dead-letter-topic."""
+    """The options --on-bad-row (`then`) and --dead-letter-topic (`topic`)."""
 
     then: OnBadRow = OnBadRow.FAIL
     topic: str | None = None

@@ -139,9 +139,10 @@ class CsvRows:
                 yield self._lines.bad(f"wanted {width} columns, found {len(row)}")
 
     def _misquoted(self, reason: str) -> BadRow:
-        """The BadRow for a misplaced quote. Of a row over several lines, it is only the first line.
+        """The BadRow for a misplaced quote. If the row spans lines, the BadRow is only its first line.
 
-        There, an earlier quote probably was not closed, and the further lines are rows: they are read again.
+        In that case a quote in the first line probably was not closed. So the other lines are put back, to be read as
+        rows.
         """
         lines, last = len(self._lines.row), self._lines.number
         if lines == 1:

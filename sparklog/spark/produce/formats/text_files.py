@@ -63,7 +63,7 @@ class FilePart(NamedTuple):
         return shown_path(self.file)
 
     def place(self, line: int) -> str:
-        """The place of a row for messages."""
+        """The place of a row in messages: its file and line, and the byte at which its part begins if that is not 0."""
         return f"{self.name}, line {line:,}" + (f" from byte {self.start:,} on" if self.start else "")
 
 
@@ -120,10 +120,9 @@ def folders_of(lines: DataFrame) -> list[str]:
 
 
 def rows_of(lines: DataFrame, read: Read, columns: Sequence[str], *, stop_at_bad: bool) -> DataFrame:
-    """The rows that `read` returns for each part: text columns, folder columns, and BAD, which describes an unreadable
-    row.
+    """The rows that `read` returns for each part, with text columns, folder columns, and BAD.
 
-    With `stop_at_bad`, an unreadable row fails the task, so BAD is null in all rows.
+    BAD describes an unreadable row. With `stop_at_bad`, such a row fails the task, so BAD is null in all rows.
     """
     from pyspark.sql.types import DataType, StringType, StructField, StructType
 
