@@ -101,7 +101,10 @@ class Settings:
         return self._first(given, "SPARKLOG_JOB_COMMAND", lambda file: file.job_command) or "local"
 
     def _first(self, given: str | None, variable: str, of: Callable[[ConfigFile], str | None]) -> str | None:
-        """The first value that is set: the option, the one in --config, the variable, the one in SPARKLOG_CONFIG."""
+        """The first value that is set: the option, the one in --config, the variable, the one in SPARKLOG_CONFIG.
+
+        `given` is the option, `variable` the name of the variable, and `of` takes the value from a config file.
+        """
         config = self._given.get("--config")
         in_config = of(read_config_file(config, "--config")) if config else None
         value = given or in_config or os.environ.get(variable)

@@ -35,7 +35,7 @@ class StreamReadOptions(msgspec.Struct, frozen=True):
     group: str | None = None
 
     def for_tasks(self) -> StreamReadOptions:
-        """The same options without secrets."""
+        """The same options without secrets, to be pickled for tasks."""
         return msgspec.structs.replace(self, read=self.read.for_tasks())
 
 

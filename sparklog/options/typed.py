@@ -90,7 +90,7 @@ class ReadOptions(msgspec.Struct, frozen=True):
     zone: str = ""
 
     def for_tasks(self) -> ReadOptions:
-        """The same without secrets."""
+        """The same options without secrets, to be pickled for tasks."""
         return msgspec.structs.replace(self, storage=self.storage.without_secrets())
 
 
@@ -144,7 +144,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
     checkpoint: str | None = None
 
     def for_tasks(self) -> WriteOptions:
-        """The same without secrets."""
+        """The same options without secrets, to be pickled for tasks."""
         return msgspec.structs.replace(self, storage=self.storage.without_secrets())
 
 
@@ -217,7 +217,7 @@ def write_options(
 
 
 def group_name(given: GivenOptions) -> str | None:
-    """The option `groupId`, if it was given. Raises InvalidGroupId."""
+    """The option `groupId`, or None if it was not given. Raises InvalidGroupId."""
     group = given.optional_text("groupId")
     if group is not None:
         check_name("a groupId", group)

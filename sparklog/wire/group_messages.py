@@ -56,9 +56,9 @@ class MemberReply(msgspec.Struct, frozen=True):
 
 
 class GroupPartitionReply(msgspec.Struct, frozen=True):
-    """A partition of a group. `committed` and what follows from it are null if nothing is committed.
+    """A partition of a group. `committed`, `leader_epoch`, `committed_ms` and `lag` are null if nothing is committed.
 
-    Offsets [log_start, high_watermark) can be read. `member`: the member that reads it, or null.
+    Offsets [log_start, high_watermark) can be read. `member`: the member that reads the partition, or null.
     """
 
     topic: str

@@ -34,7 +34,7 @@ MAX_COMMANDS = 1_000  # in one request
 
 
 class SubmittedCommand(msgspec.Struct, frozen=True):
-    """A command of a request. `timeout_ms`: the time that it may try to win a slot."""
+    """A command of a request. `timeout_ms`: how long the coordinator may try to win a slot for it."""
 
     submission: Submission
     timeout_ms: int

@@ -33,7 +33,7 @@ _PartitionNumber = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 
 
 class TopicSummary(msgspec.Struct, frozen=True):
-    """One topic of a list."""
+    """A topic in a list, with its number of partitions."""
 
     name: str
     topic_id: TopicId

@@ -69,7 +69,10 @@ def show(diagnoses: Iterator[Diagnosis]) -> None:
 
 
 def examine(url: str | None, *, spark: bool) -> Iterator[Diagnosis]:
-    """All diagnoses; those that explain others come first."""
+    """All diagnoses; those that explain others come first.
+
+    Without `url`, no cluster is examined; without `spark`, neither Java nor Spark.
+    """
     if url is not None:
         yield from _cluster(url)
     if spark:

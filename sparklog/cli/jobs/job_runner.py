@@ -23,7 +23,7 @@ JOB_COMMAND = typer.Option(
 
 
 def job_runner(given: str | None) -> Callable[[str], JobCommand] | None:
-    """Return a function that makes the runner for the cluster at an address, or None if --job-command is none.
+    """Return a function that makes the runner of jobs for a cluster's address, or None if --job-command is none.
 
     `given` is the option --job-command. Raises InvalidInput.
     """

@@ -26,10 +26,9 @@ if TYPE_CHECKING:
 
 
 def run_jobs(names: Sequence[str], every_s: int | None, job_command: str | None) -> None:
-    """Run the jobs `names` (by default those that a coordinator schedules) once, or every `every_s` seconds until a
-    signal.
+    """Run the jobs `names` (by default those that coordinators schedule): once, or every `every_s` seconds.
 
-    Raises typer.Exit if one failed.
+    Repeated runs end at SIGTERM or SIGINT. Raises typer.Exit if the last run of a job failed.
     """
     from sparklog.maintenance.jobs import JOBS, SCHEDULED, in_order
 

@@ -68,7 +68,8 @@ class Reader(Protocol):
 def tables(cluster: Cluster, wanted: Wanted, group: str | None) -> Generator[pa.Table, None, None]:
     """Yield the records to print. A request for the next table means that the one before it was printed.
 
-    Raises as `offsets_to_print`, `Consumer.subscribe` and `Consumer.poll`; InvalidOption for an end in a group.
+    Raises as `offsets_to_print`, `Consumer.subscribe` and `Consumer.poll`; InvalidOption if --offset gives an end
+    although there is a group.
     """
     reader: Reader = AloneReader(cluster, wanted) if group is None else MemberReader(cluster, wanted, group)
     left = wanted.num
@@ -86,10 +87,11 @@ def tables(cluster: Cluster, wanted: Wanted, group: str | None) -> Generator[pa.
 
 
 class AloneReader(RebalanceListener):
-    """Reads one partition after the other, each up to the end that it has at that moment; then a follower reads all.
+    """Reads one partition after the other, each up to the end that it has at that moment.
 
-    If no partitions were chosen, a follower also reads partitions that are added later and, with a pattern, new topics.
-    Records that retention removes before they are read are skipped with a warning.
+    With --follow it then reads the new records of all of them. If no partitions were chosen, it then also reads
+    partitions that are added later and, with a pattern, new topics. Records that retention removes before they are read
+    are skipped with a warning.
     """
 
     def __init__(self, cluster: Cluster, wanted: Wanted) -> None:
@@ -159,9 +161,7 @@ class AloneReader(RebalanceListener):
                 print_warning(f"topic {topic} was deleted while it was read")
 
     def _end(self, place: Place) -> int:
-        """The offset at which to stop in the partition that is being read: the one of --offset, else its high
-        watermark.
-        """
+        """The offset at which to stop in partition `place`: the end given by --offset, else the high watermark."""
         end = self._ends.get(place)
         if end is not None:
             return end

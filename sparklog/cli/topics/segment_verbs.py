@@ -284,9 +284,7 @@ def _index(part: SliceToRead, store: ObjectStore, key: str) -> SliceIndex:
 
 
 def _verified(index: Index, at: int, store: ObjectStore, key: str) -> ObjectStore:
-    """Return `store` if batch `at` of the index can be read there. Raises Damaged if its bytes do not match the
-    checksum.
-    """
+    """Return `store` if it can serve batch `at` of the index. Raises Damaged if the bytes do not match the checksum."""
     import pyarrow as pa
 
     from sparklog.log.batch import verify

@@ -143,7 +143,9 @@ def _at_terminal() -> bool:
 
 
 def _row(deletion: RecordDeletion, outcome: Offset | SparklogError) -> dict[str, Any]:
-    """The row of a partition. Without an error, `log_start` is the new log start (with --dry-run, the planned one)."""
+    """The row of a partition. `log_start` is the new log start (with --dry-run, the planned one), or after an error the
+    old.
+    """
     error = outcome if isinstance(outcome, SparklogError) else None
     return {
         "partition": deletion.command.partition,
