@@ -1,6 +1,6 @@
 """Time for the code that does I/O (the shells).
 
-It decides only when to try again and when to stop: safety never depends on time.
+Time only decides when to try again and when to stop: safety never depends on it.
 """
 
 from __future__ import annotations

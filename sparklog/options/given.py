@@ -198,7 +198,7 @@ class GivenOptions:
 
 
 def _sides_of(option: Option) -> list[str]:
-    """The sides that use an option, in few words: "read" if both batches and streams use it."""
+    """The reads and writes that use an option, in few words: "read" if both batch and stream reads use it."""
     words = {(True, True): "{}", (True, False): "batch {}", (False, True): "stream {}"}
     named = []
     for verb, batch, stream in (

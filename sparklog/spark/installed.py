@@ -3,7 +3,7 @@
     lacks                                    instead
     DataSourceStreamArrowWriter   4.0        a writer of batches and of streams, which also gets Arrow from 4.0
     arrow_udf                     4.0        a pandas_udf
-    read.json, csv of a DataFrame 4.0, 4.1   the same of its RDD
+    read.json, csv of a DataFrame 4.0, 4.1   the same methods, with its RDD
     repartitionById               4.0        a shuffle by numbers whose hashes are the ids
     SupportsTriggerAvailableNow   4.0, 4.1   an empty class: `StreamReader` works without it
     the partition of an empty plan 4.0, 4.1  None replaces it

@@ -5,8 +5,8 @@
     meta/chunks/<sha256>                         a table chunk that snapshots share
     meta/commands/<n0>-<command id>[-<body>]     the slices of a large command; body = 1, 2, … for its later bodies
     meta/void/<block>                            a mark that this block of entries is being deleted, or is gone
-    meta/restores/<number>                       the start of a restored chain, or the restore that gave it up
-    INCARNATION                                  the uuid of this store's current life
+    meta/restores/<number>                       the start of a restored chain, or a mark that it was given up
+    INCARNATION                                  the store's identity, a uuid; another one after a wipe
     OWNER/<number>                               the chain that owns the store since the restore of this number
     copies/<chain id>/…                          on other stores: copies of the objects under meta/, with the same names
     copies/checkpoints/<chain id>/<name>/<n>     on the stores: checkpoints as of entry n

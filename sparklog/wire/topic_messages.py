@@ -201,7 +201,7 @@ class OffsetReply(msgspec.Struct, frozen=True):
 
 
 class OffsetsReply(msgspec.Struct, frozen=True):
-    """An offset for each wanted one, in the same order."""
+    """An OffsetReply for each WantedOffset, in the same order."""
 
     chain_id: str
     position: EntryNumber

@@ -114,7 +114,8 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
         """ReadMaxRows if the options limit a micro-batch, else ReadAllAvailable.
 
-        Spark then passes ReadAllAvailable to `latestOffset` only for `Trigger.Once`, which takes everything.
+        If ReadMaxRows is the default, Spark passes ReadAllAvailable to `latestOffset` only for `Trigger.Once`, which
+        takes everything.
         """
         from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 

@@ -81,11 +81,10 @@ class Calls:
         fields: Mapping[str, str] | None = None,
         headers: Mapping[str, str] = {},
     ) -> urllib3.BaseHTTPResponse:
-        """Send a request; return the answer with any status (see `body_of`). It may take `read_s`. `fields` go into the
-        query.
+        """Send a request; return the answer with any status (see `body_of`).
 
-        Raises NoCoordinatorAnswers or TlsFailed, whose `landed` says whether the request may have been carried out, and
-        InvalidOption.
+        `read_s`: the longest wait for the answer. `fields` go into the query. Raises NoCoordinatorAnswers or TlsFailed,
+        whose `landed` says whether the request may have been carried out, and InvalidOption.
         """
         import urllib3
 

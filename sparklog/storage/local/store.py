@@ -89,8 +89,9 @@ class LocalStore:
         """From now on, refuse a directory without this folder of keys, and write only beside the newest object.
 
         A mount point without its disk is another directory: objects put there would be lost once the disk is mounted
-        again. It may hold a leftover or an older copy. `newest` returns the key of an object that must exist at the
-        time of a write. In a wrong directory, writes and reads of absent keys raise StoreUnavailable.
+        again. Such a directory may have an older copy of the store, or leftovers. `newest` returns the key of an object
+        that must exist at the time of a write. In a wrong directory, writes and reads of absent keys raise
+        StoreUnavailable.
         """
         self._names.landmark, self._names.newest = check_prefix(folder).rstrip("/"), newest
 
