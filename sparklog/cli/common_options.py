@@ -74,7 +74,7 @@ class Settings:
         SPARKLOG_CONFIG.
 
         The file given by --config is always read, so that a mistake in it never goes unnoticed. Raises InvalidInput if
-        none of the four has an address.
+        none of the four has an address, or for a memory:// address.
         """
         url = self.cluster_if_named()
         if url is None:
@@ -84,7 +84,10 @@ class Settings:
         return url
 
     def cluster_if_named(self) -> str | None:
-        """The cluster's address as in `cluster`, or None if none of its four places has one. Raises InvalidInput."""
+        """The cluster's address as in `cluster`, or None if none of its four places has one.
+
+        Raises InvalidInput for a memory:// address, which would end with this process.
+        """
         url = self._first(self._given.get("--cluster"), "SPARKLOG_CLUSTER", lambda file: file.cluster)
         if not url:
             return None

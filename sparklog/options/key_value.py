@@ -46,7 +46,7 @@ def config_changes(
 
 
 def store_address(given: str, option: str) -> StoreAddress:
-    """A store's ID[@ZONE]=URL. Raises InvalidOption for any other form."""
+    """Parse `given`, a store's ID[@ZONE]=URL. Raises InvalidOption, which begins with `option`, for any other form."""
     name, equals, url = given.partition("=")
     store, at, zone = name.partition("@")
     if not equals or not store or (at and not zone):
@@ -68,7 +68,7 @@ def store_addresses(given: Sequence[str], option: str) -> list[StoreAddress]:
 def assignment_of(given: str | None, option: str) -> tuple[tuple[str, ...], ...] | None:
     """A manual assignment: partitions are separated by commas, the stores of a partition by colons, as a:b,b:a.
 
-    Raises InvalidOption if a store has no name.
+    None if none is given. Raises InvalidOption if a store has no name.
     """
     if given is None:
         return None

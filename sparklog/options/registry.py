@@ -73,7 +73,7 @@ class Option(msgspec.Struct, frozen=True):
         return self.form or self.key.legal()
 
     def parse(self, raw: str, given_as: str = "", side: Side | None = None) -> ConfigValue:
-        """The typed value. Raises `InvalidOption`. `given_as` is the name that the user wrote."""
+        """The typed value of the text `raw`. Raises `InvalidOption`. `given_as` is the name that the user wrote."""
         value = self.key.read(raw)
         if value is None or value == "":
             via = f" (from {given_as})" if given_as and given_as.lower() != self.name.lower() else ""

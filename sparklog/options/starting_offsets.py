@@ -180,9 +180,10 @@ def parse_partitions(option: str, text: str) -> dict[str, tuple[PartitionIndex, 
 
 
 def check_batch_range(start_option: str, start: OffsetSpec, end_option: str, end: OffsetSpec) -> None:
-    """Refuse ranges that are illegal for a batch on any cluster. Raises `InvalidOption`.
+    """Raise `InvalidOption` for a range that no batch can have, whatever the cluster.
 
-    These are a start at latest, an end at earliest, an end before its start, and different partitions at both ends.
+    These ranges are a start at latest, an end at earliest, an end before its start, and different partitions at both
+    ends.
     """
     _refuse_position(
         start_option,

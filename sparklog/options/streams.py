@@ -57,7 +57,7 @@ def parse_stream_read_options(raw: Mapping[str, str], default_cluster: str | Non
 
 
 def trigger_limits(given: GivenOptions) -> TriggerLimits:
-    """The limits of a micro-batch: the amount that it takes, and the time that it waits. Raises InvalidOption."""
+    """The limits of a micro-batch: its largest size, and the longest wait for a least size. Raises InvalidOption."""
     limits = TriggerLimits(
         given.optional_integer("maxOffsetsPerTrigger"),
         given.optional_integer("minOffsetsPerTrigger"),

@@ -71,7 +71,10 @@ def _is_known(spark: SparkSession, name: str) -> bool:
 
 
 def by_partition(df: DataFrame, topic: str, tasks: int | None = None, cluster: str | None = None) -> DataFrame:
-    """Shuffle the rows of `df` so that each task writes to few partitions; see `sparklog.spark.write.partitioning`."""
+    """Shuffle the rows of `df` so that each of `tasks` tasks writes to few partitions.
+
+    See `sparklog.spark.write.partitioning.by_partition`.
+    """
     check_spark()
     from sparklog.spark.write.partitioning import by_partition as shuffled
 

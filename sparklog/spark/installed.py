@@ -84,7 +84,10 @@ def delta_package(spark: str = pyspark.__version__) -> str:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The schema of Arrow batches as Spark passes them, with times in UTC. Raises PySparkException."""
+    """The schema of Arrow batches as Spark passes them, with times in UTC.
+
+    Raises PySparkException for a type that Arrow does not have.
+    """
     zone: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
     return to_arrow_schema(schema, **zone)  # without the parameter, Spark uses UTC
 

@@ -52,7 +52,9 @@ def job_session(name: str, settings: Mapping[str, str] = MappingProxyType({})) -
 
 
 def start_if_yarn_waits(session: Callable[[], SparkSession]) -> None:
-    """Start Spark in a driver that YARN runs (cluster mode): otherwise YARN reports a job without work as failed."""
+    """Start Spark by `session` in a driver that YARN runs (cluster mode): else YARN reports a job without work as
+    failed.
+    """
     if "SPARK_YARN_STAGING_DIR" in os.environ:
         session()
 

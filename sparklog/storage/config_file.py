@@ -73,7 +73,7 @@ def settings_here(given: StorageSettings) -> StorageSettings:
 def _cluster(cluster: Any, where: str) -> dict[str, str]:
     """Parse the key `cluster`: the cluster's address, or a table of url, token and ca.
 
-    Errors never show a value of the table: it may be the token.
+    Errors begin with `where`, the file. They never show a value of the table: it may be the token.
     """
     if isinstance(cluster, dict):
         for key, value in cluster.items():
@@ -91,7 +91,7 @@ def _cluster(cluster: Any, where: str) -> dict[str, str]:
 def _storage(tables: Any, where: str) -> dict[str, str]:
     """Return the values in the `[storage.<store>]` tables as text, under `<store>.<key>`.
 
-    Errors never show a value: it may be a secret.
+    Errors begin with `where`, the file. They never show a value: it may be a secret.
     """
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
         raise InvalidOption(f"{where}: wanted tables [storage.<store>], found another value")

@@ -171,7 +171,10 @@ class MemoryUpload:
         self._body += memoryview(body).cast("B")
 
     def publish(self) -> None:
-        """Make the whole object visible if its key is free. Raises KeyExists, StoreUnavailable."""
+        """Make the whole object visible if its key is free.
+
+        Raises KeyExists, and StoreUnavailable if `remove_abandoned` has dropped this upload.
+        """
         self._check_open()
         self._ended = True
         with self._contents.lock:

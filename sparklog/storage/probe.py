@@ -128,7 +128,7 @@ def _read_after_write(store: ObjectStore, key: str) -> str:
 def _run(races: Races, until: Deadline, store: ObjectStore, prefix: str) -> str:
     """Run races of put-if-absent. Return the fault of the first race without exactly one winner whose body is stored.
 
-    Returns "" if no race had a fault.
+    Returns "" if no race had a fault. `until`: when `races.until_ms` have passed.
     """
     with ThreadPoolExecutor(WRITERS) as pool:
         for number in range(races.most):

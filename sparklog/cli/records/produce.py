@@ -273,7 +273,10 @@ def line_columns(lines: list[bytes], separator: str | None, first: int) -> dict[
 
 
 def json_columns(lines: list[bytes], first: int, base64: bool) -> dict[str, list[Any]]:
-    """The columns of JSON lines, without columns that no record has. Raises InvalidInput."""
+    """The columns of JSON lines, without columns that no record has; the first is line number `first` of the input.
+
+    Raises InvalidInput.
+    """
     columns: dict[str, list[Any]] = {name: [] for name in ("key", "value", "partition", "timestamp", "headers")}
     for number, line in enumerate(lines, first):
         record = _json_record(line, number)

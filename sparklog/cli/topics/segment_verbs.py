@@ -179,9 +179,11 @@ def _failure(place: str, rows: list[dict[str, Any]], failures: Mapping[int, Spar
 
 
 def _slices(state: ClusterState, partition: Partition, offset: int, most: int | None) -> Iterator[SliceToRead]:
-    """The slices of a partition with their objects, starting with the slice that holds `offset`.
+    """The slices of a partition with their objects, starting with the slice that holds `offset`; at most `most` of
+    them.
 
-    An offset that was removed leads to the log start. Raises OffsetOutOfRange for an offset beyond the end of the log.
+    If the offset was removed, they start at the log start. Raises OffsetOutOfRange for an offset beyond the end of the
+    log.
     """
     from sparklog.core.reading.plan import slices_to_read
     from sparklog.core.types import Offset, OffsetRange, TopicPartition

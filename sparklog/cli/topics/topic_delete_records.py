@@ -84,7 +84,7 @@ def delete_records(
 
 
 def _offset(text: str, where: str) -> int:
-    """Parse an offset; -1 is the high watermark."""
+    """Parse an offset; -1, also for "end", is the high watermark. Raises InvalidOption, which begins with `where`."""
     if text == "end":
         return -1
     if text != "-1" and not _NUMBER.fullmatch(text):  # int() also accepts 1_0 and the digits of other scripts

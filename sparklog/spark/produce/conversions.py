@@ -18,7 +18,7 @@ _OUT_OF_RANGE: Final = "column 'partition': wanted"
 
 
 def explained_of_rows(error: Exception, source: str, mapping: RowMapping) -> SparklogError:
-    """As `spark_errors.explained`, but the error names the value's option or expression, if it is known."""
+    """As `spark_errors.explained` for `source`, but the error names the value's option or expression if it is known."""
     text = str(error)
     timestamp, partition = _timestamp(mapping), _partition(mapping)
     if timestamp and _LONG_OVERFLOW in text:

@@ -225,7 +225,7 @@ def _first_row(lines: DataFrame, options: CsvOptions, path: str) -> tuple[str, R
 
 
 def _with_types(frame: DataFrame, names: tuple[str, ...], options: CsvOptions) -> DataFrame:
-    """The frame with null for `null_value` and, if wanted, with the types that Spark infers from the texts."""
+    """The frame with null for `null_value` and, if wanted, with the types that Spark infers for the columns `names`."""
     from pyspark.sql import functions as sql
 
     def value(name: str) -> Column:

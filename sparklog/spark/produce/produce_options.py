@@ -104,7 +104,10 @@ def json_options(given: Mapping[str, str]) -> JsonOptions:
 
 
 def _known(kind: str, given: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
-    """The options in their canonical spelling. Case does not matter. Raises InvalidOption for an unknown one."""
+    """The options for files of `kind`, in the spelling of `names`. Case does not matter.
+
+    Raises InvalidOption for an option that is not among `names`.
+    """
     spelling = {name.lower(): name for name in names} | dict(_ALIASES)
     options: dict[str, str] = {}
     for name, value in given.items():

@@ -41,7 +41,10 @@ class WritesToRead(msgspec.Struct, frozen=True):
 
 
 def plan_writes(state: ClusterState, places: StorePlaces) -> list[WritesToRead]:
-    """The tasks that together return every write once. All tasks except the last follow the order of the chain."""
+    """The tasks that together return every write once. All tasks except the last follow the order of the chain.
+
+    `places`: the addresses of the stores, by which the tasks read the chain.
+    """
     commands: dict[EntryNumber, list[CommandId]] = defaultdict(list)
     for applied in sorted(state.results, key=lambda applied: applied.n):
         commands[applied.n].append(applied.command_id)

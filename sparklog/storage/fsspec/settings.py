@@ -57,7 +57,7 @@ Settings = TypeVar("Settings", GcsSettings, AzureSettings)
 
 
 def read_settings(kind: type[Settings], given: Mapping[str, str], of_address: Mapping[str, str]) -> Settings:
-    """Parse the settings `given` as text, and add `of_address`, those in the store's address.
+    """Parse the settings `given` as text into `kind`, and add `of_address`, those in the store's address.
 
     Raises InvalidInput, which never shows the value of a secret.
     """

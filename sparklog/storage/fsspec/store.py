@@ -240,6 +240,7 @@ class FsspecStore:
         """Send a request that is safe to repeat; return its answer. Failures become the store's errors.
 
         One exception: if the key is absent, or the object ends before the requested bytes, CloudRequestFailed stays.
+        `wanted`: the request, for errors. `more_ms`: extra time to move the bytes.
         """
         cloud, deadline = self._cloud, Deadline(self._timeout_ms + more_ms)
         try:

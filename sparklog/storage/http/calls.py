@@ -145,7 +145,7 @@ def body_of(reply: urllib3.BaseHTTPResponse, address: str, path: str) -> bytes:
 
 
 def decoded(body: bytes, kind: type[T], address: str) -> T:
-    """Decode a reply from its body. Raises NoCoordinator if that is impossible."""
+    """Decode a reply of type `kind` from its body. Raises NoCoordinator if that is impossible."""
     try:
         return msgspec.msgpack.decode(body, type=kind)
     except msgspec.DecodeError as error:

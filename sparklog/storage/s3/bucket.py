@@ -95,7 +95,7 @@ class Bucket:
         self._sent(key, body, deadline, headers={"If-None-Match": "*", **named, **self._new_object, **self._always})
 
     def send_part(self, key: str, upload_id: str, number: int, body: bytes | bytearray, deadline: Deadline) -> str:
-        """Send one part of an upload, once, and return its ETag. Raises S3RequestFailed."""
+        """Send part `number` of an upload, once, and return its ETag. Raises S3RequestFailed."""
         query = {"partNumber": str(number), "uploadId": upload_id}
         return self._sent(key, body, deadline, headers=self._always, query=query)
 

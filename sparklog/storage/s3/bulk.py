@@ -53,7 +53,7 @@ class Bulk:
         headers: Mapping[str, str],
         body: bytes | bytearray | None = None,
     ) -> BulkAnswer:
-        """Send one request. The answer has a status below 300. Raises S3RequestFailed."""
+        """Send one request to the bucket at `place`. The answer has a status below 300. Raises S3RequestFailed."""
         path = f"{place.path}{quote(key, safe='/')}"
         if query:
             path += f"?{urlencode(query, quote_via=quote, safe='')}"

@@ -52,7 +52,7 @@ class BadRow(NamedTuple):
 
 
 def refusal(place: str, bad: BadRow) -> InvalidRecord:
-    """The error for a bad row that stops the job."""
+    """The error for a bad row that stops the job. `place`: the row's file and line."""
     return InvalidRecord(
         f"{place}: {bad.reason}; found {shown(bad.text)}. Nothing was written: fix the row, or run with "
         "--on-bad-row skip (count such rows and leave them out) or --on-bad-row dead-letter (keep them in a topic)"

@@ -72,7 +72,7 @@ Read = Callable[[FilePart, Iterator[bytes]], Iterator["list[str] | BadRow"]]
 
 @contextmanager
 def settings(session: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
-    """Apply settings to the session for the duration of a block."""
+    """Apply the settings `wanted` to the session for the duration of a block."""
     before = {name: str(session.conf.get(name)) for name in wanted}
     try:
         for name, value in wanted.items():
@@ -109,7 +109,9 @@ def lines_of(session: SparkSession, path: str, options: Mapping[str, str]) -> Da
 
 
 def check_columns(names: Iterable[str], place: str) -> None:
-    """Raise InvalidInput if a column has the name of one that sparklog adds."""
+    """Raise InvalidInput if one of `names` is the name of a column that sparklog adds. `place`: the source, for the
+    error.
+    """
     if ours := [name for name in names if name.lower() in _RESERVED]:
         raise InvalidInput(f"{place}: the column name {ours[0]} is reserved for sparklog: rename the column")
 
@@ -157,7 +159,10 @@ def check_first_line(name: str, line: bytes) -> None:
 def read_parts(
     batches: Iterable[pa.RecordBatch], read: Read, columns: Sequence[str], *, stop_at_bad: bool
 ) -> Iterator[pa.RecordBatch]:
-    """The Spark task: turn batches of `lines_of` into rows. With `stop_at_bad`, raise InvalidRecord at a bad row."""
+    """The Spark task: turn batches of `lines_of` into rows with these columns.
+
+    With `stop_at_bad`, raise InvalidRecord at a bad row.
+    """
     for part, runs in groupby(_runs(batches), key=itemgetter(0)):
         lines = chain.from_iterable(lines for _, lines in runs)
         for rows in _gathered(read(part, checked_text(part, lines))):
