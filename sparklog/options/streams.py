@@ -57,7 +57,9 @@ def parse_stream_read_options(raw: Mapping[str, str], default_cluster: str | Non
 
 
 def trigger_limits(given: GivenOptions) -> TriggerLimits:
-    """The limits of a micro-batch: its largest size, and the longest wait for a least size. Raises InvalidOption."""
+    """The limits of a micro-batch: its least and its largest size, and the longest wait for the least. Raises
+    InvalidOption.
+    """
     limits = TriggerLimits(
         given.optional_integer("maxOffsetsPerTrigger"),
         given.optional_integer("minOffsetsPerTrigger"),

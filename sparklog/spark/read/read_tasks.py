@@ -40,7 +40,7 @@ def places_for(connection: Connection, state: ClusterState, zone: str) -> tuple[
 
 
 def input_partitions(tasks: Sequence[list[RangeToRead]], places: StorePlaces) -> list[InputPartition]:
-    """An InputPartition for each of `tasks`, lists of ranges; each also carries `places`, the addresses of the stores."""
+    """An InputPartition for each of `tasks`, which are lists of ranges. `places`: the addresses of the stores."""
     return [InputPartition(msgspec.msgpack.encode(TaskToRead(places, ranges))) for ranges in tasks]
 
 
