@@ -58,7 +58,7 @@ class TablePosition(msgspec.Struct, frozen=True):
         return msgspec.json.encode({_FIELD: self}).decode()
 
     def of_partition(self, partition: PartitionIndex) -> Position | None:
-        """The table's position in this partition; None if the partition had no record yet."""
+        """The table's position in this partition, or None if no commit has named the partition yet."""
         for end in self.ends:
             if end.partition == partition:
                 return Position(self.chain_id, self.topic_id, partition, end.offset, end.leader_epoch)

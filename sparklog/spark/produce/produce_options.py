@@ -54,7 +54,7 @@ _INSTEAD: Final = {
 class CsvOptions(msgspec.Struct, frozen=True):
     """Options for reading CSV. If `null_value` is None, every value is text, and an empty value is an empty text.
 
-    `of_files`: the options for finding files, which Spark gets.
+    Spark gets `of_files`, for finding files.
     """
 
     dialect: CsvDialect = CsvDialect()
@@ -64,7 +64,7 @@ class CsvOptions(msgspec.Struct, frozen=True):
 
 
 class JsonOptions(msgspec.Struct, frozen=True):
-    """Options for reading JSON. `of_types`, `of_files`: those for finding types and files, which Spark gets."""
+    """Options for reading JSON. Spark gets `of_types`, for its guesses of types, and `of_files`, for finding files."""
 
     encoding: str = "utf-8"
     multiline: bool = False

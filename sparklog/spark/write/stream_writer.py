@@ -147,7 +147,9 @@ class StreamWriter(StreamArrowWriter):
         return logged_if_readable(self.options.checkpoint, query_id, batch_id)
 
     def _consumed(self, transaction: ApplicationVersion, logged: bytes | None) -> CommitOffsets | None:
-        """The input offsets of the micro-batch, to be committed with it. Raises as `ends_of` does."""
+        """The input offsets of the micro-batch, to be committed with it; None without a group. Raises as `ends_of`
+        does.
+        """
         from sparklog.client.groups.offsets import commit_of_stream
 
         consumed = self.options.consumed

@@ -149,7 +149,7 @@ class DurableNames:
     def _open_root(self) -> int:
         """Open the root and return its descriptor. Raises StoreUnavailable if the newest known object is not below it.
 
-        Close the descriptor within the same call of the store: an open one keeps the disk from being unmounted.
+        Close the descriptor before the store's method returns: an open one keeps the disk from being unmounted.
         """
         wanted = None if self.newest is None else self.newest()
         if wanted is None:

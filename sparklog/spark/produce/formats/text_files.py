@@ -138,7 +138,7 @@ def rows_of(lines: DataFrame, read: Read, columns: Sequence[str], *, stop_at_bad
 
 
 def checked_text(part: FilePart, lines: Iterator[bytes]) -> Iterator[bytes]:
-    """The same lines. Raises InvalidInput if the file begins like a file that is not text, such as gzip."""
+    """`lines`, unchanged. Raises InvalidInput if the file begins like a file that is not text, such as gzip."""
     first = next(lines, None)
     if first is None:
         return iter(())
