@@ -1,4 +1,4 @@
-"""The tasks of a batch read or a micro-batch: packed ranges, each read directly from the stores."""
+"""The tasks of a batch read or a micro-batch: each reads ranges of offsets directly from the stores."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class TaskToRead(msgspec.Struct, frozen=True):
-    """The ranges and places of one task: everything that is known only when the read is planned."""
+    """The ranges of one task, and the places of the stores: everything that is known only when the read is planned."""
 
     places: StorePlaces
     ranges: list[RangeToRead]
@@ -40,14 +40,17 @@ def places_for(connection: Connection, state: ClusterState, zone: str) -> tuple[
 
 
 def input_partitions(tasks: Sequence[list[RangeToRead]], places: StorePlaces) -> list[InputPartition]:
-    """An InputPartition for each task."""
+    """An InputPartition for each of `tasks`, which are lists of ranges. `places`: the addresses of the stores."""
     return [InputPartition(msgspec.msgpack.encode(TaskToRead(places, ranges))) for ranges in tasks]
 
 
 def read_task(
     partition: InputPartition | None, columns: tuple[str, ...], *, fail_on_data_loss: bool
 ) -> Iterator[pa.RecordBatch]:
-    """The ranges of one task, each in offset order. Raises DataLoss, Damaged, and the stores' errors."""
+    """Yield the records of one task's ranges, each range in offset order.
+
+    Raises DataLoss, Damaged, and the stores' errors.
+    """
     plan = plan_of(partition)
     if plan is None:
         return
@@ -66,7 +69,10 @@ def read_task(
 
 
 def _replan(places: StorePlaces, plan: RangeToRead, at: Offset) -> RangeToRead:
-    """A new plan, from the chain itself: a task never asks a coordinator. Raises as `Connection.replan` does."""
+    """Plan the rest of `plan`, from offset `at` on, again. Raises as `Connection.replan` does.
+
+    The new plan comes from the chain itself: a task never asks a coordinator.
+    """
     where = f"{plan.topic}-{plan.partition} from offset {at} on"
     try:
         return shared(places.cluster, places.settings).replan(plan, at)

@@ -1,4 +1,6 @@
-"""Google's access tokens, fetched in their own thread: Google's libraries may block for a minute and stall a loop."""
+"""Google's access tokens, fetched in their own thread: Google's libraries may block for a minute and stall an event
+loop.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,7 @@ _REQUEST_S: Final = 10.0  # Google's libraries would wait for two minutes
 class AccessTokens:
     """The access tokens of one set of credentials. Thread-safe.
 
-    `credentials`: None for those that Google's libraries find in their own places (application default).
+    `credentials`: None to use Google's application default credentials.
     """
 
     def __init__(self, credentials: Any = None) -> None:
@@ -47,7 +49,7 @@ class AccessTokens:
         return headers
 
     def _begun(self) -> Future[None]:
-        """Return the refresh in progress, or start one."""
+        """Return the token refresh in progress, or start one."""
         if self._refresh is None or self._refresh.done():
             self._refresh = Future()
             # A daemon: the process does not wait for it at exit, as it would for a thread of a pool.
@@ -68,7 +70,7 @@ class AccessTokens:
 
 
 def _no_token(error: BaseException) -> CloudRequestFailed | StoreUnavailable:
-    """The error for a request that was not sent."""
+    """The error for a request that was not sent, because fetching its access token failed with `error`."""
     reason = next(iter(error.args), error)
     if isinstance(error, DefaultCredentialsError):
         # A metadata server may begin to answer later, so this error is not permanent.
