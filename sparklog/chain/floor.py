@@ -18,8 +18,8 @@ RECENT_ENTRIES: Final = 32
 def newest_older_than(store: ObjectStore, floor: int, end: int, before_ms: int) -> EntryNumber:
     """The newest entry after `floor` and before `end` that was written before `before_ms`; `floor` if there is none.
 
-    A command that began before reading that entry began before `before_ms`. An entry that is gone counts as old. The
-    search takes about log2(end - floor) requests.
+    A command whose n0 is below that entry began before `before_ms`. An entry that is gone counts as old. The search
+    takes about log2(end - floor) requests.
     """
     low, high = floor, end
     while high - low > 1:

@@ -31,7 +31,7 @@ def run(steps: Steps[T], perform: Callable[[Request], Reply], now: Callable[[], 
 
 
 def check_answered(reply: Reply) -> None:
-    """Raise the reply if it is an error, except KeyNotFound: the key is free."""
+    """Raise the reply if it is an error other than KeyNotFound, which is an answer: nothing is under the key."""
     if isinstance(reply, SparklogError) and not isinstance(reply, KeyNotFound):
         raise reply
 

@@ -38,7 +38,7 @@ KEYS_PER_REQUEST = 1_000
 
 
 class OldBlocks(msgspec.Struct, frozen=True):
-    """The blocks before block `end` may be deleted while the snapshot under the key `covered_by` exists."""
+    """A permission to delete the blocks before block `end` while the snapshot under the key `covered_by` exists."""
 
     end: int = 0
     covered_by: str = ""
@@ -73,13 +73,13 @@ class PutMark(msgspec.Struct, frozen=True):
 
     @property
     def body(self) -> bytes:
-        """Human-readable text: a mark counts whatever it contains."""
+        """Text for people who look into the store: a mark counts whatever it contains."""
         numbers = block_entries(self.block)
         return f"entries {numbers.start} to {numbers[-1]} are being deleted, or are gone\n".encode()
 
 
 def decide_blocks(found: Found) -> OldBlocks:
-    """The blocks that may go, given the stored snapshots: none while there are fewer than `KEPT` whole ones."""
+    """The blocks that may be deleted, given the stored snapshots: none while there are fewer than `KEPT` whole ones."""
     oldest = oldest_kept(found)
     if oldest is None or oldest.floor is None:
         return OldBlocks()

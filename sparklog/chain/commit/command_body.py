@@ -52,7 +52,9 @@ _SPAN_COLUMNS = (
 
 
 class CommandBody(msgspec.Struct, frozen=True):
-    """The stored body of a large append. `number`: see `keys.command_key`."""
+    """The stored body of a large append. `number` distinguishes bodies of one command that name other holders
+    (`keys.command_key`).
+    """
 
     sha256: str
     size_bytes: int
@@ -112,7 +114,7 @@ def stored_body(submission: Submission, deadline_ms: int, timeout_ms: int, url: 
 
 
 def _is_of(command: Append, existing: bytes, key: str) -> bool:
-    """True if the body is the command's, perhaps encoded by another version; False if only its holders differ.
+    """True if `existing` has the objects and slices of `command`; False if only the holders of the objects differ.
 
     Raises ChainDamaged if anything else differs.
     """

@@ -14,7 +14,7 @@ FIRST_LOOKS = 4  # the first caller may be back up to this many looks later: cal
 
 
 class Gathering:
-    """After each entry: the number of commands to expect, and the time that it pays to wait for them."""
+    """Estimates after each entry how many commands to expect, and how long it pays to wait for them."""
 
     def __init__(self) -> None:
         self._answered = self._expected = self._seen = 0
@@ -22,7 +22,9 @@ class Gathering:
         self._look_ms = 0.0
 
     def expect(self, answered: int, waiting: int, took_ms: int, now_ms: int) -> None:
-        """Note that an entry took `took_ms`. Its `answered` callers may come back and join the `waiting` ones."""
+        """Note that an entry with `answered` commands took `took_ms`. Their callers may submit again, beside the
+        `waiting` commands.
+        """
         self._answered, self._expected, self._seen = answered, answered + waiting, waiting
         self._look_ms = min(took_ms / LOOKS, LONGEST_LOOK_MS)
         self._until_ms = now_ms + FIRST_LOOKS * self._look_ms
@@ -39,6 +41,6 @@ class Gathering:
         return self._look_ms
 
     def looked(self, waiting: int, now_ms: int) -> None:
-        """End a wait. Another wait pays only if callers are coming back: if more came than would come at any time."""
+        """End a wait. Another wait follows only if at least 1/LOOKS of the answered callers came back during it."""
         came = waiting - self._seen
         self._until_ms = now_ms if came * LOOKS >= self._answered else 0.0

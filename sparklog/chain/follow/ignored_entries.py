@@ -20,8 +20,9 @@ Before = Callable[[int], Entry | None]  # entry n, or None if it is gone
 def ignored_entries(entries: Sequence[Entry], newest: Coordinator, before: Before) -> frozenset[int]:
     """The numbers of the `entries` (ascending) that changed nothing.
 
-    `newest` is the coordinator of the newest state. Earlier entries are read, back to the last claim, only if `newest`
-    fences the author of one of the entries: usually nothing is read. Raises what `before` raises.
+    `newest` is the coordinator of the newest state, and `before` reads an entry by its number. Earlier entries are
+    read, back to the last claim, only if `newest` fences the author of one of the entries: usually nothing is read.
+    Raises what `before` raises.
     """
     if not any(is_fenced(newest, entry.author) for entry in entries):
         return frozenset()
@@ -54,7 +55,10 @@ def _claims_itself(entry: Entry) -> bool:
 
 
 def _after(known: Coordinator, entry: Entry) -> Coordinator:
-    """The coordinator after an entry that counts. An author with a later epoch must have claimed that epoch earlier."""
+    """The coordinator after `entry`, which counts; `known` is the one before it.
+
+    An author with a later epoch must have claimed that epoch earlier.
+    """
     author = entry.author
     if author.epoch > known.epoch:
         known = Coordinator(author.epoch, author.name, author.name)

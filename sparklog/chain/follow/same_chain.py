@@ -27,7 +27,7 @@ def same_chain(head: Head, url: str) -> Steps[Head]:
     """Check that the chain at `url` is the one whose head is `head`, which has at least one entry.
 
     Returns the head to continue from, which is newer if entries were deleted as old. Raises InconsistentClusterId if it
-    is another chain, and the store's errors; then nothing may be written.
+    is another chain, and the store's errors: after any error nothing may be written.
     """
     body, _ = yield Get(entry_key(head.n))
     check_answered(body)

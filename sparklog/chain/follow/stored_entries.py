@@ -46,7 +46,9 @@ def stored_entries(store: ObjectStore, first: int, end: int) -> Iterator[StoredE
 
 
 def deleted_blocks(store: ObjectStore, entries: Iterable[int]) -> frozenset[int]:
-    """The blocks of these entries that are marked as deleted. Call it after the entries were read: see above."""
+    """The blocks of these entries that have a void mark. Call it after reading the entries: a mark may be put
+    meanwhile.
+    """
     return frozenset(block for block in {entry_block(n) for n in entries} if _is_marked(store, block))
 
 

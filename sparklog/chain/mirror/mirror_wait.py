@@ -9,7 +9,7 @@ from sparklog.core.errors import InconsistentClusterId, Landed, NotEnoughReplica
 
 
 class TooFewStores(NotEnoughReplicasAfterAppend):
-    """Fewer stores are registered and not fenced than must have a mirror: for this entry that never changes."""
+    """Fewer stores are registered and not fenced than must have a mirror: trying again for this entry can't help."""
 
 
 def mirrored(head: Head, body: bytes | None, deadline_ms: int) -> Steps[None]:

@@ -60,7 +60,7 @@ class _MirrorCheck:
                 self._entry(n, mirrored, original, needed=n > newest)
 
     def _pairs(self) -> Iterator[tuple[int, bytes | None, bytes | None]]:
-        """The entries of the mirror in order: number, bytes, and bytes of the original; None if they are gone."""
+        """The number, bytes and original bytes of each entry on the mirror, in order; None for bytes that are gone."""
         numbers: list[int] = []
         with ThreadPoolExecutor(READ_WIDTH) as pool:
             for stored in self._place.list_keys(LOG):

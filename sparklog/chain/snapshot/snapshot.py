@@ -71,7 +71,7 @@ class ChunksGone(StoreUnavailable):
 
 
 class StoredProducer(msgspec.Struct, frozen=True, array_like=True):
-    """`ProducerState` with pairs in place of its map, whose keys are structs."""
+    """`ProducerState` with its map as pairs, because the keys of the map are structs."""
 
     producer_id: ProducerId
     producer_epoch: int
@@ -270,7 +270,7 @@ def load_newest(store: ObjectStore) -> tuple[Manifest, ClusterState] | None:
 
 
 def _newest_first(store: ObjectStore) -> Iterator[str]:
-    """Keys of manifests, newest first. A manifest that appears meanwhile comes next: older ones may be deleted soon."""
+    """Keys of manifests, newest first. One that appears meanwhile comes next: older ones may soon be deleted."""
     tried: set[str] = set()
     key = store.first_key_after(SNAPSHOTS, SNAPSHOTS)
     while key is not None:
@@ -372,7 +372,7 @@ def load(store: ObjectStore, manifest: Manifest) -> ClusterState:
 
 
 def known_chunks(manifest: Manifest) -> dict[str, Chunk]:
-    """The chunks that a snapshot names, by sha256. They need not be written again."""
+    """The chunks that a snapshot names, by sha256: later snapshots need not write them again."""
     groups = () if manifest.groups is None else (manifest.groups,)
     small = (manifest.topics, manifest.partitions, manifest.small, *groups)
     tables = (*manifest.slices, *manifest.objects, *manifest.results, *manifest.retired, *manifest.offsets)

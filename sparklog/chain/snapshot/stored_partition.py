@@ -79,7 +79,7 @@ def stored(partition: Partition, numbers: Mapping[StoreId, int]) -> StoredPartit
 
 
 def restored(partition: StoredPartition, stores: Sequence[StoreId]) -> Partition:
-    """Inverse of `stored`. `stores` are those of the snapshot. Raises IndexError if a number is not in it."""
+    """Inverse of `stored`. `stores` are those of the snapshot. Raises IndexError if `stores` has no such position."""
 
     def named(bits: StoredStores) -> tuple[StoreId, ...]:
         return tuple(stores[number] for number in bits)
