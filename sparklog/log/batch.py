@@ -67,7 +67,8 @@ class BatchEncoder:
     def encode(self, partition: PartitionIndex, rows: pa.RecordBatch) -> EncodedBatch:
         """Encode `rows` as one message.
 
-        There is at least one row. Its columns are those of the schema, or those without headers. No timestamp is null.
+        `rows` has at least one row, the columns of the encoder's schema (headers may be missing), and no null
+        timestamp.
         """
         rows = with_headers(rows, self._schema)
         raw_bytes = pa.ipc.get_record_batch_size(rows)
@@ -140,9 +141,8 @@ def _partition_metadata(partition: PartitionIndex) -> Any:
 
 
 def without_headers(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the `RAW_SCHEMA` columns of canonical rows, without headers if no record has any.
-
-    So no nulls are copied.
+    """Return the `RAW_SCHEMA` columns of canonical rows, without headers if no record has any: then no nulls are
+    copied.
     """
     headers = rows.column("headers")
     return rows.select(_WITHOUT_HEADERS if headers.null_count == len(headers) else RAW_SCHEMA.names)
@@ -203,7 +203,8 @@ def decode(
     columns: Sequence[str],
     schema: pa.Schema = RAW_SCHEMA,
 ) -> Iterator[pa.RecordBatch]:
-    """The batches whose messages follow one another in `body`, restricted to `columns` of the object's `schema`.
+    """The batches whose messages (of these lengths and CRC32Cs) follow one another in `body`, restricted to `columns`
+    of the object's `schema`.
 
     `body` begins at byte `position` of object `key`. At least one column must be given; they come in the order of the
     schema. Other columns are not decompressed, and uncompressed ones are views of `body`. Each message's CRC32C is
@@ -240,7 +241,7 @@ def _schema_message(schema: pa.Schema) -> pa.Buffer:
 
 
 class _Joined:
-    """Two buffers as one file, so that Arrow reads an IPC stream from two places without a copy.
+    """Two buffers as one file, so that Arrow reads an IPC stream from both without a copy.
 
     Arrow calls `read_buffer` if a Python file has it. No message spans both buffers.
     """
@@ -272,13 +273,13 @@ class _Joined:
 
 
 def offset_bounds(rows: pa.RecordBatch) -> tuple[int, int]:
-    """The offsets of the first and the last of at least one row of `COMPACTED_SCHEMA`."""
+    """The offsets of the first and the last row. `rows` has the columns of `COMPACTED_SCHEMA`, and at least one row."""
     offsets = rows.column("offset")
     return offsets[0].as_py(), offsets[-1].as_py()
 
 
 def timestamp_bounds(rows: pa.RecordBatch) -> tuple[int, int]:
-    """Smallest and largest timestamp of at least one row, in microseconds."""
+    """Smallest and largest timestamp of the rows (at least one), in microseconds."""
     values = timestamps_us(rows.column(_TIMESTAMP_AT))
     return int(values.min()), int(values.max())
 

@@ -23,13 +23,13 @@ KEPT: Final = 3
 
 
 class CheckpointFiles:
-    """Writes checkpoints for one process. It remembers what it wrote, so it reads those of a store only once."""
+    """Writes checkpoints for one process. It remembers what it wrote, so it reads a store's checkpoints only once."""
 
     def __init__(self) -> None:
         self._newest: dict[tuple[str, StoreId, int], dict[str, str]] = {}  # by chain, store and registration
 
     def write(self, state: ClusterState, stores: Stores) -> dict[StoreId, str]:
-        """Write what has changed, to each store that is not fenced. Returns the errors by store."""
+        """Write the checkpoints that have changed to each store that is not fenced. Returns error texts by store."""
         failed = {}
         for store in sorted(state.stores.values(), key=lambda store: store.store):
             if not store.fenced:

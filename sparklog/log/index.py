@@ -224,7 +224,10 @@ def rebuild_index(key: str, body: memoryview, named: NewObject) -> Index:
 def _of_format(
     what: str, key: str, schema: pa.Schema, format_key: bytes, known: Mapping[bytes, pa.Schema]
 ) -> pa.Schema:
-    """The schema of the format that a file names. Raises UnsupportedVersion."""
+    """The known schema for the format number that a file has under `format_key` in the metadata of its `schema`.
+
+    Raises UnsupportedVersion for another format; `what` and `key` name the file in the message.
+    """
     number = (schema.metadata or {}).get(format_key)
     if number is None or number not in known:
         wanted = " or ".join(format_.decode() for format_ in known)

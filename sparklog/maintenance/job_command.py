@@ -110,7 +110,7 @@ class JobCommand:
         return [re.sub(r"\{(\w+)\}", lambda place: values[place[1]], word) for word in self._words]
 
     async def _run(self, words: Sequence[str], output: Path) -> int:
-        """Return the exit code.
+        """Run the command with its output in the file `output`, and return its exit code.
 
         Stdin is a pipe from this process, so it is closed when this process ends, for any reason.
         """

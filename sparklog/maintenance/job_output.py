@@ -57,7 +57,7 @@ class JobOutput:
             self._say(f"{what}: {done:,} of {of:,}")
 
     def show(self, table: Table) -> None:
-        """Print a table that belongs to the job."""
+        """Print a table of the job's results."""
         self._console.print(table)
 
     def end(self, report: JobReport) -> None:

@@ -32,7 +32,7 @@ class TaskRunner(Protocol):
 
 
 class LocalTasks:
-    """Runs tasks in this process, one at a time. Each is committed before the next one begins."""
+    """Runs tasks in this process, one at a time. The result of each is committed before the next one begins."""
 
     in_this_process = True
     tasks_at_once = 1

@@ -24,7 +24,10 @@ _KEYS_AT_ONCE = 4096
 
 
 class OrphanSearch(msgspec.Struct, frozen=True):
-    """A search of the keys of one store that begin with `prefix`. `named`: sorted native uint64, see `NamedUploads`."""
+    """A search for orphans below `floor`, among the keys of one store that begin with `prefix`.
+
+    `named`: sorted native uint64, see `NamedUploads`.
+    """
 
     store: StoreId
     prefix: str

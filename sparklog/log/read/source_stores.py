@@ -56,7 +56,7 @@ class NoHolderAnswers(Exception):
 
     @property
     def telling(self) -> HolderFailure:
-        """The most hopeful failure, because records are lost only if no holder can still have them.
+        """The failure that is most likely to pass, because records are lost only if no holder can still have them.
 
         Its message also names the other holders' errors.
         """
@@ -74,7 +74,9 @@ class NoHolderAnswers(Exception):
 
 
 def _hope(error: SparklogError) -> int:
-    """Rank an error, most hopeful first: the store may come back; it must be repaired; damaged bytes; missing bytes."""
+    """Rank an error; 0 is most likely to pass. In order: the store may come back, access needs repair, damaged,
+    missing.
+    """
     match error:
         case StoreUnavailable():
             return 0

@@ -161,9 +161,11 @@ class ObjectWriter:
         return 0 if self._open is None else self._open.batch_bytes
 
     def stream(self) -> None:
-        """Write the held batches of a topic's only partition to the current object, if that needs no other thread.
+        """Write the held batches to the current object, if there are enough of them and the object goes to a single
+        store.
 
-        There are no other partitions to wait for, and the memory of the batches is reused at once.
+        Only for a topic with one partition: no other partition's batches have to come first. The batches' memory is
+        reused at once.
         """
         if self._held_bytes < self._task.limits.streamed_from_bytes or len(self._holders) > 1:
             return

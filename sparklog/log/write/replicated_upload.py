@@ -80,7 +80,7 @@ class ReplicatedUpload:
         """Wait for the stores, and return those that hold the object: at least one.
 
         Raises OutcomeUnknown or KeyExists if a store may have the object and none has it for sure: upload it under
-        another key. Raises the most hopeful of the stores' errors if no store can have it.
+        another key. Raises the store's error that is most likely to pass if no store can have it.
         """
         self._lanes.wait(self._copies, _is_settled, _is_done)
         with self._lanes.changed:

@@ -124,7 +124,7 @@ class SegmentsWriter:
     def begin_run(self, origin: Origin, append_time_ms: int) -> None:
         """Begin a segment for the records that follow.
 
-        All are of this origin, and the last was appended at this time.
+        All have this origin, and `append_time_ms` is the latest of their append times.
         """
         self._encode_pending()
         self._close()

@@ -86,7 +86,9 @@ class StoreLane:
             self._changed.notify_all()
 
     def opened(self, upload: Upload, *, here: bool) -> Upload:
-        """Remember an upload, to abort it if the lane fails. Only the thread that writes to it may abort it."""
+        """Remember an upload, to abort it if the lane fails, and return it. Only the thread that writes to it may abort
+        it.
+        """
         with self._changed:
             (self._uploads_here if here else self._uploads).append(upload)
         return upload

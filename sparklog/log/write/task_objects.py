@@ -99,7 +99,9 @@ class TaskObjects:
             self._await_oldest()
 
     def make_room_for_upload(self, size_bytes: int) -> None:
-        """Wait for uploads while another one of this size would make them larger than one object in total."""
+        """Wait for running uploads while they and one more, of `size_bytes`, would together exceed the size of one
+        object.
+        """
         while self._uploading and self._uploading_bytes + size_bytes > self.limits.object_bytes:
             self._await_oldest()
 
@@ -114,7 +116,9 @@ class TaskObjects:
         self._uploading_bytes += uploading.size_bytes
 
     def finish(self) -> None:
-        """Close all objects and wait until they are uploaded. A task's last object needs no other thread."""
+        """Close all objects and wait until they are uploaded. If all go to one set of stores, the calling thread
+        uploads the last one to a single store itself.
+        """
         alone = len(self.writers) == 1
         if alone:
             self._await_all()

@@ -185,7 +185,8 @@ class CompactionJob:
     def _swap(self, frame: JobFrame, order: _Ordered, outcomes: Sequence[StretchOutcome]) -> MoveCleaner | None:
         """Swap in the rewritten stretches.
 
-        Returns the command to run afterwards, or None if not everything is clean now.
+        Returns the command that moves the cleaner; None if a rewrite failed, or a swap was refused whose records still
+        exist.
         """
         planned, key = order.planned, _key(order.planned)
         errors = [outcome.error for outcome in outcomes if outcome.error]
@@ -229,7 +230,9 @@ class CompactionJob:
         return MoveCleaner(key.topic_id, key.partition, position, planned.end, below, passes, keeps_superseded)
 
     def _rewrite_anyway(self, frame: JobFrame, runs: Sequence[list[Stretch]]) -> list[str]:
-        """Rewrite the stretches that must cover empty ones. Changes `runs`; returns errors."""
+        """Rewrite the stretches whose segments must cover empty neighbours. Changes their outcomes in `runs`; returns
+        errors.
+        """
         numbers = [(run, number) for run in runs for number in rewritten_anyway(run)]
         payloads = [
             msgspec.msgpack.encode((run[number].order, run[number].range, run[number].is_empty))
@@ -250,7 +253,7 @@ class CompactionJob:
     def _plan_again(self, frame: JobFrame, state: ClusterState, due: PartitionToCompact) -> None:
         """Plan a partition once more for this run if its log start rose since the plan.
 
-        Else it is left to other runs.
+        Otherwise later runs plan it.
         """
         partition = state.partitions.get(_key(due))
         if partition is not None and partition.log_start > due.partition.log_start:

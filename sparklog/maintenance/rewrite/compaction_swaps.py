@@ -48,7 +48,9 @@ def between_gaps(stretches: Iterable[Stretch]) -> list[list[Stretch]]:
 
 
 def without_spares(stretches: Sequence[Stretch]) -> list[Stretch]:
-    """Drop spare records if the run keeps anything else. Otherwise the last spare record stays."""
+    """Drop spare records (`StretchOutcome.is_spare`) if the run keeps any other record. Otherwise the last spare record
+    stays.
+    """
     spares = [number for number, stretch in enumerate(stretches) if stretch.outcome.is_spare]
     if len(spares) == sum(not stretch.is_empty for stretch in stretches):
         last = spares.pop() if spares else None

@@ -36,7 +36,7 @@ class KeyShuffle(Protocol):
     """The port for the shuffle of keys: `spark/maintain/key_shuffle.py`."""
 
     def run(self, reads: Sequence[bytes], rewrites: Sequence[bytes]) -> list[bytes]:
-        """Run `read_keys` for each of `reads`, then `rewrite_stretch` for each of `rewrites` with its records left.
+        """Run `read_keys` for each of `reads`, then `rewrite_stretch` for each of `rewrites` and its LeftRecords.
 
         Stretches are numbered like `rewrites`. Returns the results of `rewrite_stretch` in that order. Raises
         SparklogError if a read fails, or the tasks could not be run.
@@ -69,7 +69,10 @@ class RewriteOrder(msgspec.Struct, frozen=True):
 
 
 class LeftRecords(msgspec.Struct, frozen=True):
-    """The records left in a stretch, as ascending marks. `keyless` records had no key, the last at `keyless_at`."""
+    """The records left in a stretch. Each of the ascending `marks` is 2 * offset, plus 1 for a tombstone.
+
+    `keyless`: the number of records without a key; the last of them is at `keyless_at`.
+    """
 
     marks: Int64Array
     keyless: int = 0
@@ -134,7 +137,10 @@ def rewrite_stretch(payload: bytes, left: LeftRecords) -> bytes:
 
 
 def rewrite_anyway(payload: bytes) -> bytes:
-    """Task: rewrite a stretch with all its records, or with its last one, so that its segment can cover neighbours."""
+    """Task: rewrite a stretch with all its records, or only its last one, so that its segment can cover neighbours.
+
+    The payload is (RewriteOrder, range of the stretch, True for only the last record); returns a StretchOutcome.
+    """
     order, plan, only_last = msgspec.msgpack.decode(payload, type=tuple[RewriteOrder, RangeToRead, bool])
     try:
         offsets = [batch.column(0).to_numpy() for batch in scan(plan, Stores(order.places), ["offset"], _as_planned)]

@@ -207,7 +207,7 @@ def roll_segments(payload: bytes) -> bytes:
 
 
 def _without(outcome: RollOutcome, stores: frozenset[StoreId]) -> RollOutcome:
-    """The outcome without the stores that have lost their objects: a failure if there is no other store."""
+    """The outcome without the stores that have lost their objects: a failure if a segment was on no other store."""
     if outcome.rewritten is None:
         return outcome
     rewritten = without_stores(outcome.rewritten, stores)

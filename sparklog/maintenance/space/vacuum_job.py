@@ -118,7 +118,8 @@ def run_searches(frame: JobFrame, searches: Sequence[OrphanSearch], *, delete: b
 def orphan_searches(frame: JobFrame, floor: EntryNumber) -> tuple[list[OrphanSearch], list[PartitionResult]]:
     """One search per store and prefix, and a row for each store that can't be listed.
 
-    The state is at or after FLOOR's entry, so objects with a smaller n0 that it does not name are orphans for ever.
+    The searches use the newest state. It is at or after FLOOR's entry, so an object below FLOOR that it does not name
+    is an orphan for ever.
     """
     searches: list[OrphanSearch] = []
     failed: list[PartitionResult] = []
@@ -171,7 +172,7 @@ def _listings(result: OrphansFound) -> int:
 def _remove_abandoned(frame: JobFrame) -> list[PartitionResult]:
     """Drop uploads older than `floor.delay.ms` that were never published.
 
-    One that is still in progress then fails whole.
+    An upload that is still in progress then fails as a whole.
     """
     state = frame.connection.follower.newest_state()
     before_ms = frame.clock.now_ms() - effective_cluster(state.config).floor_delay_ms

@@ -78,7 +78,10 @@ class CheckOutcome(msgspec.Struct, frozen=True, array_like=True):
 
 
 def check_objects(payload: bytes) -> bytes:
-    """Task: check the objects of a CheckOrder, and return a list of CheckOutcome. A silent store is asked only once."""
+    """Task: check the objects of a CheckOrder, and return a list of CheckOutcome.
+
+    If the store does not answer, it is not asked for the other objects.
+    """
     order = msgspec.msgpack.decode(payload, type=CheckOrder)
     stores = Stores(order.places)
     outcomes: list[CheckOutcome] = []
@@ -143,7 +146,9 @@ def _checked(order: CheckOrder, object_: ObjectToCheck, stores: Stores) -> Check
 
 
 def _of_this_life(order: CheckOrder, outcomes: list[CheckOutcome], stores: Stores) -> list[CheckOutcome]:
-    """Drop damages that mean nothing, because the store was unmounted, wiped or swapped meanwhile."""
+    """Replace damage by an error if the store was unmounted, wiped or swapped meanwhile: then the damage means
+    nothing.
+    """
     if all(outcome.check is None or outcome.is_whole for outcome in outcomes):
         return outcomes
     try:

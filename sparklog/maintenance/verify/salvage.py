@@ -59,7 +59,9 @@ from sparklog.storage.object_store import ObjectStore
 
 
 def salvage(frame: JobFrame, damages: Sequence[Damage], note: Note, *, accept_loss: bool) -> None:
-    """Save the good batches of one object. `damages`: the damage on each of its holders."""
+    """Save the good batches of one object, or report or give up its lost records. `damages`: the damage on each of its
+    holders.
+    """
     object_ = damages[0].object
     state = frame.connection.follower.newest_state()
     stores = frame.connection.stores(state)
@@ -149,7 +151,7 @@ def _good(part: SliceIndex, damage: Damage) -> np.typing.NDArray[np.bool_]:
 
 
 def _pieces(slice_: Slice, part: SliceIndex, batches: Sequence[int], offsets: OffsetRange) -> tuple[Slice, ...]:
-    """These batches of a slice, each as a slice; together they cover the offsets."""
+    """These batches of a slice, each as a slice of its own; together they cover `offsets`."""
     of, appended = part.batches, slice_.timestamp_source is TimestampSource.APPEND_TIME
     pieces = []
     start = offsets.start
@@ -176,7 +178,7 @@ def _pieces(slice_: Slice, part: SliceIndex, batches: Sequence[int], offsets: Of
 def _swapped(
     frame: JobFrame, slice_: Slice, left: _Remains, damages: Sequence[Damage], stores: Stores
 ) -> tuple[WorkOutcome | None, str]:
-    """Rewrite the good batches of a slice, and swap them in. Returns the outcome and a message."""
+    """Rewrite the good batches of a slice, and swap them in. Returns the outcome (None: swapped) and a message."""
     object_ = damages[0].object
     key = TopicPartition(slice_.topic_id, slice_.partition)
     place = f"{object_.topic}-{slice_.partition} [{slice_.start}, {slice_.end})"

@@ -152,7 +152,7 @@ class VerifyJob:
         return ended([*self._rows.values(), *self._others.values()])
 
     def _check_incarnations(self, frame: JobFrame, stores: Sequence[Store]) -> None:
-        """Add a difference for each store that is in another life than the registered one.
+        """Add a difference for each store whose INCARNATION is not the registered one.
 
         Such a store lacks everything, or has old objects.
         """
