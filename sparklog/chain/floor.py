@@ -34,7 +34,8 @@ def newest_older_than(store: ObjectStore, floor: int, end: int, before_ms: int) 
 def time_shown(store: ObjectStore, end: int, now_ms: int) -> int:
     """`now_ms`, or the oldest time among the RECENT_ENTRIES entries before `end` if that is earlier.
 
-    One clock that is ahead can't make this too late: if another process is at work, one of these entries has its time.
+    So one clock that is ahead can't make the result too late: another process at work has put its own time into one of
+    these entries.
     """
     recent = stored_entries(store, max(0, end - RECENT_ENTRIES), end)
     return min((now_ms, *(stored.entry.time_ms for stored in recent)))

@@ -20,7 +20,7 @@ Steps = Generator[Request, tuple[Reply, Now], T]
 
 
 def run(steps: Steps[T], perform: Callable[[Request], Reply], now: Callable[[], Now]) -> T:
-    """Perform the requests one after the other, and return the outcome. Raises what the machine raises."""
+    """Perform the requests of a machine one after the other, and return its outcome. Raises what the machine raises."""
     request = next(steps)
     while True:
         try:

@@ -1,12 +1,12 @@
 """Deletes old blocks of entries, each after its void mark was put.
 
     decide which blocks go (pure) -> for each block, oldest first: check that its snapshot is still there
-    -> put the mark -> list the block -> delete its entries by name
+    -> put the void mark -> list the block -> delete its entries by name
 
-A block may go once FLOOR has passed all of it, and the oldest snapshot that stays covers it and the whole block after
-it. Then opening the chain reads no entry of it, and no command in doubt needs one for its result. The mark is put
-before the first entry is deleted. So a process that still reads or writes there finds the mark, and starts again at
-the newest snapshot.
+A block may be deleted once FLOOR has passed all of it, and the oldest snapshot that stays covers it and the whole block
+after it. Then opening the chain reads no entry of it, and no command in doubt needs one for its result. The mark is put
+before the first entry is deleted. So a process that still reads or writes in the block finds the mark, and starts again
+at the newest snapshot.
 
 A run that is killed leaves a mark and some of the entries. The next run finds them, because it begins at the oldest
 entry that exists. It also finds entries that a stalled writer has put into a block that was already gone.
@@ -52,7 +52,7 @@ class OldEntries(msgspec.Struct, frozen=True):
 
     @property
     def size_bytes(self) -> int:
-        """Size of all these entries."""
+        """Total size of these entries."""
         return sum(stored.size_bytes for stored in self.entries)
 
     @property
@@ -62,13 +62,15 @@ class OldEntries(msgspec.Struct, frozen=True):
 
 
 class PutMark(msgspec.Struct, frozen=True):
-    """A change to make: put the mark of `block` if it is absent. It must be there before the next change."""
+    """A change to make: put the void mark of `block` if it is absent. Make no later change before the mark is
+    stored.
+    """
 
     block: int
 
     @property
     def key(self) -> str:
-        """Key of the mark."""
+        """Key of the void mark."""
         return void_key(self.block)
 
     @property
@@ -102,7 +104,8 @@ def blocks_found(store: ObjectStore, end: int) -> Iterator[OldEntries]:
 def deletion(
     store: ObjectStore, old: OldBlocks, check: Callable[[], None] = lambda: None
 ) -> Iterator[PutMark | OldEntries]:
-    """The changes that delete `old`: marks to put, and entries to delete by name. Make each before asking for the next.
+    """The changes that delete `old`: void marks to put, and entries to delete by name. Perform each change before
+    asking for the next.
 
     `check` is called before each block, and raises if nothing more may be deleted. Ends early if the snapshot is gone:
     a faster run has kept only newer ones and continues the work, or the place was cleared. Raises the store's errors.

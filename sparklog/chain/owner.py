@@ -41,12 +41,12 @@ _START = b"sparklog-owner "
 
 
 def encoded(owner: Owner) -> bytes:
-    """The body of the mark."""
+    """The bytes of the mark OWNER/<number>."""
     return frame("owner", msgspec.json.encode(owner))
 
 
 def decoded(body: bytes | memoryview, key: str, url: str) -> Owner:
-    """The mark that was read from `key`. Raises ChainDamaged, UnsupportedVersion."""
+    """The mark OWNER/<number> that was read from `key`. Raises ChainDamaged, UnsupportedVersion."""
     try:
         return msgspec.json.decode(unframe("owner", body, key, url), type=Owner)
     except msgspec.DecodeError as error:
@@ -115,7 +115,9 @@ def check_owner(store: ObjectStore, ancestors: int, beside: Collection[str] = ()
 
 
 def superseded(owner: Owner, url: str) -> InconsistentClusterId:
-    """The error for a process of a chain that was restored elsewhere."""
+    """The error for a process of an old chain, if the mark `owner` on the store at `url` names the chain restored from
+    it.
+    """
     return InconsistentClusterId(
         f"cluster {owner.previous} was restored as cluster {owner.chain_id} at {owner.cluster}, says the store at "
         f"{url}: nothing is written or deleted for the old one any more; connect to {owner.cluster}, and if there is "

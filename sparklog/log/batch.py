@@ -55,7 +55,7 @@ class BatchEncoder:
     """Encodes batches of `RAW_SCHEMA`, or of `COMPACTED_SCHEMA`, one after the other. Not thread-safe.
 
     Messages are written into arenas of 8 MiB and returned as views of them, so nothing is copied twice, and only the
-    live arenas take memory. A batch too large for an arena gets one of its own.
+    live arenas take memory. A batch that is too large for an arena gets an arena of its own.
     """
 
     def __init__(self, compression: str, schema: pa.Schema = RAW_SCHEMA) -> None:
@@ -87,7 +87,7 @@ class BatchEncoder:
             self._arena.rewind()
 
     def forget(self) -> None:
-        """Drop the current arena: its memory is freed with its last message."""
+        """Drop the current arena. Its memory is freed once none of its messages is used any more."""
         self._arena = None
 
 
@@ -269,7 +269,7 @@ class _Joined:
         return self._position
 
     def close(self) -> None:
-        """Do nothing: only memory is held."""
+        """Do nothing: there is only memory, which needs no closing."""
 
 
 def offset_bounds(rows: pa.RecordBatch) -> tuple[int, int]:

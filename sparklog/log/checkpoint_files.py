@@ -72,7 +72,7 @@ def newest_checkpoint(target: ObjectStore, chain_id: str, name: str) -> tuple[in
 
 
 def _listed(target: ObjectStore, chain_id: str) -> dict[str, list[str]]:
-    """The keys of a chain's checkpoints by name, ascending for each name."""
+    """The keys of a chain's checkpoints on `target`, by the checkpoint's name, each list ascending."""
     by_name: dict[str, list[str]] = {}
     for stored in target.list_keys(checkpoints_prefix(chain_id)):
         parsed = parse_checkpoint_key(stored.key)

@@ -73,7 +73,7 @@ def places_to_carry(places: StorePlaces) -> StorePlaces:
 
 
 class Stores:
-    """Opens registered stores. Each process makes its own."""
+    """Opens registered stores, each on its first use. Each process creates its own object of this class."""
 
     def __init__(self, places: StorePlaces, failures: StoreFailures = OF_THIS_PROCESS) -> None:
         self.places = places
@@ -136,7 +136,7 @@ class Stores:
         self._failures.note(self._address(store), error)
 
     def has_failed(self, store: StoreId) -> bool:
-        """True if reads from this store failed lately in this process."""
+        """True if a read from this store failed in this process less than FAILED_FOR_MS ago."""
         return self._failures.is_recent(self._address(store))
 
     def _is_near(self, store: StoreId) -> bool:

@@ -31,7 +31,7 @@ _BLOCK: Final = np.dtype([("offset", "<i8"), ("metadata_length", "<i4"), ("paddi
 
 
 class Sink(Protocol):
-    """The destination of a file's bytes."""
+    """Something that takes the bytes of a file, such as an upload."""
 
     def write(self, body: Bytes) -> None: ...
 

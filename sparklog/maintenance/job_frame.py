@@ -126,7 +126,11 @@ class JobFrame:
                 yield topic_of(state, name)
 
     def commit(self, command: Command) -> CommandResult:
-        """Commit a command that names no objects. It is submitted again if FLOOR has passed it meanwhile."""
+        """Commit a command that names no objects. If FLOOR has passed its n0 meanwhile, it is submitted again with a
+        new one.
+
+        Makes COMMIT_ATTEMPTS attempts in all.
+        """
         for _ in range(COMMIT_ATTEMPTS - 1):
             try:
                 return self.connection.submit(command)

@@ -33,7 +33,7 @@ class Scheduler:
         self._running: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Run until cancelled; then the running jobs are stopped first."""
+        """Run the jobs when they are due, until cancelled; then stop the running jobs first."""
         try:
             while True:
                 now_ms = self._clock.monotonic_ms()

@@ -91,7 +91,5 @@ def tasks_every(names: Iterable[str], every_ms: int, config: ClusterConfig, *, n
 
 
 def ages_ms(state: ClusterState, jobs: Sequence[Task], now_ms: int) -> Mapping[str, int]:
-    """The time in ms since the last completed run of each job began. Jobs without such a run in the chain are left
-    out.
-    """
+    """The time in ms since the last completed run of each job began. Jobs without such a run are left out."""
     return {job.name: now_ms - state.jobs[job.name].started_ms for job in jobs if job.name in state.jobs}

@@ -53,7 +53,7 @@ def run_replication(cluster_url: str, *, stores: Collection[str] = (), **options
 
 
 class ReplicationJob:
-    """The replication as a `job_frame.Job`."""
+    """Plans and does the work of `run_replication`, as a `job_frame.Job`."""
 
     name = "replication"
     unit = "slices"
@@ -187,9 +187,7 @@ class ReplicationJob:
     def _standing(
         self, frame: JobFrame, state: ClusterState, store: StoreId, but: Collection[_Replica] | None = None
     ) -> UnfinishedReplicas:
-        """The unfinished replicas of the chosen topics on a store, except `but`: by default those that were given
-        up.
-        """
+        """The unfinished replicas of the chosen topics on a store, except `but` (default: those that were given up)."""
         topics = {topic.topic_id for topic in frame.chosen_topics(state)}
         at, left_out = unfinished_replicas(state, store), self._gave_up if but is None else but
 
@@ -212,7 +210,7 @@ class FetchOrder(msgspec.Struct, frozen=True):
 
 
 class FetchOutcome(msgspec.Struct, frozen=True):
-    """An error for each object of an order, "" if it is there; and the sources that did not answer."""
+    """An error for each object of an order, "" if the store has it now; and the sources that did not answer."""
 
     errors: tuple[str, ...]
     failing: tuple[StoreId, ...]
@@ -240,7 +238,7 @@ def fetch_objects(payload: bytes) -> bytes:
 def _wanted(
     state: ClusterState, store: StoreId, behind: Sequence[TopicPartition], failing: set[StoreId], tasks: int
 ) -> list[ObjectToFetch]:
-    """Objects to fetch, for about `tasks` tasks from each source."""
+    """The objects to fetch next for the replicas `behind` on `store`: for about `tasks` tasks from each source."""
     limits = FetchLimits(TASK_OBJECTS * tasks, TASK_BYTES * tasks)
     batches, _ = plan_fetch(state, store, behind, UnderWay(failing=failing), limits)
     return [object_ for batch in batches for object_ in batch.objects]

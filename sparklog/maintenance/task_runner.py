@@ -1,4 +1,5 @@
-"""The port for running the heavy part of a job, and its simplest adapter, this process. The other is `spark_tasks.py`.
+"""The port for running the heavy part of a job, and its simplest adapter, this process. The other adapter is
+`spark_tasks.py`.
 
 Payloads and results are bytes, and a task is a function at module level, so any process with sparklog installed can run
 it. A task reports its failures in its result: a failed task must not stop the others.

@@ -62,7 +62,7 @@ class CommitCounts:
     appended: dict[TopicId, AppendCounts] = field(default_factory=dict)
 
     def count_entry(self, results: Sequence[CommandResult]) -> None:
-        """Count an entry that was committed, by the results of its commands."""
+        """Add a committed entry to the counts, given the results of its commands."""
         self.entries += 1
         self.group_sizes[len(results)] = self.group_sizes.get(len(results), 0) + 1
         for result in results:
@@ -72,5 +72,5 @@ class CommitCounts:
                 self.appended[range_.topic_id] = counted
 
     def copy(self) -> CommitCounts:
-        """Return these counts as a value that does not change any more."""
+        """Return a copy of these counts, which later commits do not change."""
         return CommitCounts(self.entries, self.lost_slots, self.group_sizes.copy(), self.appended.copy())

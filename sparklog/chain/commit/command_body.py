@@ -78,7 +78,7 @@ class CommandBody(msgspec.Struct, frozen=True):
 
 
 def stored_body(submission: Submission, deadline_ms: int, timeout_ms: int, url: str) -> Steps[CommandBody]:
-    """Put the body of a large append under its key. A retry recognizes its own object.
+    """Put the body of a large append under its key, unless an earlier attempt has put it there.
 
     Only the entry names the body, so after an unknown outcome it is safe to try again. If an earlier submission of the
     command left a body that names other holders of the same objects, this body gets the next number. Raises

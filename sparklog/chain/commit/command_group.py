@@ -39,11 +39,14 @@ class Ticket:
 
     @property
     def done(self) -> bool:
-        """True if there is nothing left to wait for."""
+        """True if the command has a result or an error."""
         return self.result is not None or self.error is not None
 
     def outcome(self) -> CommandResult:
-        """Return the result of a command that is done. Raises its error; WriteLost if its application lost records."""
+        """Return the result of a command that is done. Raises the command's error.
+
+        Raises WriteLost if the result says that an election gave up records of the application.
+        """
         if self.error is not None:
             raise self.error
         if self.result is None:

@@ -64,8 +64,8 @@ class Committer:
         The command may try to win a slot for `timeout_ms`. A call that shares an entry with other commands, or waits
         for their entry, may last as long as the longest of their timeouts. Raises the command's own error (nothing was
         changed), OutcomeUnknown (look it up by its id, or submit the same `Submission` again with `in_doubt`),
-        RequestTimedOut (nothing was changed). WriteLost: an election gave up records of this author; nothing was
-        written.
+        RequestTimedOut (nothing was changed). WriteLost: an election gave up earlier records of the application, and
+        nothing was written.
         """
         ticket = Ticket(submission, self.clock.monotonic_ms() + timeout_ms, timeout_ms)
         self._drive(ticket)
@@ -73,7 +73,7 @@ class Committer:
         return ticket.outcome()
 
     def close(self) -> None:
-        """Wait for a snapshot that is being written."""
+        """Wait until no snapshot is being written."""
         self.snapshots.close()
 
     def _drive(self, ticket: Ticket) -> None:

@@ -30,11 +30,11 @@ class Gathering:
         self._until_ms = now_ms + FIRST_LOOKS * self._look_ms
 
     def is_complete(self, waiting: int) -> bool:
-        """True if as many commands are waiting as can be expected."""
+        """True if no more commands than the `waiting` ones are expected."""
         return waiting >= self._expected
 
     def look_ms(self, waiting: int, now_ms: int) -> float | None:
-        """Time to wait for more than the `waiting` commands before the next look; None: don't wait."""
+        """Time in ms until the next look at the number of waiting commands; None: don't wait for more."""
         if self._look_ms < SHORTEST_LOOK_MS or self.is_complete(waiting) or now_ms > self._until_ms:
             return None
         self._seen = waiting

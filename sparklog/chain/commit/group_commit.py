@@ -12,7 +12,7 @@ IDLE ── a command, after a long silence ──► CHECKING that the chain is
 
 After every 8 slots lost in a row the machine is RESTING for 50 ms, so that other processes go first.
 
-While the mark of slot n's block is looked for, and while entry n is put on mirrors, slot n+1 of the same block may
+While the void mark of slot n's block is looked for, and while entry n is put on mirrors, slot n+1 of the same block may
 already be claimed; it is mirrored and acknowledged after n. The machine draws no id, reads no clock, holds no lock and
 does no I/O: `submit`, `reply` and `recover` get the time as an argument, `requests` has the requests to perform, and
 `ended` has the tickets with a result or an error.
@@ -110,7 +110,7 @@ class GroupCommit:
         self._settled_n = -1
 
     def submit(self, ticket: Ticket, now: Now) -> None:
-        """Submit a command."""
+        """Queue the command of `ticket`, and take all steps that are possible now."""
         self.submit_all((ticket,), now)
 
     def submit_all(self, tickets: Iterable[Ticket], now: Now) -> None:
@@ -239,7 +239,7 @@ class GroupCommit:
     # ---- claiming -------------------------------------------------------------------------------
 
     def _claim(self, group: CommandGroup, now: Now) -> None:
-        """Send the decided commands as one entry."""
+        """Begin to claim the group's slot, with its decided commands as one entry."""
         self.phase = Phase.CLAIMING
         body = group.entry(self.author, now.nonce)
         # No append may fail early because another caller has a shorter timeout.
@@ -340,7 +340,7 @@ class GroupCommit:
         self._follow(caught_up(self.head, self._url, next_body=next_body), tickets, self._rest if many else None)
 
     def _fail(self, tickets: Iterable[Ticket], error: SparklogError) -> None:
-        """End the tickets that are not done yet with `error`."""
+        """End with `error` those of the tickets that have neither a result nor an error."""
         for ticket in tickets:
             if not ticket.done:
                 ticket.fail(error)
@@ -362,7 +362,7 @@ class GroupCommit:
     # ---- following ------------------------------------------------------------------------------
 
     def _follow(self, catch_up: Steps[Head], tickets: Iterable[Ticket], then: Callable[[], None] | None = None) -> None:
-        """Follow the chain to its end, then call `then`. An error ends `tickets`."""
+        """Follow the chain to its end, then call `then`. If that fails, `tickets` end with the error."""
         self.phase = Phase.FOLLOWING
         self._round = [ticket for ticket in tickets if not ticket.done]
         waiting = frozenset(self._queue)
@@ -378,7 +378,7 @@ class GroupCommit:
         self._pending.run(catch_up, followed)
 
     def _rest(self) -> None:
-        """Let other processes go first for a moment."""
+        """Pause for REST_MS, so that other processes win slots too."""
         self.phase = Phase.RESTING
         self._caught_up = frozenset()
         self._pending.ask(Pause(REST_MS), lambda reply, now: None)

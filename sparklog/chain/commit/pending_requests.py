@@ -22,7 +22,7 @@ class PendingRequests:
         self._handlers: dict[Request, Handler] = {}
 
     def __bool__(self) -> bool:
-        """True if a reply is still to come."""
+        """True if any request has no reply yet."""
         return bool(self._handlers)
 
     def ask(self, request: Request, handler: Handler) -> None:

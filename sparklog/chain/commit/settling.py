@@ -1,8 +1,9 @@
-"""Makes the newest entry durable, which another process wrote, because an answer or a new block depends on it.
+"""Makes the newest entry, which another process wrote, durable, because an answer or a new block depends on it.
 
 If `ObjectStore.put_if_absent` finds the key taken, it promises that the object is durable. Then all entries before it
 are durable too: those of its block are in the same directory, and no process writes into a block before the last entry
-of the previous block is durable. The author of the entry may have died before it was on its mirrors (`mirror_wait.py`).
+of the previous block is durable. The author of the entry may have died before the entry was on its mirrors
+(`mirror_wait.py`).
 """
 
 from __future__ import annotations

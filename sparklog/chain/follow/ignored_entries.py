@@ -1,6 +1,6 @@
 """Finds entries that readers ignore, because their coordinator was fenced when they were written (rule C1).
 
-A process that replays the chain knows this at each entry. Here a few entries are checked without a replay.
+A process that replays the chain knows this at each entry. This module checks a few entries without a replay.
 """
 
 from __future__ import annotations

@@ -73,8 +73,8 @@ class Mirror:
     def extend(self, request: MirrorEntry) -> None:
         """Make the mirror whole up to entry `request.head.n`.
 
-        Raises InconsistentClusterId (another chain owns the store since a restore), ChainDamaged, and the errors of
-        both stores: then it is unknown whether the mirror has that entry.
+        Raises InconsistentClusterId (another chain owns the store since a restore), ChainDamaged, and the errors of the
+        source and of the target: then it is unknown whether the mirror has that entry.
         """
         n = request.head.n
         if self.whole_to is not None and self.whole_to >= n:

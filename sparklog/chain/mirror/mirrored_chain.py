@@ -120,7 +120,7 @@ def begins(place: MirrorPlace) -> bool:
 
 
 def last_mirrored(place: MirrorPlace) -> int:
-    """The entry up to which the mirror on one store is whole; -1 if it has none."""
+    """The entry up to which the mirror on one store is whole; -1 if it has no entry and no snapshot."""
     last = _newest_snapshot(place)
     for n in _entries_after(place, last):
         if n != last + 1:
@@ -130,7 +130,9 @@ def last_mirrored(place: MirrorPlace) -> int:
 
 
 def beyond(place: MirrorPlace, n: int) -> tuple[int, str] | None:
-    """Find an entry or snapshot on one mirror that is newer than entry `n`. Returns its number and name, or None."""
+    """Find an entry or snapshot on one mirror that is newer than entry `n`. Returns its number and a text that names
+    it, or None.
+    """
     newest = _newest_snapshot(place)
     if newest > n:
         return newest, f"the snapshot of entry {newest:,}"
@@ -144,7 +146,7 @@ def _newest_snapshot(place: MirrorPlace) -> int:
 
 
 def _entries_after(place: MirrorPlace, n: int) -> Iterator[int]:
-    """The numbers of the existing entries after `n`, in order."""
+    """The numbers above `n` whose entries the mirror has, in order."""
     after = LOG if n < 0 else entry_key(n)
     while (first_key := place.first_key_after(LOG, after)) is not None:
         first = parse_entry_key(first_key)

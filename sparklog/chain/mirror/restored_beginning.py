@@ -13,7 +13,7 @@ from sparklog.chain.framing import frame, unframe
 
 
 class Beginning(msgspec.Struct, frozen=True):
-    """The bodies of the first entry and of the manifest, whose chunks are already there."""
+    """The bodies of the first entry and of the manifest. The chunks that the manifest names are stored already."""
 
     entry: bytes
     manifest: bytes

@@ -1,7 +1,7 @@
 """Checks that the mirror on another store equals the chain: each entry byte for byte, and no hole. Only reads.
 
-A restore begins with the newest snapshot of the mirror, so only entries after that have to be there. An entry whose
-original was deleted as old is decoded, but cannot be compared.
+A restore begins with the newest snapshot of the mirror, so only the entries after that snapshot have to be on the
+mirror. An entry whose original was deleted as old is decoded, but cannot be compared.
 """
 
 from __future__ import annotations

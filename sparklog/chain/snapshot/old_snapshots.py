@@ -5,9 +5,9 @@
 The three newest whole snapshots stay, and so does everything newer. Manifests are deleted before their chunks: a reader
 that misses a chunk finds the manifest gone and takes a newer one.
 
-A snapshot that is being written may be about to name a chunk that is deleted here. The process that acts later notices
-this: `snapshot.write` looks for its chunks after it has put the manifest, and deletes the manifest again if one is
-gone; `delete_old` looks for new manifests after each deletion, and puts the chunk back. So `delete_old` deletes only
+A snapshot that is being written may be about to name a chunk that `delete_old` deletes. The process that acts later
+notices this: `snapshot.write` looks for its chunks after it has put the manifest, and deletes the manifest again if one
+is gone; `delete_old` looks for new manifests after each deletion, and puts the chunk back. So `delete_old` deletes only
 the oldest manifests: another, faster run may have kept only the newest.
 """
 
@@ -185,7 +185,7 @@ def _is_deleted(store: ObjectStore, chunk: str, new: _NewSnapshots) -> bool:
 
 
 class _NewSnapshots:
-    """Snapshots that have appeared since `found`, and the chunks that they name."""
+    """Snapshots that have appeared since `found` was listed, and the chunks that they name."""
 
     def __init__(self, store: ObjectStore, found: Found) -> None:
         self._store = store

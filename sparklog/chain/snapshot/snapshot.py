@@ -1,7 +1,7 @@
 """Snapshots: the whole state after entry n, as a manifest that names immutable chunks by checksum.
 
     meta/snapshot/<10^20-1-n>   manifest: one framed JSON document
-    meta/chunks/<sha256>        the chunks (`chunks.py`): blocks of the tables, and the rest of the state
+    meta/chunks/<sha256>        the chunks (`chunks.py`): blocks of the tables, and the other parts of the state
 
 A chunk that has not changed since the last snapshot is named again, not written again; the manifest lists the table
 rows that have died since. So a snapshot costs only what changed.
@@ -211,8 +211,8 @@ def write(store: ObjectStore, prepared: Prepared) -> Manifest:
     """Put the new chunks, then the manifest. Returns the manifest that is in the store.
 
     That may be another process's snapshot of the same entry, which is as good but may name other chunks. Raises
-    ChunksGone, and leaves no manifest, if a chunk that it names was deleted meanwhile because no snapshot, or only old
-    snapshots, named it.
+    ChunksGone, and leaves no manifest, if a chunk that the manifest names was deleted meanwhile because no snapshot, or
+    only old snapshots, named it.
     """
     *chunks, (key, manifest) = objects_of(prepared)
     for chunk, body in chunks:

@@ -62,7 +62,7 @@ class SnapshotWriter:
         return head.n
 
     def close(self) -> None:
-        """Wait for a snapshot that is being written."""
+        """Wait until no snapshot is being written."""
         thread = self._thread
         if thread is not None:
             thread.join()

@@ -47,7 +47,7 @@ class StoredPartition(msgspec.Struct, frozen=True, array_like=True):
 
 
 def stored(partition: Partition, numbers: Mapping[StoreId, int]) -> StoredPartition:
-    """The partition with `numbers` in place of stores."""
+    """The partition in stored form: in place of each store its number in `numbers`."""
     value = partition.replication
 
     def numbered(stores: Iterable[StoreId]) -> tuple[int, ...]:

@@ -69,7 +69,7 @@ def _look(
 
 
 def _offset_of(part: SliceToRead, row: int, stores: Stores, topic: str) -> Offset:
-    """The offset of a compacted slice's record number `row`, counted from 0."""
+    """The offset of record number `row` (from 0) of a compacted slice."""
     return first_answer(stores, part, topic, part.slice.start, partial(_offset_at, part, row))
 
 

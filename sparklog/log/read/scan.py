@@ -82,14 +82,14 @@ def scan(
 
 
 class _Fetched(NamedTuple):
-    """The first reads of an upcoming slice, from its first holder."""
+    """The bytes that the reader of an upcoming slice needs first, from the slice's first holder."""
 
     store: ObjectStore
     bodies: list[memoryview]
 
 
 class _PendingFetch(NamedTuple):
-    """First reads that are under way."""
+    """A fetch of the first bytes of a slice that is still under way, from the store `store_id`."""
 
     store_id: StoreId
     fetched: Future[_Fetched]

@@ -38,7 +38,7 @@ def compact(
     lanes: StoreLanes,
     new_upload_id: Callable[[], UploadId],
 ) -> Rewritten:
-    """Upload the records at the offsets `kept` as sealed segments, to the holders of `target` by `lanes`; None: all.
+    """Upload the records at the offsets `kept` (None: all) as sealed segments, to the holders of `target`, by `lanes`.
 
     `slices` adjoin one another (at least one). Each offset in `kept` is that of a record in them, ascending. The
     segments cover the same offsets as the slices, without a gap. A segment holds at most `segment_bytes` of stored

@@ -103,7 +103,7 @@ class ObjectWriter:
     # ---- pending -> held ----------------------------------------------------------------------------
 
     def add(self, piece: PartitionRows) -> None:
-        """Add rows of one partition."""
+        """Add rows of one partition to its pending rows; encode those first if both together would exceed a batch."""
         limits = self._task.limits
         size = piece.size_bytes + ROW_BYTES * piece.rows.num_rows
         pending = self._pending.get(piece.partition)
@@ -120,7 +120,7 @@ class ObjectWriter:
         self._count_pending(size)
 
     def encode_if_full(self, partition: PartitionIndex, full_bytes: int) -> None:
-        """Encode the pending rows of the partition if they have reached this size."""
+        """Encode the pending rows of the partition if they have reached `full_bytes`."""
         if self._pending[partition].size_bytes >= full_bytes:
             self._encode(partition)
 
@@ -210,7 +210,7 @@ class ObjectWriter:
         return batches
 
     def begin(self, *, here: bool) -> OpenObject:
-        """Begin an object under a new name."""
+        """Begin an object under a new name. With `here`, the calling thread writes it."""
         target = self._target
         upload_id = self._new_upload_id()
         named = not_yet_written(ObjectKind.APPEND, target.n0, upload_id, target.topic_id, self._holders)
@@ -218,7 +218,7 @@ class ObjectWriter:
 
 
 class Uploading:
-    """A closed object that is being uploaded: `batches` follow those already streamed."""
+    """A closed object that is being uploaded. `batches` are those that were not streamed before."""
 
     def __init__(
         self,
@@ -243,7 +243,7 @@ class Uploading:
         return self._open is not None and self._open.is_over
 
     def start(self) -> None:
-        """Hand all batches to the stores."""
+        """Hand all batches to the stores, and let them publish the object: one attempt."""
         self._attempts -= 1
         if self._open is None:
             self._open = self._writer.begin(here=self._here)

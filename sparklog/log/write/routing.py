@@ -178,7 +178,7 @@ def _take(raw: pa.RecordBatch, order: npt.NDArray[np.int64]) -> pa.RecordBatch:
 
 
 def _offsets(column: pa.Array) -> npt.NDArray[np.int32]:
-    """int32[n + 1]: the offsets of a binary, string or list column."""
+    """The offsets buffer of a binary, string or list column of n rows, as int32[n + 1]."""
     buffer = column.buffers()[1]
     if buffer is None or buffer.size == 0:  # legal for an array without rows
         return np.zeros(1, dtype=np.int32)

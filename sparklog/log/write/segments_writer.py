@@ -143,7 +143,7 @@ class SegmentsWriter:
             self._encode_pending()
 
     def finish(self, end: Offset | None = None) -> Rewritten:
-        """Publish the open segment, and return all of them.
+        """Publish the open segment, and return all segments.
 
         At least one record was added. With `end`, which is after all records, the last slice ends there.
         """

@@ -32,7 +32,7 @@ _SYSTEM = SystemClock()
 
 
 class OpensStores(Protocol):
-    """Opens stores by id: `log.cluster_stores.Stores`."""
+    """Opens stores by id, as `log.cluster_stores.Stores` does."""
 
     def get(self, store: StoreId) -> ObjectStore: ...
 
@@ -254,7 +254,7 @@ def _too_slow(lane: StoreLane) -> RequestTimedOut:
 
 
 def reason(failure: BaseException) -> str:
-    """A failure as a short text."""
+    """The message of a SparklogError; of any other failure its repr."""
     return str(failure) if isinstance(failure, SparklogError) else repr(failure)
 
 

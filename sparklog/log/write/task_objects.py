@@ -62,7 +62,7 @@ class WriterLimits:
         return 1 if partitions == 1 else min(wanted, self.most_gathered_rows)
 
     def enough_bytes(self, pending_partitions: int) -> int:
-        """The raw bytes of a partition at which they are encoded."""
+        """The raw size in bytes at which a partition's pending rows are encoded."""
         return min(self.full_batch_bytes, max(self.smallest_full_batch_bytes, self.object_bytes // pending_partitions))
 
 
@@ -128,7 +128,7 @@ class TaskObjects:
         self.lanes.close()
 
     def abort(self) -> None:
-        """Drop everything. Never waits for a store that has its own thread."""
+        """Drop all objects that are not uploaded yet. Never waits for a store that has its own thread."""
         self._uploading.clear()
         self.writers.clear()
         self.lanes.abort()

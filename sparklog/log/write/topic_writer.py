@@ -75,7 +75,7 @@ class TopicWriter:
             self._gather(rows.slice(start, end - start), int(sums[end] - sums[start]))
 
     def split_gathered(self) -> None:
-        """Hand the gathered rows to the object writers."""
+        """Split the gathered rows by partition, and hand them to the object writers."""
         if not self._gathered_rows:
             return
         self._task.make_room(3 * self._gathered_bytes)  # the rows as added, joined, and taken

@@ -73,7 +73,7 @@ class _Ordered(NamedTuple):
 
 
 class CompactionJob:
-    """The compaction as a `job_frame.Job`."""
+    """Plans and does the work of `run_compaction`, as a `job_frame.Job`."""
 
     name = "compaction"
     unit = "segments"
@@ -110,7 +110,7 @@ class CompactionJob:
         return msgspec.structs.replace(row, planned=Work(whole.segments, whole.records, whole.size_bytes, requests))
 
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
-        """Compact the partitions, many in one shuffle."""
+        """Compact the partitions that are due. One shuffle reads the keys of many partitions."""
         compacted = 0
         for round_ in packs(self._due, (lambda due: len(due.stretches), ROUND_STRETCHES)):
             self._again = list(round_)
@@ -185,8 +185,8 @@ class CompactionJob:
     def _swap(self, frame: JobFrame, order: _Ordered, outcomes: Sequence[StretchOutcome]) -> MoveCleaner | None:
         """Swap in the rewritten stretches.
 
-        Returns the command that moves the cleaner; None if a rewrite failed, or a swap was refused whose records still
-        exist.
+        Returns the command that moves the cleaner; None if a rewrite failed, or a swap was refused for another reason
+        than that its records were deleted.
         """
         planned, key = order.planned, _key(order.planned)
         errors = [outcome.error for outcome in outcomes if outcome.error]

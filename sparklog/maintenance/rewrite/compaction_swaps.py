@@ -20,7 +20,7 @@ from sparklog.maintenance.rewrite.compaction_tasks import RewriteOrder, StretchO
 
 
 class Stretch(NamedTuple):
-    """A stretch of a partition, its range, and the outcome of its rewrite."""
+    """A stretch of a partition: the order to rewrite it, its range, and the outcome of the rewrite."""
 
     order: RewriteOrder
     range: RangeToRead
@@ -28,17 +28,17 @@ class Stretch(NamedTuple):
 
     @property
     def is_rewritten(self) -> bool:
-        """True if it has segments of its own."""
+        """True if the rewrite has uploaded segments."""
         return self.outcome.rewritten is not None
 
     @property
     def is_empty(self) -> bool:
-        """True if it has no records left."""
+        """True if the compaction leaves no record in the stretch."""
         return self.outcome.rewritten is None and not self.outcome.unchanged
 
 
 def between_gaps(stretches: Iterable[Stretch]) -> list[list[Stretch]]:
-    """Group the stretches into runs without a gap."""
+    """Group the stretches into runs. Within a run each stretch begins where the one before it ends."""
     runs: list[list[Stretch]] = []
     for stretch in stretches:
         if not runs or runs[-1][-1].range.end != stretch.range.start:

@@ -1,7 +1,8 @@
 """The tasks of a compaction: read keys, and rewrite the segments of a stretch with the records that are left.
 
 Between them is a shuffle (`KeyShuffle`): it determines the last offset of each key, and hands each stretch the offsets
-that are left there. Only keys and offsets go through it. Values go from a store through one task to the stores.
+that are left in it. Only keys and offsets go through the shuffle. Values go from a store through one task to the
+stores.
 """
 
 from __future__ import annotations
@@ -112,7 +113,10 @@ def read_keys(payload: bytes) -> Iterator[pa.RecordBatch]:
 
 
 def rewrite_stretch(payload: bytes, left: LeftRecords) -> bytes:
-    """Task: rewrite the stretch of a RewriteOrder, and return a StretchOutcome."""
+    """Task: rewrite the stretch of a RewriteOrder with the records in `left`, and return a StretchOutcome.
+
+    Of the records in `left`, tombstones below `tombstones_below` are dropped as well.
+    """
     order = msgspec.msgpack.decode(payload, type=RewriteOrder)
     offsets, is_tombstone = left.marks >> 1, (left.marks & 1).astype(np.bool_)
     expired = is_tombstone & (offsets < (order.tombstones_below or 0))
@@ -151,7 +155,7 @@ def rewrite_anyway(payload: bytes) -> bytes:
 
 
 def _uploaded(order: RewriteOrder, kept: Int64Array, outcome: StretchOutcome) -> StretchOutcome:
-    """Upload the kept records. A failure is an outcome too: it does not stop the rest."""
+    """Upload the kept records. A failure is an outcome too: it does not stop other stretches."""
     stores = Stores(order.places)
     lanes = StoreLanes(stores, order.incarnations, order.lag_time_max_ms)
     try:

@@ -43,7 +43,7 @@ def run_vacuum(cluster_url: str, **options: Unpack[JobOptions]) -> JobReport:
 
 
 class VacuumJob:
-    """The vacuum as a `job_frame.Job`."""
+    """Plans and does the work of `run_vacuum`, as a `job_frame.Job`."""
 
     name = "vacuum"
     unit = "objects"
@@ -68,7 +68,7 @@ class VacuumJob:
         return [*(row for row, _ in self._due), *self._failed, *self._old]
 
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
-        """Delete the orphans, and the remains of uploads that were never published."""
+        """Delete the orphans and abandoned uploads and, unless topics were chosen, old metadata."""
         rows = list(self._failed)
         if self._due:
             frame.settled_state()  # newer than the state of the plan, which defines the orphans

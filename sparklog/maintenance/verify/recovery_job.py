@@ -57,7 +57,7 @@ def run_recovery(
 
 
 class RecoveryJob:
-    """The recovery as a `job_frame.Job`."""
+    """Plans and does the work of `run_recovery`, as a `job_frame.Job`."""
 
     name = "recovery"
     unit = "objects"

@@ -73,7 +73,7 @@ class CheckOutcome(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def is_whole(self) -> bool:
-        """True if everything is now what the chain names."""
+        """True if the object and its index are now what the chain names, maybe because the index was restored."""
         return self.check is not None and (self.check.is_whole or self.mended)
 
 
@@ -146,8 +146,8 @@ def _checked(order: CheckOrder, object_: ObjectToCheck, stores: Stores) -> Check
 
 
 def _of_this_life(order: CheckOrder, outcomes: list[CheckOutcome], stores: Stores) -> list[CheckOutcome]:
-    """Replace damage by an error if the store was unmounted, wiped or swapped meanwhile: then the damage means
-    nothing.
+    """Replace damage by an error if the store was unmounted, wiped or swapped meanwhile: the damage means nothing
+    then.
     """
     if all(outcome.check is None or outcome.is_whole for outcome in outcomes):
         return outcomes

@@ -72,7 +72,7 @@ class Repair:
         self._left_overs: dict[ObjectNumber, dict[StoreId, Damage]] = {}  # copies that the chain does not count on
 
     def run(self, damages: Sequence[Damage]) -> None:
-        """Repair every object that another store has whole. Put together, give up or report the rest."""
+        """Repair every object that another store has whole. Put together, give up or report the other objects."""
         by_object: dict[ObjectNumber, list[Damage]] = {}
         for damage in damages:
             by_object.setdefault(damage.number, []).append(damage)
@@ -156,9 +156,9 @@ class Repair:
 
         Copies of them may remain there, from a run that died or from before a loss was reported. `copy_object` accepts
         an existing object of the right length as the right one. So a damaged object is deleted first, if another store
-        has it whole; otherwise it may be the last copy. A whole object that no store holds in the chain is reported:
-        then it counts again. An object that no store has, and none holds in the chain, is the reason why no replica may
-        lead: it is given up with --accept-loss.
+        has it whole; otherwise it stays, because it may be the last copy. A whole object that no store holds in the
+        chain is reported: then it counts again. An object that no store has, and none holds in the chain, is the reason
+        why no replica may lead: it is given up with --accept-loss.
         """
         unheld = self._unheld(objects)
         own: set[ObjectNumber] = set()

@@ -142,7 +142,7 @@ def _left(index: Index | None, slice_: Slice, damages: Sequence[Damage]) -> _Rem
 
 
 def _good(part: SliceIndex, damage: Damage) -> np.typing.NDArray[np.bool_]:
-    """True for each batch of a slice that is whole on a store."""
+    """For each batch of a slice: True if it is whole on the store of `damage`."""
     problems = {finding.problem for finding in damage.check.findings if finding.part is StoredPart.OBJECT}
     if Problem.MISSING in problems:
         return np.zeros(len(part.batches), dtype=np.bool_)
@@ -245,7 +245,7 @@ def _swapped(
 
 
 def _replaced(state: ClusterState, slice_: Slice) -> SliceColumns | None:
-    """The slices that a swap of this slice replaces. None if the log has others there by now."""
+    """The slice as the log has it, for a swap to replace; None if the log has other slices in its range by now."""
     offsets = OffsetRange(slice_.start, slice_.end)
     existing = state.slices.find(TopicPartition(slice_.topic_id, slice_.partition), offsets)
     return existing if list(existing) == [slice_] else None

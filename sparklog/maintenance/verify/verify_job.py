@@ -137,7 +137,9 @@ class VerifyJob:
     # ---- the work ---------------------------------------------------------------------------------
 
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
-        """Read everything. A part that can't be read does not stop the rest."""
+        """Verify objects, the chain and its copies, and count orphans. A part that can't be read does not stop the
+        others.
+        """
         state = frame.connection.follower.newest_state()
         wanted = self._wanted(frame, state)
         self._check_incarnations(frame, [state.stores[store] for store in sorted(wanted.stores)])
@@ -225,7 +227,7 @@ class VerifyJob:
             self._add(row)
 
     def _not_read(self, order: VerifyOrder, error: str) -> None:
-        """Count the objects of a task that could not be run as unanswered."""
+        """Count the objects of a task that could not be run as objects without an answer."""
         for object_ in order.objects:
             for store in object_.stores:
                 self._count_unanswered(store, object_.topic, error)
