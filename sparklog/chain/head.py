@@ -71,7 +71,9 @@ class Draft:
 
 
 def _expanded(state: ClusterState, command: AppliedCommand, at: At, append: Append | None) -> AppliedCommand:
-    """The command with its append by reference written out in full. Offsets follow from the state before it."""
+    """The command with its append by reference written out in full. Offsets follow from `state`, which is before the
+    command.
+    """
     if append is None:
         return command
     records = tuple(

@@ -57,7 +57,7 @@ class OldEntries(msgspec.Struct, frozen=True):
 
     @property
     def requests(self) -> int:
-        """Approximate number of requests to delete them, if 1,000 keys can be listed or deleted by one request."""
+        """Approximate number of requests to delete these entries, if one request can list or delete 1,000 keys."""
         return 4 + 2 * -(-len(self.entries) // KEYS_PER_REQUEST)
 
 

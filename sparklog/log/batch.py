@@ -31,7 +31,7 @@ _TIMESTAMP_AT: Final = RAW_SCHEMA.get_field_index("timestamp")
 
 @dataclass(frozen=True, slots=True)
 class EncodedBatch:
-    """A batch of one partition as bytes, ready for an object. Timestamp bounds are in us and inclusive.
+    """A batch of one partition as bytes, ready for an object. Timestamp bounds are in microseconds and inclusive.
 
     `offsets`: the first and the last one, if the batch stores offsets.
     """

@@ -2,7 +2,8 @@
 
     copies/checkpoints/<chain id>/<name>/<n, 20 digits>      as of entry n; the newest three of each name stay
 
-Each checkpoint is a new object that appears whole or not at all. Nothing is written if nothing has changed since.
+Each checkpoint is a new object that appears whole or not at all. A checkpoint is written only if its text has changed
+since the last one.
 """
 
 from __future__ import annotations

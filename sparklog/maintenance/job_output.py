@@ -102,7 +102,7 @@ class JobOutput:
 
 
 class _PatientConsole(Console):
-    """A console that falls silent when its reader leaves.
+    """A console that falls silent when nothing reads its output any more (a broken pipe).
 
     Rich's own console would end the process in the middle of the job.
     """

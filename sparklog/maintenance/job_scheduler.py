@@ -33,7 +33,7 @@ class Scheduler:
         self._running: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Run the jobs when they are due, until cancelled; then stop the running jobs first."""
+        """Run the jobs when they are due. If cancelled, stop the running jobs, then end."""
         try:
             while True:
                 now_ms = self._clock.monotonic_ms()
@@ -69,7 +69,9 @@ async def run_once(jobs: Sequence[str], runner: JobRunner, ended: Ended) -> None
 
 
 async def run_to_end(runner: JobRunner, job: str) -> JobEnd:
-    """Return the end of one run. An error that the runner raises is in it, and counts as broken off."""
+    """Return the end of one run. An error that the runner raises becomes its `error`, and the run counts as broken
+    off.
+    """
     try:
         return await runner.run(job)
     except Exception as error:

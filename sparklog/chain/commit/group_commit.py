@@ -163,7 +163,9 @@ class GroupCommit:
             self.phase = Phase.IDLE
 
     def _may_decide(self) -> bool:
-        """True if commands wait and a slot may be claimed: nothing is pending, or one attempt that may be followed."""
+        """True if commands wait and a slot may be claimed: nothing is pending, or only one attempt, which may be
+        followed.
+        """
         if not self._queue:
             return False
         if not self._attempts:

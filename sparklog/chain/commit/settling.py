@@ -17,10 +17,10 @@ from sparklog.storage.keys import entry_key
 
 
 def settled(head: Head, deadline_ms: int, *, with_mirrors: bool) -> Steps[int]:
-    """Make the newest entry of `head` durable; `with_mirrors` also on mirrors, until `deadline_ms`. Returns its number.
+    """Make the newest entry of `head` durable, and return its number.
 
-    Its own bytes are put again. If it was deleted as old, a snapshot covers it. Raises the store's errors, and those
-    of `mirrored`.
+    With `with_mirrors`, also put it on mirrors, until `deadline_ms`. The entry's own bytes are put again. If it was
+    deleted as old, a snapshot covers it. Raises the store's errors, and those of `mirrored`.
     """
     body: bytes | None = None
     stored, _ = yield Get(entry_key(head.n))

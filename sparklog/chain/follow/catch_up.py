@@ -71,7 +71,7 @@ def _snapshot(head: Head, url: str, unless: ChainDamaged | None) -> Steps[Head]:
 
 
 def _read(head: Head, bodies: list[bytes]) -> Steps[bool]:
-    """Append the entries that come next to `bodies`: two one by one, then READ_WIDTH at once.
+    """Append to `bodies` the entries that follow them: two one by one, then READ_WIDTH at once.
 
     Returns True at the end of the chain, False if the round has enough entries or bytes.
     """

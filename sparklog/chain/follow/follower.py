@@ -188,8 +188,8 @@ class Follower:
             return list(pool.map(self._body, request.keys))
 
     def _body(self, key: str) -> bytes | None:
-        """The object under `key`, or None if it is missing. It is copied into memory: thousands of maps would need as
-        many file descriptors.
+        """The object under `key`, or None if it is missing. It is copied into memory: thousands of memory maps would
+        need as many file descriptors.
         """
         try:
             return bytes(self.store.get(key))

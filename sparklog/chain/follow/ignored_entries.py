@@ -45,7 +45,9 @@ def ignored_entries(entries: Sequence[Entry], newest: Coordinator, before: Befor
 
 
 def _claims_itself(entry: Entry) -> bool:
-    """True if the author claims to be the coordinator in this entry: then it is in force, whatever came before."""
+    """True if the author claims to be the coordinator in this entry: then the author is in force, whatever came
+    before.
+    """
     author = entry.author
     claims = (record for command in entry.commands for record in command.records)
     return any(

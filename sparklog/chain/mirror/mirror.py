@@ -155,10 +155,11 @@ class Mirror:
         return range(first, end) if end - first <= NEAR else None
 
     def _beginning(self, state: ClusterState) -> int | None:
-        """The first entry that must be there: after the newest snapshot that was put since the store's registration, or
-        0.
+        """The first entry that the mirror must have: the one after its newest snapshot, if put since the store's
+        registration.
 
-        0 only if the store is as old as the chain. None if a snapshot has to be put first.
+        Without such a snapshot: 0 if the store was registered with the chain's first entry, else None: a snapshot must
+        be put.
         """
         newest = self._place.first_key_after(SNAPSHOTS, SNAPSHOTS)
         if newest is not None and parse_snapshot_key(newest) >= self._store.registered_at:

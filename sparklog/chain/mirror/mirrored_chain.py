@@ -70,8 +70,8 @@ class MirroredChain(MirrorPlace):
         return body
 
     def _whole(self, place: MirrorPlace, key: str) -> memoryview:
-        """The object on one store. Raises ChainDamaged if its checksum differs from its frame, its name or the entry
-        that names it.
+        """The object on one store. Raises ChainDamaged if its checksum is not the one in its frame, its key or the
+        entry naming it.
         """
         body = place.get(key)
         if key.startswith(SNAPSHOTS):

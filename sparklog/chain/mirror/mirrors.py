@@ -102,7 +102,7 @@ class Mirrors:
         return copies and min(copies, sum(map(self._is_elsewhere, state.stores.values())))
 
     def perform(self, request: MirrorEntry) -> None:
-        """Put an entry on mirrors, with what they lack before it. Returns once enough mirrors have it.
+        """Put an entry on mirrors, with the earlier entries that they lack. Returns once enough mirrors have it.
 
         Raises InconsistentClusterId if another chain owns a store, otherwise NotEnoughReplicasAfterAppend.
         """

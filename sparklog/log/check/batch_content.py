@@ -14,7 +14,7 @@ from sparklog.log.records_schema import COMPACTED_SCHEMA
 
 class BatchContent(msgspec.Struct, frozen=True, array_like=True):
     """The content of a batch as the index describes it, without its position. Bounds are inclusive, timestamps are in
-    us.
+    microseconds.
 
     `offsets`: the first and the last one, if the batch stores them.
     """

@@ -40,8 +40,8 @@ class StoredPart(StrEnum):
 
 
 class Problem(StrEnum):
-    """A kind of difference. SHORT, LONG and CRC are about the whole object or index, BATCH about one batch of the
-    object.
+    """A kind of difference. MISSING, SHORT, LONG and CRC are about the whole object or index, BATCH about one batch of
+    the object.
 
     CONTENT: a batch has the right bytes, but its row of the index does not fit it. SLICE: the index is intact, but does
     not fit a slice of the chain. An object with one of these two was written that way, on every store.

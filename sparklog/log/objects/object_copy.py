@@ -1,7 +1,7 @@
 """Copy a data object and its index from store to store: the object before its index, each whole or not at all.
 
     there already, with its length ....................... nothing to do
-    the stores can copy without this process ........... they do, then the length is checked
+    the stores can copy without this process ............. they do, then the length is checked
     else ................................................. ranged reads -> upload, if the CRC32C is the chain's
 
 The index is put in any case. If the index is there already, the put fails, but makes the names in its folder durable.

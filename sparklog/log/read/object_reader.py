@@ -179,7 +179,9 @@ def read_index(store: ObjectStore, object_key: str, named: NamedObject) -> Index
 
 
 def keep_index(store: ObjectStore, object_key: str, named: NamedObject, index: Index) -> None:
-    """Cache `index`, read from another store, for reading the object on `store`: it is the same everywhere."""
+    """Cache `index`, read from another store, for reading the object on `store`: an object's index is the same on every
+    store.
+    """
     _cache.put((store.url, object_key, named.object.crc32c), index)
 
 

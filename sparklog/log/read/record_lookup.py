@@ -42,9 +42,9 @@ def start_of_last(now: ChainNow, topic: str, partition: int, records: int) -> Of
 def _look(
     now: ChainNow, topic: str, partition: int, records: int
 ) -> tuple[Offset | tuple[SliceToRead, int], Offset, Stores]:
-    """The offset of that record, the log start, and the stores.
+    """The offset of the first of the last `records` records, the log start, and the stores.
 
-    If the record is in a compacted slice, that slice and the record's number in it (from 0) take the place of the
+    If that record is in a compacted slice, the slice and the record's number in it (from 0) take the place of the
     offset.
     """
     state, stores = now()

@@ -89,14 +89,17 @@ class _Fetched(NamedTuple):
 
 
 class _PendingFetch(NamedTuple):
-    """A fetch of the first bytes of a slice that is still under way, from the store `store_id`."""
+    """An unfinished fetch of the first bytes of a slice, from the store `store_id`."""
 
     store_id: StoreId
     fetched: Future[_Fetched]
 
 
 class SlicesAhead:
-    """Fetches the first reads of the next slices while one is read, from slow stores that serve many reads at once."""
+    """Fetches the first reads (`read_first`) of the next slices while one slice is read.
+
+    Only from slow stores that serve many reads at once.
+    """
 
     def __init__(self, plan: RangeToRead, stores: Stores, columns: Sequence[str]) -> None:
         self._plan = plan

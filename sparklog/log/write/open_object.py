@@ -70,7 +70,8 @@ class OpenObject:
     def append(self, batch: EncodedBatch) -> None:
         """Add a batch at the end.
 
-        With `here`, its message is no longer needed when this returns; otherwise when the stores have taken it.
+        If the object was begun with `here`, the batch's message is no longer needed when this returns; otherwise it is
+        needed until the stores have taken it.
         """
         position = self._file.append(batch.message)
         size = batch.message.size

@@ -41,7 +41,9 @@ _TIMESTAMP_AT: Final = RAW_SCHEMA.get_field_index("timestamp")
 
 
 class SegmentTarget(msgspec.Struct, frozen=True):
-    """The names of the segments and their stores. `n0` is the chain position of the plan."""
+    """The segments to write: of which partition, on which stores, and how large. `n0` is the chain position of the
+    plan.
+    """
 
     topic_id: TopicId
     topic: str

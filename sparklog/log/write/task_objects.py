@@ -116,8 +116,9 @@ class TaskObjects:
         self._uploading_bytes += uploading.size_bytes
 
     def finish(self) -> None:
-        """Close all objects and wait until they are uploaded. If all go to one set of stores, the calling thread
-        uploads the last one to a single store itself.
+        """Close all objects and wait until they are uploaded.
+
+        If there is only one object writer, and it has a single store, the calling thread uploads the last object.
         """
         alone = len(self.writers) == 1
         if alone:

@@ -268,7 +268,7 @@ class CompactionJob:
         self._note(order.planned, WorkOutcome.FAILED if unchanged else WorkOutcome.OVERTAKEN, message)
 
     def _note(self, planned: PartitionToCompact, outcome: WorkOutcome | None, *messages: str) -> None:
-        """Record an outcome (if not None) and messages on the partition. Once failed, it stays failed."""
+        """Record an outcome (if not None) and messages on the partition. A failed partition stays failed."""
         self._rows[_key(planned)] = self._rows[_key(planned)].noted(outcome, *messages)
 
     def _count(self, order: _Ordered, every: Sequence[StretchOutcome], refused: Sequence[Swap]) -> None:

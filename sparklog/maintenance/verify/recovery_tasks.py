@@ -53,8 +53,8 @@ class CheckOrder(msgspec.Struct, frozen=True):
     """The work of one task: objects of a store to check.
 
     The store's INCARNATION must be `incarnation` before anything is changed, and after damage was found. With `mend`,
-    indexes are restored. If an object's own index can't say which of its batches are damaged, that of another store
-    does.
+    indexes are restored. If an object's own index can't say which of its batches are damaged, the index on another
+    store does.
     """
 
     places: StorePlaces

@@ -84,7 +84,7 @@ def run_verify(
 
 
 class VerifyJob:
-    """The verification as a `job_frame.Job`. `differences` are complete after `execute`."""
+    """Plans and does the work of `run_verify`, as a `job_frame.Job`. `differences` are complete after `execute`."""
 
     name = "verify"
     unit = "objects"
