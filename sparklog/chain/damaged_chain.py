@@ -23,8 +23,8 @@ def damage(key: str, found: str, store_url: str = "") -> ChainDamaged:
 
 
 def damaged_chunk(snapshot: str, chunk: str, found: str, store_url: str) -> ChainDamaged:
-    """The error for the chunk under the key `chunk`, which the snapshot under the key `snapshot` names, and maybe older
-    ones.
+    """The error for the chunk under the key `chunk`. The newest snapshot, under the key `snapshot`, names it; older
+    ones may too.
     """
     return ChainDamaged(
         f"{_named(chunk)} at {store_url}, which {snapshot} names: {found}; put {chunk} {_FROM_BACKUP}; while an older "

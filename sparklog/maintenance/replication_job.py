@@ -238,7 +238,10 @@ def fetch_objects(payload: bytes) -> bytes:
 def _wanted(
     state: ClusterState, store: StoreId, behind: Sequence[TopicPartition], failing: set[StoreId], tasks: int
 ) -> list[ObjectToFetch]:
-    """The objects to fetch next for the replicas `behind` on `store`: for about `tasks` tasks from each source."""
+    """The objects to fetch next for the replicas `behind` on `store`: for about `tasks` tasks from each source.
+
+    Sources in `failing` are left out.
+    """
     limits = FetchLimits(TASK_OBJECTS * tasks, TASK_BYTES * tasks)
     batches, _ = plan_fetch(state, store, behind, UnderWay(failing=failing), limits)
     return [object_ for batch in batches for object_ in batch.objects]

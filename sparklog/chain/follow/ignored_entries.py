@@ -45,7 +45,7 @@ def ignored_entries(entries: Sequence[Entry], newest: Coordinator, before: Befor
 
 
 def _claims_itself(entry: Entry) -> bool:
-    """True if the author claims to be the coordinator in this entry: then the author is in force, whatever came
+    """True if the author claims to be the coordinator in this entry: then it is the coordinator, whatever came
     before.
     """
     author = entry.author

@@ -88,9 +88,7 @@ class _VacuumOrder(msgspec.Struct, frozen=True):
 
 
 def search_store(payload: bytes) -> bytes:
-    """Task: do the search of a _VacuumOrder, and return OrphansFound. A listing that breaks off counts as one
-    failure.
-    """
+    """Task: do the search of a _VacuumOrder, and return OrphansFound. A listing that breaks off is one failure."""
     order = msgspec.msgpack.decode(payload, type=_VacuumOrder)
     try:
         stores, name = Stores(order.places), order.search.store
