@@ -13,7 +13,9 @@ LONGEST_PAUSE_MS = 2_000.0
 
 
 class Request:
-    """One thing to do. Replies are matched by identity, so two requests with equal content are distinct."""
+    """Something that a machine asks its shell to do. Replies are matched by identity, so two requests with equal
+    content are distinct.
+    """
 
     __slots__ = ()
 
@@ -47,7 +49,8 @@ class LoadSnapshot(Request):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MirrorEntry(Request):
-    """Put the newest entry, `head.n`, on as many mirrors as `head` asks for, with all earlier entries that they lack.
+    """Put the newest entry, `head.n`, on as many mirrors as the config in `head` asks for, with all earlier entries
+    that those mirrors lack.
 
     `body` is the body of the entry; None if it was deleted as old. Reply: None, or an error; `InconsistentClusterId` if
     the cluster was restored elsewhere.
@@ -81,5 +84,5 @@ class Now:
 
 
 def longer(pause_ms: float) -> float:
-    """The pause that follows one of `pause_ms`."""
+    """The pause to make after one of `pause_ms`: twice as long, up to LONGEST_PAUSE_MS."""
     return min(pause_ms * 2, LONGEST_PAUSE_MS)

@@ -20,7 +20,7 @@ Steps = Generator[Request, tuple[Reply, Now], T]
 
 
 def run(steps: Steps[T], perform: Callable[[Request], Reply], now: Callable[[], Now]) -> T:
-    """Perform the requests one after the other, and return the outcome. Raises what the machine raises."""
+    """Perform the requests of a machine one after the other, and return its outcome. Raises what the machine raises."""
     request = next(steps)
     while True:
         try:
@@ -31,7 +31,7 @@ def run(steps: Steps[T], perform: Callable[[Request], Reply], now: Callable[[], 
 
 
 def check_answered(reply: Reply) -> None:
-    """Raise the reply if it is an error, except KeyNotFound: the key is free."""
+    """Raise the reply if it is an error other than KeyNotFound, which is an answer: nothing is under the key."""
     if isinstance(reply, SparklogError) and not isinstance(reply, KeyNotFound):
         raise reply
 

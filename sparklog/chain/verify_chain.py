@@ -65,7 +65,8 @@ def verify_chain(
 ) -> ChainVerified:
     """Check the chain at `store` up to `head`, which was read from it. `mirrored`: other stores have mirrors of it.
 
-    Raises UnsupportedVersion, StoreUnavailable and StoreAccessDenied: then nothing is known of the rest.
+    Raises UnsupportedVersion, StoreUnavailable and StoreAccessDenied: then the objects that were not read yet are
+    unchecked.
     """
     walk = _Walk(store, head, mirrored)
     walk.run(progress)
@@ -155,7 +156,7 @@ class _Walk:
             self._draft.apply(entry, body, appends)
 
     def _appends(self, entry: Entry) -> dict[CommandId, Append] | None:
-        """The appends that the entry names by reference; None if one of them can't be read."""
+        """The appends that the entry names by reference; None if one of their bodies is missing or damaged."""
         appends: dict[CommandId, Append] = {}
         whole = True
         for command in entry.commands:
@@ -181,14 +182,16 @@ class _Walk:
         return appends if whole else None
 
     def _deleted_since(self, n0: int) -> bool:
-        """True if newer snapshots have let vacuum delete this body meanwhile."""
+        """True if newer snapshots have let vacuum delete the body of a command that began at `n0`."""
         newest = read_manifests(self._store, lambda *_: None)[-KEPT:]
         return len(newest) == KEPT and n0 < newest[0].floor
 
     # ---- snapshots --------------------------------------------------------------------------------
 
     def _at_snapshot(self, manifest: Manifest) -> None:
-        """Check the snapshot, whose entry was just read, or is gone. If no state is known, continue from its state."""
+        """Check the snapshot of an entry that was just read, or is gone. If no state is known, continue from the
+        snapshot's state.
+        """
         key = snapshot_key(manifest.n)
         self.verified.snapshots += 1
         self.verified.requests += 2
@@ -210,7 +213,7 @@ class _Walk:
     # ---- void marks -------------------------------------------------------------------------------
 
     def _first_block(self) -> int:
-        """The first block that is not marked as deleted. All blocks before it are."""
+        """The first block without a void mark, if all blocks before it have one. A mark out of order is reported."""
         begin = entry_block(self._head.state.first_entry)
         keys = [stored.key for stored in self._store.list_keys(VOID)]
         for block, key in zip(count(begin), keys, strict=False):

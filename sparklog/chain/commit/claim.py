@@ -1,8 +1,8 @@
 """The race for a slot. The entry that wins slot n is the truth at n.
 
-Put the entry; if the slot is taken, read it; then look for the mark of its block. Without a mark the slot is won or
-lost, with one it is void. If any of these requests gets no answer, start again with the put, which changes nothing if
-the entry has landed.
+Put the entry; if the slot is taken, read it; then look for the void mark of its block. Without a void mark the slot is
+won or lost; with one, the outcome is unknown. If any of these requests gets no answer, start again with the put, which
+changes nothing if the entry has landed.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class Lost(msgspec.Struct, frozen=True):
 
 
 class Voided(msgspec.Struct, frozen=True):
-    """The block is marked as deleted. The outcome is unknown until the state is reloaded."""
+    """The block has a void mark. The outcome is unknown until the state is reloaded."""
 
 
 class Claim:
     """Puts `body` into slot `n`, or learns which entry was first. `url` is for messages.
 
-    `is_there`: the slot holds this entry. It counts only if its block turns out to have no mark.
+    `is_there`: the slot holds this entry, which counts only if its block has no void mark.
     """
 
     def __init__(self, n: int, body: bytes, deadline_ms: int, timeout_ms: int, url: str) -> None:
@@ -88,7 +88,7 @@ class Claim:
             pause_ms = longer(pause_ms)
 
     def _put(self) -> Steps[tuple[bytes | None, Now]]:
-        """Put the entry. Returns the body in the slot, or None if that is not known; and the time."""
+        """Put the entry. Return the body in the slot, or None if it is not known, and the time of the last reply."""
         reply, now = yield Put(self._key, self.body)
         match reply:
             case None:

@@ -52,7 +52,9 @@ _SPAN_COLUMNS = (
 
 
 class CommandBody(msgspec.Struct, frozen=True):
-    """The stored body of a large append. `number`: see `keys.command_key`."""
+    """The stored body of a large append. `number` distinguishes bodies of one command that name other holders
+    (`keys.command_key`).
+    """
 
     sha256: str
     size_bytes: int
@@ -76,7 +78,7 @@ class CommandBody(msgspec.Struct, frozen=True):
 
 
 def stored_body(submission: Submission, deadline_ms: int, timeout_ms: int, url: str) -> Steps[CommandBody]:
-    """Put the body of a large append under its key. A retry recognizes its own object.
+    """Put the body of a large append under its key, unless an earlier attempt has put it there.
 
     Only the entry names the body, so after an unknown outcome it is safe to try again. If an earlier submission of the
     command left a body that names other holders of the same objects, this body gets the next number. Raises
@@ -112,7 +114,7 @@ def stored_body(submission: Submission, deadline_ms: int, timeout_ms: int, url: 
 
 
 def _is_of(command: Append, existing: bytes, key: str) -> bool:
-    """True if the body is the command's, perhaps encoded by another version; False if only its holders differ.
+    """True if `existing` has the objects and slices of `command`; False if only the holders of the objects differ.
 
     Raises ChainDamaged if anything else differs.
     """

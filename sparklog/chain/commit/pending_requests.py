@@ -15,14 +15,14 @@ Handler = Callable[[Reply, Now], None]
 
 
 class PendingRequests:
-    """Requests without a reply. They wait in `to_perform` for a shell, in any order, then for their reply."""
+    """Requests without a reply. A shell takes them from `to_perform`, in any order, and returns the replies."""
 
     def __init__(self) -> None:
         self.to_perform: deque[Request] = deque()
         self._handlers: dict[Request, Handler] = {}
 
     def __bool__(self) -> bool:
-        """True if a reply is still to come."""
+        """True if any request has no reply yet."""
         return bool(self._handlers)
 
     def ask(self, request: Request, handler: Handler) -> None:
@@ -31,7 +31,7 @@ class PendingRequests:
         self.to_perform.append(request)
 
     def run(self, steps: Steps[T], ended: Callable[[T | SparklogError, Now], None]) -> None:
-        """Run another machine. `ended` gets its outcome, or the error that it raised."""
+        """Run the machine `steps`. `ended` gets its return value, or the SparklogError that it raised."""
 
         def handle(reply: Reply, now: Now) -> None:
             try:

@@ -64,7 +64,9 @@ class Follower:
         return self.head.entry_hash
 
     def mirrors_wanted(self, state: ClusterState) -> int:
-        """Number of mirrors that an entry must be on before it is acknowledged."""
+        """The number of mirrors that an entry must be on before it is acknowledged, by `state`; 0 if this process has
+        none.
+        """
         return 0 if self.mirrors is None else self.mirrors.wanted(state)
 
     def open(self) -> None:
@@ -92,7 +94,7 @@ class Follower:
             return self.head
 
     def publish(self, head: Head) -> None:
-        """Make a newer head visible to others."""
+        """Make `head` the newest known head unless a newer one is known; then call `on_head`."""
         with self._publishing:
             if head.n > self.head.n:
                 self.head = head
@@ -100,7 +102,7 @@ class Follower:
             self.on_head()
 
     def replace(self, head: Head, equal: Head) -> None:
-        """Replace `head` by an equal one in another form, unless there is already a newer head."""
+        """Replace `head` by `equal`, which has the same state in other blocks, unless there is already a newer head."""
         with self._publishing:
             if self.head is head:
                 self.head = equal
@@ -129,11 +131,14 @@ class Follower:
             yield from self._run(read_entries(ascending[at : at + ENTRIES_AT_ONCE], self.store.url))
 
     def newest_state(self) -> ClusterState:
-        """Catch up, and return the state. It never changes."""
+        """Catch up, and return the state, an immutable value."""
         return self.catch_up().state
 
     def is_same_chain(self) -> bool:
-        """True unless the location was wiped and created again (`same_chain.py`). Raises the store's errors."""
+        """True unless the location was wiped and created again (`same_chain.py`), or nothing has been read yet.
+
+        Raises the store's errors.
+        """
         if self.head.n < 0:
             return False
         try:
@@ -183,7 +188,9 @@ class Follower:
             return list(pool.map(self._body, request.keys))
 
     def _body(self, key: str) -> bytes | None:
-        """The body, copied into memory: thousands of open maps would need as many file descriptors."""
+        """The object under `key`, or None if it is missing. It is copied into memory: thousands of memory maps would
+        need as many file descriptors.
+        """
         try:
             return bytes(self.store.get(key))
         except KeyNotFound:

@@ -1,4 +1,4 @@
-"""Reading chosen entries again, to learn the results of commands that they applied.
+"""Reads chosen entries again, to learn the results of commands that they applied.
 
 An entry counts only if the void mark of its block is absent after the read: in a block that is being deleted, a stalled
 writer may have put another entry into the slot.

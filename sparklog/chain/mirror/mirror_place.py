@@ -1,4 +1,4 @@
-"""The place of a mirror on a store: laid out like the place of a chain, but under copies/."""
+"""A mirror seen as the place of a chain: the same keys, stored under copies/."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Checks that the mirror on another store equals the chain: each entry byte for byte, and no hole. Only reads.
 
-A restore begins with the newest snapshot of the mirror, so only entries after that have to be there. An entry whose
-original was deleted as old is decoded, but cannot be compared.
+A restore begins with the newest snapshot of the mirror, so only the entries after that snapshot have to be on the
+mirror. An entry whose original was deleted as old is decoded, but cannot be compared.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _MirrorCheck:
                 self._entry(n, mirrored, original, needed=n > newest)
 
     def _pairs(self) -> Iterator[tuple[int, bytes | None, bytes | None]]:
-        """The entries of the mirror in order: number, bytes, and bytes of the original; None if they are gone."""
+        """The number, bytes and original bytes of each entry on the mirror, in order; None for bytes that are gone."""
         numbers: list[int] = []
         with ThreadPoolExecutor(READ_WIDTH) as pool:
             for stored in self._place.list_keys(LOG):

@@ -1,7 +1,7 @@
 """Snapshots: the whole state after entry n, as a manifest that names immutable chunks by checksum.
 
     meta/snapshot/<10^20-1-n>   manifest: one framed JSON document
-    meta/chunks/<sha256>        the chunks (`chunks.py`): blocks of the tables, and the rest of the state
+    meta/chunks/<sha256>        the chunks (`chunks.py`): blocks of the tables, and the other parts of the state
 
 A chunk that has not changed since the last snapshot is named again, not written again; the manifest lists the table
 rows that have died since. So a snapshot costs only what changed.
@@ -71,7 +71,7 @@ class ChunksGone(StoreUnavailable):
 
 
 class StoredProducer(msgspec.Struct, frozen=True, array_like=True):
-    """`ProducerState` with pairs in place of its map, whose keys are structs."""
+    """`ProducerState` with its map as pairs, because the keys of the map are structs."""
 
     producer_id: ProducerId
     producer_epoch: int
@@ -211,8 +211,8 @@ def write(store: ObjectStore, prepared: Prepared) -> Manifest:
     """Put the new chunks, then the manifest. Returns the manifest that is in the store.
 
     That may be another process's snapshot of the same entry, which is as good but may name other chunks. Raises
-    ChunksGone, and leaves no manifest, if a chunk that it names was deleted meanwhile because no snapshot, or only old
-    snapshots, named it.
+    ChunksGone, and leaves no manifest, if a chunk that the manifest names was deleted meanwhile because no snapshot, or
+    only old snapshots, named it.
     """
     *chunks, (key, manifest) = objects_of(prepared)
     for chunk, body in chunks:
@@ -270,7 +270,7 @@ def load_newest(store: ObjectStore) -> tuple[Manifest, ClusterState] | None:
 
 
 def _newest_first(store: ObjectStore) -> Iterator[str]:
-    """Keys of manifests, newest first. A manifest that appears meanwhile comes next: older ones may be deleted soon."""
+    """Keys of manifests, newest first. One that appears meanwhile comes next: older ones may soon be deleted."""
     tried: set[str] = set()
     key = store.first_key_after(SNAPSHOTS, SNAPSHOTS)
     while key is not None:
@@ -372,7 +372,7 @@ def load(store: ObjectStore, manifest: Manifest) -> ClusterState:
 
 
 def known_chunks(manifest: Manifest) -> dict[str, Chunk]:
-    """The chunks that a snapshot names, by sha256. They need not be written again."""
+    """The chunks that a snapshot names, by sha256: later snapshots need not write them again."""
     groups = () if manifest.groups is None else (manifest.groups,)
     small = (manifest.topics, manifest.partitions, manifest.small, *groups)
     tables = (*manifest.slices, *manifest.objects, *manifest.results, *manifest.retired, *manifest.offsets)

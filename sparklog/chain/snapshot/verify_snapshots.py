@@ -17,7 +17,9 @@ Differs = Callable[[DifferenceKind, str, str, str], None]  # kind, key, wanted, 
 
 
 def read_manifests(store: ObjectStore, differs: Differs) -> list[Manifest]:
-    """The manifests that can be read, oldest first. A manifest that was deleted as old meanwhile is left out."""
+    """The manifests that can be read, oldest first. Damaged ones are passed to `differs`; those deleted meanwhile are
+    left out.
+    """
     manifests = []
     for stored in list(store.list_keys(SNAPSHOTS)):
         try:
@@ -30,7 +32,9 @@ def read_manifests(store: ObjectStore, differs: Differs) -> list[Manifest]:
 
 
 def load_state(store: ObjectStore, manifest: Manifest, differs: Differs) -> ClusterState | None:
-    """The state that a snapshot holds; None if a part of it is damaged, or it was deleted as old meanwhile."""
+    """The state that a snapshot holds; None if a part is damaged, which `differs` gets, or the snapshot was deleted
+    meanwhile.
+    """
     damaged: list[tuple[str, str, str]] = []
     for sha256 in snapshot.known_chunks(manifest):
         key = chunk_key(sha256)

@@ -1,4 +1,4 @@
-"""Find where the last records of a partition begin. In a compacted slice, a record's offset is read from its column."""
+"""Find where the last records of a partition begin. In a compacted slice, the column `offset` is read for that."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from sparklog.storage.object_store import ObjectStore
 def start_of_last(now: ChainNow, topic: str, partition: int, records: int) -> Offset:
     """The offset of the first of the last `records` records below the high watermark, or the log start if it is higher.
 
-    If an object is gone or damaged, `now` is called again, because a rewrite may have replaced it.
+    `now` returns the newest state and its stores. If an object is gone or damaged, it is called again, because a
+    rewrite may have replaced it.
 
     Raises UnknownTopicOrPartition, and the error of `unreadable` if no holder can provide an object.
     """
@@ -41,7 +42,11 @@ def start_of_last(now: ChainNow, topic: str, partition: int, records: int) -> Of
 def _look(
     now: ChainNow, topic: str, partition: int, records: int
 ) -> tuple[Offset | tuple[SliceToRead, int], Offset, Stores]:
-    """The offset, or the compacted slice with the record and the record's number in it; and the log start."""
+    """The offset of the first of the last `records` records, the log start, and the stores.
+
+    If that record is in a compacted slice, the slice and the record's number in it (from 0) take the place of the
+    offset.
+    """
     state, stores = now()
     described = topic_of(state, topic)
     of_partition = partition_of(state, described, partition)
@@ -64,7 +69,7 @@ def _look(
 
 
 def _offset_of(part: SliceToRead, row: int, stores: Stores, topic: str) -> Offset:
-    """The offset of a compacted slice's record number `row`, counted from 0."""
+    """The offset of record number `row` (from 0) of a compacted slice."""
     return first_answer(stores, part, topic, part.slice.start, partial(_offset_at, part, row))
 
 

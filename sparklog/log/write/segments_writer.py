@@ -41,7 +41,9 @@ _TIMESTAMP_AT: Final = RAW_SCHEMA.get_field_index("timestamp")
 
 
 class SegmentTarget(msgspec.Struct, frozen=True):
-    """The names of the segments and their stores. `n0` is the chain position of the plan."""
+    """The segments to write: of which partition, on which stores, and how large. `n0` is the chain position of the
+    plan.
+    """
 
     topic_id: TopicId
     topic: str
@@ -124,7 +126,7 @@ class SegmentsWriter:
     def begin_run(self, origin: Origin, append_time_ms: int) -> None:
         """Begin a segment for the records that follow.
 
-        All are of this origin, and the last was appended at this time.
+        All have this origin, and `append_time_ms` is the latest of their append times.
         """
         self._encode_pending()
         self._close()
@@ -143,7 +145,7 @@ class SegmentsWriter:
             self._encode_pending()
 
     def finish(self, end: Offset | None = None) -> Rewritten:
-        """Publish the open segment, and return all of them.
+        """Publish the open segment, and return all segments.
 
         At least one record was added. With `end`, which is after all records, the last slice ends there.
         """
