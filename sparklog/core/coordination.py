@@ -34,7 +34,7 @@ class Coordinator(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def in_force(self) -> bool:
-        """True if commands go to its address."""
+        """True if the coordinator has not resigned, so that commands go to `address`."""
         return self.address != ""
 
     def has_written(self, author: Author, entry: EntryNumber) -> Coordinator:

@@ -77,8 +77,8 @@ def merge_topic_config(current: Mapping[str, str], changes: Mapping[str, object]
 
 
 def topic_values(config: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, tuple[ConfigValue, str]]:
-    """Every key with its effective value and the origin of that value: "topic", "cluster" or "default"
-    (human-readable).
+    """The effective value of each key, and its origin: "topic", "cluster" or "default". Keys without a value are left
+    out.
     """
     values: dict[str, tuple[ConfigValue, str]] = {}
     for name, key in TOPIC_KEYS.items():

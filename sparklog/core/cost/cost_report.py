@@ -31,7 +31,7 @@ NOT_COUNTED: Final = (
 
 
 class Line(msgspec.Struct, frozen=True):
-    """One kind of work, its requests in the time counted, and their price."""
+    """A kind of work, its requests in the counted time, and their price in that time."""
 
     what: str
     requests: Requests
@@ -103,7 +103,7 @@ def cost_report(
 
 
 def work_lines(usage: Usage, reads_per_day: int = 0) -> dict[str, Requests]:
-    """The requests of each kind of work."""
+    """The requests of each kind of work, by its name in the report, in the time that `usage` covers."""
     work = usage.work
     rolled = READ_SLICE.times(work.appended.slices) if usage.rolled else NONE
     snapshots = (1 + usage.copies) * work.entries / usage.snapshot_every
@@ -120,7 +120,7 @@ def work_lines(usage: Usage, reads_per_day: int = 0) -> dict[str, Requests]:
 
 
 def agents_looking(usage: Usage) -> Requests:
-    """The requests of agents that follow the chain. None if a coordinator is in force, because it notifies them."""
+    """The requests of agents that follow the chain. Zero if a coordinator is in force, because it notifies them."""
     if usage.coordinator_in_force:
         return NONE
     looks = PLAN.times(usage.agents * usage.period_ms / usage.fetch_wait_ms)

@@ -187,7 +187,11 @@ def _producer_spans(slices: Sequence[NewSlice]) -> dict[TopicPartition, list[Pro
 
 
 def _check_committed(state: ClusterState, topic_partition: TopicPartition, end: Offset, place: str) -> None:
-    """Refuse a repeat with acks=all of a batch that is not on every in-sync replica yet."""
+    """Raise RequestTimedOut unless the log up to `end` is on every in-sync replica: for the repeat of a batch with
+    acks=all.
+
+    `place` is the name of the partition, for errors.
+    """
     replicas = state.partitions[topic_partition].replication
     with placed(place):
         if not committed(replicas, end, min_isr_of(state, topic_partition.topic_id), named=True):
@@ -199,7 +203,8 @@ def _check_committed(state: ClusterState, topic_partition: TopicPartition, end: 
 
 
 def is_replicated(state: ClusterState, ranges: Sequence[AppendedRange]) -> bool:
-    """True if the records of a write with `acks=all` and `pull` are on every in-sync replica. If not, wait.
+    """True if the records of a write with `acks=all` and `pull` are on every in-sync replica. False if they are not
+    yet, so that the caller waits.
 
     Raises NotEnoughReplicasAfterAppend, NotLeaderOrFollower (an election forgot them), UnknownTopicOrPartition.
     """
@@ -237,9 +242,8 @@ def _check_fence(state: ClusterState, fence: ProducerEpoch | None) -> None:
 
 
 def check_holder(state: ClusterState, holder: Holder) -> Store:
-    """Return the holder's store.
-
-    Raises StaleBrokerEpoch unless it is registered under the holder's number.
+    """Return the holder's store. Raises StaleBrokerEpoch unless the store still has the registration that the holder
+    names.
     """
     store = state.stores.get(holder.store)
     if store is None or store.registration != holder.registration or store.fenced:
@@ -313,7 +317,9 @@ def _replicas_after(
 
 
 def _appended(command: Append, before: Replication, held: Sequence[HeldSlice], min_isr: int) -> Replication:
-    """Return the replicas of one partition after its slices, by the rules."""
+    """Return the replicas of one partition after `held`, its slices in the command; where asked for, another leader
+    takes over.
+    """
     everywhere = frozenset.intersection(*(slice_.holders for slice_ in held))
     if command.take_over and before.leader not in everywhere:
         before = take_over(before, everywhere, min_isr)

@@ -1,8 +1,8 @@
 """`decide` turns a state and a command into records, an earlier result or where to read it, or an error.
 
 It never changes the state. Order of the checks: command id known -> the entry that has its result; producer or
-application duplicate -> success; FLOOR; then the rest. It uses no clock and no random numbers: the time of the entry
-and all ids are arguments.
+application duplicate -> success; FLOOR; then the checks of that kind of command. It uses no clock and no random
+numbers: the time of the entry and all ids are arguments.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ from sparklog.core.types import EntryNumber, NewObject, ProducerId
 class Decision(msgspec.Struct, frozen=True):
     """The `records` to write: none if the state is already as wanted, or if an earlier submission did the work.
 
-    In the second case `known` is the earlier result, or `committed_in` is the entry to read it from.
+    If an earlier submission did it, `known` is its result, or `committed_in` is the entry to read the result from.
     """
 
     records: tuple[Record, ...] = ()

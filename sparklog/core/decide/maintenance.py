@@ -165,7 +165,7 @@ def _check_count(command: Swap, replaced: SliceColumns, config: TopicConfig, pla
 
 
 def decide_move_log_start(state: ClusterState, command: MoveLogStart, at: At) -> tuple[LogStartMoved, ...]:
-    """Raise the log start, at most to the high watermark. Does nothing if it is already there.
+    """Raise the log start, at most to the high watermark. Returns () if it is already there or above.
 
     Any offset is allowed (R-05): a slice that it cuts stays whole until the log start has passed its end.
     """
@@ -199,10 +199,12 @@ def decide_move_log_start(state: ClusterState, command: MoveLogStart, at: At) ->
 
 
 def decide_move_cleaner(state: ClusterState, command: MoveCleaner, at: At) -> tuple[Record, ...]:
-    """Move the cleaner's position, at most to the high watermark, unless another run has moved it since; never back.
+    """Move the cleaner's position forward, at most to the high watermark. Raises SwapRefused if another run has moved
+    it.
 
-    What a command says about the records below `to` stays true as the log changes meanwhile: the log only loses records
-    there. If the log start has passed the position itself, the position is gone, and so is everything it was about.
+    The statements of the command about records below `to` stay true whatever happens to the log meanwhile, because the
+    log only loses records there. If the log start has passed the position that the command expects, the state has no
+    cleaner any more, and the command is accepted.
     """
     key = TopicPartition(command.topic_id, command.partition)
     partition = existing_partition(state, key)

@@ -103,7 +103,7 @@ def decide_remove_store(state: ClusterState, command: RemoveStore) -> tuple[Reco
 
 
 def decide_report_loss(state: ClusterState, command: ReportLoss) -> tuple[Record, ...]:
-    """Register the store under a new number, and lower its log ends to what it really holds."""
+    """Register the store under a new number, and lower the log ends of its replicas to what the store still holds."""
     store = registered_store(state, command.store)
     _check_registration(store, command.registration)
     _check_incarnation(state, store.store, store.url, command.incarnation)
@@ -135,7 +135,7 @@ def decide_report_loss(state: ClusterState, command: ReportLoss) -> tuple[Record
 
 
 def decide_move_recovery_point(state: ClusterState, command: MoveRecoveryPoint) -> tuple[Record, ...]:
-    """Raise the recovery point of a store. It never falls under one registration, unless the store gets a replica.
+    """Raise the recovery point of a store. Returns () if it is already there or above.
 
     Refused if the store got a replica since the objects were read: what was copied for that replica was not among them.
     """
@@ -225,7 +225,10 @@ def _with_agent(state: ClusterState, command: AgentUp | AgentDown) -> Store:
 
 
 def _check_incarnation(state: ClusterState, store: StoreId, url: str, incarnation: str) -> None:
-    """Refuse to register one place as two stores: a single copy there would count as two replicas."""
+    """Raise DuplicateBrokerRegistration if another store has this INCARNATION: both ids would name one place.
+
+    A single copy there would count as two replicas.
+    """
     for other in state.stores.values():
         if other.incarnation == incarnation and other.store != store:
             raise DuplicateBrokerRegistration(

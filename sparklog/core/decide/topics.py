@@ -156,7 +156,7 @@ def decide_alter_topic(state: ClusterState, command: AlterTopic) -> tuple[Record
 
 
 def decide_add_partitions(state: ClusterState, command: AddPartitions) -> tuple[Record, ...]:
-    """Add partitions. From now on keys map to other partitions; existing records stay where they are."""
+    """Add partitions to a topic. Existing records stay where they are, but from now on keys map to other partitions."""
     topic = existing_topic(state, command.topic_id)
     if command.total <= topic.partitions:
         raise InvalidPartitions(
@@ -191,7 +191,10 @@ def decide_add_partitions(state: ClusterState, command: AddPartitions) -> tuple[
 
 
 def decide_delete_topic(state: ClusterState, command: DeleteTopic, at: At) -> tuple[Record, ...]:
-    """Forget the topic at once; its objects are deleted after `file.delete.delay.ms`. Raises Conflict."""
+    """Forget the topic at once; its objects are deleted after `file.delete.delay.ms`.
+
+    Raises Conflict if the command has `if_never_written` and the topic has ever had records.
+    """
     topic = existing_topic(state, command.topic_id)
     if command.if_never_written and any(partition.next_offset for partition in state.partitions_of(topic)):
         raise Conflict(f"wanted to delete topic {topic.name} if nothing was ever written to it, found records")

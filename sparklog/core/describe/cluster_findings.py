@@ -25,14 +25,16 @@ def failed_jobs(state: ClusterState) -> list[str]:
 
 
 def stale_snapshot(entries_since: int) -> list[str]:
-    """A remark if the last snapshot of the metadata chain is too old."""
+    """A remark if more than STALE_SNAPSHOT_ENTRIES entries were written since the last snapshot; else []."""
     if entries_since <= STALE_SNAPSHOT_ENTRIES:
         return []
     return [f"no snapshot for {counted(entries_since, 'entry')}: sparklog chain snapshot"]
 
 
 def clock_remarks(chain_ms: int, now_ms: int) -> list[str]:
-    """Return a remark if the newest entry, of time `chain_ms`, comes from a clock that is ahead of this machine's."""
+    """A remark if the newest entry's time, `chain_ms`, is CLOCK_AHEAD_MS or more after `now_ms`, this machine's time;
+    else [].
+    """
     if chain_ms - now_ms < CLOCK_AHEAD_MS:
         return []
     ahead = duration((chain_ms - now_ms) // 1000 * 1000)
@@ -48,12 +50,11 @@ class Findings(msgspec.Struct):
 
 
 def store_findings(state: ClusterState, store: StoreId, problems: Sequence[str], free_bytes: int | None) -> Findings:
-    """The findings about a store with these problems and this much free space; None if it does not report its free
-    space.
+    """The findings about a store: its problems, and too little free space. `free_bytes` is None if the store can't
+    tell.
 
-    Nothing about a fenced store is wrong: the cluster does not count on it. Little space is wrong below
-    `store.free.min.bytes`, and gets a remark below `store.free.low.bytes`. The advice depends on what is on the store:
-    if other stores have the records too, it deletes none.
+    Of a fenced store nothing counts as wrong, only as a remark, because the cluster does not use it. Less than
+    `store.free.min.bytes` is wrong, with advice on how to make room; less than `store.free.low.bytes` is a remark.
     """
     config, findings = effective_cluster(state.config), Findings()
     registered = state.stores.get(store)  # the place of the metadata need not be one

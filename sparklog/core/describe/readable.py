@@ -17,7 +17,7 @@ def counted(number: int, noun: str) -> str:
 
 
 def one_line_repr(kind: str, *parts: str) -> str:
-    """Return a `repr` of less than 100 characters: <Consumer orders, group billing>. A longer one is cut off."""
+    """Return a `repr` such as <Consumer orders, group billing>, cut off if it would have 100 characters or more."""
     text = f"{kind} {', '.join(parts)}"
     return f"<{text}>" if len(text) <= _REPR_LENGTH else f"<{text[: _REPR_LENGTH - 1]}…>"
 
@@ -70,7 +70,7 @@ def point_in_time(at_ms: int) -> str:
 
 
 def point_in_time_us(at_us: int) -> str:
-    """The same for microseconds, which are shown only if there are any: 2013-01-31T23:59:59.000001Z."""
+    """A time in UTC. Microseconds are shown only if they are not zero: 2013-01-31T23:59:59.000001Z."""
     return _iso(at_us) or f"{at_us} us ({_beyond_calendar(at_us)})"
 
 

@@ -39,19 +39,19 @@ class TopicLag(msgspec.Struct, frozen=True):
 
 
 class GroupLag(msgspec.Struct, frozen=True):
-    """A group with its topics by name. It may have no topics: nothing is committed yet."""
+    """A group, and its lag by topic, ordered by name; no topics if nothing is committed yet."""
 
     group: ConsumerGroup
     topics: tuple[TopicLag, ...] = ()
 
     @property
     def lag_records(self) -> int:
-        """The offsets that are left to read, in all topics together."""
+        """The offsets that are left to read in all topics."""
         return sum(topic.lag_records for topic in self.topics)
 
     @property
     def max_lag_records(self) -> int:
-        """The largest lag of a partition."""
+        """The largest lag among the partitions of the group."""
         return max((topic.max_lag_records for topic in self.topics), default=0)
 
     @property
@@ -62,14 +62,16 @@ class GroupLag(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class GroupLags:
-    """The lag of all groups. `columns`: a row for each group (by number) and topic (by id), ascending."""
+    """The lag of all groups. `columns` have a row for each group and topic, ordered by group number and topic id."""
 
     state: ClusterState
     columns: Mapping[str, Column]
 
     def most_behind(self, most: int) -> list[GroupLag]:
-        """The groups with the oldest unread records first, and among equally old ones those with most to read; others
-        by name.
+        """At most `most` groups: those with the oldest unread records first; of equally old ones, those with most to
+        read.
+
+        Groups with nothing to read follow, by name.
         """
         rows = _first_of_each(self.columns["group"])
         numbers = self.columns["group"][rows]
@@ -85,12 +87,14 @@ class GroupLags:
         return [self.of(group) for group in chosen]
 
     def of(self, group: ConsumerGroup) -> GroupLag:
-        """The lag of a group of the state."""
+        """The lag of this group, in each topic in which it has committed."""
         low, high = np.searchsorted(self.columns["group"], [group.number, group.number + 1]).tolist()
         return GroupLag(group, tuple(sorted(self._rows(np.arange(low, high)), key=lambda topic: topic.topic)))
 
     def in_topic(self, topic_id: TopicId, most: int) -> list[GroupLag]:
-        """At most `most` groups that have committed in a topic, with their lag there, the furthest behind first."""
+        """At most `most` groups that have committed in a topic, with their lag there, those with the oldest unread
+        records first.
+        """
         rows = np.flatnonzero(self.columns["topic_id"] == topic_id)
         since, lags, numbers = (self.columns[name][rows] for name in ("since_ms", "lag", "group"))
         rows = rows[np.lexsort((numbers, -lags, since))][:most]
@@ -139,9 +143,9 @@ def appended_ms(state: ClusterState, keys: Column, offsets: Column) -> Column:
     """The time at which the record at each offset of a partition key, or the next existing record, was appended.
 
     Exact, by the clock of the coordinator that committed it, until the record is rolled. For a sealed segment only the
-    time of its newest append is known. Then the time is estimated by the place of the offset between the oldest and the
-    newest timestamp of the segment's records: no later than that append, and no earlier than the newest append of the
-    slice before it, or than the creation of the topic. `NEVER` where there is no record.
+    time of its newest append is known. Then the time is interpolated by offset between the oldest and the newest
+    timestamp of the segment's records: no later than that append, and no earlier than the newest append of the slice
+    before it, or than the creation of the topic. `NEVER` where there is no record.
     """
     slices = slices_at(state.slices, keys, offsets)
     times = np.where(slices["start"] == NO_SLICE, NEVER, slices["append_time_ms"])
@@ -157,7 +161,10 @@ def appended_ms(state: ClusterState, keys: Column, offsets: Column) -> Column:
 
 
 def _known_before(state: ClusterState, keys: Column, starts: Column) -> Column:
-    """A time before which no record of the slice at `start` was appended, whatever its timestamps are."""
+    """The earliest time at which records of the slices that begin at `starts` can have been appended.
+
+    This is the newest append of the slice before, or the creation of the topic if that is later.
+    """
     topic_ids, which = np.unique(split_keys(keys)[0], return_inverse=True)
     created = (state.topics[topic_id].created_ms for topic_id in map(TopicId, topic_ids.tolist()))
     created_ms = np.fromiter(created, np.int64, len(topic_ids))[which]
@@ -176,7 +183,7 @@ def _bounds(state: ClusterState, keys: Column) -> tuple[Column, Column]:
 
 
 def _first_of_each(*columns: Column) -> Column:
-    """The rows at which a value of one of the columns differs from that of the row before."""
+    """The first row, and each row in which a value differs from the value in the row before in any of the columns."""
     differs = np.zeros(len(columns[0]), dtype=np.bool_)
     differs[:1] = True
     for column in columns:

@@ -44,9 +44,9 @@ def old_applications(state: ClusterState, before_ms: int, app_ids: Collection[st
 def check_run(state: ClusterState, application: Application) -> None:
     """Refuse a run that may not write: InvalidProducerEpoch if another run of the application has written since.
 
-    A run begins with the last version or the one after it. An older version is not taken for a repeat, because it may
-    have other records (OutOfOrderSequence), and neither is the last one if it is made of something else. Both rules
-    also hold for a version without a run that says what it is made of.
+    A run begins with the application's last version or the one after it. An older version raises OutOfOrderSequence,
+    because it may have other records than the version written. So does the last version if its `made_of` differs. Both
+    rules also hold for a version without a run if it has a `made_of`.
     """
     known = state.applications.get(application.app_id)
     if known is not None and application.run in known.runs[1:]:
@@ -71,12 +71,12 @@ def check_run(state: ClusterState, application: Application) -> None:
 
 
 def _is_other(application: Application, written: Application) -> bool:
-    """True if two writes of one version are made of different things, as far as their authors could tell."""
+    """True if two writes of one version differ in `made_of`; False if either has none."""
     return bool(application.made_of and written.made_of) and application.made_of != written.made_of
 
 
 def runs_after(state: ClusterState, application: Application) -> tuple[str, ...]:
-    """The runs of an application after it has written, the present one first."""
+    """The ids of the runs of an application after this write, the present run first."""
     known = state.applications.get(application.app_id)
     runs = () if known is None else known.runs
     if not application.run or runs[:1] == (application.run,):
@@ -85,7 +85,7 @@ def runs_after(state: ClusterState, application: Application) -> tuple[str, ...]
 
 
 def decide_forget_applications(state: ClusterState, command: ForgetApplications) -> tuple[Record, ...]:
-    """Forget the applications that are still at the version given; skip any that has written since or is gone."""
+    """Forget the applications that are still at the versions given; skip those that have written since or are gone."""
     forgotten = []
     for application in command.applications:
         known = state.applications.get(application.app_id)

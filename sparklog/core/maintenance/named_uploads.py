@@ -1,7 +1,7 @@
 """Uploads that the chain names, in a form for comparison with many listings (F-09). Pure.
 
-An object is an orphan forever if the n0 in its name is below FLOOR and no state since FLOOR was raised names it: a
-command that would name it now is refused. Retired objects count as named until their bytes have been deleted.
+An object stays an orphan forever if the n0 in its name is below FLOOR and no state since FLOOR was raised names it,
+because a command that names it now is refused. Retired objects count as named until their bytes have been deleted.
 """
 
 from __future__ import annotations

@@ -2,14 +2,14 @@
 
 Objects are numbered by the chain in order, and an object is named only once it is durable on its holders: the store has
 synced the file and its folder, or has answered the PUT. So a process that dies leaves no half-written object that the
-chain names, and every end of a process is a clean one. Only the store itself can lose or damage what it had. Kafka's
-recovery point says what was flushed; this one says what was read since, and found whole:
+chain names: every shutdown is a clean one. Only the store itself can lose or damage an object. Kafka's recovery point
+says what was flushed; this one says what was read later, and is whole:
 
     recovery point = P  <=>  each object that the store holds with a number below P was read and is whole
 
-A store that was fenced, lost something, or came back has a new registration. That was no clean end: earlier reads no
-longer count, so P = 0. Under the same registration, only objects from P on have to be read, if there are any. A store
-that gets a replica of older records also gets objects with smaller numbers; this sets P back to the smallest of them.
+A store that was fenced, lost something, or came back has a new registration. Then earlier reads no longer count, so P =
+0. Under the same registration, only objects from P on have to be read, if there are any. A store that gets a replica of
+older records also gets objects with smaller numbers; this sets P back to the smallest of them.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ Numbers = npt.NDArray[np.int64]
 
 
 class ReplicaToCheck(msgspec.Struct, frozen=True):
-    """Objects of a replica that must be read, ascending. An object of several partitions is listed with the first.
+    """The objects of a replica that must be read, ascending. An object of several partitions is listed with the first.
 
-    `lacking` are those that the replica does not hold: what is left of them there may be damaged, and could be taken
-    for a copy. Both are columns, because there may be millions.
+    `lacking`: the objects that the replica does not hold according to the chain. Remains of them on the store may be
+    damaged, and could be taken for a copy. Both are columns, because there may be millions of objects.
     """
 
     topic_partition: TopicPartition
@@ -52,7 +52,10 @@ class ReplicaToCheck(msgspec.Struct, frozen=True):
 def replicas_to_check(
     state: ClusterState, store: StoreId, topics: Iterable[Topic], *, everything: bool
 ) -> Iterator[ReplicaToCheck]:
-    """The objects to read of each replica on the store, from its recovery point on or all, and those that it lacks."""
+    """Yield for each replica on the store the objects to read, and those that the replica lacks.
+
+    Objects to read are those from the recovery point on, or all with `everything`.
+    """
     start = 0 if everything else state.stores[store].recovery_point
     for topic in topics:
         replicas = [
@@ -79,7 +82,8 @@ def _to_check(state: ClusterState, store: StoreId, topic: Topic, partition: Part
 def _each_object_once(replicas: Sequence[ReplicaToCheck]) -> Iterator[ReplicaToCheck]:
     """The replicas of a topic, with each object listed only once. Replicas left without objects are dropped.
 
-    An object that one replica lacks and another one holds must be read, because the store should have it.
+    An object that one replica lacks and another replica on the store holds must be read, because the store should have
+    it.
     """
     columns = [replica.numbers for replica in replicas] + [replica.lacking for replica in replicas]
     if not columns:
