@@ -66,9 +66,7 @@ class MemberWatch:
         ]
 
     def heard(self, member_id: str, now_ms: int) -> None:
-        """Note a heartbeat of the member. A member that no state has shown yet gets a whole session once one shows
-        it.
-        """
+        """Note a heartbeat of the member. A member that no state has shown yet gets a whole session once one does."""
         sign = self._signs.get(member_id)
         if sign is not None:
             sign.seen_ms = now_ms

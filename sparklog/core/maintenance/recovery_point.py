@@ -98,9 +98,11 @@ def _each_object_once(replicas: Sequence[ReplicaToCheck]) -> Iterator[ReplicaToC
 
 
 def recovery_point_after(state: ClusterState, store: StoreId, whole: Collection[int]) -> ObjectNumber:
-    """The object number to which the recovery point can rise if the objects `whole` were read and are whole.
+    """Return the recovery point that the store may have if the objects `whole` were read and are whole.
 
-    That is the first object that is not among them, held or not: objects that a replica lacks will still be copied.
+    It is the number of the first object not in `whole` that the chain names for any replica of the store, held or not:
+    objects that a replica lacks will still be copied. If there is none, it is the number of the next object of the
+    chain.
     """
     point = state.stores[store].recovery_point
     read = np.append(np.sort(np.fromiter(whole, dtype=np.int64, count=len(whole))), -1)  # -1: unlike any number
@@ -115,7 +117,7 @@ def recovery_point_after(state: ClusterState, store: StoreId, whole: Collection[
 
 
 def recovered_end(state: ClusterState, store: StoreId, partition: Partition) -> Offset:
-    """The offset up to which a replica is known to be whole, as Kafka counts its recovery point."""
+    """The offset up to which the store's replica was read and is whole: Kafka's recovery point of a partition."""
     slices, held = held_by_store(state, store, partition)
     unread = np.flatnonzero(~held | (slices["object_number"] >= state.stores[store].recovery_point))
     if not len(unread):
@@ -124,7 +126,8 @@ def recovered_end(state: ClusterState, store: StoreId, partition: Partition) -> 
 
 
 def note_new_replicas(state: ClusterState, changes: Iterable[PartitionChange], at: At) -> None:
-    """Lower the recovery points of stores that get a replica with these changes: its objects will be copied there.
+    """Lower the recovery points of the stores that get a replica with these changes, since its objects will be copied
+    there.
 
     Call this before the changes are applied.
     """

@@ -14,7 +14,7 @@ _SHOWN: Final = 40
 
 
 def check_write_name(option: str, name: str, kind: type[InvalidInput] = InvalidInput) -> None:
-    """Raise `kind` if `name`, the value of `option`, is too long."""
+    """Raise an error of class `kind` if `name`, the value of `option`, is too long."""
     size_bytes = len(name.encode("utf-8", "surrogatepass"))
     if size_bytes > MOST_BYTES:
         raise kind(

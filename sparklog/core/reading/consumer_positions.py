@@ -2,7 +2,7 @@
 
     change = positions.change(share, generation)     the difference that a new share would make
     positions.take(change)
-    positions.begin(state, committed)                choose the start in partitions that are new to it
+    positions.begin(state, committed) choose the start in new partitions
     for unread in positions.unread(state):           what can be read now, least recently read partitions first
         positions.has_read(unread.key, offset, …)    its caller has been given everything below
     positions.to_commit()
@@ -46,14 +46,14 @@ class ShareChange:
 
 
 class Unread(msgspec.Struct, frozen=True):
-    """Offsets of a partition that can be read now, from the consumer's position on; at least one."""
+    """The offsets of a partition that can be read now, from the consumer's position on; at least one."""
 
     key: TopicPartition
     topic: str
     offsets: OffsetRange
 
     def after(self, offset: Offset) -> Unread:
-        """The part of it from this offset on, perhaps empty."""
+        """The part of these offsets from `offset` on, perhaps empty."""
         return Unread(self.key, self.topic, OffsetRange(offset, max(offset, self.offsets.end)))
 
 
