@@ -174,8 +174,6 @@ def end_of_records(slices: Iterable[Slice], offsets: OffsetRange, most: int) -> 
 
 
 def numbered_by_chain(offsets: OffsetRange, most_rows: int) -> Iterator[RowOffsets]:
-    """Yield the offsets in a range of a dense slice, computed without its index, in parts of at most `most_rows`
-    rows.
-    """
+    """Yield the offsets in a range of a dense slice, in parts of at most `most_rows` rows. Needs no index."""
     for start in range(offsets.start, offsets.end, most_rows):
         yield RowOffsets(Offset(start), min(offsets.end - start, most_rows))

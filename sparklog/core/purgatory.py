@@ -193,8 +193,8 @@ class Purgatory:
         return waiting
 
     def _note_news(self, before: ClusterState, state: ClusterState, changed: Iterable[TopicPartition]) -> None:
-        """Record which stores' agents should hear of these changes: those of stores whose replicas now lack
-        something.
+        """Note the stores to which these changes are news: their replicas lack something, or their registration
+        changed.
         """
         known, now = before.coordinator, state.coordinator
         if (now.epoch, now.address) != (known.epoch, known.address):

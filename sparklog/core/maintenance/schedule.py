@@ -85,9 +85,7 @@ class Schedule:
         ]
 
     def wait_ms(self, now_ms: int) -> int | None:
-        """The milliseconds until another task is to be started, if no run ends before; None if all tasks are
-        running.
-        """
+        """The milliseconds until a task is to be started if no run ends before; None if all tasks are running."""
         left_ms = [
             (_patience_end_ms(planned) if planned.due_ms <= now_ms else planned.due_ms) - now_ms
             for planned in self

@@ -25,9 +25,7 @@ class StoreReplicas:
 
 @dataclass(slots=True)
 class ReplicaCounts:
-    """Counts of partitions. As in Kafka, one partition may be in several counts: an offline one is also under min
-    ISR.
-    """
+    """Counts of partitions. As in Kafka, a partition may be in several counts: an offline one is also under min ISR."""
 
     partitions: int = 0
     offline: int = 0

@@ -74,9 +74,7 @@ def replication_health(state: ClusterState) -> ReplicationHealth:
 
 
 def min_isr_warning(topic: str, config: TopicConfig, replication_factor: int) -> str | None:
-    """A warning if min.insync.replicas exceeds the topic's replicas; else None. As in Kafka, it then means all of
-    them.
-    """
+    """A warning if min.insync.replicas exceeds the topic's replicas, else None. As in Kafka, it then means all."""
     if config.min_insync_replicas <= replication_factor:
         return None
     return (
