@@ -123,8 +123,8 @@ class Access(msgspec.Struct, frozen=True):
     principals: tuple[tuple[Principal, tuple[str, ...]], ...]
 
     def of_token(self, sha256: str) -> Principal | None:
-        """Return the principal that has a token with this SHA-256 hash, or None. Every hash is compared, each in
-        constant time.
+        """Return the principal that has a token with this SHA-256 hash, or None. Each hash is compared in constant
+        time.
         """
         match = None
         for principal, hashes in self.principals:
@@ -198,7 +198,9 @@ def unknown_topics(need: Need, state: ClusterState) -> bool:
 
 
 def topic_names(need: Need, state: ClusterState) -> list[str]:
-    """Return the names of a need's topics, for the audit log. A topic id unknown to the state is shown as `#5`."""
+    """Return the names of a need's topics, for the audit log. An id that the state doesn't know becomes a text like
+    `#5`.
+    """
     return [name if name is not None else f"#{topic}" for topic, name in _named(need, state)]
 
 

@@ -153,8 +153,8 @@ def _first_object(command: AppliedCommand) -> int:
 
     Once that object is forgotten, so is everything that the command wrote.
 
-    Returns NO_OBJECT if the command appended nothing, or to several partitions: they forget their slices one by one, so
-    the command stays known.
+    Returns NO_OBJECT if the command appended nothing, or to several partitions: these forget their slices
+    independently, so the command stays known.
     """
     for record in command.records:
         if isinstance(record, Appended) and len(record.ranges) == 1:
@@ -163,9 +163,7 @@ def _first_object(command: AppliedCommand) -> int:
 
 
 def apply(state: ClusterState, record: Record, at: At) -> None:
-    """Apply one record of entry `at` to `state`. An `AppendedByReference` must have been expanded to an `Appended`
-    before.
-    """
+    """Apply one record of entry `at` to `state`. An `AppendedByReference` must have been expanded to an `Appended`."""
     match record:
         case Appended():
             _append(state, record, at)
@@ -343,9 +341,7 @@ def _begun(state: ClusterState, record: ProducerAllocated, at: At) -> ProducerSt
 
 
 def _newest(state: ClusterState, at: At) -> int:
-    """The time of entry `at` in milliseconds, or of the entry before it if that is later, because the author's clock is
-    slow.
-    """
+    """The time of entry `at` in milliseconds, or that of the entry before if it is later (a slow clock wrote `at`)."""
     return max(at.time_ms, state.time_ms)
 
 

@@ -105,7 +105,7 @@ class PartitionEpoch(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Application(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A version of an application (`txnAppId`, `txnVersion`), which counts its own writes: each is written at most
+    """A write of an application, which counts its writes (`txnAppId`, `txnVersion`): each version is written at most
     once.
 
     `run` is the id of the run that writes, if the application has runs, as a streaming query has; else "". `made_of` is
@@ -333,7 +333,7 @@ class AgentUp(msgspec.Struct, frozen=True, tag="agent-up"):
 
 
 class AgentDown(msgspec.Struct, frozen=True, tag="agent-down"):
-    """The agent of a store is silent, and no write has reached the store meanwhile either.
+    """The agent of a store is silent, and no write has reached the store since the agent fell silent.
 
     With `stopped`, the agent itself reports that it was stopped on purpose. That proves nothing about the store, which
     takes writes as before.
@@ -363,7 +363,7 @@ class ReportReplicas(msgspec.Struct, frozen=True, tag="report-replicas"):
 
 
 class LaggingReplicas(msgspec.Struct, frozen=True, array_like=True):
-    """The stores whose replicas have lagged for `replica.lag.time.max.ms`, in a partition at this leader epoch and
+    """Stores whose replicas have lagged for `replica.lag.time.max.ms`. The partition was at this leader epoch and
     version.
     """
 
@@ -375,15 +375,13 @@ class LaggingReplicas(msgspec.Struct, frozen=True, array_like=True):
 
 
 class DropLagging(msgspec.Struct, frozen=True, tag="drop-lagging"):
-    """Take lagging replicas out of the ISR. Partitions that changed meanwhile are skipped."""
+    """Take lagging replicas out of the ISR. Partitions that changed since the lag was seen are skipped."""
 
     lagging: tuple[LaggingReplicas, ...]
 
 
 class Election(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """An election in one partition. `store` is to lead; None: a leader is chosen if the partition has none that can be
-    reached.
-    """
+    """An election in one partition. `store` is to lead; None: any replica, if the present leader can't be reached."""
 
     topic_id: TopicId
     partition: PartitionIndex

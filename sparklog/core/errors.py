@@ -99,7 +99,7 @@ class InvalidReplicaAssignment(InvalidInput):
 
 
 class IneligibleReplica(InvalidInput):
-    """The store has no replica of the partition, so it can't lead it."""
+    """The store can't lead the partition, because it has no replica of it."""
 
     code = "INELIGIBLE_REPLICA"
 
@@ -129,9 +129,7 @@ class InvalidCommitOffsetSize(InvalidInput):
 
 
 class InvalidRecord(InvalidInput):
-    """A record does not fit its topic, or can't be read in the form that was asked for. Nothing of a write was
-    appended.
-    """
+    """A record does not fit its topic, or can't be read in the form asked for. Nothing of a write was appended."""
 
     code = "INVALID_RECORD"
 
@@ -164,9 +162,7 @@ class OffsetOutOfRange(InvalidInput):
 
 
 class PolicyViolation(InvalidInput):
-    """The topic's `cleanup.policy` does not allow this. For example, only compaction deletes records if the policy is
-    `compact`.
-    """
+    """The topic's `cleanup.policy` does not allow this: if it is `compact`, only compaction deletes records."""
 
     code = "POLICY_VIOLATION"
 
@@ -208,7 +204,7 @@ class UnknownProducerId(NotFound):
 
 
 class GroupIdNotFound(NotFound):
-    """There is no consumer group of this name: it never was, was deleted, or its offsets have expired."""
+    """There is no consumer group of this name: it never existed, was deleted, or its offsets have expired."""
 
     code = "GROUP_ID_NOT_FOUND"
 
@@ -242,7 +238,7 @@ class Conflict(SparklogError):
 
 
 class TopicAlreadyExists(Conflict):
-    """A topic of this name exists."""
+    """A topic of this name exists already."""
 
     code = "TOPIC_ALREADY_EXISTS"
 
@@ -254,9 +250,7 @@ class ClusterAlreadyExists(Conflict):
 
 
 class InconsistentClusterId(Conflict):
-    """A different cluster is at the address, or owns the store there: the expected cluster was deleted, or never
-    existed.
-    """
+    """A different cluster is at the address, or owns the store there: the expected one is gone, or never existed."""
 
     code = "INCONSISTENT_CLUSTER_ID"
 
@@ -281,7 +275,7 @@ class FencedLeaderEpoch(Conflict):
 
 
 class UnknownLeaderEpoch(Conflict):
-    """The leader epoch is newer than the one in this state: catch up, then try again."""
+    """The leader epoch is newer than any that this process knows: catch up, then try again."""
 
     code = "UNKNOWN_LEADER_EPOCH"
     retriable = True
@@ -300,7 +294,7 @@ class DuplicateBrokerRegistration(Conflict):
 
 
 class InvalidUpdateVersion(Conflict):
-    """The partition changed after this was planned: plan again on its new version."""
+    """The partition changed after the request was planned: plan it again on the partition's new version."""
 
     code = "INVALID_UPDATE_VERSION"
 
@@ -342,9 +336,7 @@ class UnknownMemberId(Conflict):
 
 
 class FencedInstanceId(Conflict):
-    """Another consumer has joined with this consumer's `group_instance_id`, so this one is no longer a member
-    (KIP-345).
-    """
+    """Another consumer has joined with the same `group_instance_id`, and this one is no longer a member (KIP-345)."""
 
     code = "FENCED_INSTANCE_ID"
 
@@ -378,9 +370,7 @@ class StoreUnavailable(TryAgain):
 
 
 class NotController(TryAgain):
-    """The process that got the command does not coordinate the cluster, or no longer does: ask the coordinator in
-    force.
-    """
+    """The process that got the command does not coordinate the cluster, or no longer does: find the coordinator."""
 
     code = "NOT_CONTROLLER"
 

@@ -63,16 +63,19 @@ def forget(state: ClusterState, changes: Iterable[PartitionChange]) -> dict[Topi
 
 
 def release(state: ClusterState, object_numbers: Column, delete_after_ms: int, topic: Topic) -> None:
-    """Count the slices as forgotten, given as one object number for each, and retire the objects without slices left.
+    """Count slices as forgotten, and retire the objects of which no slice is left. `object_numbers`: the object of each
+    slice.
 
-    `topic`: the topic of the slices. The bytes may be deleted from `delete_after_ms` on.
+    `topic`: the topic of the slices. The bytes of the objects may be deleted from `delete_after_ms` on.
     """
     gone = _no_longer_named(state, object_numbers)
     state.retired.add_all(gone, delete_after_ms, topic.name, topic.stores)
 
 
 def _no_longer_named(state: ClusterState, object_numbers: Column) -> Column:
-    """Count the slices as forgotten, given as one object number for each; return the objects without slices left."""
+    """Count slices as forgotten, and return the objects of which no slice is left. `object_numbers`: the object of each
+    slice.
+    """
     numbers, counts = np.unique(object_numbers, return_counts=True)
     firsts = state.objects.slice_counts(numbers)
     before = _released(state, numbers)
@@ -92,7 +95,7 @@ def stored_bytes(slices: SliceColumns) -> int:
 
 
 def _whole_slices(state: ClusterState, key: TopicPartition, start: Offset) -> OffsetRange:
-    """Return the offsets from `start` to the end of the log, in whole slices.
+    """Return the offsets from `start` to the end of the log, extended to whole slices.
 
     If the log start cuts a slice at `start`, the range begins where that slice begins: the new leader has nothing of
     that slice, and its part below the log start was forgotten before.
@@ -116,9 +119,7 @@ def _released(state: ClusterState, numbers: Column) -> Column:
 
 
 def _forget_sequences(state: ClusterState, starts: Mapping[TopicPartition, Offset]) -> None:
-    """Let each producer continue after the last of its batches below `starts`, where each partition's forgotten slices
-    begin.
-    """
+    """Let each producer continue after its last batch that is left. `starts`: the first forgotten offsets."""
     for producer in list(state.producers.values()):
         batches = dict(producer.batches)
         for key in starts.keys() & producer.batches.keys():
@@ -156,10 +157,9 @@ def _last_batch(state: ClusterState, producer: ProducerState, key: TopicPartitio
 
 
 def _remember_losses(state: ClusterState, place: str, removed: SliceColumns) -> None:
-    """Note for each producer what an unclean election lost of it: the offsets from its first to its last forgotten
-    slice.
+    """Note the records that each producer lost: the offsets from its first to its last forgotten slice.
 
-    `place` is the name of the partition.
+    `place` is the name of the partition, `removed` are the slices that an unclean election forgot.
     """
     producer_ids = removed.columns["producer_id"]
     for producer_id in np.unique(producer_ids[producer_ids >= 0]).tolist():
@@ -172,7 +172,7 @@ def _remember_losses(state: ClusterState, place: str, removed: SliceColumns) -> 
 
 
 def _forget_versions(state: ClusterState, taken: Mapping[TopicPartition, OffsetRange]) -> None:
-    """Forget the last version of each application of which nothing is left, so that it can be written again.
+    """Forget the last version of each application if nothing of that version is left, so that it can be written again.
 
     Older versions stay written. `taken`: in each partition, the offsets that unclean elections gave up, from the start
     of the first such slice to the end of the last. Clean elections never give up what an application wrote.

@@ -104,8 +104,7 @@ class RowOffsets:
 class SliceOffsets:
     """The offsets of the batches of a slice: batch i has `records[i]` records, with offsets in [starts[i], ends[i]).
 
-    `are_stored`: the slice is compacted. Then only the offset column of a batch says which of these offsets have
-    records.
+    `are_stored`: the slice is compacted. Then the offset column of a batch says which of these offsets have records.
     """
 
     starts: Int64Array
@@ -143,8 +142,8 @@ class SliceOffsets:
         return RowOffsets(Offset(int(self.starts[batch])), int(self.records[batch]))
 
     def of_column(self, batch: int, column: Int64Array) -> RowOffsets | None:
-        """Return the offsets of the rows of batch number `batch`, given its offset column; None if the column doesn't
-        fit the batch.
+        """Return the offsets of the rows of batch number `batch`, which its offset column holds; None if they don't fit
+        it.
         """
         fits = (
             len(column) == self.records[batch]

@@ -36,8 +36,7 @@ class KnownTopic(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Records(msgspec.Struct, frozen=True, tag="records"):
-    """The wait of a reader for `min_bytes` stored bytes (`fetch.min.bytes`) from its positions to HW (Kafka's
-    DelayedFetch).
+    """The wait of a reader for `min_bytes` stored bytes (`fetch.min.bytes`) before HW (Kafka's DelayedFetch).
 
     It also ends if the reader can't continue from a position, or if one of `topics` was deleted or has another number
     of partitions than the reader knows.
@@ -71,9 +70,7 @@ def is_done(state: ClusterState, wanted: Replicated | Records) -> bool:
 
 
 def _is_readable(state: ClusterState, wanted: Records) -> bool:
-    """True if enough bytes can be read, a topic has changed, or a position is not in the log. Raises as `right_up_to`
-    does.
-    """
+    """True if the bytes can be read, a topic has changed, or a position is not in the log. Raises as `right_up_to`."""
     for known in wanted.topics:
         topic = state.topics.get(known.topic_id)
         if topic is None or topic.partitions != known.partitions:
@@ -163,9 +160,7 @@ class Purgatory:
             _discard(self._by_store, wanted.store, operation)
 
     def advance(self, state: ClusterState) -> list[Operation]:
-        """Take a newer state, and return the operations that it completes, which no longer wait; [] if the state is not
-        newer.
-        """
+        """Take a newer state. Returns the operations that it completes, which no longer wait; [] if it is not newer."""
         before, self.state = self.state, state
         if state.n <= before.n:
             self.state = before
@@ -193,9 +188,7 @@ class Purgatory:
         return waiting
 
     def _note_news(self, before: ClusterState, state: ClusterState, changed: Iterable[TopicPartition]) -> None:
-        """Note the stores to which these changes are news: their replicas lack something, or their registration
-        changed.
-        """
+        """Note the stores to which these changes are news: they lack something, or have a new registration."""
         known, now = before.coordinator, state.coordinator
         if (now.epoch, now.address) != (known.epoch, known.address):
             self._news_of_all_at = state.n

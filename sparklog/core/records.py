@@ -1,4 +1,6 @@
-"""Records of the chain: the changes of the state that commands led to. `apply` makes them, and never refuses one."""
+"""Records of the chain: the changes of the state that commands led to. `apply` makes these changes, and refuses
+none.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,7 @@ class StoreRemoved(msgspec.Struct, frozen=True, tag="store-removed"):
 
 
 class AgentChanged(msgspec.Struct, frozen=True, tag="agent-changed"):
-    """The agent of a store came up (True) or fell silent (False). None: it does not say, so the store counts as
+    """The agent of a store came up (True), fell silent (False), or says nothing (None): then the store counts as
     reachable.
 
     `up` is None after a clean stop of the agent, and after a write has reached a store whose agent is silent.
@@ -128,9 +130,7 @@ class AppendedRange(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class LostRecords(msgspec.Struct, frozen=True, array_like=True):
-    """Records [start, end) of a partition that an election gave up. `place` is the partition, as TOPIC-NUMBER, for
-    messages.
-    """
+    """Records [start, end) of a partition that an election gave up. `place`: the partition, as TOPIC-NUMBER."""
 
     place: str
     start: Offset
@@ -143,7 +143,7 @@ class LostRecords(msgspec.Struct, frozen=True, array_like=True):
 class LostVersion(msgspec.Struct, frozen=True, array_like=True):
     """The records of an application's version that an unclean election gave up.
 
-    `is_whole`: nothing of that version is left.
+    `is_whole`: True if nothing of that version is left.
     """
 
     version: int
@@ -152,8 +152,7 @@ class LostVersion(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Appended(msgspec.Struct, frozen=True, tag="appended"):
-    """Uploaded objects were named, and their slices got offsets. `ranges`: one per partition, in order of first
-    appearance.
+    """Uploaded objects were named, and their slices got offsets. `ranges`: one per partition, in order of appearance.
 
     Every replica of these partitions has the slices, and HW has passed them, except as `changes` says.
     """
@@ -187,6 +186,7 @@ class AppendedByReference(msgspec.Struct, frozen=True, tag="appended-by-referenc
 
 class SlicesSwapped(msgspec.Struct, frozen=True, tag="slices-swapped"):
     """From now on `slices` cover [start, end) of the partition, in place of the slices that covered them before.
+
     `change`: the change of the replicas if one of them lacks these slices, else None.
     """
 
@@ -228,7 +228,7 @@ class ObjectsDeleted(msgspec.Struct, frozen=True, tag="objects-deleted"):
 
 
 class FloorRaised(msgspec.Struct, frozen=True, tag="floor-raised"):
-    """Writes begun before `floor` are refused from now on; `expired_producers` are forgotten."""
+    """Commands begun before `floor` are refused from now on; `expired_producers` are forgotten."""
 
     floor: EntryNumber
     expired_producers: tuple[ProducerId, ...] = ()
@@ -272,7 +272,7 @@ class JobRan(msgspec.Struct, frozen=True, tag="job-ran"):
 
 
 class CoordinationClaimed(msgspec.Struct, frozen=True, tag="coordination-claimed"):
-    """This process coordinates the cluster from now on, or still does."""
+    """The process `name`, reached at `address`, coordinates the cluster from now on, or still does."""
 
     epoch: int
     name: str
@@ -289,7 +289,8 @@ class ClusterRestored(msgspec.Struct, frozen=True, tag="cluster-restored"):
     """The cluster continues from copies of its lost chain, as chain `chain_id`. No process coordinates it.
 
     `last` is the newest entry of the lost chain for which a copy was found. `urls` are the new addresses of stores that
-    have moved since they were registered. `given_up`: chains of restores that never began.
+    have moved since they were registered. `given_up`: ids of the chains of earlier restores that failed before their
+    first entry.
     """
 
     chain_id: str

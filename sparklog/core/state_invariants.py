@@ -49,9 +49,7 @@ def check(state: ClusterState) -> None:
 
 
 def violations(state: ClusterState) -> Iterator[str]:
-    """Yield each broken invariant as "number: text", where the text says what was found. Costs about one pass over the
-    state.
-    """
+    """Yield each broken invariant as "number: text", which says what was found. Costs about one pass over the state."""
     yield from _chain(state)
     yield from _topics(state)
     for partition in state.partitions.values():
@@ -159,9 +157,7 @@ def _slices(state: ClusterState, columns: Mapping[str, Column]) -> Iterator[str]
 
 
 def _objects(state: ClusterState, columns: Mapping[str, Column]) -> Iterator[str]:
-    """Check the objects and their slices, `columns`. OBJECTS_AT_ONCE at a time, because there may be ten million
-    objects.
-    """
+    """Check the objects, and the slices in them (`columns`): OBJECTS_AT_ONCE objects at a time, to save memory."""
     seen = 0
     present: list[Column] = []
     numbers = columns["object_number"]

@@ -131,7 +131,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def shown(raw: object) -> str:
-    """A value for an error message: short, and with its type visible."""
+    """The `repr` of a value, which shows its type, cut off after 117 characters; for error messages."""
     text = repr(raw)
     return text if len(text) <= 120 else f"{text[:117]}…"
 
@@ -224,7 +224,5 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 def typed(values: Mapping[str, ConfigValue | None], struct: type[S], **given: object) -> S:
-    """Return a `struct` whose fields are named after the keys of `values`, with _ for each dot. `given`: its other
-    fields.
-    """
+    """Return a `struct`: `given` and the values, each in the field named after its key, with _ for each dot."""
     return msgspec.convert({name.replace(".", "_"): value for name, value in values.items()} | given, struct)

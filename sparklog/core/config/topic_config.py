@@ -77,7 +77,7 @@ def merge_topic_config(current: Mapping[str, str], changes: Mapping[str, object]
 
 
 def topic_values(config: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, tuple[ConfigValue, str]]:
-    """The effective value of each key, and its origin: "topic", "cluster" or "default". Keys without a value are left
+    """The effective value of each key, and its origin: "topic", "cluster" or "default". Keys without value are left
     out.
     """
     values: dict[str, tuple[ConfigValue, str]] = {}

@@ -65,7 +65,10 @@ class CostReport(msgspec.Struct, frozen=True):
 def cost_report(
     usage: Usage, provider: str, prices: Prices, *, reads_per_day: int = 0, gib_out_per_day: float = 0.0
 ) -> CostReport:
-    """The requests of the day, priced, with storage and transfer."""
+    """The requests of the day, priced, with storage and transfer.
+
+    The chain doesn't show reads: `reads_per_day` is their number, `gib_out_per_day` the GiB that they transfer out.
+    """
     lines = tuple(
         Line(what, requests, prices.of_requests(requests))
         for what, requests in work_lines(usage, reads_per_day).items()

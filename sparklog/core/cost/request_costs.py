@@ -28,7 +28,7 @@ class Requests(msgspec.Struct, frozen=True):
 
     @property
     def total(self) -> int:
-        """All requests."""
+        """The number of all requests."""
         return self.writes + self.gets
 
     def __add__(self, other: Requests) -> Requests:

@@ -11,8 +11,7 @@ from sparklog.core.types import NewObject, StoreId
 
 
 class WrittenObjects(msgspec.Struct, frozen=True):
-    """Objects that were put. `size_bytes` and `requests` count each copy; `between_zones_bytes` is the part that went
-    to other zones.
+    """Objects that were put. `size_bytes` and `requests` count each copy, `between_zones_bytes` copies in other zones.
 
     An object is written to each of its holders: by the writer for an append, by the job for a segment.
     """
@@ -47,9 +46,7 @@ class WrittenObjects(msgspec.Struct, frozen=True):
 
 
 class EntryWork(msgspec.Struct, frozen=True):
-    """The work behind some entries. `planned`: entries whose author had to read the chain first, as any author but a
-    coordinator has.
-    """
+    """The work behind some entries. `planned`: entries whose author read the chain first. Coordinators need not."""
 
     entries: int = 0
     size_bytes: int = 0
@@ -84,7 +81,7 @@ class EntryWork(msgspec.Struct, frozen=True):
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """The work of a cluster between two times, at most a day, and what it holds now: the input of the report.
+    """The work of a cluster between two times, at most a day, and its present size: the input of the report.
 
     `sampled`: the number of entries read, evenly spread; the others are assumed to be like them. `agents` is the number
     of agents that are up. For `snapshot_every` and `fetch_wait_ms`, see chain/snapshot/snapshot_writer.py and

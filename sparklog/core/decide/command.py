@@ -236,9 +236,7 @@ def _records(state: ClusterState, submission: Submission, at: At) -> tuple[Recor
 
 
 def _check_floor(floor: EntryNumber, submission: Submission) -> None:
-    """Refuse a command begun before FLOOR, or one with objects uploaded before FLOOR: they may have been deleted
-    already.
-    """
+    """Refuse a command begun before FLOOR, or with objects uploaded before FLOOR, which may have been deleted."""
     objects: tuple[NewObject, ...] = getattr(submission.command, "objects", ())
     oldest = min((submission.n0, *(object_.n0 for object_ in objects)))
     if oldest < floor:

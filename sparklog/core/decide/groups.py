@@ -96,7 +96,8 @@ def decide_leave_group(state: ClusterState, command: LeaveGroup, at: At) -> tupl
 
 
 def silent_members(state: ClusterState, before: EntryNumber) -> dict[str, tuple[Member, ...]]:
-    """Return the members that were not renewed since entry `before`, by group. Empty while a coordinator watches them.
+    """Return the members that were not renewed since entry `before`, by group. {} while a coordinator is in force,
+    which watches the members itself.
 
     Entry `before` was written at least `floor.delay.ms` ago; a member whose session is longer than `floor.delay.ms` is
     left alone. All members count as alive at a coordinator's last entry, since it would have evicted silent ones.
@@ -276,7 +277,7 @@ def _subscribed(state: ClusterState, group: ConsumerGroup) -> frozenset[TopicId]
 
 
 def _ahead(state: ClusterState, group: ConsumerGroup, offsets: Iterable[OffsetToCommit]) -> tuple[OffsetToCommit, ...]:
-    """Return the offsets that are above those of the group, or new to it."""
+    """Return those offsets that are above the group's, or in partitions in which the group has none."""
     known = state.offsets.of_group(group.number)
     places = ((TopicPartition(offset.topic_id, offset.partition), offset) for offset in offsets)
     return tuple(offset for place, offset in places if place not in known or known[place].offset < offset.offset)

@@ -114,9 +114,7 @@ def decide_swap(state: ClusterState, command: Swap, at: At) -> SlicesSwapped:
 
 
 def _check_rewritten(command: Swap, replaced: SliceColumns, partition: Partition) -> None:
-    """Check that the swap replaces whole slices with slices of their partition that cover the same offsets, except
-    `lost`.
-    """
+    """Check that the swap replaces whole slices by slices of their partition with the same offsets, except `lost`."""
     starts, ends = replaced.columns["start"], replaced.columns["end"]
     if not len(replaced) or starts[0] != command.start or ends[-1] != command.end:
         covered = f"[{starts[0]}, {ends[-1]})" if len(replaced) else "nothing"
@@ -199,8 +197,7 @@ def decide_move_log_start(state: ClusterState, command: MoveLogStart, at: At) ->
 
 
 def decide_move_cleaner(state: ClusterState, command: MoveCleaner, at: At) -> tuple[Record, ...]:
-    """Move the cleaner's position forward, at most to the high watermark. Raises SwapRefused if another run has moved
-    it.
+    """Move the cleaner's position forward, at most to the high watermark. Raises SwapRefused if another run did so.
 
     The statements of the command about records below `to` stay true whatever happens to the log meanwhile, because the
     log only loses records there. If the log start has passed the position that the command expects, the state has no

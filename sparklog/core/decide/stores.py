@@ -197,7 +197,10 @@ def leaders_for(state: ClusterState, command: Append, records: Collection[Record
 def _check_harmless(
     state: ClusterState, store: StoreId, damaged: Collection[TopicPartition], changes: Collection[PartitionsChanged]
 ) -> None:
-    """Refuse a loss that can wait if it takes the leader from a partition, or records that only this store has."""
+    """Refuse a harmless loss report that would cost a partition its leader, or records that only this store has.
+
+    Raises NotEnoughReplicas.
+    """
     for change in (change for record in changes for change in record.changes):
         if change.topic_partition not in damaged:
             continue

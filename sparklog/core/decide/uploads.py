@@ -1,6 +1,6 @@
-"""Elect another leader for each partition, from `first` on, whose preferred leader can't be reached, if one can.
+"""Checks uploaded objects and their slices. `decide` calls this, because `apply` never refuses.
 
-Returns the changes.
+A number that does not fit its column would stop every reader of the chain forever, not only its author.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Problems of a cluster beside those of its replicas, in human-readable sentences."""
+"""Problems of a cluster, except those of its replicas, in human-readable sentences."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FULL_DISK: Final = "docs/maintenance.md, A full disk"
 
 
 def failed_jobs(state: ClusterState) -> list[str]:
-    """The jobs whose last run failed."""
+    """A sentence for each job whose last run failed in some partitions."""
     runs = sorted(state.jobs.values(), key=lambda run: run.job)
     failed = (run for run in runs if run.failed_partitions)
     return [f"job {run.job}: {run.failed_partitions} failed, see sparklog job status" for run in failed]
@@ -32,9 +32,7 @@ def stale_snapshot(entries_since: int) -> list[str]:
 
 
 def clock_remarks(chain_ms: int, now_ms: int) -> list[str]:
-    """A remark if the newest entry's time, `chain_ms`, is CLOCK_AHEAD_MS or more after `now_ms`, this machine's time;
-    else [].
-    """
+    """A remark if `chain_ms`, the time of the newest entry, is at least CLOCK_AHEAD_MS after `now_ms`; else []."""
     if chain_ms - now_ms < CLOCK_AHEAD_MS:
         return []
     ahead = duration((chain_ms - now_ms) // 1000 * 1000)
@@ -43,15 +41,14 @@ def clock_remarks(chain_ms: int, now_ms: int) -> list[str]:
 
 
 class Findings(msgspec.Struct):
-    """Sentences about problems, and remarks about lesser ones."""
+    """Sentences about problems (`wrong`), and about lesser problems (`remarks`)."""
 
     wrong: list[str] = []
     remarks: list[str] = []
 
 
 def store_findings(state: ClusterState, store: StoreId, problems: Sequence[str], free_bytes: int | None) -> Findings:
-    """The findings about a store: its problems, and too little free space. `free_bytes` is None if the store can't
-    tell.
+    """The findings about a store: its problems, and too little space. `free_bytes`: None if the store can't tell.
 
     Of a fenced store nothing counts as wrong, only as a remark, because the cluster does not use it. Less than
     `store.free.min.bytes` is wrong, with advice on how to make room; less than `store.free.low.bytes` is a remark.
@@ -70,7 +67,7 @@ def store_findings(state: ClusterState, store: StoreId, problems: Sequence[str],
 
 
 def _what_makes_room(state: ClusterState, store: StoreId) -> str:
-    """Advice for a store that is nearly full, which loses nothing where other stores have the same records."""
+    """Advice on making room on a store that is nearly full. It deletes no records if other stores have them, too."""
     registered = state.stores.get(store)
     if registered is None or registered.url == ".":  # the metadata is there
         commands = "stop the writers, then sparklog store free, shorten retention, sparklog job retention and vacuum"

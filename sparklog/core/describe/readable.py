@@ -12,7 +12,7 @@ _REPR_LENGTH: Final = 95
 
 
 def counted(number: int, noun: str) -> str:
-    """A count with its noun: 1 record, 2,000 records. Regular nouns only; in a phrase the last word changes."""
+    """A count with its noun: 1 record, 2,000 records. Regular nouns only; of several words the last gets the plural."""
     return f"{number:,} {noun if number == 1 else plural(noun)}"
 
 
@@ -65,7 +65,7 @@ def duration(length_ms: int) -> str:
 
 
 def point_in_time(at_ms: int) -> str:
-    """A time in UTC: 2013-01-31T23:59:59.000Z. A time outside the years 1 to 9999 is shown as a number, and says so."""
+    """A time in UTC: 2013-01-31T23:59:59.000Z. Outside the years 1 to 9999: the number of milliseconds, and a note."""
     return _iso(at_ms * 1000) or f"{at_ms} ms ({_beyond_calendar(at_ms)})"
 
 

@@ -103,9 +103,7 @@ def _forgotten(record: records.OffsetsForgotten) -> str:
 
 
 def _changed(record: records.PartitionsChanged, place: Callable[[int, int], str]) -> str:
-    """The first partition of the record, with its new leader or else its new ISR, and the number of the other
-    partitions.
-    """
+    """The first partition of the record, with its new leader or else its new ISR, and the number of others."""
     first, *more = record.changes
     what = ""
     if first.leader is not UNSET:

@@ -1,4 +1,4 @@
-"""The progress of a group: committed offset, end and lag of each partition. Also defines lag, for any reader."""
+"""The progress of a group: committed offset, high watermark and lag of each partition. Defines lag for any reader."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def committed_offsets(state: ClusterState, group: str) -> Mapping[TopicPartition
 
 
 def lag_of(offset: int, log_start: Offset, high_watermark: Offset) -> int:
-    """The offsets that a reader at `offset` has left to read, from `log_start` at the earliest, as Kafka counts them.
+    """The number of offsets that a reader at `offset` has left to read in the log, as Kafka counts them.
 
     After compaction there may be fewer records than offsets. Offsets below the log start can't be read any more.
     """

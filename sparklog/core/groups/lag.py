@@ -46,7 +46,7 @@ class GroupLag(msgspec.Struct, frozen=True):
 
     @property
     def lag_records(self) -> int:
-        """The offsets that are left to read in all topics."""
+        """The number of offsets that are left to read in all topics."""
         return sum(topic.lag_records for topic in self.topics)
 
     @property
@@ -68,8 +68,7 @@ class GroupLags:
     columns: Mapping[str, Column]
 
     def most_behind(self, most: int) -> list[GroupLag]:
-        """At most `most` groups: those with the oldest unread records first; of equally old ones, those with most to
-        read.
+        """At most `most` groups, those with the oldest unread records first, then those with the largest lag.
 
         Groups with nothing to read follow, by name.
         """
@@ -92,9 +91,7 @@ class GroupLags:
         return GroupLag(group, tuple(sorted(self._rows(np.arange(low, high)), key=lambda topic: topic.topic)))
 
     def in_topic(self, topic_id: TopicId, most: int) -> list[GroupLag]:
-        """At most `most` groups that have committed in a topic, with their lag there, those with the oldest unread
-        records first.
-        """
+        """At most `most` groups that have committed in a topic, with their lag there; oldest unread records first."""
         rows = np.flatnonzero(self.columns["topic_id"] == topic_id)
         since, lags, numbers = (self.columns[name][rows] for name in ("since_ms", "lag", "group"))
         rows = rows[np.lexsort((numbers, -lags, since))][:most]
@@ -140,7 +137,8 @@ def group_lags(state: ClusterState) -> GroupLags:
 
 
 def appended_ms(state: ClusterState, keys: Column, offsets: Column) -> Column:
-    """The time at which the record at each offset of a partition key, or the next existing record, was appended.
+    """For each partition key and offset, the time in milliseconds at which the record there, or else the next one, was
+    appended.
 
     Exact, by the clock of the coordinator that committed it, until the record is rolled. For a sealed segment only the
     time of its newest append is known. Then the time is interpolated by offset between the oldest and the newest
@@ -173,7 +171,7 @@ def _known_before(state: ClusterState, keys: Column, starts: Column) -> Column:
 
 
 def _bounds(state: ClusterState, keys: Column) -> tuple[Column, Column]:
-    """Log start and high watermark of the partition of each key."""
+    """Log start and high watermark for each partition key."""
     named, which = np.unique(keys, return_inverse=True)
     partitions = state.partitions.get_all(map(topic_partition_of, named.tolist()))
     values = [partition.replication for partition in partitions]

@@ -35,9 +35,7 @@ TEXT_BYTES_PER_COMMIT = 4 * 2**20  # of the metadata of all offsets, in UTF-8
 
 
 class OffsetToCommit(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The claim that a group has consumed everything below `offset` in a partition, as the log was under
-    `leader_epoch`.
-    """
+    """A group has consumed everything below `offset` of a partition, as the log was under `leader_epoch`."""
 
     topic_id: TopicId
     partition: PartitionIndex
@@ -47,9 +45,7 @@ class OffsetToCommit(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class CommittedOffset(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The offset at which a group continues in a partition, and its commit time. `metadata` is the committer's own
-    text.
-    """
+    """The offset at which a group continues in a partition, and its commit time. `metadata`: text of the committer."""
 
     offset: Offset
     leader_epoch: LeaderEpoch
@@ -99,7 +95,8 @@ class ConsumerGroup(msgspec.Struct, frozen=True, array_like=True):
         return next((member for member in self.members if instance_id and member.instance_id == instance_id), None)
 
     def with_member(self, changed: Member) -> ConsumerGroup:
-        """The group with this member in place of the member of the same id or instance; without one, it is added.
+        """The group with this member in place of the member of the same id or instance; if there is none, the member is
+        added.
 
         Generation and shares stay.
         """
@@ -138,7 +135,10 @@ class TopicSize(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 def check_name(what: str, name: str) -> None:
-    """Raise InvalidGroupId unless `name` has 1 to 249 printable characters and no space at its ends."""
+    """Raise InvalidGroupId unless `name` has 1 to 249 printable characters and no space at its ends.
+
+    `what` says in the error what the name is for.
+    """
     if not 1 <= len(name) <= MAX_NAME_LENGTH or not name.isprintable() or name != name.strip():
         raise InvalidGroupId(f"wanted {what} of 1 to {MAX_NAME_LENGTH} printable characters, found {name[:80]!r}")
 
@@ -236,8 +236,8 @@ def range_assignment(
     subscribed to, by member id.
 
     Topic by topic, the members that want it get neighbouring partitions: static members first, in the order of their
-    instances, then the others in the order of their ids. If they can't be divided evenly, the first members get one
-    more each. A topic that does not exist is assigned to no member.
+    instances, then the others in the order of their ids. If the partitions can't be divided evenly, the first members
+    get one more each. A topic that does not exist is assigned to no member.
     """
     shares: dict[str, list[TopicPartition]] = {member_id: [] for member_id in wanted}
     for name in sorted({name for names in wanted.values() for name in names} & topics.keys()):

@@ -30,9 +30,7 @@ def renewal_interval_ms(session_timeout_ms: int) -> int:
 
 @dataclass(slots=True)
 class _LastSign:
-    """The last sign of life of a member: its newest renewal in the chain, and when this process saw that or a
-    heartbeat.
-    """
+    """The last sign of life of a member: its newest renewal, and when that or a later heartbeat was seen."""
 
     renewed_at: EntryNumber
     seen_ms: int
@@ -49,8 +47,9 @@ class MemberWatch:
     def silent(self, group: ConsumerGroup, asked_ms: int, now_ms: int) -> list[LeaveGroup]:
         """The evictions that are due. `group` is from a state that was requested at `asked_ms` and arrived at `now_ms`.
 
-        A renewal counts as seen at the time the state with it arrived. It counts as old only by states that were
-        requested later. So time in which this process saw nothing of the chain does not count against any member.
+        A renewal counts as seen when a state with it arrives, and the member as silent only by a state that was
+        requested a whole session later. So time in which this process saw nothing of the chain does not count against
+        any member.
         """
         known = self._signs
         self._signs = {}
@@ -103,9 +102,7 @@ class GroupsWatch:
         self._watches: dict[str, MemberWatch] = {}
 
     def silent(self, state: ClusterState, asked_ms: int, now_ms: int) -> Iterator[LeaveGroup]:
-        """The evictions that are due in all groups, as in `MemberWatch.silent`. Each group is checked only as the
-        caller iterates.
-        """
+        """The evictions that are due, as in `MemberWatch.silent`, group after group as the caller iterates."""
         active = {group.name: group for group in state.groups.values() if group.members}
         self._watches = {name: self._watches.get(name) or MemberWatch() for name in active}
         for name, watch in self._watches.items():

@@ -3,7 +3,8 @@
 A streaming query that is started again is another run of the same application. A run becomes the present one with the
 first version that it adds, and from then on every earlier run is fenced: of two runs at once, the older one can write
 nothing more, not even its next version. Runs have no order of their own (Spark draws their ids), so the chain orders
-them. The newest 32 runs are remembered. An older one that is still alive is at a version written long ago.
+them. The newest 32 runs are remembered. An older run that is still alive would write a version that was written long
+ago.
 
 Spark repeats the last micro-batch at most, with the same records. So a version below the last is no repeat: the
 checkpoint was set back. The last version is no repeat either if it is now made of something else: the checkpoint was
@@ -42,7 +43,8 @@ def old_applications(state: ClusterState, before_ms: int, app_ids: Collection[st
 
 
 def check_run(state: ClusterState, application: Application) -> None:
-    """Refuse a run that may not write: InvalidProducerEpoch if another run of the application has written since.
+    """Refuse a run that may not write: InvalidProducerEpoch if another run of the application has written after this
+    one.
 
     A run begins with the application's last version or the one after it. An older version raises OutOfOrderSequence,
     because it may have other records than the version written. So does the last version if its `made_of` differs. Both

@@ -58,7 +58,7 @@ def joined(spans: Sequence[ProducerSpan], where: str) -> ProducerSpan:
 def repeated_batch(
     producer: ProducerState | None, topic_partition: TopicPartition, span: ProducerSpan, where: str
 ) -> SequencedBatch | None:
-    """The earlier batch that `span` repeats exactly, or None if it is the next one.
+    """The earlier batch that `span` repeats exactly, or None if `span` continues the last batch.
 
     Raises UnknownProducerId (not in the state: expired, or never given), InvalidProducerEpoch (a newer instance is
     active, or the epoch was never given), WriteLost (an unclean election gave up some of the producer's records; raised
@@ -115,8 +115,7 @@ def check_not_landed(producer: ProducerState, batch: BatchInDoubt) -> None:
 
 
 def check_batch_left(state: ClusterState, topic_partition: TopicPartition, span: ProducerSpan, where: str) -> None:
-    """Raise WriteLost if an election cut the producer's last batch, and `span` repeats the batch as it was before the
-    cut.
+    """Raise WriteLost if an election cut the producer's last batch, and `span` repeats the whole batch.
 
     A batch of several objects is cut if the new leader held only the first of them: a gap then begins where it now
     ends.

@@ -85,8 +85,7 @@ def within_log(cleaner: Cleaner, log_start: Offset, end: Offset) -> Cleaner | No
 
 
 def _bounded(passes: tuple[Pass, ...]) -> tuple[Pass, ...]:
-    """Drop passes until MOST_PASSES are left. The range of a dropped pass counts as passed by the next pass, which is
-    later.
+    """Drop passes until MOST_PASSES are left. The next pass, a later one, takes over the range of a dropped one.
 
     The oldest pass stays, so that its delay ends, and so does the newest. Of the others, the one with the shortest time
     between its neighbours is dropped, so that tombstones wait little longer than they must.

@@ -35,7 +35,9 @@ class StretchToCompact(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Stretches:
-    """The stretches of a partition, ascending, as rows of columns. A large segment is a stretch by itself."""
+    """The stretches of a partition, ascending, as rows of columns. A segment of more than `segment.bytes` is one by
+    itself.
+    """
 
     rows: npt.NDArray[np.int64]  # a column for each field of StretchToCompact
 
@@ -54,8 +56,7 @@ class Stretches:
 
 
 class PartitionToCompact(msgspec.Struct, frozen=True):
-    """The cleanable part of a partition. A run compacts the whole part: of each key, only its last record in the part
-    stays.
+    """The cleanable part of a partition. Compacting it leaves the last record of each key in it.
 
     Tombstones below `tombstones_below` are dropped (None: all stay). The run was planned on `cleaner`, and `digest`
     identifies the segments of all `stretches`, of which there is at least one.
@@ -118,7 +119,7 @@ def plan_compaction(
 def _cleanable(
     state: ClusterState, key: TopicPartition, partition: Partition, config: TopicConfig, now_ms: int
 ) -> tuple[SliceColumns, bool]:
-    """The slices that may be compacted, and whether the log start cuts the slice before them."""
+    """The slices that may be compacted, and True if the log start cuts the slice before them."""
     slices = state.slices.find(key, OffsetRange(partition.log_start, partition.high_watermark))
     columns = slices.columns
     stays = state.objects.kinds(columns["object_number"]) != ObjectKind.SEGMENT
@@ -156,8 +157,8 @@ def _reason(
 
 
 def _stretches(rows: SliceColumns, segment_bytes: int) -> Stretches:
-    """Divide segments into stretches: neighbours of one leader epoch and timestamp source, together at most
-    `segment_bytes`.
+    """Divide segments into stretches: neighbours of one epoch and timestamp source, of at most `segment_bytes`
+    together.
 
     A larger segment is a stretch by itself.
     """

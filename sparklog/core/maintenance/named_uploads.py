@@ -18,7 +18,8 @@ FEW_OBJECTS = 65_536  # up to this many, splitting the listing of append objects
 
 
 class NamedUploads:
-    """The first 64 bits of every upload id that a state names, sorted, grouped by the place of the objects.
+    """The first 64 bits of every upload id that a state names, sorted: those of append objects together, those of
+    segments by topic.
 
     Two ids that agree in these bits count as one. At worst an orphan stays; nothing that is named is ever deleted.
     """

@@ -1,6 +1,4 @@
-"""Samples of data objects, to look for when there are too many for all: the newest and the oldest of each partition
-first.
-"""
+"""Samples of data objects, to look for when there are too many: the newest and the oldest of each partition first."""
 
 from __future__ import annotations
 

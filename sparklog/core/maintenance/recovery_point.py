@@ -126,8 +126,7 @@ def recovered_end(state: ClusterState, store: StoreId, partition: Partition) -> 
 
 
 def note_new_replicas(state: ClusterState, changes: Iterable[PartitionChange], at: At) -> None:
-    """Lower the recovery points of the stores that get a replica with these changes, since its objects will be copied
-    there.
+    """Lower the recovery points of the stores that get a replica with these changes: its objects will be copied there.
 
     Call this before the changes are applied.
     """

@@ -31,7 +31,7 @@ def plan_retention(state: ClusterState, topic: Topic, partition: Partition, now_
 
     The unit is a slice (a sealed segment, or one that is not rolled yet); oldest first, never above the high watermark.
     A slice is dropped if its largest timestamp is older than `retention.ms`, or if at least `retention.bytes` remain
-    without it. Compact-only topics keep everything.
+    without it. A topic whose only policy is `compact` keeps everything.
     """
     config = state.topic_config(topic)
     if not config.delete:

@@ -68,9 +68,7 @@ def plan_roll(
 
 
 def _reason(rows: SliceColumns, config: TopicConfig, now_ms: int, *, everything: bool) -> str | None:
-    """The reason why these slices are due although no slice follows that must go into another segment; None if they are
-    not.
-    """
+    """The reason, as text, why slices are due although later slices could still join them; None if they are not due."""
     columns = rows.columns
     if int(columns["length"].sum()) >= config.segment_bytes:
         return setting_bytes("segment.bytes", config.segment_bytes)

@@ -31,7 +31,7 @@ class Task:
 class Planned:
     """The state of a task: due at `due_ms`, or running since `started_ms`.
 
-    `broken_runs`: the number of runs in a row that broke off.
+    `broken_runs`: the number of runs in a row that broke off (left no report).
     """
 
     task: Task

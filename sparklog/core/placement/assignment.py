@@ -85,10 +85,9 @@ def moved_off(
 
 
 def _ring(homes: Iterable[Home]) -> list[Home]:
-    """The stores in an order in which neighbours are in different zones: one store of each zone, then a second of each,
-    ...
+    """The stores in turns: one of each zone, then a second one of each zone that has two, and so on.
 
-    Once only one zone has stores left, they follow each other.
+    So neighbours are in different zones, until only one zone has stores left.
     """
     zones: dict[str, list[Home]] = {}
     for home in sorted(homes, key=lambda home: (home.zone, home.store)):
@@ -99,8 +98,7 @@ def _ring(homes: Iterable[Home]) -> list[Home]:
 def _next(
     ring: Sequence[Home], replicas: Sequence[Home], load: Mapping[StoreId, int], ranks: Mapping[StoreId, int]
 ) -> Home:
-    """The store of the partition's next replica: in the zone with fewest of its `replicas`, and there with the least
-    load.
+    """The store of the next replica: in the zone with the fewest of `replicas`, and there with the least load.
 
     Silent stores come last. `ranks` decides between equal stores.
     """

@@ -15,9 +15,7 @@ from sparklog.core.types import NewObject, ObjectNumber, Offset, OffsetRange, Sl
 
 
 class HeldObject(msgspec.Struct, frozen=True, array_like=True):
-    """An object of a slice that a replica should hold, because it lies below the replica's LEO. The slice begins at
-    `start`.
-    """
+    """An object that a replica should hold, with the start of one of its slices below the replica's LEO."""
 
     topic_partition: TopicPartition
     start: Offset
@@ -36,7 +34,7 @@ def held_partitions(state: ClusterState, store: StoreId) -> list[TopicPartition]
 
 
 def newest_held(state: ClusterState, store: StoreId, key: TopicPartition) -> HeldObject | None:
-    """The object of the last slice of a partition that the store should hold whole; None if there is none."""
+    """The object of the last slice that the store should hold of a partition; None if it should hold none."""
     partition = state.partitions[key]
     log_end, width = partition.replication.log_end(store), 1
     while width < 2 * (log_end - partition.log_start):
@@ -52,9 +50,7 @@ def newest_held(state: ClusterState, store: StoreId, key: TopicPartition) -> Hel
 def some_held(
     state: ClusterState, store: StoreId, among: Collection[TopicPartition], count: int, below: Callable[[int], int]
 ) -> list[HeldObject]:
-    """At most `count` objects at random that the store should hold of the partitions `among`. `below(n)` draws from [0,
-    n).
-    """
+    """At most `count` random objects of these partitions that the store should hold. `below(n)` draws from [0, n)."""
     keys = sorted(among)
     drawn: dict[ObjectNumber, HeldObject] = {}
     for _ in range(count if keys else 0):

@@ -1,6 +1,4 @@
-"""The stores that hold slices, as in `replication/slice_holders.py`, but for many slices of partitions or objects at
-once.
-"""
+"""The stores that hold slices: `replication/slice_holders.py` for many slices at once."""
 
 from __future__ import annotations
 
@@ -92,9 +90,7 @@ def holders_of(state: ClusterState, slice_: Slice) -> tuple[StoreId, ...]:
 def held_slices(
     state: ClusterState, store: StoreId, numbers: Collection[ObjectNumber]
 ) -> dict[ObjectNumber, list[Slice]]:
-    """The slices in each of these objects that the store holds according to the chain; objects without any are left
-    out.
-    """
+    """The slices in each object that the store holds according to the chain. Objects without any are left out."""
     held = {
         number: [slice_ for slice_ in slices if store in holders_of(state, slice_)]
         for number, slices in slices_by_object(state, numbers).items()

@@ -1,4 +1,4 @@
-"""Followers that lag: they were not at the leader's LEO of that time for `replica.lag.time.max.ms` (rule I2).
+"""Followers that lag: for `replica.lag.time.max.ms` they have been behind the leader (rule I2).
 
 A follower need not have everything that the leader has: while writers continue, it may always be a little behind. A
 follower was caught up at a given time if it now has everything that the leader had then. So a follower lags if it lacks
@@ -63,8 +63,7 @@ class LagClock:
         self._partitions = state.partitions
 
     def check(self, now_ms: int) -> tuple[LaggingReplicas, ...]:
-        """The followers that lag in the state observed last, by partition. () if the last check was less than half a
-        period ago.
+        """The followers that lag in the newest state, by partition. () within half a period after the last check.
 
         A period is `replica.lag.time.max.ms`.
         """
@@ -101,7 +100,7 @@ class LagClock:
             )
 
     def _lagging(self, behind: _Behind, value: Replication) -> tuple[StoreId, ...]:
-        """The followers that were in sync one period before the observed state, and lack something that the leader had
+        """The followers that were in sync a period before the newest state, and lack something that the leader had
         then.
         """
         then_ms = self._asked_ms - self._period_ms

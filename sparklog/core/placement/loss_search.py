@@ -30,8 +30,9 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class LookFor:
-    """Look for these objects on the store. Reply: for each, True if it is there in full length, else False; or a
-    SparklogError.
+    """Look for these objects on the store.
+
+    The reply is a list: for each object True if it is there in full length, False if not, or a SparklogError.
     """
 
     objects: list[HeldObject]
@@ -52,8 +53,8 @@ def missing_of_sample(
     all_: Collection[TopicPartition],
     below: Callable[[int], int],
 ) -> Search[dict[TopicPartition, HeldObject]]:
-    """Objects that are missing or truncated, at most one per partition. Raises the store's error if looks stay
-    unanswered.
+    """Objects of a sample that are missing or truncated, at most one per partition. Raises the store's error if looks
+    stay unanswered.
 
     The sample: the newest object of each partition in `newest_of`, and up to RANDOM_OBJECTS in total, drawn from the
     partitions `all_`.
@@ -171,8 +172,8 @@ def _has_replica(state: ClusterState, store: StoreId, key: TopicPartition) -> bo
 
 
 def _held_end(state: ClusterState, store: StoreId, key: TopicPartition, missing: HeldObject | None) -> HeldEnd:
-    """The end of what the store holds of a partition: the start of the first missing object, or the replica's LEO if
-    None.
+    """The end of what the store holds of a partition: the start of the first `missing` object; the LEO if None is
+    missing.
     """
     log_end = state.partitions[key].replication.log_end(store)
     return HeldEnd(key.topic_id, key.partition, log_end if missing is None else missing.start)

@@ -31,9 +31,9 @@ class FetchLimits(msgspec.Struct, frozen=True):
 
 
 class ObjectToFetch(msgspec.Struct, frozen=True, array_like=True):
-    """An object that a replica of `topic_partition` needs, and the `sources` that hold it, in the order in which they
-    are asked. Without `sources`, only the replica's own store holds the object according to the chain: look for it
-    there.
+    """An object that a replica of `topic_partition` needs, and the `sources` that hold it, in the order of asking.
+
+    Without `sources`, only the replica's own store holds the object according to the chain: look for it there.
     """
 
     number: ObjectNumber
@@ -114,8 +114,7 @@ def plan_fetch(
     under_way: UnderWay,
     limits: FetchLimits | None = None,
 ) -> tuple[list[FetchBatch], TopicPartition | None]:
-    """Plan a batch for each source that has none. Also returns the partition after which the next plan starts (its
-    `after`).
+    """Plan a batch for each source that has none. Also returns the `after` of the next plan.
 
     `behind`: the partitions whose replica on the store lacks slices, ascending. A partition is fetched from one source
     at a time: the first that holds its first missing slice. An object that several partitions need is fetched once.
@@ -150,8 +149,7 @@ def plan_fetch(
 def replica_reports(
     state: ClusterState, store: StoreId, at: UnfinishedReplicas, checked: Collection[ObjectNumber]
 ) -> tuple[ReplicaReport, ...]:
-    """The reports that the store's agent may make on this state, given the objects `checked` that are known to be on
-    the store.
+    """The reports that the store's agent may make on this state. `checked`: objects known to be on the store.
 
     A log end rises past consecutive slices as long as their objects are on the store. A replica that may join the ISR
     is reported even if its log end does not rise.
@@ -216,9 +214,7 @@ class _SourceRun:
             next_ = self._following(copying)
 
     def _following(self, copying: Collection[ObjectNumber]) -> ObjectToFetch | None:
-        """The next object that is neither checked nor being copied; None at the end, or if no source can provide it
-        now.
-        """
+        """The next object that is neither checked nor being copied; None if there is none, or no source for it now."""
         for slice_ in self._slices:
             number = slice_.object_number
             if number in self._under_way.checked or number in copying:

@@ -20,9 +20,7 @@ _SHOWN = 5  # partitions of a topic that are named
 
 
 class ReplicationHealth(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts of partitions, and sentences about them. A partition is counted only once, in the first count that
-    applies.
-    """
+    """Counts of partitions, and sentences about them. A partition counts only once, in the first count that applies."""
 
     offline: int
     under_min_isr: int

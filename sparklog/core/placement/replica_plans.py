@@ -21,9 +21,7 @@ from sparklog.core.types import OffsetRange, StoreId
 
 
 class PartitionOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition before and after a command. `refused`: the error because of which the partition stays as it is, or
-    None.
-    """
+    """A partition before and after a command. `refused`: the error that kept it unchanged, or None."""
 
     topic: str
     partition: int
@@ -38,8 +36,7 @@ class PartitionOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def partitions_named(state: ClusterState, topic: str | None, partition: int | None = None) -> list[Partition]:
-    """The partition of this number, all partitions of the topic, or all of the cluster, ordered by topic name and
-    number.
+    """The partition of this number, all of the topic, or all of the cluster, by topic name and number.
 
     Raises UnknownTopicOrPartition.
     """
@@ -76,10 +73,10 @@ def moves_back(partitions: Iterable[Partition]) -> tuple[Move, ...]:
 
 
 def preferred_elections(state: ClusterState, partitions: Iterable[Partition]) -> tuple[Election, ...]:
-    """The elections that make each preferred leader lead, or, where the leader can't be reached, any replica that may
-    lead.
+    """The elections that make each preferred leader lead, or any replica where the leader can't be reached.
 
-    The preferred leader is the first replica. It must have all records of the present leader before it may follow it.
+    The preferred leader is the first replica. While the present leader can be reached, it needs all of that leader's
+    records.
     """
     elections = []
     for partition in partitions:

@@ -16,7 +16,7 @@ class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A replica of a partition. `lag_records` and `lag_bytes` are what it lacks from `log_end` to the end of the log.
 
     `size_bytes` are stored batch bytes up to `log_end`. `may_lead`: it has every committed record, so it may lead if no
-    replica before it can be reached. `reachable`: its store is not reported as down.
+    replica before it can be reached. `reachable`: its store is neither fenced nor reported as down.
     """
 
     store: StoreId

@@ -10,9 +10,7 @@ from sparklog.core.producing.producer_settings import ProducerSettings
 
 @dataclass(frozen=True, slots=True)
 class FlushLimits:
-    """The limits on a topic's waiting records (F-01): `messages`, their number, and `ms`, their waiting time. None: no
-    limit.
-    """
+    """The limits on a topic's waiting records (F-01): their number and their waiting time. None: no limit."""
 
     messages: int | None
     ms: int | None
@@ -43,7 +41,7 @@ class ProducerBuffer:
         self._limit_ms: int | None = None  # when the first limit of a topic is reached
 
     def add(self, size_bytes: int) -> bool:
-        """Count a record that waits. Returns True if a sender should check `due_ms`: after the first record, or at
+        """Count a record that waits. Returns True if a sender should check `due_ms`: at the first record and at
         `batch_size`.
 
         The caller sets `since_ms` with the first record.
@@ -68,8 +66,8 @@ class ProducerBuffer:
         return True
 
     def due_ms(self, *, urged: bool) -> int | None:
-        """The time at which to take the waiting records; None if none waits. With `urged`, a caller waits for them, or
-        for room.
+        """The time at which to take the waiting records; None if none waits. `urged`: a caller waits for them, or for
+        room.
         """
         if not self.waiting_records:
             return None

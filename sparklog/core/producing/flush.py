@@ -23,7 +23,9 @@ class Rows(Protocol):
 
 
 class Stage(Enum):
-    """The stage of a flush. In ROUTING, UPLOADING and COMMITTING a sender thread works on it."""
+    """The stage of a flush. In ROUTING (to find the partitions), UPLOADING and COMMITTING a sender thread works on
+    it.
+    """
 
     ROUTING = auto()
     ROUTED = auto()
@@ -141,7 +143,7 @@ class FlushCommit:
 
 @dataclass(frozen=True, slots=True)
 class Renew:
-    """Request the producer's next epoch, or a new producer."""
+    """Request the producer's next epoch, or a new producer id, with this command."""
 
     command: AllocateProducer
     timeout_ms: int = ATTEMPT_MS

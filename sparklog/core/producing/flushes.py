@@ -86,8 +86,7 @@ _OF_SOME = (*_OF_PARTITIONS, InvalidInput, NotFound, AccessRefused)
 class Flushes:
     """The flushes that are not settled yet, in order. Not thread-safe. Times are from a monotonic clock.
 
-    `identity`: the id and epoch under which the producer writes. `fatal`: the error because of which it can't write any
-    more.
+    `identity`: the id and epoch under which the producer writes. `fatal`: the error that ended its writing, or None.
     """
 
     def __init__(self, settings: ProducerSettings, producer_id: int, producer_epoch: int) -> None:
@@ -103,7 +102,7 @@ class Flushes:
 
     @property
     def has_slot(self) -> bool:
-        """True if another flush may be taken."""
+        """True if another flush may be taken: fewer than `max_in_flight` are under way, parked ones not counted."""
         under_way = {flush.order for flush in self._all if not flush.parked}
         return len(under_way) < self._settings.max_in_flight
 
@@ -112,9 +111,7 @@ class Flushes:
         return not self._failed and all(flush.order > order for flush in self._all)
 
     def due_ms(self, now_ms: int) -> int | None:
-        """The time at which `next` or `failures` may return something new although no reply has come; None if at no
-        time.
-        """
+        """The time at which `next` or `failures` may return something new without a reply; None if they won't."""
         times = [self.identity.not_before_ms]
         for flush in self._idle():
             times += [flush.not_before_ms, self._deadline_ms(flush)]
@@ -123,7 +120,7 @@ class Flushes:
     # ---- the way of a flush -----------------------------------------------------------------------
 
     def take(self, since_ms: int, rows: Rows) -> Flush:
-        """Add a flush of the waiting records `rows`, the first of which has waited since `since_ms`. It is in stage
+        """Add a flush of the waiting records `rows`, the first of which has waited since `since_ms`, in stage
         ROUTING.
         """
         self.last_order += 1
@@ -232,9 +229,7 @@ class Flushes:
             self.fatal = error
 
     def failures(self, now_ms: int) -> Sequence[FailedFlush]:
-        """The flushes that failed since the last call, including those that now fail because their delivery timeout has
-        passed.
-        """
+        """The flushes that failed since the last call, and those whose delivery timeout has passed."""
         for flush in self._idle():
             if self.fatal is not None:
                 self._fail(flush, self.fatal)
@@ -347,19 +342,18 @@ class Flushes:
     def _may_stay_so(self, flush: Flush) -> bool:
         """True if a commit in doubt can't be settled for now.
 
-        Either its stores refused it, or earlier records of its partitions are parked, so that the chain would find a
-        gap.
+        Either its stores refused it, or earlier records of its partitions are parked, and the chain would find a gap.
         """
         return isinstance(flush.error, _OF_STORES) or any(
             other.is_open and other.parked for other in self._earlier(flush)
         )
 
     def _set_aside(self, flush: Flush) -> None:
-        """Park the records of the flush that follow parked ones of their partition, and join both if no sender works on
-        the latter.
+        """Park those records of the flush that follow parked ones of their partition, and join them to these if
+        possible.
 
-        Once its commit has begun, a joined flush has the deadline of its newest records. That gives the oldest records
-        at most a quarter of `delivery_timeout_ms` more.
+        They are joined if no sender works on the parked ones. Once its commit has begun, a joined flush has the
+        deadline of its newest records. That gives the oldest records at most a quarter of `delivery_timeout_ms` more.
         """
         if not flush.is_open or flush.parked or flush.parts is None:
             return
@@ -384,8 +378,8 @@ class Flushes:
         self._replace(flush, pieces)
 
     def _fail(self, flush: Flush, error: SparklogError) -> None:
-        """Settle the flush with an error. If it may have landed, the next sequences are unknown, so a new epoch is
-        needed.
+        """Settle the flush with an error. If it may have landed, a new epoch is needed: the next sequences are
+        unknown.
         """
         landed = error.landed
         if flush.is_written:
@@ -439,9 +433,7 @@ class Flushes:
         return max(1, self._deadline_ms(flush) - now_ms)
 
     def _time_out(self, flush: Flush, now_ms: int) -> None:
-        """Fail the flush, because its delivery timeout has passed. Of a joined and open flush, only the late pieces
-        fail.
-        """
+        """Fail the flush because its delivery timeout has passed; if it is joined and open, only its late pieces."""
         late = [piece for piece in flush.pieces if self._deadline_ms(piece) <= now_ms]
         left = flush.pieces[len(late) :]
         if not (flush.is_open and left):

@@ -81,9 +81,7 @@ def _hash_of_one_length(data: npt.NDArray[np.uint8], rows: int, length: int) -> 
 def _hash_of_mixed_lengths(
     offsets: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], data: npt.NDArray[np.uint8]
 ) -> npt.NDArray[np.uint32]:
-    """Hashes of keys of any lengths. Keys are sorted by length, longest first, so those that still have a word left
-    come first.
-    """
+    """Hashes of keys of any lengths, sorted longest first: so the keys that still have a word left come first."""
     longest = int(lengths.max())
     short = longest - lengths
     order = np.argsort(short.astype(np.uint16) if longest < 1 << 16 else short, kind="stable")

@@ -2,7 +2,7 @@
 
     change = positions.change(share, generation)     the difference that a new share would make
     positions.take(change)
-    positions.begin(state, committed) choose the start in new partitions
+    positions.begin(state, committed)                choose the start in new partitions
     for unread in positions.unread(state):           what can be read now, least recently read partitions first
         positions.has_read(unread.key, offset, …)    its caller has been given everything below
     positions.to_commit()
@@ -159,7 +159,7 @@ class ConsumerPositions:
         return at_end
 
     def decide_again(self, keys: Collection[TopicPartition]) -> None:
-        """Let `begin` choose again in these partitions, because the group did not accept the start that it chose."""
+        """Let `begin` choose again in these partitions: the group did not accept the start that was chosen."""
         for key in keys:
             self._held[key].offset = None
 
@@ -179,11 +179,9 @@ class ConsumerPositions:
         held.offset, held.leader_epoch = offset, leader_epoch
 
     def seek(self, state: ClusterState, targets: Mapping[TopicPartition, Callable[[Partition], int]]) -> None:
-        """Continue at the offsets that the functions `targets` compute from the present partitions: at all of them, or
-        at none.
+        """Continue at the offsets that `targets` compute from the present partitions: at all of them, or at none.
 
-        Raises UnknownTopicOrPartition, and OffsetOutOfRange for an offset below the log start or above the high
-        watermark.
+        Raises UnknownTopicOrPartition, and OffsetOutOfRange unless each is from the log start to the high watermark.
         """
         wanted = []
         for key, target in targets.items():
@@ -212,10 +210,11 @@ class ConsumerPositions:
                 held.offset, held.leader_epoch = held.base
 
     def unread(self, state: ClusterState) -> Iterator[Unread]:
-        """Yield the offsets that can be read now, least recently read partitions first. Left out are deleted and paused
-        partitions, and those without a position. A position that is not in the log is reset by the policy. Raises
-        OffsetOutOfRange if the policy is NONE, DataLoss if records that the consumer has read were given up since and
-        `fail_on_data_loss` is true, and the errors of `right_up_to`.
+        """Yield the offsets that can be read now, least recently read partitions first.
+
+        Left out are deleted and paused partitions, and those without a position. A position that is not in the log is
+        reset by the policy. Raises OffsetOutOfRange if the policy is NONE, DataLoss if records that the consumer has
+        read were given up since and `fail_on_data_loss` is true, and the errors of `right_up_to`.
         """
         for key, held in list(self._held.items()):
             if held.paused or held.offset is None:

@@ -29,8 +29,7 @@ def with_leader(
     unclean: bool = False,
     rewritten: bool = False,
 ) -> ReplicationChange:
-    """Settle `changed`, and elect a reachable replica that has every committed record if its leader can't stay (rule
-    E1).
+    """Settle `changed`, and elect a reachable replica with every committed record if its leader can't stay (rule E1).
 
     With `unclean`, the reachable replica with the longest log is the second choice.
 
@@ -119,7 +118,7 @@ def take_over(value: Replication, holders: Collection[StoreId], min_isr: int) ->
 
 
 def _check_equal(value: Replication, store: StoreId) -> None:
-    """Raise PreferredLeaderNotAvailable unless the store is in sync and has every record that the live leader has (rule
+    """Raise PreferredLeaderNotAvailable unless the store is in sync and has all records of the live leader (rule
     E7).
     """
     if store not in value.isr or value.log_end(store) != value.next_offset:

@@ -10,8 +10,7 @@ from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, StoreId
 
 
 def led_by(value: Replication, leader: StoreId) -> ReplicationChange:
-    """Make `leader` lead: it opens the next epoch at the next offset (rule E3), and slices above its LEO are forgotten
-    (rule E4).
+    """Open the next epoch with `leader`, at the next offset (rule E3), and forget slices above its LEO (rule E4).
 
     The offsets of these slices are never used again. So every replica whose LEO is at or above the leader's gets the
     next offset as its LEO. The result is not settled yet: its ELR, HW and version are still the old ones.

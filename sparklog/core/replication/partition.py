@@ -63,8 +63,7 @@ class Replication(msgspec.Struct, frozen=True, array_like=True):
         return [store for store, end in zip(self.replicas, self.log_ends, strict=True) if end >= self.high_watermark]
 
     def enough(self, min_isr: int) -> int:
-        """The ISR size needed for HW to move and for writes with `acks=all`: `min_isr`, or the replication factor if
-        smaller.
+        """The ISR size needed for HW to move and for writes with `acks=all`: `min_isr`, but at most all replicas.
 
         Replicas that a move adds do not count until it is done, so a move neither stops writes nor weakens them.
         """
@@ -72,8 +71,8 @@ class Replication(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ReplicationChange(msgspec.Struct, frozen=True):
-    """The result of a transition that may elect a leader. `forgotten`: the offsets whose slices it forgets, or None
-    (rule E4).
+    """The result of a transition that may elect. `forgotten`: the offsets whose slices it forgets, or None (rule
+    E4).
     """
 
     after: Replication
@@ -81,7 +80,7 @@ class ReplicationChange(msgspec.Struct, frozen=True):
 
 
 def created(replicas: tuple[StoreId, ...]) -> Replication:
-    """The value of an empty partition: its first replica leads, and all are in sync."""
+    """The replicas of a new, empty partition: the first of them leads, and all are in sync."""
     zero, epoch = Offset(0), LeaderEpoch(0)
     return Replication(
         replicas, replicas[0], epoch, 0, replicas, (zero,) * len(replicas), zero, zero, zero, ((epoch, zero),)
@@ -126,7 +125,7 @@ def still_arriving(value: Replication) -> tuple[tuple[StoreId, Offset], ...]:
 
 
 def with_log_ends(value: Replication, log_ends: dict[StoreId, Offset]) -> Replication:
-    """The value with new LEOs for some of its replicas."""
+    """Return `value` with new LEOs for some of its replicas."""
     ends = tuple(log_ends.get(store, end) for store, end in zip(value.replicas, value.log_ends, strict=True))
     return msgspec.structs.replace(value, log_ends=ends)
 

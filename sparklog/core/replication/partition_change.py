@@ -51,8 +51,8 @@ _FIELDS = tuple(name for name in Replication.__struct_fields__ if name in Partit
 def change_from(
     before: Replication, after: Replication, of: TopicPartition, forgotten: OffsetRange | None = None
 ) -> PartitionChange | None:
-    """The change that turns `before` into `after`; None if they are equal and nothing was forgotten. `of`: the
-    partition.
+    """The change that turns `before` into `after` in partition `of`; None if they are equal and nothing was
+    forgotten.
     """
     if after == before and forgotten is None:
         return None

@@ -21,8 +21,7 @@ def move(
     *,
     silent: Collection[StoreId] = (),
 ) -> Replication:
-    """Begin a move to the replicas `target`, or cancel or replace the move under way. New replicas get the LEO
-    `empty_end`.
+    """Begin a move to the replicas `target`, in place of a move under way. A new replica has the LEO `empty_end`.
 
     The old replicas stay until the new ones are in sync. A move back to the original replicas cancels the move under
     way. A move to the same replicas in another order is done at once. A `silent` store does not become the leader.

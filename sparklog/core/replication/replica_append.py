@@ -21,7 +21,7 @@ from sparklog.core.types import LeaderEpoch, Offset, StoreId
 
 
 class Acks(IntEnum):
-    """The replicas that a writer waits for, as on Kafka's wire."""
+    """The replicas that a writer waits for. The numbers are those of Kafka's protocol."""
 
     ALL = -1
     NONE = 0
@@ -58,7 +58,7 @@ def is_level(value: Replication) -> bool:
 
 
 def at_end(value: Replication, end: Offset) -> Replication:
-    """The value when the log ends at `end` and every member of the ISR has all of it."""
+    """Return the replicas for the case that the log ends at `end` and every member of the ISR has all of it."""
     if value.isr == value.replicas:
         log_ends = (end,) * len(value.replicas)
     else:
@@ -104,8 +104,7 @@ def append(
 
 
 def committed(value: Replication, end: Offset, min_isr: int, *, named: bool) -> bool:
-    """True if records up to `end`, written with `acks=all` and `pull`, are on every in-sync replica; else the caller
-    waits.
+    """True if records up to `end`, written with `acks=all` and `pull`, are on every in-sync replica; False: wait.
 
     `named` says that the slices are still in the log. If an election forgot them, HW passes their offsets all the same,
     so HW alone proves nothing. Raises NotLeaderOrFollower (they are forgotten), NotEnoughReplicasAfterAppend.

@@ -32,7 +32,7 @@ from sparklog.core.types import StoreId
 
 
 def check(value: Replication, min_isr: int) -> None:
-    """Raise an AssertionError with each broken invariant of the value, by number."""
+    """Raise an AssertionError with each broken invariant of `value`, by number."""
     _raise_if_any(broken(value, min_isr), str(value))
 
 
@@ -49,7 +49,7 @@ def check_rewrite(before: Replication, after: Replication, min_isr: int) -> None
 
 
 def broken(value: Replication, min_isr: int) -> Iterator[str]:
-    """Yield each broken invariant of a value as "number: text", where the text says what was found."""
+    """Yield each broken invariant of `value` as "number: text", where the text says what was found."""
     replicas = value.replicas
     if not replicas or len(set(replicas)) != len(replicas) or len(value.log_ends) != len(replicas):
         yield f"1: replicas {replicas} with LEOs {value.log_ends}"

@@ -14,7 +14,7 @@ from sparklog.core.types import Offset, OffsetRange, StoreId
 
 
 def rewritten_everywhere(value: Replication) -> Replication:
-    """The value after a rewrite whose new slices are on every replica that had the old ones."""
+    """The replicas after a rewrite whose new slices are on every replica that had the old ones."""
     return msgspec.structs.replace(value, version=value.version + 1)
 
 
@@ -45,8 +45,7 @@ def check_swap(value: Replication, holders: Collection[StoreId], min_isr: int) -
 
 
 def swap(value: Replication, rewritten: OffsetRange, holders: Collection[StoreId], min_isr: int) -> Replication:
-    """The value after the slices of the range `rewritten` were replaced. `holders`: the live stores that hold the new
-    slices.
+    """The replicas after the slices of a range were rewritten. `holders`: the live stores that hold the new slices.
 
     The range includes a gap that follows the slices. The log of a replica without the new slices ends at the start of
     the range, and the replica leaves ISR and ELR. Raises the errors of `check_swap`.
@@ -65,7 +64,7 @@ def _swapped(value: Replication, rewritten: OffsetRange, holders: Collection[Sto
 
 
 def given_up(value: Replication, at: OffsetRange, min_isr: int) -> Replication:
-    """The value after all records in the range `at` are lost (see `without`): a gap replaces their slices.
+    """The replicas after all records in the range `at` are lost (see `without`): a gap replaces their slices.
 
     No store has to hold anything of a gap, so this needs no leader. If no replica has the whole log, this may allow the
     partition to have a leader again.
@@ -92,7 +91,7 @@ def check_given_up(value: Replication, lost: Sequence[OffsetRange], live: Collec
 
 
 def without(value: Replication, first: OffsetRange, lost: Sequence[OffsetRange]) -> Replication:
-    """The value after an operator accepted that no store has the `lost` records: reading them raises DataLoss.
+    """The replicas after an operator accepted that no store has the `lost` records: reading them raises DataLoss.
 
     `first`: the lost part at the start of a rewrite, maybe empty. The LEO of a replica that ends inside `first` rises
     to its end, because no replica lacks records that no store has.
@@ -108,7 +107,7 @@ def without(value: Replication, first: OffsetRange, lost: Sequence[OffsetRange])
 
 
 def move_log_start(value: Replication, to: Offset, empty_end: Offset | None = None) -> Replication:
-    """The value after everything below `to`, which is at most HW, was forgotten.
+    """The replicas after everything below `to`, which is at most HW, was forgotten.
 
     The LEO of each replica rises to `to` at least, and the epoch history begins at `to` (rule E6). `empty_end`: the LEO
     of a replica that then holds nothing, if a gap begins at `to`.

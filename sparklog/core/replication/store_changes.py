@@ -17,8 +17,8 @@ def fence(
 ) -> ReplicationChange:
     """Fence the store: it leaves the ISR, and if it led, another replica is elected.
 
-    The store keeps its data. So if too few replicas are in sync, it enters the ELR, and may lead once it is back (rule
-    E2).
+    The store keeps its data. So if too few replicas are in sync, it enters the ELR (rule E2), and may lead once it is
+    back.
     """
     isr = tuple(member for member in value.isr if member != store)
     others = [other for other in reachable if other != store]
@@ -48,8 +48,7 @@ def lose(
 def reachable_changed(
     value: Replication, reachable: Collection[StoreId], min_isr: int, *, unclean: bool = False
 ) -> ReplicationChange:
-    """Elect another replica if the leader can't be reached: after a store came back, or an agent came up or fell
-    silent.
+    """Elect another replica if the leader can't be reached. For a store that came back, or an agent's change.
 
     A silent store stays in the ISR until it lags (rule I2), and leads until another replica may lead (rule E1).
     """

@@ -1,6 +1,4 @@
-"""`BlockTable`: rows in blocks of columns, the newest rows in a small tail. The large tables of the state are
-BlockTables.
-"""
+"""`BlockTable`: rows in blocks of columns, the newest rows in a small tail. All large tables are BlockTables."""
 
 from __future__ import annotations
 
@@ -80,8 +78,8 @@ class BlockTable(ABC):
         return make_block(self.columns(), self.ORDER).columns
 
     def comparable(self) -> Columns:
-        """Like `all_columns`, but with values in place of indexes that differ between tables, so that tables can be
-        compared.
+        """Like `all_columns`, but with values in place of indexes, which differ between tables: to compare two
+        tables.
         """
         return self.all_columns()
 
@@ -123,7 +121,5 @@ def number_of(value: V, values: tuple[V, ...]) -> tuple[int, tuple[V, ...]]:
 
 
 def values_at(numbers: Column, values: Iterable[Hashable]) -> Column:
-    """For each number in the column, the item of `values` at that index, as a column of objects. -1 means the last
-    item.
-    """
+    """For each number in the column, the item of `values` at that index, as a column; -1 means the last item."""
     return np.fromiter(values, dtype=np.object_)[numbers]

@@ -104,8 +104,7 @@ def merged(blocks: Sequence[Block], order: Sequence[str]) -> Block:
 
 
 def tidied(blocks: Sequence[Block], order: Sequence[str]) -> list[Block]:
-    """`blocks` with few dead rows: drops dead blocks, rewrites mostly dead ones, and merges the newest if similar in
-    size.
+    """Return `blocks` without dead ones, mostly dead ones rewritten, and the newest merged if similar in size.
 
     Call it after adding a block at the end or marking rows dead. Blocks near MAX_BLOCK_ROWS are not merged.
     """

@@ -61,9 +61,7 @@ class CopyOnWriteMap(MutableMapping[K, V], Generic[K, V]):
         return self._shards[hash(key) & self._mask].get(key, default)
 
     def get_all(self, keys: Iterable[K]) -> list[V]:
-        """The values of many keys, in their order; faster than a look-up for each. Raises KeyError if one is
-        missing.
-        """
+        """The values of many keys, in their order; faster than one look-up each. Raises KeyError if one is missing."""
         mask, shards = self._mask, self._shards
         return [shards[hash(key) & mask][key] for key in keys]
 
