@@ -128,12 +128,13 @@ class ProducerEpoch(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Append(msgspec.Struct, frozen=True, tag="append"):
     """Append the slices of uploaded objects to their partitions: all slices get offsets, or nothing is written.
 
-    Offsets follow the order of `slices` within each partition. `epochs` has one row per partition touched. `keyless`:
-    the topics that get records without a key.
+    Offsets follow the order of `slices` within each partition. `epochs` has one row for each partition written to.
+    `application` and `label` identify the write for its author (`txnAppId` and `txnVersion`; `writeId`). `keyless`: the
+    topics that get records without a key.
 
-    `pull`: the author reached only the leaders' stores; followers fetch the rest, and then the records become visible.
-    `take_over`: where the leader's store does not hold the objects, an in-sync replica that lacks nothing and holds
-    them becomes the leader in the same entry.
+    `pull`: the author uploaded only to the leaders' stores; followers fetch the objects, and then the records become
+    visible. `take_over`: where the leader's store does not hold the objects, an in-sync replica that has the whole log,
+    and whose store holds them, becomes the leader in the same entry.
 
     `consumed`: the offsets of a group up to which the records' input was read. They are committed in the same entry, or
     nothing is (I-05). `fence`: the producer of a transaction, whose slices have no sequences. A newer instance of it

@@ -162,7 +162,10 @@ class OffsetOutOfRange(InvalidInput):
 
 
 class PolicyViolation(InvalidInput):
-    """The topic's `cleanup.policy` does not allow this: if it is `compact`, only compaction deletes records."""
+    """The topic's `cleanup.policy` does not allow this.
+
+    Deletion by offset needs `delete` in the policy, and a rewrite that drops records needs `compact`.
+    """
 
     code = "POLICY_VIOLATION"
 

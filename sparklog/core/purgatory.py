@@ -1,8 +1,8 @@
 """Operations that wait for the chain, and which of them an entry completes (Kafka's purgatory, pure).
 
-Operations are indexed by what they watch: partitions, topics or a store. So for an entry only those operations are
-checked that watch something that it has changed, however many wait. A completed operation promises nothing: its client
-reads the chain, and decides by the state. The caller handles time-outs.
+Operations are indexed by what they watch: partitions, topics or a store. So each entry costs checks only of the
+operations that watch something that the entry changes, however many wait. A completed operation promises nothing: its
+client reads the chain, and decides by the state. The caller handles time-outs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,4 @@
-"""Records of the chain: the changes of the state that commands led to. `apply` makes these changes, and refuses
-none.
-"""
+"""Records of the chain: changes of the state that commands led to. `apply` makes these changes, and refuses none."""
 
 from __future__ import annotations
 

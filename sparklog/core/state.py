@@ -175,9 +175,7 @@ class ApplicationState(msgspec.Struct, frozen=True, array_like=True):
     runs: tuple[str, ...] = ()
 
     def has_written(self, version: int) -> bool:
-        """True if this version or a newer one was written: a write of it adds nothing. False until a loss was
-        reported.
-        """
+        """True if this version or a newer one was written: a repeat adds nothing. False until a loss was reported."""
         return version <= self.version and self.lost is None
 
 

@@ -88,8 +88,8 @@ class NewObject(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=F
 
 
 class ProducerSpan(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The sequence numbers of an idempotent producer for the records of a slice; both ends inclusive, as in Kafka's
-    protocol.
+    """The sequence numbers of the records of a slice, from an idempotent producer. Both ends are inclusive, as in
+    Kafka.
     """
 
     producer_id: ProducerId
@@ -120,9 +120,7 @@ class NewSlice(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=Fa
 
 
 class Slice(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
-    """Records [start, end) of a partition, and the place of their bytes. After compaction, `records` may be < end -
-    start.
-    """
+    """Records [start, end) of a partition, and the place of their bytes. After compaction, `records` may be smaller."""
 
     topic_id: TopicId
     partition: PartitionIndex

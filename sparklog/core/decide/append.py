@@ -91,8 +91,8 @@ def known_append(state: ClusterState, command: Append) -> CommandResult | None:
 
 
 def decide_append(state: ClusterState, command: Append, at: At) -> tuple[Appended | AgentChanged, ...]:
-    """Return the append, with offsets for its slices and the changes to the replicas, and a record for each reachable
-    store.
+    """Return the append, with offsets for its slices and the changes to the replicas, and records of stores that are
+    back.
 
     A store that holds an object of the write can be reached. If its agent was reported as down, a record corrects that
     (rule E8).

@@ -230,7 +230,7 @@ def _with_agent(state: ClusterState, command: AgentUp | AgentDown) -> Store:
 def _check_incarnation(state: ClusterState, store: StoreId, url: str, incarnation: str) -> None:
     """Raise DuplicateBrokerRegistration if another store has this INCARNATION: both ids would name one place.
 
-    A single copy there would count as two replicas.
+    A single copy of a record would then count as two replicas.
     """
     for other in state.stores.values():
         if other.incarnation == incarnation and other.store != store:

@@ -23,9 +23,7 @@ class Rows(Protocol):
 
 
 class Stage(Enum):
-    """The stage of a flush. In ROUTING (to find the partitions), UPLOADING and COMMITTING a sender thread works on
-    it.
-    """
+    """The stage of a flush. A sender works on it in ROUTING (it finds the partitions), UPLOADING and COMMITTING."""
 
     ROUTING = auto()
     ROUTED = auto()

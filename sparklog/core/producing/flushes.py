@@ -120,9 +120,7 @@ class Flushes:
     # ---- the way of a flush -----------------------------------------------------------------------
 
     def take(self, since_ms: int, rows: Rows) -> Flush:
-        """Add a flush of the waiting records `rows`, the first of which has waited since `since_ms`, in stage
-        ROUTING.
-        """
+        """Add a flush of the waiting records `rows`, in stage ROUTING. The first record has waited since `since_ms`."""
         self.last_order += 1
         flush = Flush(self.last_order, since_ms, rows)
         self._all.append(flush)
@@ -352,8 +350,8 @@ class Flushes:
         """Park those records of the flush that follow parked ones of their partition, and join them to these if
         possible.
 
-        They are joined if no sender works on the parked ones. Once its commit has begun, a joined flush has the
-        deadline of its newest records. That gives the oldest records at most a quarter of `delivery_timeout_ms` more.
+        A flush on which a sender works is not joined. Once its commit has begun, a joined flush has the deadline of its
+        newest records. That gives the oldest records at most a quarter of `delivery_timeout_ms` more.
         """
         if not flush.is_open or flush.parked or flush.parts is None:
             return
@@ -378,9 +376,7 @@ class Flushes:
         self._replace(flush, pieces)
 
     def _fail(self, flush: Flush, error: SparklogError) -> None:
-        """Settle the flush with an error. If it may have landed, a new epoch is needed: the next sequences are
-        unknown.
-        """
+        """Settle the flush with an error. If it may have landed, the next sequences are unknown: renew the epoch."""
         landed = error.landed
         if flush.is_written:
             self._count_written(flush)

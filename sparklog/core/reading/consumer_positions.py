@@ -270,8 +270,9 @@ class ConsumerPositions:
     def _checked(
         self, state: ClusterState, key: TopicPartition, held: _HeldPartition, at: Offset, partition: Partition
     ) -> Offset:
-        """Return the position `at` if it is in the log, else move the consumer to where it continues. Raises as
-        `unread` does.
+        """Return the position `at` if it is in the log; else move it, note a warning, and return the new one.
+
+        Raises as `unread` does.
         """
         right = right_up_to(state, self._position(key, at, held.leader_epoch))
         if right < at:

@@ -65,8 +65,8 @@ class WeighedRange(msgspec.Struct, frozen=True, array_like=True):
     """Offsets [start, end) of a partition, their stored bytes and their records, for sizing tasks.
 
     `marks`: pairs of an offset and the number of the range's records below it, from (start, 0) to (end, all records).
-    Records between two marks count as evenly spread, although inside a compacted slice they may not be. None if every
-    offset has a record.
+    Records between two marks count as evenly spread, although inside a compacted slice they may not be. `marks` is None
+    if every offset has a record.
     """
 
     topic_id: TopicId
@@ -109,7 +109,7 @@ def plan_range(
 ) -> RangeToRead:
     """Plan to read `offsets`, which must lie between log start and high watermark.
 
-    With `most_slices`, the plan ends after that many slices, if it needs more.
+    With `most_slices`, the plan covers at most that many slices, and may end before the end of `offsets`.
     """
     key = TopicPartition(topic.topic_id, PartitionIndex(partition))
     planned = state.partitions[key]
@@ -132,9 +132,7 @@ def plan_range(
 
 
 def replanned(state: ClusterState, plan: RangeToRead, at: Offset) -> RangeToRead:
-    """Plan [at, plan.end) again with a newer state. Begins at the log start if that is above `at`. Raises as
-    `right_up_to`.
-    """
+    """Plan [at, plan.end) again with a newer state, without offsets below the log start. Raises as `right_up_to`."""
     right_up_to(state, plan.position_at(at))  # the same topic of the same cluster, and no older state of it
     partition = existing_partition(state, TopicPartition(plan.topic_id, plan.partition))
     start = min(max(at, partition.log_start), plan.end)
@@ -153,8 +151,8 @@ def slices_to_read(state: ClusterState, partition: Partition, slices: Iterable[S
 
 
 def weigh(state: ClusterState, topic_id: TopicId, partition: PartitionIndex, offsets: OffsetRange) -> WeighedRange:
-    """The range with its stored bytes and its records. A slice that lies only partly in the range counts by its share
-    of offsets.
+    """The range with its stored bytes and records. A slice that lies partly in the range counts by its share of
+    offsets.
     """
     slices = state.slices.find(TopicPartition(topic_id, partition), offsets)
     marks = _marks(slices, offsets)
@@ -194,7 +192,7 @@ def _stored_bytes(slices: SliceColumns, offsets: OffsetRange) -> int:
 
 
 def offset_behind_bytes(state: ClusterState, key: TopicPartition, offsets: OffsetRange, size_bytes: int) -> Offset:
-    """The offset before which about the first `size_bytes` stored bytes of a range lie; above the start of the range.
+    """The offset after about the first `size_bytes` stored bytes of a range, at least one offset after its start.
 
     The bytes of a slice count as evenly spread over its offsets.
     """
@@ -232,9 +230,7 @@ def pack(
 
 
 def _shares(ranges: Sequence[WeighedRange], tasks: int) -> list[int]:
-    """The number of tasks for each range. Small ranges get one task each; the others get the remaining tasks by their
-    records.
-    """
+    """The number of tasks for each range: small ranges get one each, the others share what is left by their records."""
     records = [range_.records for range_ in ranges]
     total = sum(records)
     small = [_share(count, total, tasks) == 1 for count in records]

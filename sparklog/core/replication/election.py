@@ -118,9 +118,7 @@ def take_over(value: Replication, holders: Collection[StoreId], min_isr: int) ->
 
 
 def _check_equal(value: Replication, store: StoreId) -> None:
-    """Raise PreferredLeaderNotAvailable unless the store is in sync and has all records of the live leader (rule
-    E7).
-    """
+    """Raise PreferredLeaderNotAvailable unless the store is in sync and has every record of the leader (rule E7)."""
     if store not in value.isr or value.log_end(store) != value.next_offset:
         raise PreferredLeaderNotAvailable(
             f"store {value.leader} leads and can be reached; store {store} ends at offset {value.log_end(store)} of "

@@ -71,9 +71,7 @@ class Replication(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ReplicationChange(msgspec.Struct, frozen=True):
-    """The result of a transition that may elect. `forgotten`: the offsets whose slices it forgets, or None (rule
-    E4).
-    """
+    """The result of a transition that may elect. `forgotten`: offsets whose slices it forgets, or None (rule E4)."""
 
     after: Replication
     forgotten: OffsetRange | None = None

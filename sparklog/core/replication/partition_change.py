@@ -51,9 +51,7 @@ _FIELDS = tuple(name for name in Replication.__struct_fields__ if name in Partit
 def change_from(
     before: Replication, after: Replication, of: TopicPartition, forgotten: OffsetRange | None = None
 ) -> PartitionChange | None:
-    """The change that turns `before` into `after` in partition `of`; None if they are equal and nothing was
-    forgotten.
-    """
+    """The change that turns `before` into `after` in partition `of`; None if nothing changed or was forgotten."""
     if after == before and forgotten is None:
         return None
     differing = {name: getattr(after, name) for name in _FIELDS if getattr(after, name) != getattr(before, name)}

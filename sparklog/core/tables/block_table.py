@@ -78,9 +78,7 @@ class BlockTable(ABC):
         return make_block(self.columns(), self.ORDER).columns
 
     def comparable(self) -> Columns:
-        """Like `all_columns`, but with values in place of indexes, which differ between tables: to compare two
-        tables.
-        """
+        """Like `all_columns`, but with values in place of indexes, so that two tables can be compared."""
         return self.all_columns()
 
     def same(self, other: Self) -> bool:

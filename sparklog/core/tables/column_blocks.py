@@ -24,9 +24,9 @@ MAX_DEAD_RUNS = 256  # a block with more separate dead runs is rewritten, to kee
 
 @dataclass(slots=True)
 class ChunkName:
-    """The name of the snapshot chunk that stores the columns of a block: their SHA-256; None until it is computed.
+    """The SHA-256 that names the snapshot chunk with the columns of a block; None until the chunk has been made.
 
-    It depends only on the columns, so all versions of a block share one ChunkName, and compute the hash once.
+    It depends only on the columns, so all versions of a block share one ChunkName. The first to compute it sets it.
     """
 
     sha256: str | None = None

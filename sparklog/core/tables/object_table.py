@@ -78,9 +78,7 @@ class ObjectTable(BlockTable):
         return int(self.slice_counts(np.array([number], dtype=np.int64))[0])
 
     def slice_counts(self, numbers: Column) -> npt.NDArray[np.int32]:
-        """The number of slices that named each object when it was added. `numbers`: int64, any order. Raises
-        KeyError.
-        """
+        """The number of slices that named each object when it was added. `numbers`: int64. Raises KeyError."""
         counts = np.zeros(len(numbers), dtype=self.DTYPES["slices"])
         missing = self._look_up(numbers, "slices", counts)
         for at in missing.tolist():

@@ -37,9 +37,7 @@ class AppliedBy(NamedTuple):
 
 
 def label_hash(label: str) -> int:
-    """A 64-bit hash by which to find the writes of a label; 0 for "". Two labels may share a hash, so compare the text,
-    too.
-    """
+    """A 64-bit hash by which to find the writes of a label; 0 for "". Labels may share it: compare the text, too."""
     return int.from_bytes(hashlib.sha256(label.encode()).digest()[:8], "big") if label else 0
 
 
@@ -66,9 +64,7 @@ class ResultTable(BlockTable):
         self.floor = floor
 
     def add(self, applied: AppliedBy) -> None:
-        """Remember a command that is not in the table yet. Does nothing if its `n0` is below FLOOR, which it then has
-        raised.
-        """
+        """Remember a command that is not in the table yet, unless it raised FLOOR above its own `n0`."""
         if applied.n0 < self.floor:
             return
         self._tail[applied.command_id] = applied
@@ -100,7 +96,9 @@ class ResultTable(BlockTable):
         return sorted(labelled, key=lambda applied: applied.n)
 
     def drop_below(self, floor: EntryNumber) -> None:
-        """Forget the commands that were begun before `floor`. A block is dropped once that is true of all its rows."""
+        """Forget the commands that were begun before `floor`. A block is dropped once all its commands were begun
+        before `floor`.
+        """
         self.floor = floor
         for command_id in [applied.command_id for applied in self._tail.values() if applied.n0 < floor]:
             del self._tail[command_id]
@@ -137,7 +135,7 @@ class ResultTable(BlockTable):
         return {name: column[known] for name, column in columns.items()}
 
     def same(self, other: ResultTable) -> bool:
-        """True if both know the same commands, and have the same FLOOR."""
+        """True if both tables know the same commands, and have the same FLOOR."""
         return self.floor == other.floor and super().same(other)
 
     def _rows(self, block: Block, rows: Column) -> Iterator[AppliedBy]:

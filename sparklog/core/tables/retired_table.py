@@ -73,9 +73,7 @@ class RetiredTable(BlockTable):
         yield from self._tail.values()
 
     def due(self, clock_ms: int, topics: Collection[str] | None = None) -> Column:
-        """The numbers of the objects whose bytes may be deleted at `clock_ms`, ascending; with `topics`, only objects
-        of these.
-        """
+        """The numbers of the objects (of these topics, or all) whose bytes may be deleted at `clock_ms`, ascending."""
         tail = self._tail.values()
         in_tail = [
             retired.number

@@ -37,8 +37,7 @@ def slices_at(table: SliceTable, keys: Column, offsets: Column) -> Mapping[str, 
 
 
 def _first_rows(block: Block, keys: Column, offsets: Column) -> Column:
-    """For each key and offset, the number of the first live row of that key that ends after the offset; -1 if none
-    does.
+    """For each key and offset, the first live row (its number) of that key that ends after the offset, or -1.
 
     One binary search for all of them together: `end` ascends among the rows of a key, the dead rows included.
     """

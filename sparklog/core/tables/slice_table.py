@@ -194,9 +194,7 @@ class SliceTable(BlockTable):
         return _by_start(parts)
 
     def walk(self, topic_partition: TopicPartition, offsets: OffsetRange) -> Iterator[Slice]:
-        """Yield the slices that overlap `offsets`, ascending. They are looked up in growing windows, so callers may
-        stop early.
-        """
+        """Yield the slices that overlap `offsets`, ascending. Looks up one window at a time: callers may stop early."""
         at, width = offsets.start, WALKED_OFFSETS
         while at < offsets.end:
             stop = Offset(min(at + width, offsets.end))
