@@ -88,9 +88,7 @@ class NewObject(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=F
 
 
 class ProducerSpan(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The sequence numbers of the records of a slice, from an idempotent producer. Both ends are inclusive, as in
-    Kafka.
-    """
+    """The sequence numbers of a slice from an idempotent producer. Both ends are inclusive, as in Kafka."""
 
     producer_id: ProducerId
     producer_epoch: int

@@ -224,5 +224,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 def typed(values: Mapping[str, ConfigValue | None], struct: type[S], **given: object) -> S:
-    """Return a `struct`: `given` and the values, each in the field named after its key, with _ for each dot."""
+    """Return a `struct` with the fields `given`, and each of `values` in the field of its key's name, with _ for each
+    dot.
+    """
     return msgspec.convert({name.replace(".", "_"): value for name, value in values.items()} | given, struct)

@@ -189,7 +189,7 @@ def _producer_spans(slices: Sequence[NewSlice]) -> dict[TopicPartition, list[Pro
 
 
 def _check_committed(state: ClusterState, topic_partition: TopicPartition, end: Offset, place: str) -> None:
-    """Raise RequestTimedOut unless the log up to `end` is on every in-sync replica, as the repeat of a batch needs.
+    """Raise RequestTimedOut unless the log up to `end` is on every in-sync replica: a repeat with acks=all needs that.
 
     `place` is the name of the partition, for errors.
     """

@@ -1,4 +1,4 @@
-"""Applies transitions to partitions, and turns what changed into records."""
+"""Applies transitions (core/replication) to partitions, and turns the changes into records."""
 
 from __future__ import annotations
 

@@ -146,7 +146,8 @@ def decide(state: ClusterState, submission: Submission, at: At) -> Decision:
 def _keeps_result(command: Command) -> bool:
     """True if a repeat of the command, once it is applied, gets the same result.
 
-    Either the state remembers it by its id (see `apply_command`), or it is a claim, whose repeats change nothing.
+    Either the state remembers the command by its id (see `apply_command`), or it is a claim, whose repeats change
+    nothing.
     """
     match command:
         case Append():

@@ -157,8 +157,7 @@ def _reason(
 
 
 def _stretches(rows: SliceColumns, segment_bytes: int) -> Stretches:
-    """Divide segments into stretches: neighbours of one epoch and timestamp source, of at most `segment_bytes`
-    together.
+    """Divide segments into stretches: neighbours of one epoch and timestamp source, at most `segment_bytes` together.
 
     A larger segment is a stretch by itself.
     """

@@ -33,7 +33,9 @@ _CACHED_PARTITIONS: Final = 10_000
 
 
 class Share(msgspec.Struct, frozen=True):
-    """The objects that one of `of` processes verifies, chosen by object number: `part` in [0, of) is the process."""
+    """A part of all objects: those whose number modulo `of` is `part`. A run of `verify` may read only one such
+    part.
+    """
 
     part: int = 0
     of: int = 1

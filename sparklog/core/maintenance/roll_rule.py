@@ -98,7 +98,7 @@ def _segment(topic: Topic, partition: Partition, rows: SliceColumns, reason: str
 
 
 def _runs(state: ClusterState, slices: SliceColumns, log_start: Offset) -> list[tuple[int, int]]:
-    """Runs [low, high) of rows of `slices` that can go into one segment.
+    """Runs [low, high) of rows of `slices` that can go into one segment, if its size allows.
 
     All are slices of append objects, without a gap, of one leader epoch and one timestamp source.
     """

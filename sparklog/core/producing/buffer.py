@@ -66,7 +66,7 @@ class ProducerBuffer:
         return True
 
     def due_ms(self, *, urged: bool) -> int | None:
-        """The time at which to take the waiting records; None if none waits. `urged`: a caller waits for them, or for
+        """The time at which to take the waiting records; None if none waits. `urged`: a caller waits for them or for
         room.
         """
         if not self.waiting_records:

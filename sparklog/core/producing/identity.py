@@ -49,9 +49,7 @@ class Identity:
         return self.needed is not Renewal.NONE and not self.is_under_way and now_ms >= self.not_before_ms
 
     def ask(self, in_doubt: tuple[BatchInDoubt, ...]) -> AllocateProducer:
-        """Return the command that requests the needed renewal. With `in_doubt`, it fails if one of these batches has
-        landed.
-        """
+        """Return the command that requests the needed renewal. It is refused if a batch of `in_doubt` has landed."""
         self.asked, self.is_under_way = self.needed, True
         if self.needed is Renewal.ID:
             return AllocateProducer()

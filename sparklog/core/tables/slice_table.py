@@ -59,7 +59,7 @@ DTYPES: Mapping[str, str] = {
 
 
 def partition_key(topic_partition: TopicPartition) -> int:
-    """One integer for a topic partition, in the order of (topic id, partition)."""
+    """One integer for a topic partition. These integers have the order of (topic id, partition)."""
     return (topic_partition.topic_id << 32) | topic_partition.partition
 
 
