@@ -136,9 +136,9 @@ class Append(msgspec.Struct, frozen=True, tag="append"):
     visible. `take_over`: where the leader's store does not hold the objects, an in-sync replica that has the whole log,
     and whose store holds them, becomes the leader in the same entry.
 
-    `consumed`: the offsets of a group up to which the records' input was read. They are committed in the same entry, or
-    nothing is (I-05). `fence`: the producer of a transaction, whose slices have no sequences. A newer instance of it
-    fences the append.
+    `consumed`: the offsets of a group up to which the records' input was read. These offsets are committed in the same
+    entry, or nothing is (I-05). `fence`: the producer of a transaction, whose slices have no sequences. A newer
+    instance of it fences the append.
     """
 
     objects: tuple[NewObject, ...]
@@ -196,9 +196,9 @@ class MoveLogStart(msgspec.Struct, frozen=True, tag="move-log-start"):
 class MoveCleaner(msgspec.Struct, frozen=True, tag="move-cleaner"):
     """Record that a compaction has cleaned everything below `to`: each key has at most one record left there.
 
-    It is refused unless the cleaner's position is still `position` (None: there was none). All tombstones below
-    `dropped_below` are gone. `passes_tombstones`: there may be tombstones left that no earlier compaction had passed.
-    `keeps_superseded`: as in `Cleaner`.
+    The command is refused unless the cleaner's position is still `position` (None: there was none). All tombstones
+    below `dropped_below` are gone. `passes_tombstones`: there may be tombstones left that no earlier compaction had
+    passed. `keeps_superseded`: as in `Cleaner`.
     """
 
     topic_id: TopicId
@@ -336,8 +336,8 @@ class AgentUp(msgspec.Struct, frozen=True, tag="agent-up"):
 class AgentDown(msgspec.Struct, frozen=True, tag="agent-down"):
     """The agent of a store is silent, and no write has reached the store since the agent fell silent.
 
-    With `stopped`, the agent itself reports that it was stopped on purpose. That proves nothing about the store, which
-    takes writes as before.
+    With `stopped`, the agent itself reports that it was stopped on purpose. Such a stop proves nothing about the store,
+    which takes writes as before.
     """
 
     store: StoreId
@@ -392,7 +392,8 @@ class Election(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class ElectLeaders(msgspec.Struct, frozen=True, tag="elect-leaders"):
     """Elect leaders. Partitions that refuse are skipped; if all refuse, the first error is raised.
 
-    With `unclean`, a replica that lacks committed records may lead if no other can. Those records are lost.
+    With `unclean`, a replica that lacks committed records may lead if no other replica can. The records that it lacks
+    are lost.
     """
 
     elections: tuple[Election, ...]

@@ -119,7 +119,10 @@ def _released(state: ClusterState, numbers: Column) -> Column:
 
 
 def _forget_sequences(state: ClusterState, starts: Mapping[TopicPartition, Offset]) -> None:
-    """Let each producer continue after its last batch that is left. `starts`: the first forgotten offsets."""
+    """Let each producer continue after its last batch that is left.
+
+    `starts`: in each partition, the first offset that was forgotten.
+    """
     for producer in list(state.producers.values()):
         batches = dict(producer.batches)
         for key in starts.keys() & producer.batches.keys():
@@ -143,7 +146,7 @@ def _cut(batch: SequencedBatch, end: Offset) -> SequencedBatch:
 def _last_batch(state: ClusterState, producer: ProducerState, key: TopicPartition) -> tuple[SequencedBatch, ...]:
     """Return the newest slice of the producer's epoch in the log, as a batch; () if there is none.
 
-    For a producer all of whose remembered batches in this partition were forgotten.
+    Called if all remembered batches of the producer in this partition were forgotten.
     """
     partition = state.partitions[key]
     columns = state.slices.find(key, OffsetRange(partition.log_start, partition.next_offset)).columns

@@ -156,8 +156,8 @@ class SliceOffsets:
 def end_of_records(slices: Iterable[Slice], offsets: OffsetRange, most: int) -> Offset:
     """Return the offset before which about `most` records of the range lie. The slices cover the range, in order.
 
-    It is exact in dense slices. In a compacted slice it is the end of the slice or of the range, because only reading
-    shows how many records lie in a part of a compacted slice.
+    The result is exact in dense slices. In a compacted slice it is the end of the slice or of the range, because only
+    reading shows how many records lie in a part of a compacted slice.
     """
     left = most
     for slice in slices:

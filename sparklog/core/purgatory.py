@@ -38,8 +38,8 @@ class KnownTopic(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class Records(msgspec.Struct, frozen=True, tag="records"):
     """The wait of a reader for `min_bytes` stored bytes (`fetch.min.bytes`) before HW (Kafka's DelayedFetch).
 
-    It also ends if the reader can't continue from a position, or if one of `topics` was deleted or has another number
-    of partitions than the reader knows.
+    The wait also ends if the reader can't continue from a position, or if one of `topics` was deleted or has another
+    number of partitions than the reader knows.
     """
 
     positions: tuple[Position, ...]
@@ -50,7 +50,7 @@ class Records(msgspec.Struct, frozen=True, tag="records"):
 class ReplicaNews(msgspec.Struct, frozen=True, tag="replica-news"):
     """The wait of a store's agent until a replica there lacks something, or the store's registration changes.
 
-    It also ends when another coordinator is in force.
+    The wait also ends when another coordinator is in force.
     """
 
     store: StoreId

@@ -239,7 +239,7 @@ class ApplicationsForgotten(msgspec.Struct, frozen=True, tag="applications-forgo
 
 
 class LossReported(msgspec.Struct, frozen=True, tag="loss-reported"):
-    """The application was notified of the records that it lost, in place of a write. That happens once per loss."""
+    """The application was notified of the records that it lost, in place of a write, once for each loss."""
 
     application: Application
     lost: LostVersion

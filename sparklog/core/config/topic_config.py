@@ -94,8 +94,8 @@ def topic_values(config: Mapping[str, str], defaults: Mapping[str, str]) -> dict
 def effective(config: Mapping[str, str], defaults: Mapping[str, str] | None = None) -> TopicConfig:
     """The effective values: the topic's own canonical `config`, then the cluster's `defaults`, then Kafka's.
 
-    `defaults` come from `cluster_config.topic_defaults`. Both are in canonical form. Results are cached, so this is
-    cheap enough for every append.
+    `defaults` come from `cluster_config.topic_defaults`. Both arguments are in canonical form. Results are cached, so
+    this is cheap enough for every append.
     """
     if not defaults:
         return _effective(tuple(config.items())) if config else DEFAULTS

@@ -83,9 +83,9 @@ def silent_stores(state: ClusterState) -> list[StoreId]:
 
 
 def delay_begins_ms(state: ClusterState, at: At) -> int:
-    """Return the time at which a deletion delay begins.
+    """Return the time at which a deletion delay begins, in milliseconds.
 
-    This is now, but never before the time of the previous entry (this clock may be slow).
+    This is the time of entry `at`, or that of the entry before if it is later (the author's clock may be slow).
     """
     return max(at.time_ms, state.time_ms)
 

@@ -1,8 +1,8 @@
 """`decide` turns a state and a command into records, an earlier result or where to read it, or an error.
 
-It never changes the state. Order of the checks: command id known -> the entry that has its result; producer or
-application duplicate -> success; FLOOR; then the checks of that kind of command. It uses no clock and no random
-numbers: the time of the entry and all ids are arguments.
+The state is never changed. Order of the checks: command id known -> the entry that has its result; producer or
+application duplicate -> success; FLOOR; then the checks of that kind of command. There is no clock and no random
+number: the time of the entry and all ids are arguments.
 """
 
 from __future__ import annotations

@@ -46,7 +46,9 @@ from sparklog.core.types import Offset, StoreId, TopicPartition
 
 
 def decide_register_store(state: ClusterState, command: RegisterStore) -> tuple[Record, ...]:
-    """Register a new store, or a fenced one that is back with its data. It may lead partitions that have no leader."""
+    """Register a new store, or a fenced one that is back with its data. The store may then lead partitions that have no
+    leader.
+    """
     new = command.store
     known = state.stores.get(new.store)
     check_zone(new.zone)

@@ -67,7 +67,7 @@ def store_findings(state: ClusterState, store: StoreId, problems: Sequence[str],
 
 
 def _what_makes_room(state: ClusterState, store: StoreId) -> str:
-    """Advice on making room on a store that is nearly full. It deletes no records if other stores have them, too."""
+    """Advice on making room on a store that is nearly full, without deleting records if other stores have them, too."""
     registered = state.stores.get(store)
     if registered is None or registered.url == ".":  # the metadata is there
         commands = "stop the writers, then sparklog store free, shorten retention, sparklog job retention and vacuum"

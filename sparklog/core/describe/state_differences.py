@@ -11,7 +11,7 @@ from sparklog.core.tables.block_table import BlockTable
 
 
 def differing_parts(first: ClusterState, second: ClusterState) -> list[str]:
-    """The names of the fields in which two states differ. It reads both states whole, and copies their tables."""
+    """The names of the fields in which two states differ. Reads both states whole, and copies their tables."""
     names = (field.name for field in fields(ClusterState))
     return [name for name in names if not _same(getattr(first, name), getattr(second, name))]
 

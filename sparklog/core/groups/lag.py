@@ -56,7 +56,7 @@ class GroupLag(msgspec.Struct, frozen=True):
 
     @property
     def unread_since_ms(self) -> int | None:
-        """The time at which the oldest unread record was appended; None if nothing is left to read."""
+        """The time in milliseconds at which the oldest unread record was appended; None if nothing is left to read."""
         return min((topic.unread_since_ms for topic in self.topics if topic.unread_since_ms is not None), default=None)
 
 
@@ -161,7 +161,7 @@ def appended_ms(state: ClusterState, keys: Column, offsets: Column) -> Column:
 def _known_before(state: ClusterState, keys: Column, starts: Column) -> Column:
     """The earliest time at which records of the slices that begin at `starts` can have been appended.
 
-    This is the newest append of the slice before, or the creation of the topic if that is later.
+    It is that of the newest append in the slice before, or of the creation of the topic if that is later.
     """
     topic_ids, which = np.unique(split_keys(keys)[0], return_inverse=True)
     created = (state.topics[topic_id].created_ms for topic_id in map(TopicId, topic_ids.tolist()))

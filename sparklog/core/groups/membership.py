@@ -54,7 +54,8 @@ class CommittedOffset(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Member(msgspec.Struct, frozen=True, array_like=True):
-    """A consumer of a group, subscribed to `topics`, which need not exist yet. It reads the partitions `assigned`.
+    """A consumer of a group, subscribed to `topics`, which need not exist yet. The member reads the partitions
+    `assigned`.
 
     `renewed_at` is the last entry in which it showed that it is alive. If `renewed_at` stays the same for
     `session_timeout_ms` by the observer's clock, the member may be evicted. `commits` is the number of its last commit.

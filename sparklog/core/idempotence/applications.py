@@ -48,7 +48,7 @@ def check_run(state: ClusterState, application: Application) -> None:
 
     A run begins with the application's last version or the one after it. An older version raises OutOfOrderSequence,
     because it may have other records than the version written. So does the last version if its `made_of` differs. Both
-    rules also hold for a version without a run if it has a `made_of`.
+    rules about versions also hold without a run if the version has a `made_of`.
     """
     known = state.applications.get(application.app_id)
     if known is not None and application.run in known.runs[1:]:

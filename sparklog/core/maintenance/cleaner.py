@@ -1,7 +1,7 @@
 """The progress of compaction in a partition, and the time since which its tombstones have been passed (C-02, C-03).
 
 Below the cleaner's position (Kafka: the first dirty offset) each key has at most one record. A tombstone below the
-position is the only record of its key, so dropping it at any time brings no older value back. It stays for
+position is the only record of its key, so dropping it at any time brings no older value back. The tombstone stays for
 `delete.retention.ms` after the first run that passed it, because a reader that has seen an older value must be able to
 see that it was deleted.
 """
@@ -41,8 +41,7 @@ class Cleaner(msgspec.Struct, frozen=True, array_like=True):
     def tombstones_due(self, clock_ms: int, delay_ms: int) -> Offset | None:
         """The offset below which tombstones were passed at least `delay_ms` ago; None if no such offset is known.
 
-        `clock_ms` must be the time by the machine's clock, never a time that a user passes in: readers rely on the
-        delay.
+        `clock_ms` must come from this computer's clock, never from a user: readers rely on the delay.
         """
         if self.keeps_superseded:
             return None

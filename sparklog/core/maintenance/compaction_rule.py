@@ -85,8 +85,8 @@ def plan_compaction(
 
     A compaction is due if segments above the cleaner's position are more than `min.cleanable.dirty.ratio` of the part's
     stored bytes, if the earliest record of these segments is older than `max.compaction.lag.ms`, if tombstones have
-    waited for `delete.retention.ms`, or with `everything`. `now_ms` counts the ages of records; `clock_ms` is the
-    machine's clock, for the delay of tombstones.
+    waited for `delete.retention.ms`, or with `everything`. The ages of records count up to `now_ms`; `clock_ms` is this
+    computer's clock, for the delay of tombstones.
     """
     config = state.topic_config(topic)
     if not config.compact:

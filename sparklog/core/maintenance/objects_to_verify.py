@@ -33,9 +33,7 @@ _CACHED_PARTITIONS: Final = 10_000
 
 
 class Share(msgspec.Struct, frozen=True):
-    """A part of all objects: those whose number modulo `of` is `part`. A run of `verify` may read only one such
-    part.
-    """
+    """A part of all objects: those whose number modulo `of` is `part`. A run of `verify` may read one such part."""
 
     part: int = 0
     of: int = 1

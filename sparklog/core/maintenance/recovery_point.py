@@ -38,7 +38,8 @@ class ReplicaToCheck(msgspec.Struct, frozen=True):
     """The objects of a replica that must be read, ascending. An object of several partitions is listed with the first.
 
     `lacking`: the objects that the replica does not hold according to the chain. Remains of them on the store may be
-    damaged, and could be taken for a copy. Both are columns, because there may be millions of objects.
+    damaged, and could be taken for a copy. `numbers` and `lacking` are columns, because there may be millions of
+    objects.
     """
 
     topic_partition: TopicPartition
@@ -100,9 +101,9 @@ def _each_object_once(replicas: Sequence[ReplicaToCheck]) -> Iterator[ReplicaToC
 def recovery_point_after(state: ClusterState, store: StoreId, whole: Collection[int]) -> ObjectNumber:
     """Return the recovery point that the store may have if the objects `whole` were read and are whole.
 
-    It is the number of the first object not in `whole` that the chain names for any replica of the store, held or not:
-    objects that a replica lacks will still be copied. If there is none, it is the number of the next object of the
-    chain.
+    The result is the number of the first object not in `whole` that the chain names for any replica of the store, held
+    or not: objects that a replica lacks will still be copied. If there is none, it is the number of the next object of
+    the chain.
     """
     point = state.stores[store].recovery_point
     read = np.append(np.sort(np.fromiter(whole, dtype=np.int64, count=len(whole))), -1)  # -1: unlike any number

@@ -75,7 +75,7 @@ def _leading(goes: np.typing.NDArray[np.bool_]) -> int:
 def due_for_deletion(state: ClusterState, clock_ms: int, topics: Collection[str] | None = None) -> Column:
     """The numbers of retired objects (of these topics) whose delay has passed, oldest first (R-04).
 
-    The delay of an object began at the time of the entry that retired it. `clock_ms` must be the machine's clock, never
-    a time that a user passes in, because readers rely on the whole delay.
+    The delay of an object began at the time of the entry that retired it. `clock_ms` must come from this computer's
+    clock, never from a user, because readers rely on the whole delay.
     """
     return state.retired.due(clock_ms, topics)

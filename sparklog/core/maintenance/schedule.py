@@ -54,7 +54,7 @@ class Planned:
 class Schedule:
     """The tasks of one process in a fixed order. A due task waits until the due or running tasks before it have ended.
 
-    It waits no longer than its own interval, and no longer than LONGEST_WAIT_MS, so a hanging task stops no other.
+    A task waits no longer than its own interval, and no longer than LONGEST_WAIT_MS, so a hanging task stops no other.
     """
 
     def __init__(self, tasks: Sequence[Task], now_ms: int, *, delay_ms: int, ages_ms: Mapping[str, int]) -> None:
@@ -62,7 +62,7 @@ class Schedule:
         began.
 
         A task that never ran (it has no age), or whose interval has passed, is due after `delay_ms`. An age comes from
-        the clocks of other machines: a negative one counts as 0, so a wrong clock delays a task by one interval at
+        the clocks of other computers: a negative one counts as 0, so a wrong clock delays a task by one interval at
         most.
         """
         self._planned: dict[str, Planned] = {}

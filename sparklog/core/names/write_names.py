@@ -1,6 +1,6 @@
 """Length limits for the names of a write: its label (`writeId`) and its application's id (`txnAppId`).
 
-Both are kept in entries and in the state, so they need a limit: that of Kafka's client and transactional ids.
+Label and id are kept in entries and in the state, so both need a limit: that of Kafka's client and transactional ids.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Finds out which objects a store has lost: by samples, and then where each damaged log breaks off.
 
-Searches are generators without I/O: they yield requests and get replies. They are driven by the agent of a store, and
-by the registration of a store that is back.
+Searches are generators without I/O: they yield requests and get replies. The agent of a store drives a search, and so
+does the registration of a store that is back.
 
     LookFor  look for objects on the store -> for each, True or False, or the SparklogError of its look
     Newest   catch up with the chain -> the state

@@ -351,7 +351,7 @@ class Flushes:
         possible.
 
         A flush on which a sender works is not joined. Once its commit has begun, a joined flush has the deadline of its
-        newest records. That gives the oldest records at most a quarter of `delivery_timeout_ms` more.
+        newest records. So the oldest records get at most a quarter of `delivery_timeout_ms` more.
         """
         if not flush.is_open or flush.parked or flush.parts is None:
             return

@@ -49,7 +49,9 @@ class Identity:
         return self.needed is not Renewal.NONE and not self.is_under_way and now_ms >= self.not_before_ms
 
     def ask(self, in_doubt: tuple[BatchInDoubt, ...]) -> AllocateProducer:
-        """Return the command that requests the needed renewal. It is refused if a batch of `in_doubt` has landed."""
+        """Return the command that requests the needed renewal. The chain refuses it if a batch of `in_doubt` has
+        landed.
+        """
         self.asked, self.is_under_way = self.needed, True
         if self.needed is Renewal.ID:
             return AllocateProducer()
@@ -62,7 +64,9 @@ class Identity:
         self.is_under_way = False
 
     def refused(self, error: SparklogError, now_ms: int) -> None:
-        """Note that the request for a renewal failed, or got no answer. It may be repeated after RENEW_PAUSE_MS."""
+        """Note that the request for a renewal failed, or got no answer. Another request may follow after
+        RENEW_PAUSE_MS.
+        """
         self.is_under_way, self.not_before_ms = False, now_ms + RENEW_PAUSE_MS
         if isinstance(error, UnknownProducerId):
             self.needed = Renewal.ID

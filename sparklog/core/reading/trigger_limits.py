@@ -13,8 +13,8 @@ _K = TypeVar("_K")
 class TriggerLimits(msgspec.Struct, frozen=True):
     """The limits of a stream's micro-batches; a limit of None does not apply.
 
-    A micro-batch takes at most about `max_offsets` offsets and `max_bytes` stored bytes. It waits for `min_offsets` new
-    offsets, but for no longer than `max_delay_ms` after the last micro-batch that did not wait.
+    A micro-batch takes at most about `max_offsets` offsets and `max_bytes` stored bytes. A micro-batch waits for
+    `min_offsets` new offsets, but for no longer than `max_delay_ms` after the last micro-batch that did not wait.
     """
 
     max_offsets: int | None = None
@@ -35,7 +35,7 @@ class TriggerLimits(msgspec.Struct, frozen=True):
         """True if a micro-batch must wait for more offsets than `new_offsets`. The first one of a run never waits.
 
         `last_ms`: when this function last returned False in this run, whether or not there was anything to read (as in
-        Spark's connector); None if it has not yet. Both times are from one monotonic clock.
+        Spark's connector); None if it has not yet. `now_ms` and `last_ms` are from one monotonic clock.
         """
         if self.min_offsets is None or last_ms is None or now_ms - last_ms >= self.max_delay_ms:
             return False

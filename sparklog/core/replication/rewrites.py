@@ -75,8 +75,8 @@ def given_up(value: Replication, at: OffsetRange, min_isr: int) -> Replication:
 def check_given_up(value: Replication, lost: Sequence[OffsetRange], live: Collection[StoreId]) -> None:
     """Raise NotEnoughReplicas if a fenced store, one not among the `live` ones, may have these records.
 
-    That is a replica whose log goes beyond the start of the records. While no replica may lead, it is any replica: its
-    log may end before an object that it lost, and its bytes after that end may be the last copy.
+    A replica may have them if its log goes beyond their start. While no replica may lead, any replica may: its log may
+    end before an object that it lost, and its bytes after that end may be the last copy.
     """
     away = [
         store

@@ -26,7 +26,8 @@ MAX_DEAD_RUNS = 256  # a block with more separate dead runs is rewritten, to kee
 class ChunkName:
     """The SHA-256 that names the snapshot chunk with the columns of a block; None until the chunk has been made.
 
-    It depends only on the columns, so all versions of a block share one ChunkName. The first to compute it sets it.
+    The hash depends only on the columns, so all versions of a block share one ChunkName. The first to compute it sets
+    it.
     """
 
     sha256: str | None = None

@@ -1,9 +1,9 @@
 """A map that forks in O(1): a fork starts equal, and later changes to one map are not seen in the other.
 
 Keys are spread over shards: plain dicts of up to a few hundred keys. A fork shares all shards, and copies a shard when
-it first writes to it. That write costs 1 to 6 µs, for maps of ten keys to a million; any other write costs about as
-much as a dict's. When a fork is no longer used, it is freed, with the shards that only it had. A fork of a fork is no
-slower than a fork.
+it first writes to it. Such a first write costs 1 to 6 µs, for maps of ten keys to a million; any other write costs
+about as much as a dict's. When a fork is no longer used, it is freed, with the shards that only it had. A fork of a
+fork is no slower than a fork.
 """
 
 from __future__ import annotations
