@@ -67,7 +67,10 @@ class StorageSettings(msgspec.Struct, frozen=True):
 
 
 def storage_settings(given: Mapping[str, str], token: str | None = None, ca: str | None = None) -> StorageSettings:
-    """Settings from a map of "store.key" names, with the secrets separated out."""
+    """Settings from `given`, which maps "store.key" to values. `token` and `ca` are as in `StorageSettings`.
+
+    Names are put in lower case, and secrets are kept apart.
+    """
     folded = {name.lower(): value for name, value in given.items()}
     secret = {name: value for name, value in folded.items() if name.rpartition(".")[2] in SECRET_STORAGE_KEYS}
     return StorageSettings({name: value for name, value in folded.items() if name not in secret}, secret, token, ca)

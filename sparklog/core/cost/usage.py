@@ -108,7 +108,10 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def written(objects: Iterable[NewObject], slices: int, zones: Mapping[StoreId, str]) -> WrittenObjects:
-    """The totals for these objects, with a copy on each of their holders. `slices`: the number of slices in them."""
+    """The totals for these objects, with a copy on each of their holders.
+
+    `slices`: the number of slices in the objects. `zones`: the zone of each store.
+    """
     total = WrittenObjects(slices=slices)
     for object_ in objects:
         elsewhere = [

@@ -43,7 +43,8 @@ def of_each(
     *,
     together: bool = False,
 ) -> tuple[PartitionsChanged, ...]:
-    """Apply a transition to each of these partitions, each with its own request.
+    """Apply a transition to several partitions. `wanted`: each partition with the request that is passed to the
+    transition.
 
     A refused request is skipped; if all are refused, the first error is raised. With `together`, all succeed or none
     does.

@@ -114,7 +114,10 @@ def decide_swap(state: ClusterState, command: Swap, at: At) -> SlicesSwapped:
 
 
 def _check_rewritten(command: Swap, replaced: SliceColumns, partition: Partition) -> None:
-    """Check that the swap replaces whole slices by slices of their partition with the same offsets, except `lost`."""
+    """Check that the swap replaces whole slices by slices of their partition with the same offsets, except `lost`.
+
+    `replaced`: the slices that cover the range of the swap now.
+    """
     starts, ends = replaced.columns["start"], replaced.columns["end"]
     if not len(replaced) or starts[0] != command.start or ends[-1] != command.end:
         covered = f"[{starts[0]}, {ends[-1]})" if len(replaced) else "nothing"
@@ -153,7 +156,10 @@ def _check_rewritten(command: Swap, replaced: SliceColumns, partition: Partition
 
 
 def _check_count(command: Swap, replaced: SliceColumns, config: TopicConfig, place: str) -> None:
-    """Check that the swap keeps all records. Fewer are allowed in a compacted topic, or if records are `lost`."""
+    """Check that the swap keeps all records. Fewer are allowed in a compacted topic, or if records are `lost`.
+
+    `replaced`: the slices that the swap replaces. `place`: the name of the partition, for errors.
+    """
     before, after = int(replaced.columns["records"].sum()), sum(rewritten.new.records for rewritten in command.slices)
     if after > before or (after < before and not (config.compact or command.lost)):
         raise PolicyViolation(

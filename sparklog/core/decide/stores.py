@@ -201,7 +201,7 @@ def _check_harmless(
 ) -> None:
     """Refuse a harmless loss report that would cost a partition its leader, or records that only this store has.
 
-    Raises NotEnoughReplicas.
+    `damaged`: the partitions in the report; `changes`: its effects. Raises NotEnoughReplicas.
     """
     for change in (change for record in changes for change in record.changes):
         if change.topic_partition not in damaged:

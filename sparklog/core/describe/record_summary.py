@@ -103,7 +103,10 @@ def _forgotten(record: records.OffsetsForgotten) -> str:
 
 
 def _changed(record: records.PartitionsChanged, place: Callable[[int, int], str]) -> str:
-    """The first partition of the record, with its new leader or else its new ISR, and the number of others."""
+    """The first partition of the record, with its new leader or else its new ISR, and the number of others.
+
+    `place` makes the name of a partition from topic id and number.
+    """
     first, *more = record.changes
     what = ""
     if first.leader is not UNSET:

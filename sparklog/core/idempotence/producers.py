@@ -45,7 +45,10 @@ def by_producer(slices: Sequence[NewSlice | Slice]) -> bool:
 
 
 def joined(spans: Sequence[ProducerSpan], where: str) -> ProducerSpan:
-    """Join consecutive spans of one producer. Raises InvalidInput if there are gaps or several producers."""
+    """Join consecutive spans of one producer. Raises InvalidInput if there are gaps or several producers.
+
+    `where` is the name of the partition, for errors.
+    """
     first = spans[0]
     for before, after in pairwise(spans):
         if (before.producer_id, before.producer_epoch) != (after.producer_id, after.producer_epoch):
@@ -58,7 +61,8 @@ def joined(spans: Sequence[ProducerSpan], where: str) -> ProducerSpan:
 def repeated_batch(
     producer: ProducerState | None, topic_partition: TopicPartition, span: ProducerSpan, where: str
 ) -> SequencedBatch | None:
-    """The earlier batch that `span` repeats exactly, or None if `span` continues the last batch.
+    """The earlier batch that `span` repeats exactly (`where`: the partition's name, for errors), or None if `span`
+    continues the last batch.
 
     Raises UnknownProducerId (not in the state: expired, or never given), InvalidProducerEpoch (a newer instance is
     active, or the epoch was never given), WriteLost (an unclean election gave up some of the producer's records; raised

@@ -59,7 +59,7 @@ def moved(
     """The cleaner after a run that cleaned everything below `to`.
 
     The run dropped all tombstones below `dropped_below`. `passed_at_ms`: the time of the entry if the run may have left
-    tombstones that no run had passed before, else None.
+    tombstones that no run had passed before, else None. `keeps_superseded`: as in `Cleaner`.
     """
     passes = () if before is None else before.passes
     if dropped_below is not None:

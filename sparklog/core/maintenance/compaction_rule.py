@@ -139,7 +139,8 @@ def _reason(
 ) -> str | None:
     """The reason why the cleanable part, `rows`, is due for compaction, as text; None if it is not due.
 
-    `position` is the cleaner's; tombstones below `due_below` have waited long enough.
+    `position` is the cleaner's; tombstones below `due_below` have waited long enough. With `everything`, the part is
+    always due.
     """
     columns = rows.columns
     dirty = columns["end"] > position

@@ -68,7 +68,10 @@ def plan_roll(
 
 
 def _reason(rows: SliceColumns, config: TopicConfig, now_ms: int, *, everything: bool) -> str | None:
-    """The reason, as text, why slices are due although later slices could still join them; None if they are not due."""
+    """The reason, as text, why slices are due although later slices could still join them; None if they are not due.
+
+    With `everything`, they are always due.
+    """
     columns = rows.columns
     if int(columns["length"].sum()) >= config.segment_bytes:
         return setting_bytes("segment.bytes", config.segment_bytes)

@@ -114,8 +114,9 @@ def _first_missing(
 def _next_of(
     rest: dict[TopicPartition, Iterator[HeldObject]], in_a_row: int
 ) -> tuple[list[HeldObject], set[TopicPartition]]:
-    """Take the next `in_a_row` objects of each partition, until there are LOOKS_AT_ONCE; also return the exhausted
-    partitions.
+    """Take the next `in_a_row` objects of each partition in `rest`, until there are LOOKS_AT_ONCE.
+
+    Returns the objects, and the partitions that have no more.
     """
     chunk: list[HeldObject] = []
     done: set[TopicPartition] = set()

@@ -116,8 +116,9 @@ def plan_fetch(
 ) -> tuple[list[FetchBatch], TopicPartition | None]:
     """Plan a batch for each source that has none. Also returns the `after` of the next plan.
 
-    `behind`: the partitions whose replica on the store lacks slices, ascending. A partition is fetched from one source
-    at a time: the first that holds its first missing slice. An object that several partitions need is fetched once.
+    `behind`: the partitions whose replica on the store lacks slices, ascending. `under_way`: the fetches in progress. A
+    partition is fetched from one source at a time: the first that holds its first missing slice. An object that several
+    partitions need is fetched once.
     """
     limits = limits or FetchLimits()
     copying = set(under_way.copying)

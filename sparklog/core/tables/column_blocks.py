@@ -107,7 +107,8 @@ def merged(blocks: Sequence[Block], order: Sequence[str]) -> Block:
 def tidied(blocks: Sequence[Block], order: Sequence[str]) -> list[Block]:
     """Return `blocks` without dead ones, mostly dead ones rewritten, and the newest merged if similar in size.
 
-    Call it after adding a block at the end or marking rows dead. Blocks near MAX_BLOCK_ROWS are not merged.
+    `order`: the columns by which rows are sorted. Call it after adding a block at the end or marking rows dead. Blocks
+    near MAX_BLOCK_ROWS are not merged.
     """
     kept = []
     for block in blocks:

@@ -99,7 +99,10 @@ class RetiredTable(BlockTable):
         return [known[number] for number in numbers if number in known]
 
     def add_all(self, numbers: Column, delete_after_ms: int, topic: str, stores: tuple[StoreId, ...] = ()) -> None:
-        """Add objects of a topic by their numbers (int64, ascending). None of them may be in the table yet."""
+        """Add objects of a topic by their numbers (int64, ascending). None of them may be in the table yet.
+
+        Their bytes may be deleted from `delete_after_ms` on. `stores`: more stores that may have a copy.
+        """
         if len(numbers) <= self.TAIL_ROWS:
             self._tail.put_all(
                 {
