@@ -7,15 +7,14 @@ of the previous block is durable. The author of the entry may have died before i
 
 from __future__ import annotations
 
-from sparklog.chain.chain_requests import Get, Put
+from sparklog.chain.chain_requests import ChainMachine, Get, Put, check_answered
 from sparklog.chain.head import Head
-from sparklog.chain.machine import Steps, check_answered
 from sparklog.chain.mirror.mirror_wait import mirrored
 from sparklog.core.errors import KeyExists, SparklogError
 from sparklog.storage.keys import entry_key
 
 
-def settled(head: Head, deadline_ms: int, *, with_mirrors: bool) -> Steps[int]:
+def settled(head: Head, deadline_ms: int, *, with_mirrors: bool) -> ChainMachine[int]:
     """Make the newest entry of `head` durable; `with_mirrors` also on mirrors, until `deadline_ms`. Returns its number.
 
     Its own bytes are put again. If it was deleted as old, a snapshot covers it. Raises the store's errors, and those

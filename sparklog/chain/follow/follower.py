@@ -11,18 +11,29 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
-from sparklog.chain.chain_requests import Get, GetMany, LoadSnapshot, MirrorEntry, Now, Pause, Put, Reply, Request
+from sparklog.chain.chain_requests import (
+    ChainMachine,
+    Get,
+    GetMany,
+    LoadSnapshot,
+    MirrorEntry,
+    Now,
+    Pause,
+    Put,
+    Reply,
+    Request,
+)
 from sparklog.chain.damaged_chain import damage
 from sparklog.chain.entry import Entry
 from sparklog.chain.follow.catch_up import READ_WIDTH, caught_up
 from sparklog.chain.follow.read_entries import read_entries, results_in
 from sparklog.chain.follow.same_chain import same_chain
 from sparklog.chain.head import Head
-from sparklog.chain.machine import Steps, run
 from sparklog.chain.mirror.mirrors import Mirrors
 from sparklog.chain.snapshot import snapshot
 from sparklog.chain.snapshot.chunks import Chunk
 from sparklog.core.errors import ClusterNotFound, InconsistentClusterId, KeyNotFound, SparklogError
+from sparklog.core.machine import run
 from sparklog.core.records import CommandResult
 from sparklog.core.state import ClusterState
 from sparklog.core.tables.result_table import AppliedBy
@@ -169,12 +180,12 @@ class Follower:
     def _read_on(self) -> None:
         self.publish(self._run(caught_up(self.head, self.store.url)))
 
-    def _run(self, steps: Steps[T]) -> T:
+    def _run(self, steps: ChainMachine[T]) -> T:
         """Perform the requests of a machine, and return its outcome. Raises what the machine raises."""
-        return run(steps, self.perform, self._now)
+        return run(steps, self._answered)
 
-    def _now(self) -> Now:
-        return Now(self.clock.now_ms(), self.clock.monotonic_ms(), "")
+    def _answered(self, request: Request) -> tuple[Reply, Now]:
+        return self.perform(request), Now(self.clock.now_ms(), self.clock.monotonic_ms(), "")
 
     def _get_many(self, request: GetMany) -> list[bytes | None]:
         if len(request.keys) == 1:

@@ -8,10 +8,9 @@ chain ids would not be enough: a place that was set back to an older backup has 
 
 from __future__ import annotations
 
-from sparklog.chain.chain_requests import Get, LoadSnapshot, Now
+from sparklog.chain.chain_requests import ChainMachine, Get, LoadSnapshot, Now, check_answered
 from sparklog.chain.entry import hash_of
 from sparklog.chain.head import Head
-from sparklog.chain.machine import Steps, check_answered
 from sparklog.core.errors import InconsistentClusterId
 from sparklog.storage.keys import entry_block, entry_key, void_key
 
@@ -23,7 +22,7 @@ def is_long_silent(head: Head, known_ms: int, now: Now) -> bool:
     return head.n >= 0 and now.monotonic_ms - known_ms >= IDLE_MS
 
 
-def same_chain(head: Head, url: str) -> Steps[Head]:
+def same_chain(head: Head, url: str) -> ChainMachine[Head]:
     """Check that the chain at `url` is the one whose head is `head`, which has at least one entry.
 
     Returns the head to continue from, which is newer if entries were deleted as old. Raises InconsistentClusterId if it
