@@ -65,7 +65,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "copies-still-there",
         "A process that runs on notices that a store was wiped or set back.",
         _STORE_COPY,
-        "            if self._has(n - 1):",
+        "            if exists(self._place, entry_key(n - 1)):",
         "            if True:",
         (f"{_COPIES}test_a_writer_that_runs_on_notices_that_the_store_was_wiped_or_set_back",),
     ),
