@@ -238,7 +238,7 @@ class _Walk:
         self.verified.requests += 1
 
     def _differs(self, kind: DifferenceKind, key: str, wanted: str, found: str) -> None:
-        advice = advice_for_metadata(kind, copied=self._mirrored)
+        advice = advice_for_metadata(kind, mirrored=self._mirrored)
         can_copy_back = self._mirrored and kind.value.startswith(("entry", "command"))
         repairable = kind.value.startswith("snapshot") or can_copy_back
         difference = Difference(kind, METADATA, key, wanted, found, repairable=repairable, advice=advice)

@@ -30,10 +30,10 @@ from sparklog.storage.keys import (
     SNAPSHOTS,
     block_entries,
     command_key,
-    copy_key,
     entries_prefix,
     entry_block,
     entry_key,
+    mirror_key,
     parse_entry_key,
     parse_snapshot_key,
     snapshot_key,
@@ -99,7 +99,7 @@ class Mirror:
 
     def _check_owner(self, ancestors: int, keys: Sequence[str]) -> None:
         """Check that the chain still owns the store, and that this store has the mirrored objects under these keys."""
-        beside = [copy_key(self._place.chain_id, key) for key in keys]
+        beside = [mirror_key(self._place.chain_id, key) for key in keys]
         check_owner(self._target, ancestors, [INCARNATION, *beside])
 
     def copy_snapshot(self, n: int) -> None:

@@ -19,7 +19,7 @@ from sparklog.core.errors import ChainDamaged, KeyNotFound
 from sparklog.core.maintenance.differences import Difference, DifferenceKind, advice_for_metadata
 from sparklog.core.records import AppendedByReference
 from sparklog.core.types import StoreId
-from sparklog.storage.keys import LOG, command_key, copy_key, entry_key, parse_entry_key
+from sparklog.storage.keys import LOG, command_key, entry_key, mirror_key, parse_entry_key
 from sparklog.storage.object_store import ObjectStore
 
 READ_WIDTH: Final = 32
@@ -110,8 +110,8 @@ class _MirrorCheck:
         self._add(DifferenceKind.COPY_DAMAGED, key, wanted, found)
 
     def _add(self, kind: DifferenceKind, key: str, wanted: str, found: str) -> None:
-        key = copy_key(self._place.chain_id, key)
-        advice = advice_for_metadata(kind, copied=False)
+        key = mirror_key(self._place.chain_id, key)
+        advice = advice_for_metadata(kind, mirrored=False)
         difference = Difference(kind, self._store_id, key, wanted, found, repairable=True, advice=advice)
         if difference not in self.verified.differences:
             self.verified.differences.append(difference)
