@@ -33,10 +33,9 @@ from sparklog.agent.backoff import Backoff
 from sparklog.agent.conversation import Conversation
 from sparklog.agent.fetchers import Fetchers
 from sparklog.agent.heartbeats import Heartbeats
-from sparklog.agent.lagging import notes_of_dropped
 from sparklog.agent.losses import is_of_another_life, searched
 from sparklog.agent.news import News
-from sparklog.agent.progress import Progress
+from sparklog.agent.progress import Progress, notes_of_dropped
 from sparklog.core.commands import (
     AgentDown,
     AgentUp,
