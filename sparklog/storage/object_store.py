@@ -144,3 +144,14 @@ def exists(store: ObjectStore, key: str) -> bool:
     except KeyNotFound:
         return False
     return True
+
+
+def body_if_there(store: ObjectStore, key: str) -> bytes | None:
+    """The bytes of an object, copied into memory; None if it is missing. Raises the other errors of `ObjectStore.get`.
+
+    Copied, because a local store maps files: thousands of open maps would need as many file descriptors.
+    """
+    try:
+        return bytes(store.get(key))
+    except KeyNotFound:
+        return None

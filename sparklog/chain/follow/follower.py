@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TypeVar
 
 from sparklog.chain.chain_requests import (
@@ -32,7 +33,7 @@ from sparklog.chain.head import Head
 from sparklog.chain.mirror.mirrors import Mirrors
 from sparklog.chain.snapshot import snapshot
 from sparklog.chain.snapshot.chunks import Chunk
-from sparklog.core.errors import ClusterNotFound, InconsistentClusterId, KeyNotFound, SparklogError
+from sparklog.core.errors import ClusterNotFound, InconsistentClusterId, SparklogError
 from sparklog.core.machine import run
 from sparklog.core.records import CommandResult
 from sparklog.core.state import ClusterState
@@ -41,7 +42,7 @@ from sparklog.core.types import CommandId, EntryNumber
 from sparklog.host.clock import Clock, SystemClock
 from sparklog.host.dice import jittered
 from sparklog.storage.keys import LOG, entry_key, parse_entry_key
-from sparklog.storage.object_store import ObjectStore
+from sparklog.storage.object_store import ObjectStore, body_if_there
 
 T = TypeVar("T")
 CHECKS_OF_END = 4
@@ -189,16 +190,9 @@ class Follower:
 
     def _get_many(self, request: GetMany) -> list[bytes | None]:
         if len(request.keys) == 1:
-            return [self._body(request.keys[0])]
+            return [body_if_there(self.store, request.keys[0])]
         with ThreadPoolExecutor(min(len(request.keys), READ_WIDTH)) as pool:
-            return list(pool.map(self._body, request.keys))
-
-    def _body(self, key: str) -> bytes | None:
-        """The body, copied into memory: thousands of open maps would need as many file descriptors."""
-        try:
-            return bytes(self.store.get(key))
-        except KeyNotFound:
-            return None
+            return list(pool.map(partial(body_if_there, self.store), request.keys))
 
     def _load_snapshot(self) -> Head | None:
         loaded = snapshot.load_newest(self.store)
