@@ -20,7 +20,7 @@ import msgspec
 
 from sparklog.chain.mirror.mirror import put
 from sparklog.chain.snapshot.old_snapshots import Found, oldest_kept
-from sparklog.core.errors import ChainDamaged, KeyNotFound
+from sparklog.core.errors import ChainDamaged
 from sparklog.storage.keys import (
     LOG,
     block_entries,
@@ -31,7 +31,7 @@ from sparklog.storage.keys import (
     parse_snapshot_key,
     void_key,
 )
-from sparklog.storage.object_store import ObjectStore, StoredKey
+from sparklog.storage.object_store import ObjectStore, StoredKey, exists
 
 DELETED_AT_ONCE = 4_096  # entries
 KEYS_PER_REQUEST = 1_000
@@ -112,7 +112,7 @@ def deletion(
     """
     for old_entries in blocks_found(store, old.end):
         check()
-        if not _exists(store, old.covered_by):
+        if not exists(store, old.covered_by):
             return
         yield PutMark(old_entries.block)
         for at in range(0, len(old_entries.entries), DELETED_AT_ONCE):
@@ -134,13 +134,5 @@ def _is_entry(stored: StoredKey) -> bool:
     try:
         parse_entry_key(stored.key)
     except ChainDamaged:  # it is not sparklog's
-        return False
-    return True
-
-
-def _exists(store: ObjectStore, key: str) -> bool:
-    try:
-        store.size(key)
-    except KeyNotFound:
         return False
     return True

@@ -26,7 +26,7 @@ from sparklog.chain.snapshot.snapshot import Manifest
 from sparklog.chain.snapshot.verify_snapshots import load_state, read_manifests
 from sparklog.core.commands import Append
 from sparklog.core.describe.state_differences import differing_parts
-from sparklog.core.errors import ChainDamaged, KeyNotFound
+from sparklog.core.errors import ChainDamaged
 from sparklog.core.maintenance.differences import METADATA, Difference, DifferenceKind, advice_for_metadata
 from sparklog.core.records import AppendedByReference
 from sparklog.core.state_invariants import violations
@@ -40,7 +40,7 @@ from sparklog.storage.keys import (
     snapshot_key,
     void_key,
 )
-from sparklog.storage.object_store import ObjectStore
+from sparklog.storage.object_store import ObjectStore, body_if_there
 
 READ_WIDTH: Final = 32
 MOST_VIOLATIONS: Final = 20
@@ -121,14 +121,8 @@ class _Walk:
         with ThreadPoolExecutor(READ_WIDTH) as pool:
             for start in range(first, self._head.n + 1, READ_WIDTH):
                 numbers = range(start, min(start + READ_WIDTH, self._head.n + 1))
-                yield from zip(numbers, pool.map(lambda n: self._get(entry_key(n)), numbers), strict=True)
-
-    def _get(self, key: str) -> bytes | None:
-        try:
-            body = bytes(self._store.get(key))
-        except KeyNotFound:
-            return None
-        return body
+                bodies = pool.map(lambda n: body_if_there(self._store, entry_key(n)), numbers)
+                yield from zip(numbers, bodies, strict=True)
 
     def _entry(self, n: int, body: bytes) -> None:
         self._count(len(body))
@@ -164,7 +158,7 @@ class _Walk:
                 if not isinstance(record, AppendedByReference):
                     continue
                 key = command_key(command.n0, command.command_id, record.body)
-                body = self._get(key)
+                body = body_if_there(self._store, key)
                 if body is None:
                     whole = False
                     if command.n0 >= self._deleted_below and not self._deleted_since(command.n0):
@@ -232,7 +226,7 @@ class _Walk:
 
     def _is_void(self, n: int) -> bool:
         """True if the entry is gone because its block was deleted since the walk began."""
-        return self._get(void_key(entry_block(n))) is not None
+        return body_if_there(self._store, void_key(entry_block(n))) is not None
 
     # ---- the outcome ------------------------------------------------------------------------------
 
@@ -241,7 +235,7 @@ class _Walk:
         self.verified.requests += 1
 
     def _differs(self, kind: DifferenceKind, key: str, wanted: str, found: str) -> None:
-        advice = advice_for_metadata(kind, copied=self._mirrored)
+        advice = advice_for_metadata(kind, mirrored=self._mirrored)
         can_copy_back = self._mirrored and kind.value.startswith(("entry", "command"))
         repairable = kind.value.startswith("snapshot") or can_copy_back
         difference = Difference(kind, METADATA, key, wanted, found, repairable=repairable, advice=advice)

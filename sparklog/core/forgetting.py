@@ -100,9 +100,9 @@ def _whole_slices(state: ClusterState, key: TopicPartition, start: Offset) -> Of
     If the log start cuts a slice at `start`, the range begins where that slice begins: the new leader has nothing of
     that slice, and its part below the log start was forgotten before.
     """
-    behind = OffsetRange(start, state.partitions[key].next_offset)
-    starts = state.slices.find(key, behind).columns["start"]
-    return OffsetRange(Offset(min(start, starts.item(0))), behind.end) if len(starts) else behind
+    rest = OffsetRange(start, state.partitions[key].next_offset)
+    starts = state.slices.find(key, rest).columns["start"]
+    return OffsetRange(Offset(min(start, starts.item(0))), rest.end) if len(starts) else rest
 
 
 def _released(state: ClusterState, numbers: Column) -> Column:

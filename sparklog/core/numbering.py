@@ -20,7 +20,7 @@ from sparklog.core.types import Offset, OffsetRange, Slice
 Int64Array = npt.NDArray[np.int64]
 
 
-def offset_behind(start: int, records: int) -> Offset:
+def offset_after(start: int, records: int) -> Offset:
     """Return the offset after `records` records that an append or a roll numbers from `start` on."""
     return Offset(start + records)
 
@@ -75,7 +75,7 @@ class RowOffsets:
         return Offset(self.start + row if self.stored is None else int(self.stored[row]))
 
     @property
-    def behind(self) -> Offset:
+    def end(self) -> Offset:
         """The offset after the last row, at which a reader continues."""
         return Offset(self.start + self.rows if self.stored is None else int(self.stored[-1]) + 1)
 
@@ -167,7 +167,7 @@ def end_of_records(slices: Iterable[Slice], offsets: OffsetRange, most: int) -> 
         if not is_dense(slice):
             return inside.end
         if inside.end - inside.start >= left:
-            return offset_behind(inside.start, left)
+            return offset_after(inside.start, left)
         left -= inside.end - inside.start
     return offsets.end
 

@@ -211,23 +211,23 @@ def restore_key(number: int) -> str:
     return f"{RESTORES}{_digits(number, 'a number of a restore')}"
 
 
-def copies_prefix(chain_id: str) -> str:
-    """The prefix of the keys of a chain's copies: it takes the place of `meta/`."""
+def mirror_prefix(chain_id: str) -> str:
+    """The prefix of the keys of a chain's mirror: it takes the place of `meta/`."""
     if not is_key_part(chain_id):
         raise InvalidInput(f"a chain id is one part of a key, not {chain_id!r}")
     return f"{COPIES}{chain_id}/"
 
 
-def copy_key(chain_id: str, key: str) -> str:
-    """Key of the copy of the object under `key`. For a prefix of the chain's own keys: the prefix of their copies."""
+def mirror_key(chain_id: str, key: str) -> str:
+    """Key in the mirror of the object under `key`. A prefix of the chain's own keys gives the prefix in the mirror."""
     if not key.startswith(META):
-        raise InvalidInput(f"copies are made of objects under {META}, not of {key!r}")
-    return copies_prefix(chain_id) + key.removeprefix(META)
+        raise InvalidInput(f"a mirror has objects under {META}, not of {key!r}")
+    return mirror_prefix(chain_id) + key.removeprefix(META)
 
 
 def original_key(chain_id: str, key: str) -> str:
-    """Key of the object that was copied to `key`: the inverse of `copy_key`."""
-    return META + key.removeprefix(copies_prefix(chain_id))
+    """Key of the object that was mirrored to `key`: the inverse of `mirror_key`."""
+    return META + key.removeprefix(mirror_prefix(chain_id))
 
 
 def checkpoints_prefix(chain_id: str) -> str:

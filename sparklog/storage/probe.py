@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
 
-from sparklog.core.errors import Damaged, KeyExists, KeyNotFound, OutcomeUnknown, SparklogError, StoreUnfit
+from sparklog.core.errors import Damaged, KeyExists, KeyNotFound, OutcomeUnknown, StoreUnfit
 from sparklog.host.deadline import Deadline
 from sparklog.storage.keys import PROBES
 from sparklog.storage.object_store import ObjectStore, Upload
@@ -223,8 +223,3 @@ def _there(store: ObjectStore, key: str) -> Iterator[bool]:
         else:
             yield True
     yield store.first_key_after(PROBES, key[:-1]) == key
-
-
-def failure_of(error: SparklogError) -> Checked:
-    """The result for a store that could not be probed at all, because of `error`."""
-    return Checked("it answers, and can be written", str(error))

@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import msgspec
 
-from sparklog.chain.chain_requests import FIRST_PAUSE_MS, Get, Now, Pause, Put, longer
+from sparklog.chain.chain_requests import FIRST_PAUSE_MS, ChainMachine, Get, Now, Pause, Put, longer
 from sparklog.chain.entry import decode_entry
-from sparklog.chain.machine import Steps
 from sparklog.core.describe.readable import duration
 from sparklog.core.errors import (
     ChainDamaged,
@@ -57,7 +56,7 @@ class Claim:
         self._deadline_ms, self._timeout_ms = deadline_ms, timeout_ms
         self._in_doubt = False  # True once the entry may be in the slot, or may still arrive there
 
-    def steps(self) -> Steps[Won | Lost | Voided]:
+    def steps(self) -> ChainMachine[Won | Lost | Voided]:
         """Put the entry, and learn the outcome.
 
         Raises OutcomeUnknown; RequestTimedOut if nothing was sent that could land; ChainDamaged; the store's errors.
@@ -87,7 +86,7 @@ class Claim:
             yield Pause(pause_ms)
             pause_ms = longer(pause_ms)
 
-    def _put(self) -> Steps[tuple[bytes | None, Now]]:
+    def _put(self) -> ChainMachine[tuple[bytes | None, Now]]:
         """Put the entry. Return the body in the slot, or None if it is not known, and the time of the last reply."""
         reply, now = yield Put(self._key, self.body)
         match reply:

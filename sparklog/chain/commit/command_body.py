@@ -11,9 +11,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from sparklog.chain.chain_requests import FIRST_PAUSE_MS, Get, Pause, Put, longer
+from sparklog.chain.chain_requests import FIRST_PAUSE_MS, ChainMachine, Get, Pause, Put, longer
 from sparklog.chain.damaged_chain import damage
-from sparklog.chain.machine import Steps
 from sparklog.core.commands import Append, Submission
 from sparklog.core.describe.readable import counted, duration, exact_amount
 from sparklog.core.errors import (
@@ -77,8 +76,8 @@ class CommandBody(msgspec.Struct, frozen=True):
         )
 
 
-def stored_body(submission: Submission, deadline_ms: int, timeout_ms: int, url: str) -> Steps[CommandBody]:
-    """Put the body of a large append under its key, unless an earlier attempt has put it there.
+def stored_body(submission: Submission, deadline_ms: int, timeout_ms: int, url: str) -> ChainMachine[CommandBody]:
+    """Put the body of a large append under its key. A retry recognizes its own object.
 
     Only the entry names the body, so after an unknown outcome it is safe to try again. If an earlier submission of the
     command left a body that names other holders of the same objects, this body gets the next number. Raises

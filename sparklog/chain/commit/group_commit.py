@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from functools import partial
 
-from sparklog.chain.chain_requests import Now, Pause, Reply, Request
+from sparklog.chain.chain_requests import ChainMachine, Now, Pause, Reply, Request
 from sparklog.chain.commit.attempt import Attempt, CommitCounts
 from sparklog.chain.commit.claim import Claim, Lost, Voided, Won
 from sparklog.chain.commit.command_body import CommandBody, stored_body
@@ -42,7 +42,6 @@ from sparklog.chain.follow.catch_up import caught_up
 from sparklog.chain.follow.read_entries import answered, read_entries, unreadable
 from sparklog.chain.follow.same_chain import is_long_silent, same_chain
 from sparklog.chain.head import Head
-from sparklog.chain.machine import Steps
 from sparklog.chain.mirror.mirror_wait import mirrored
 from sparklog.core.apply import result_of
 from sparklog.core.coordination import Author, is_fenced, not_in_force
@@ -363,7 +362,9 @@ class GroupCommit:
 
     # ---- following ------------------------------------------------------------------------------
 
-    def _follow(self, catch_up: Steps[Head], tickets: Iterable[Ticket], then: Callable[[], None] | None = None) -> None:
+    def _follow(
+        self, catch_up: ChainMachine[Head], tickets: Iterable[Ticket], then: Callable[[], None] | None = None
+    ) -> None:
         """Follow the chain to its end, then call `then`. If that fails, `tickets` end with the error."""
         self.phase = Phase.FOLLOWING
         self._round = [ticket for ticket in tickets if not ticket.done]

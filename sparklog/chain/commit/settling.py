@@ -8,15 +8,14 @@ of the previous block is durable. The author of the entry may have died before t
 
 from __future__ import annotations
 
-from sparklog.chain.chain_requests import Get, Put
+from sparklog.chain.chain_requests import ChainMachine, Get, Put, check_answered
 from sparklog.chain.head import Head
-from sparklog.chain.machine import Steps, check_answered
 from sparklog.chain.mirror.mirror_wait import mirrored
 from sparklog.core.errors import KeyExists, SparklogError
 from sparklog.storage.keys import entry_key
 
 
-def settled(head: Head, deadline_ms: int, *, with_mirrors: bool) -> Steps[int]:
+def settled(head: Head, deadline_ms: int, *, with_mirrors: bool) -> ChainMachine[int]:
     """Make the newest entry of `head` durable, and return its number.
 
     With `with_mirrors`, also put it on mirrors, until `deadline_ms`. The entry's own bytes are put again. If it was

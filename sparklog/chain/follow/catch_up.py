@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sparklog.chain.chain_requests import Get, LoadSnapshot
+from sparklog.chain.chain_requests import ChainMachine, Get, LoadSnapshot, check_answered, many
 from sparklog.chain.commit.command_body import append_of
 from sparklog.chain.damaged_chain import PUT_BACK, damage
 from sparklog.chain.entry import Entry, decode_entry
 from sparklog.chain.head import Draft, Head
-from sparklog.chain.machine import Steps, check_answered, many
 from sparklog.core.commands import Append
 from sparklog.core.errors import ChainDamaged, InconsistentClusterId, SparklogError
 from sparklog.core.records import AppendedByReference, AppliedCommand
@@ -26,8 +25,8 @@ ROUND_ENTRIES = 2_048  # a round ends after this many entries,
 ROUND_BYTES = 64 << 20  # or when they have this many bytes together
 
 
-def caught_up(head: Head, url: str, *, next_body: bytes | None = None, reload: bool = False) -> Steps[Head]:
-    """The head after every entry that was written before the call, or a newer one. `url` is for messages.
+def caught_up(head: Head, url: str, *, next_body: bytes | None = None, reload: bool = False) -> ChainMachine[Head]:
+    """The head after all that was written before the call. `url` is for messages.
 
     `next_body`: the body of the next entry, if it is already known. `reload`: the block after the head is marked as
     deleted, so only a newer snapshot can lead further. Raises ChainDamaged, InconsistentClusterId (another cluster is
@@ -50,7 +49,7 @@ def caught_up(head: Head, url: str, *, next_body: bytes | None = None, reload: b
         bodies.clear()
 
 
-def _snapshot(head: Head, url: str, unless: ChainDamaged | None) -> Steps[Head]:
+def _snapshot(head: Head, url: str, unless: ChainDamaged | None) -> ChainMachine[Head]:
     """The head of the newest snapshot if it is newer than `head`. If not, raise `unless`, or return `head` if `unless`
     is None.
     """
@@ -70,7 +69,7 @@ def _snapshot(head: Head, url: str, unless: ChainDamaged | None) -> Steps[Head]:
     return head
 
 
-def _read(head: Head, bodies: list[bytes]) -> Steps[bool]:
+def _read(head: Head, bodies: list[bytes]) -> ChainMachine[bool]:
     """Append to `bodies` the entries that follow them: two one by one, then READ_WIDTH at once.
 
     Returns True at the end of the chain, False if the round has enough entries or bytes.
@@ -86,7 +85,7 @@ def _read(head: Head, bodies: list[bytes]) -> Steps[bool]:
             return False
 
 
-def _applied(head: Head, bodies: Sequence[bytes], url: str) -> Steps[Head | ChainDamaged]:
+def _applied(head: Head, bodies: Sequence[bytes], url: str) -> ChainMachine[Head | ChainDamaged]:
     """The head after these entries. If only a newer snapshot can lead further, the error to raise if there is none.
 
     Looks for the void mark of every block that was read, including the block of the slot that was taken for the end. A
@@ -124,7 +123,7 @@ def _by_reference(entries: Sequence[Entry]) -> list[tuple[Entry, AppliedCommand,
     ]
 
 
-def _doubted(entry: Entry, draft: Draft, head: Head, url: str) -> Steps[ChainDamaged]:
+def _doubted(entry: Entry, draft: Draft, head: Head, url: str) -> ChainMachine[ChainDamaged]:
     """Raise ChainDamaged, because the entry names another predecessor. If its block has a void mark by now, return the
     error.
 

@@ -9,20 +9,32 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TypeVar
 
-from sparklog.chain.chain_requests import Get, GetMany, LoadSnapshot, MirrorEntry, Now, Pause, Put, Reply, Request
+from sparklog.chain.chain_requests import (
+    ChainMachine,
+    Get,
+    GetMany,
+    LoadSnapshot,
+    MirrorEntry,
+    Now,
+    Pause,
+    Put,
+    Reply,
+    Request,
+)
 from sparklog.chain.damaged_chain import damage
 from sparklog.chain.entry import Entry
 from sparklog.chain.follow.catch_up import READ_WIDTH, caught_up
 from sparklog.chain.follow.read_entries import read_entries, results_in
 from sparklog.chain.follow.same_chain import same_chain
 from sparklog.chain.head import Head
-from sparklog.chain.machine import Steps, run
 from sparklog.chain.mirror.mirrors import Mirrors
 from sparklog.chain.snapshot import snapshot
 from sparklog.chain.snapshot.chunks import Chunk
-from sparklog.core.errors import ClusterNotFound, InconsistentClusterId, KeyNotFound, SparklogError
+from sparklog.core.errors import ClusterNotFound, InconsistentClusterId, SparklogError
+from sparklog.core.machine import run
 from sparklog.core.records import CommandResult
 from sparklog.core.state import ClusterState
 from sparklog.core.tables.result_table import AppliedBy
@@ -30,7 +42,7 @@ from sparklog.core.types import CommandId, EntryNumber
 from sparklog.host.clock import Clock, SystemClock
 from sparklog.host.dice import jittered
 from sparklog.storage.keys import LOG, entry_key, parse_entry_key
-from sparklog.storage.object_store import ObjectStore
+from sparklog.storage.object_store import ObjectStore, body_if_there
 
 T = TypeVar("T")
 CHECKS_OF_END = 4
@@ -174,27 +186,18 @@ class Follower:
     def _read_on(self) -> None:
         self.publish(self._run(caught_up(self.head, self.store.url)))
 
-    def _run(self, steps: Steps[T]) -> T:
+    def _run(self, steps: ChainMachine[T]) -> T:
         """Perform the requests of a machine, and return its outcome. Raises what the machine raises."""
-        return run(steps, self.perform, self._now)
+        return run(steps, self._answered)
 
-    def _now(self) -> Now:
-        return Now(self.clock.now_ms(), self.clock.monotonic_ms(), "")
+    def _answered(self, request: Request) -> tuple[Reply, Now]:
+        return self.perform(request), Now(self.clock.now_ms(), self.clock.monotonic_ms(), "")
 
     def _get_many(self, request: GetMany) -> list[bytes | None]:
         if len(request.keys) == 1:
-            return [self._body(request.keys[0])]
+            return [body_if_there(self.store, request.keys[0])]
         with ThreadPoolExecutor(min(len(request.keys), READ_WIDTH)) as pool:
-            return list(pool.map(self._body, request.keys))
-
-    def _body(self, key: str) -> bytes | None:
-        """The object under `key`, or None if it is missing. It is copied into memory: thousands of memory maps would
-        need as many file descriptors.
-        """
-        try:
-            return bytes(self.store.get(key))
-        except KeyNotFound:
-            return None
+            return list(pool.map(partial(body_if_there, self.store), request.keys))
 
     def _load_snapshot(self) -> Head | None:
         loaded = snapshot.load_newest(self.store)

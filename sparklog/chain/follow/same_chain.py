@@ -9,10 +9,9 @@ id, but other entries.
 
 from __future__ import annotations
 
-from sparklog.chain.chain_requests import Get, LoadSnapshot, Now
+from sparklog.chain.chain_requests import ChainMachine, Get, LoadSnapshot, Now, check_answered
 from sparklog.chain.entry import hash_of
 from sparklog.chain.head import Head
-from sparklog.chain.machine import Steps, check_answered
 from sparklog.core.errors import InconsistentClusterId
 from sparklog.storage.keys import entry_block, entry_key, void_key
 
@@ -24,7 +23,7 @@ def is_long_silent(head: Head, known_ms: int, now: Now) -> bool:
     return head.n >= 0 and now.monotonic_ms - known_ms >= IDLE_MS
 
 
-def same_chain(head: Head, url: str) -> Steps[Head]:
+def same_chain(head: Head, url: str) -> ChainMachine[Head]:
     """Check that the chain at `url` is the one whose head is `head`, which has at least one entry.
 
     Returns the head to continue from, which is newer if entries were deleted as old. Raises InconsistentClusterId if it

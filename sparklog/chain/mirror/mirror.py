@@ -30,15 +30,15 @@ from sparklog.storage.keys import (
     SNAPSHOTS,
     block_entries,
     command_key,
-    copy_key,
     entries_prefix,
     entry_block,
     entry_key,
+    mirror_key,
     parse_entry_key,
     parse_snapshot_key,
     snapshot_key,
 )
-from sparklog.storage.object_store import ObjectStore
+from sparklog.storage.object_store import ObjectStore, exists
 
 NEAR = 16  # a mirror that lacks at most this many entries gets them; one that lacks more gets a snapshot
 
@@ -82,7 +82,7 @@ class Mirror:
         ancestors = len(request.head.state.ancestors)
         if request.body is not None and self.whole_to == n - 1:
             keys = self._put_entry(n, request.body)
-            if self._has(n - 1):  # otherwise the store was wiped or set back since
+            if exists(self._place, entry_key(n - 1)):  # otherwise the store was wiped or set back since
                 self._check_owner(ancestors, [entry_key(n - 1), *keys])
                 self.whole_to = n
                 return
@@ -99,7 +99,7 @@ class Mirror:
 
     def _check_owner(self, ancestors: int, keys: Sequence[str]) -> None:
         """Check that the chain still owns the store, and that this store has the mirrored objects under these keys."""
-        beside = [copy_key(self._place.chain_id, key) for key in keys]
+        beside = [mirror_key(self._place.chain_id, key) for key in keys]
         check_owner(self._target, ancestors, [INCARNATION, *beside])
 
     def copy_snapshot(self, n: int) -> None:
@@ -175,13 +175,6 @@ class Mirror:
             listed = self._place.list_keys(entries_prefix(begin, last))
             yield from (int(parse_entry_key(stored.key)) for stored in listed)
             begin = last + 1
-
-    def _has(self, n: int) -> bool:
-        try:
-            self._place.size(entry_key(n))
-        except KeyNotFound:
-            return False
-        return True
 
     def _bodies(self, numbers: range, previous: str) -> list[tuple[int, bytes]] | None:
         """The numbers and bodies of these entries, of which the last has hash `previous`; None if one was deleted.

@@ -25,7 +25,7 @@ from sparklog.storage.keys import (
     parse_entry_key,
     parse_snapshot_key,
 )
-from sparklog.storage.object_store import ObjectStore
+from sparklog.storage.object_store import ObjectStore, exists
 
 T = TypeVar("T")
 
@@ -110,13 +110,7 @@ class MirroredChain(MirrorPlace):
 
 def begins(place: MirrorPlace) -> bool:
     """True if a chain can be read from the mirror on one store: it has a snapshot, or entry 0."""
-    if place.first_key_after(SNAPSHOTS, SNAPSHOTS) is not None:
-        return True
-    try:
-        place.size(entry_key(0))
-    except KeyNotFound:
-        return False
-    return True
+    return place.first_key_after(SNAPSHOTS, SNAPSHOTS) is not None or exists(place, entry_key(0))
 
 
 def last_mirrored(place: MirrorPlace) -> int:

@@ -64,7 +64,7 @@ class _Lane:
                 self._thread = None
                 changed.notify_all()
 
-        thread = self._thread = threading.Thread(target=run, name=f"sparklog-copy-{self.store}", daemon=True)
+        thread = self._thread = threading.Thread(target=run, name=f"sparklog-mirror-{self.store}", daemon=True)
         thread.start()
 
 
@@ -143,7 +143,7 @@ class Mirrors:
         lanes = list(self._lanes.values())  # other threads may add some
         mirrors = [lane.mirror for lane in lanes if lane.mirror.whole_to is not None and not lane.busy]
         threads = [
-            threading.Thread(target=_copy_snapshot, args=(mirror, n), name="sparklog-copy-snapshot", daemon=True)
+            threading.Thread(target=_mirror_snapshot, args=(mirror, n), name="sparklog-mirror-snapshot", daemon=True)
             for mirror in mirrors
         ]
         for thread in threads:
@@ -219,7 +219,7 @@ class Mirrors:
         return lane
 
 
-def _copy_snapshot(mirror: Mirror, n: int) -> None:
+def _mirror_snapshot(mirror: Mirror, n: int) -> None:
     try:
         mirror.copy_snapshot(n)
     except Exception as error:  # nothing is lost: the mirror has the older snapshot and all entries since

@@ -59,7 +59,7 @@ from sparklog.core.types import (
     TopicPartition,
 )
 from sparklog.storage.keys import SNAPSHOTS, chunk_key, entry_key, parse_snapshot_key, snapshot_key
-from sparklog.storage.object_store import ObjectStore
+from sparklog.storage.object_store import ObjectStore, exists
 
 T = TypeVar("T")
 _log = logging.getLogger("sparklog")
@@ -237,7 +237,9 @@ def missing_chunks(store: ObjectStore, manifest: Manifest) -> list[str]:
     """The keys of chunks that a snapshot names and the store does not have."""
     keys = [chunk_key(sha256) for sha256 in known_chunks(manifest)]
     with ThreadPoolExecutor(PARALLEL_CHUNKS) as pool:
-        return [key for key, there in zip(keys, pool.map(lambda key: _has(store, key), keys), strict=True) if not there]
+        return [
+            key for key, there in zip(keys, pool.map(lambda key: exists(store, key), keys), strict=True) if not there
+        ]
 
 
 def objects_of(prepared: Prepared) -> Iterator[tuple[str, bytes]]:
@@ -259,12 +261,12 @@ def load_newest(store: ObjectStore) -> tuple[Manifest, ClusterState] | None:
             manifest = read_manifest(store, key)
             return manifest, load(store, manifest)
         except ChainDamaged as damaged:
-            if _has(store, key):  # otherwise it was deleted as old while it was read
+            if exists(store, key):  # otherwise it was deleted as old while it was read
                 first = first or damaged
                 _log.warning("another snapshot or the entries are read instead: %s", damaged)
         except KeyNotFound:  # it was deleted as old since it was found
             pass
-    if first is not None and not _has(store, entry_key(0)):
+    if first is not None and not exists(store, entry_key(0)):
         raise first
     return None
 
@@ -279,14 +281,6 @@ def _newest_first(store: ObjectStore) -> Iterator[str]:
             yield key
         newest_key = store.first_key_after(SNAPSHOTS, SNAPSHOTS)
         key = store.first_key_after(SNAPSHOTS, key) if newest_key in tried else newest_key
-
-
-def _has(store: ObjectStore, key: str) -> bool:
-    try:
-        store.size(key)
-    except KeyNotFound:
-        return False
-    return True
 
 
 def newest(store: ObjectStore) -> Manifest | None:

@@ -26,7 +26,7 @@ from sparklog.core.idempotence.producers import check_batch_left, joined, repeat
 from sparklog.core.lookup import existing_partition
 from sparklog.core.names.topic_names import check_not_internal
 from sparklog.core.names.write_names import check_write_name
-from sparklog.core.numbering import offset_behind
+from sparklog.core.numbering import offset_after
 from sparklog.core.records import AgentChanged, Appended, AppendedRange, At, CommandResult
 from sparklog.core.replication.election import take_over
 from sparklog.core.replication.partition import Replication, check_epoch
@@ -144,7 +144,7 @@ def assign_offsets(state: ClusterState, command: Append, at: At, changes: tuple[
             source = state.topic_config(state.topics[new.topic_id]).message_timestamp_type
             sources[new.topic_id] = source
         overlaid = source is TimestampSource.APPEND_TIME
-        end = ends[topic_partition] = offset_behind(start, new.records)
+        end = ends[topic_partition] = offset_after(start, new.records)
         sizes[topic_partition] = sizes.get(topic_partition, 0) + new.length
         # The producer is set later: a call with more than fifteen keywords passes a dict and costs four times as much.
         slice_ = Slice(

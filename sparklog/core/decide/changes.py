@@ -108,8 +108,8 @@ def held_end(state: ClusterState, key: TopicPartition, end: Offset) -> Offset:
     across = state.slices.find(key, OffsetRange(end, Offset(end + 1))).columns["start"]
     if len(across):
         return Offset(across.item(0))
-    behind = state.slices.find(key, OffsetRange(end, next_offset)).columns["start"]
-    return Offset(behind.item(0)) if len(behind) else next_offset
+    later = state.slices.find(key, OffsetRange(end, next_offset)).columns["start"]
+    return Offset(later.item(0)) if len(later) else next_offset
 
 
 def named_end(state: ClusterState, key: TopicPartition, end: Offset, store: StoreId) -> Offset:

@@ -86,12 +86,12 @@ _OF_METADATA: Final[Mapping[DifferenceKind, str]] = {
 }
 
 
-def advice_for_metadata(kind: DifferenceKind, *, copied: bool) -> str:
-    """The advice to the operator on a difference of the metadata. `copied`: another store has a copy of the chain."""
+def advice_for_metadata(kind: DifferenceKind, *, mirrored: bool) -> str:
+    """The advice to the operator on a difference of the metadata. `mirrored`: another store has a copy of the chain."""
     text = _OF_METADATA.get(kind)
     if text is not None:
         return text
-    return f"copy it from copies/ on another store, or {_BACKUP}" if copied else _BACKUP
+    return f"copy it from copies/ on another store, or {_BACKUP}" if mirrored else _BACKUP
 
 
 def advice_for_object(difference: Difference) -> str:

@@ -1,7 +1,7 @@
 """Finds out which objects a store has lost: by samples, and then where each damaged log breaks off.
 
-Searches are generators without I/O: they yield requests and get replies. The agent of a store drives a search, and so
-does the registration of a store that is back.
+Searches are machines (`core/machine.py`). The agent of a store drives them, and so does the registration of a store
+that is back.
 
     LookFor  look for objects on the store -> for each, True or False, or the SparklogError of its look
     Newest   catch up with the chain -> the state
@@ -9,13 +9,14 @@ does the registration of a store that is back.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, TypeVar
 
 from sparklog.core.commands import HeldEnd
 from sparklog.core.errors import SparklogError
+from sparklog.core.machine import Machine
 from sparklog.core.placement.held_objects import HeldObject, all_held, is_still_held, newest_held, some_held
 from sparklog.core.state import ClusterState
 from sparklog.core.types import StoreId, TopicPartition
@@ -43,7 +44,7 @@ class Newest:
     """Catch up with the chain. Reply: the ClusterState."""
 
 
-Search = Generator[LookFor | Newest, Any, T]
+Search = Machine[LookFor | Newest, Any, T]
 
 
 def missing_of_sample(

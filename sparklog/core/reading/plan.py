@@ -12,7 +12,7 @@ import numpy as np
 
 from sparklog.core.errors import OffsetOutOfRange
 from sparklog.core.lookup import existing_partition
-from sparklog.core.numbering import offset_behind, records_between
+from sparklog.core.numbering import offset_after, records_between
 from sparklog.core.placement.held_slices import Holding, named_object
 from sparklog.core.reading.positions import Position, right_up_to
 from sparklog.core.state import ClusterState, Partition, Topic
@@ -81,10 +81,10 @@ class WeighedRange(msgspec.Struct, frozen=True, array_like=True):
         """The number of records in the range."""
         return records_between(self.start, self.end) if self.marks is None else self.marks[-1][1]
 
-    def behind(self, records: int) -> Offset:
+    def after(self, records: int) -> Offset:
         """The offset after the first `records` records of the range."""
         if self.marks is None:
-            return offset_behind(self.start, records)
+            return offset_after(self.start, records)
         if records == self.records:
             return self.end
         at = bisect_right(self.marks, records, key=itemgetter(1))
@@ -191,7 +191,7 @@ def _stored_bytes(slices: SliceColumns, offsets: OffsetRange) -> int:
     return max(total, 0)
 
 
-def offset_behind_bytes(state: ClusterState, key: TopicPartition, offsets: OffsetRange, size_bytes: int) -> Offset:
+def offset_after_bytes(state: ClusterState, key: TopicPartition, offsets: OffsetRange, size_bytes: int) -> Offset:
     """The offset after about the first `size_bytes` stored bytes of a range, at least one offset after its start.
 
     The bytes of a slice count as evenly spread over its offsets.
@@ -256,7 +256,7 @@ def _cut(range_: WeighedRange, pieces: int) -> Iterable[WeighedRange]:
     for low, high in pairwise(edges):
         # These differences add up to the whole size.
         share = range_.size_bytes * high // records - range_.size_bytes * low // records
-        start, end = range_.start if low == 0 else range_.behind(low), range_.behind(high)
+        start, end = range_.start if low == 0 else range_.after(low), range_.after(high)
         marks = None if range_.marks is None else ((int(start), 0), (int(end), high - low))
         yield WeighedRange(range_.topic_id, range_.partition, start, end, share, marks)
 

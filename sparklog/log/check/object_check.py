@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from sparklog.core.describe.readable import counted, exact_amount
 from sparklog.core.errors import Damaged, KeyNotFound
-from sparklog.core.numbering import Int64Array, is_dense, offset_behind
+from sparklog.core.numbering import Int64Array, is_dense, offset_after
 from sparklog.core.types import NamedObject, Offset, PartitionIndex, Slice, TimestampSource
 from sparklog.log.batch import crc32c
 from sparklog.log.check.batch_content import BatchContent, content_in_index, content_of
@@ -261,11 +261,11 @@ def _of_batch(
             start, end = slice_.start, slice_.end
             if index.base_offset is not None and index.last_offset is not None:
                 start = Offset(int(index.base_offset[batch]))
-                end = offset_behind(int(index.last_offset[batch]), 1)
+                end = offset_after(int(index.last_offset[batch]), 1)
             elif is_dense(slice_):
                 before = int(rows.records[: batch - slice_.first_batch].sum())
-                start = offset_behind(slice_.start, before)
-                end = offset_behind(start, int(index.records[batch]))
+                start = offset_after(slice_.start, before)
+                end = offset_after(start, int(index.records[batch]))
             return msgspec.structs.replace(finding, partition=slice_.partition, start=start, end=end)
     return finding
 

@@ -69,7 +69,7 @@ def read_slice(
     overlay = _Overlay(schema, slice, topic)
     if overlay.needs_no_body:
         for rows in numbered_by_chain(wanted, _ROWS_WITHOUT_BODY):
-            yield rows.behind, overlay.batch(rows, None)
+            yield rows.end, overlay.batch(rows, None)
         return
     with damage_of(slice.start, slice.end):
         index = index_of_slice(store, object_key, named, slice)
@@ -80,7 +80,7 @@ def read_slice(
             continue  # the range lies in a gap between two rows
         if high - low < batch.num_rows:
             rows, batch = rows.cut(low, high), batch.slice(low, high - low)
-        yield rows.behind, overlay.batch(rows, batch)
+        yield rows.end, overlay.batch(rows, batch)
 
 
 def read_first(

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from sparklog.core.lookup import partition_of, topic_of
-from sparklog.core.numbering import is_dense, offset_behind
+from sparklog.core.numbering import is_dense, offset_after
 from sparklog.core.reading.plan import SliceToRead, slices_to_read
 from sparklog.core.types import Offset, OffsetRange, TopicPartition
 from sparklog.log.cluster_stores import Stores
@@ -55,15 +55,15 @@ def _look(
     slices = state.slices.find(key, OffsetRange(start, end)) if start < end else None
     if slices is None or not len(slices) or records < 1:
         return end, start, stores
-    behind = np.cumsum(slices.columns["records"][::-1])[::-1]  # from the beginning of each slice to the end of the log
-    holding = np.flatnonzero(behind >= records)
+    to_end = np.cumsum(slices.columns["records"][::-1])[::-1]  # from the beginning of each slice to the end of the log
+    holding = np.flatnonzero(to_end >= records)
     if not len(holding):
         return start, start, stores
     at = int(holding[-1])
     (slice_,) = slices.rows(at, at + 1)
-    row = int(behind[at]) - records
+    row = int(to_end[at]) - records
     if is_dense(slice_):
-        return offset_behind(slice_.start, row), start, stores
+        return offset_after(slice_.start, row), start, stores
     (part,) = slices_to_read(state, of_partition, [slice_])
     return (part, row), start, stores
 
@@ -75,7 +75,7 @@ def _offset_of(part: SliceToRead, row: int, stores: Stores, topic: str) -> Offse
 
 def _offset_at(part: SliceToRead, row: int, store: ObjectStore, key: str) -> Offset:
     index = index_of_slice(store, key, part.object, part.slice)
-    behind = np.cumsum(index.offsets.records)
-    batch = int(np.searchsorted(behind, row, side="right"))
+    totals = np.cumsum(index.offsets.records)
+    batch = int(np.searchsorted(totals, row, side="right"))
     ((offsets, _),) = read_batches(store, key, index, batch, batch + 1, [])
-    return offsets.at(row - int(behind[batch] - index.offsets.records[batch]))
+    return offsets.at(row - int(totals[batch] - index.offsets.records[batch]))

@@ -66,9 +66,11 @@ def scan(
             for number, part in enumerate(plan.slices):
                 fetched = slices_ahead.come_to(number)
                 try:
-                    for behind, batch in _read(part, OffsetRange(at, plan.end), plan.topic, stores, columns, fetched):
+                    for next_offset, batch in _read(
+                        part, OffsetRange(at, plan.end), plan.topic, stores, columns, fetched
+                    ):
                         yield batch
-                        at = behind
+                        at = next_offset
                     # The end of a compacted slice may be a gap. Nothing is left to read there, whatever happens next.
                     at = max(at, min(part.slice.end, plan.end))
                 except NoHolderAnswers as unanswered:

@@ -112,9 +112,9 @@ def from_first_holder(
             failures.append(HolderFailure(stores.named(store_id), error))
             continue
         try:
-            for behind, item in read(store, key, at):
-                yield behind, item
-                at = behind
+            for next_offset, item in read(store, key, at):
+                yield next_offset, item
+                at = next_offset
             return
         except UnsupportedVersion:
             raise  # it is the same everywhere

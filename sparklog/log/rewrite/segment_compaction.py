@@ -102,7 +102,7 @@ def _kept_from(
             rows = None if kept is None else _rows_of(column, kept)
             if rows is not None and len(rows) < batch.num_rows:
                 column, batch = column[rows], batch.take(pa.array(rows))
-            yield offsets.behind, (column, batch.select(RAW_SCHEMA.names))
+            yield offsets.end, (column, batch.select(RAW_SCHEMA.names))
 
 
 def _runs(offsets: SliceOffsets, kept: Int64Array) -> list[tuple[int, int]]:

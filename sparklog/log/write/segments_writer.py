@@ -14,7 +14,7 @@ import msgspec
 import pyarrow as pa
 
 from sparklog.core.commands import RewrittenSlice
-from sparklog.core.numbering import offset_behind
+from sparklog.core.numbering import offset_after
 from sparklog.core.types import (
     EntryNumber,
     Holder,
@@ -186,16 +186,16 @@ class SegmentsWriter:
         if self._open is None:
             self._open = self._begin()
         self._open.append(batch)
-        self._next_offset = self._behind(batch)
+        self._next_offset = self._offset_after(batch)
 
-    def _behind(self, batch: EncodedBatch) -> Offset:
+    def _offset_after(self, batch: EncodedBatch) -> Offset:
         if self._schema is not COMPACTED_SCHEMA:
-            return offset_behind(self._next_offset, batch.records)
+            return offset_after(self._next_offset, batch.records)
         assert batch.offsets is not None
         first, last = batch.offsets
         if first < self._next_offset:  # the index would lead readers to the wrong batch
             raise ValueError(f"wanted records at or after offset {self._next_offset}, found {first}")
-        return offset_behind(last, 1)
+        return offset_after(last, 1)
 
     def _close(self) -> None:
         if self._open is None:

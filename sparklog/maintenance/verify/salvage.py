@@ -128,11 +128,11 @@ def _left(index: Index | None, slice_: Slice, damages: Sequence[Damage]) -> _Rem
     at = slice_.start
     for is_good, group in groupby(range(slice_.batches), key=lambda batch: bool(good[batch])):
         batches = list(group)
-        behind = batches[-1] + 1
-        if behind == slice_.batches:
+        next_batch = batches[-1] + 1
+        if next_batch == slice_.batches:
             end = slice_.end
         else:  # before the first lost record, or after the last one
-            end = Offset(int(part.offsets.starts[behind] if is_good else part.offsets.ends[behind - 1]))
+            end = Offset(int(part.offsets.starts[next_batch] if is_good else part.offsets.ends[next_batch - 1]))
         if is_good:
             runs.append(_pieces(slice_, part, batches, OffsetRange(at, end)))
         else:

@@ -246,16 +246,16 @@ class VerifyJob:
             for store in head.state.stores.values()
             if not store.fenced and is_elsewhere(frame.connection.url, store.url)
         ]
-        copied = bool(stores) and effective_cluster(head.state.config).metadata_copies > 0
+        mirrored = bool(stores) and effective_cluster(head.state.config).metadata_copies > 0
 
         def progress(done: int, of: int) -> None:
             frame.output.progress("entries of the chain verified", done, of)
 
         try:
-            self._take_chain(verify_chain(chain, head, mirrored=copied, progress=progress))
+            self._take_chain(verify_chain(chain, head, mirrored=mirrored, progress=progress))
         except SparklogError as error:
             self._add(_chain_unreadable(METADATA, error))
-        if not copied:
+        if not mirrored:
             return
         for store in stores:
             try:

@@ -14,6 +14,7 @@ from google.auth.exceptions import DefaultCredentialsError, RefreshError, Transp
 from google.auth.transport.requests import Request
 
 from sparklog.core.errors import StoreUnavailable
+from sparklog.host.daemon import in_daemon
 from sparklog.storage.fsspec.failures import CloudFailure, CloudRequestFailed
 
 _SCOPE: Final = "https://www.googleapis.com/auth/devstorage.full_control"
@@ -51,22 +52,15 @@ class AccessTokens:
     def _begun(self) -> Future[None]:
         """Return the token refresh in progress, or start one."""
         if self._refresh is None or self._refresh.done():
-            self._refresh = Future()
-            # A daemon: the process does not wait for it at exit, as it would for a thread of a pool.
-            threading.Thread(target=self._run, args=(self._refresh,), daemon=True).start()
+            self._refresh = in_daemon(self._renew, "sparklog-token")
         return self._refresh
 
-    def _run(self, refresh: Future[None]) -> None:
+    def _renew(self) -> None:
         request: Any = partial(Request(), timeout=_REQUEST_S)
-        try:
-            credentials = self._credentials or google.auth.default(scopes=[_SCOPE], request=request)[0]
-            if not credentials.valid:
-                credentials.refresh(request)
-        except Exception as error:  # Google's libraries raise many kinds
-            refresh.set_exception(error)
-        else:
-            self._credentials = credentials
-            refresh.set_result(None)
+        credentials = self._credentials or google.auth.default(scopes=[_SCOPE], request=request)[0]
+        if not credentials.valid:
+            credentials.refresh(request)
+        self._credentials = credentials
 
 
 def _no_token(error: BaseException) -> CloudRequestFailed | StoreUnavailable:

@@ -12,7 +12,7 @@ from sparklog.core.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
-from sparklog.storage.repeats import RequestFailed
+from sparklog.storage.conditional_write import RequestFailed
 
 _LONGEST_REASON: Final = 200
 

@@ -6,8 +6,8 @@ write id. A writer that finds its key taken reads this id, because its own reque
 was lost.
 
 A body of more than 8 MiB is kept in a temporary file until it is complete. Then it is sent to Google in one request,
-and to Azure in blocks that become an object under the same condition. Every call has a deadline. repeats.py alone
-decides which requests are repeated, and when: the libraries below send each request once.
+and to Azure in blocks that become an object under the same condition. Every call has a deadline.
+conditional_write.py alone decides which requests are repeated, and when: the libraries below send each request once.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from sparklog.core.errors import InvalidInput, KeyNotFound, SparklogError
 from sparklog.core.extras import Extra, needed
 from sparklog.host.deadline import Deadline
 from sparklog.host.dice import new_id
+from sparklog.storage.conditional_write import ConditionalWrite, RequestFailed, repeated
 from sparklog.storage.folders import first_after
 from sparklog.storage.fsspec.bodies import Body, BufferedUpload
 from sparklog.storage.fsspec.cloud import Cloud, ObjectPart, Page
@@ -40,7 +41,6 @@ from sparklog.storage.fsspec.settings import (
 from sparklog.storage.keys import check_key, check_prefix
 from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey
 from sparklog.storage.parallel import delete_each
-from sparklog.storage.repeats import ConditionalWrite, RequestFailed, repeated
 
 _KEY_BYTES: Final = 1024  # the longest name of an object, with the prefix, in both clouds
 _TRIES_PER_TIMEOUT: Final = 3  # so that a silent connection leaves time for another try

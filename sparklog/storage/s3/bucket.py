@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sparklog.core.errors import SparklogError
 from sparklog.host.deadline import Deadline
-from sparklog.storage.repeats import ConditionalWrite, RequestFailed, repeated
+from sparklog.storage.conditional_write import ConditionalWrite, RequestFailed, repeated
 from sparklog.storage.s3.answers import S3RequestFailed, not_s3
 from sparklog.storage.s3.client import S3Client, client_of
 from sparklog.storage.s3.settings import S3Settings

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from sparklog.core.errors import Damaged, KeyNotFound
 from sparklog.host.deadline import Deadline
+from sparklog.storage.conditional_write import repeated
 from sparklog.storage.ranges import new_memory, united
-from sparklog.storage.repeats import repeated
 from sparklog.storage.s3.answers import S3RequestFailed, not_s3
 from sparklog.storage.s3.bucket import Bucket
 

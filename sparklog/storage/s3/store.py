@@ -4,7 +4,7 @@ put-if-absent is one PUT with `If-None-Match: *`; large bodies are sent in parts
 answers 200 to one writer and 412 to the others, and the object is durable when S3 answers. Nothing else is needed: no
 lock, no versioning and no rename; listings need only be in the order of keys. The metadata of an object carries a write
 id, by which a writer whose answer was lost recognizes its own object: bucket.py sends the conditional writes, and
-storage/repeats.py decides what follows from a lost answer.
+storage/conditional_write.py decides what follows from a lost answer.
 
 Small requests go through s3fs. All reads of objects, and writes of more than 512 KiB, go over plain connections
 (bulk.py). Of all clients that still work in a forked process after the parent has used them, these take the least
