@@ -57,7 +57,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # The probe of each new cluster's store would take longer than most tests. Those of the probe have `whole_probe`.
 _ONE_ROUND = tuple(replace(races, fewest=1, most=1) for races in probe.AT_INIT)
-_SHORT_PROBE = {"AT_INIT": _ONE_ROUND, "AT_INIT_WITH_THE_BODY": _ONE_ROUND, "_MANY": 6}
+_SHORT_PROBE = {"AT_INIT": _ONE_ROUND, "AT_INIT_WITH_THE_BODY": _ONE_ROUND, "WRITERS": 2, "_MANY": 6}
 _WHOLE_PROBE = {name: getattr(probe, name) for name in _SHORT_PROBE}
 for _name, _short in _SHORT_PROBE.items():
     setattr(probe, _name, _short)
