@@ -19,7 +19,9 @@ from hypothesis import settings
 from hypothesis.configuration import set_hypothesis_home_dir
 from hypothesis.database import DirectoryBasedExampleDatabase
 
+from sparklog.chain.follow import catch_up
 from sparklog.storage import probe
+from tests.kit.quick_folder import quick_folder
 from tests.process_logging import ProcessLogging, forget_loggers_of_spark
 from tests.scheduling import ByServer, RandomOrder, is_whole_run, turn_of
 from tests.servers import ahead
@@ -55,10 +57,12 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 # The probe of each new cluster's store would take longer than most tests. Those of the probe have `whole_probe`.
 _ONE_ROUND = tuple(replace(races, fewest=1, most=1) for races in probe.AT_INIT)
-_SHORT_PROBE = {"AT_INIT": _ONE_ROUND, "AT_INIT_WITH_THE_BODY": _ONE_ROUND, "_MANY": 6}
+_SHORT_PROBE = {"AT_INIT": _ONE_ROUND, "AT_INIT_WITH_THE_BODY": _ONE_ROUND, "WRITERS": 2, "_MANY": 6}
 _WHOLE_PROBE = {name: getattr(probe, name) for name in _SHORT_PROBE}
 for _name, _short in _SHORT_PROBE.items():
     setattr(probe, _name, _short)
+# A pool of 32 threads to read a chain of five entries would take half the time of connecting.
+catch_up.READ_WIDTH = 4
 
 _ahead: ahead.Ahead | None = None  # of the process that leads a run with several workers
 
@@ -77,6 +81,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     begin_watching()
+    if not config.getoption("--campaign") and not config.option.basetemp and (quick := quick_folder()) is not None:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(quick))
     if SPARK < (4, 2):  # its Python leaves sockets to the garbage collector
         config.addinivalue_line("filterwarnings", r"ignore:unclosed <socket\.socket:ResourceWarning")
     if (seed := config.getoption("--order-seed")) is not None:

@@ -7,7 +7,6 @@ every replica has everything, and every record that was acknowledged with acks=a
 from __future__ import annotations
 
 import functools
-import io
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -15,7 +14,6 @@ from dataclasses import dataclass, field
 from random import Random
 
 import pytest
-from rich.console import Console
 
 from sparklog.agent.agent import EXAMINE_EVERY_MS
 from sparklog.agent.agent_requests import Fetch, LookForObject, PutIncarnation, ReadIncarnation, Reply, Request, Submit
@@ -37,6 +35,7 @@ from sparklog.maintenance.rewrite.roll_job import run_roll
 from sparklog.maintenance.space.retention_job import run_retention
 from sparklog.storage.keys import INCARNATION, data_key
 from tests.agent.agent_world import DrivenAgent, ReplicatedCluster, SeededDice, replicated_cluster
+from tests.kit.silent_console import SILENT
 
 SEEDS, STEPS = 6, 150
 PARTITIONS = 2
@@ -146,12 +145,12 @@ class History:
 
     def roll(self) -> None:
         if not self.hurt:
-            run_roll(self.world.cluster.connection.url, everything=True, console=Console(file=io.StringIO()))
+            run_roll(self.world.cluster.connection.url, everything=True, console=SILENT)
             self.seen["rolled"] += 1
 
     def retain(self) -> None:
         """It deletes what rolls have replaced."""
-        run_retention(self.world.cluster.connection.url, console=Console(file=io.StringIO()))
+        run_retention(self.world.cluster.connection.url, console=SILENT)
 
     def silence(self) -> None:
         name = StoreId(self.dice.choice("abc"))

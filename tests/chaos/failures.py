@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import shutil
 import subprocess
 import time
@@ -10,17 +9,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rich.console import Console
-
 from sparklog.host.dice import new_token
 from sparklog.maintenance.verify.recovery_job import run_recovery
 from sparklog.maintenance.verify.verify_job import run_verify
 from tests.chaos.chaos_cluster import ChaosCluster
+from tests.kit.silent_console import SILENT
 from tests.servers.tcp_proxy import Mode
 
 AHEAD_S = 30
 _ENTRY_POINT = "from sparklog.cli.main import entry_point; entry_point()"
-_SILENT = Console(file=io.StringIO())
+_SILENT = SILENT
 _ENTRIES = "meta/chain/meta/log"
 
 Step = Callable[[ChaosCluster], object]

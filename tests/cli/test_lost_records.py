@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 import sparklog
 from sparklog.core.errors import DataLoss
@@ -14,6 +12,7 @@ from sparklog.core.types import ObjectNumber
 from sparklog.maintenance.verify.recovery_job import run_recovery
 from sparklog.storage.keys import data_key
 from tests.cli.conftest import Cli, Said
+from tests.kit.silent_console import SILENT
 
 LINE = "records [{0}, {1}) were lost"
 
@@ -24,7 +23,7 @@ def accept_loss(orders: Cli, offset: int) -> None:
         object_ = cluster.connection.follower.state.objects.get(ObjectNumber(offset))
     assert object_ is not None
     (Path(orders.url) / data_key(object_, "orders")).unlink()
-    assert run_recovery(orders.url, accept_loss=True, console=Console(file=io.StringIO())).exit_code == 0
+    assert run_recovery(orders.url, accept_loss=True, console=SILENT).exit_code == 0
 
 
 @pytest.mark.parametrize("group", [(), ("--group", "g")], ids=["alone", "group"])

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable
 
 import numpy as np
 import pyarrow as pa
-from rich.console import Console
 
 from sparklog.client.cluster import Cluster
 from sparklog.core.commands import Swap
@@ -20,6 +18,7 @@ from sparklog.log.rewrite.segment_compaction import compact
 from sparklog.log.write.segments_writer import SegmentTarget
 from sparklog.log.write.store_lanes import StoreLanes
 from sparklog.maintenance.rewrite.roll_job import run_roll
+from tests.kit.silent_console import SILENT
 
 
 def compact_range(
@@ -73,7 +72,7 @@ def mixed_log(cluster: Cluster) -> None:
             compact_range(cluster, "t", 0, (0, 20), KEPT.__contains__)
             compact_range(cluster, "t", 0, (20, 40), KEPT.__contains__)
         if start == 50:
-            run_roll(cluster.connection.url, everything=True, console=Console(file=io.StringIO()))
+            run_roll(cluster.connection.url, everything=True, console=SILENT)
         numbers = range(start, start + 10)
         stamps = pa.array([TIMES_US[at] for at in numbers], pa.timestamp("us", "UTC"))
         cluster.append("t", pa.table({"value": [f"v{at}" for at in numbers], "timestamp": stamps}))

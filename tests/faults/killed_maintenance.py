@@ -6,13 +6,10 @@ its `step`-th change. It calls `note` for each change that it comes to.
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Callable
 from typing import Any
 from unittest.mock import patch
-
-from rich.console import Console
 
 from sparklog.maintenance import job_frame
 from sparklog.maintenance.rewrite.compaction_job import run_compaction
@@ -21,6 +18,7 @@ from sparklog.maintenance.space.retention_job import run_retention
 from sparklog.maintenance.space.vacuum_job import run_vacuum
 from tests.faults.deadly_calls import every_change, import_clients, kill_at
 from tests.faults.killed_runs import serve
+from tests.kit.silent_console import SILENT
 from tests.maintenance.keyed_log import DictShuffle
 from tests.maintenance.maintained_log import StandingClock
 
@@ -34,7 +32,7 @@ def run(job: str, clock_ms: int, now_ms: int, url: str) -> int:
     common: dict[str, Any] = {
         "now_ms": now_ms,
         "clock": StandingClock(clock_ms),
-        "console": Console(file=io.StringIO()),
+        "console": SILENT,
     }
     with patch.object(job_frame, "COMMITS_AT_ONCE", 1):
         match job:

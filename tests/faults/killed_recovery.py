@@ -5,20 +5,18 @@ Arguments: step, url. The process dies before its `step`-th change, and calls `n
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Callable
-
-from rich.console import Console
 
 from sparklog.maintenance.verify.recovery_job import run_recovery
 from tests.faults.deadly_calls import every_change, import_clients, kill_at
 from tests.faults.killed_runs import serve
+from tests.kit.silent_console import SILENT
 
 
 def run(url: str) -> int:
     """Run recovery, and return its exit code."""
-    return run_recovery(url, console=Console(file=io.StringIO())).exit_code
+    return run_recovery(url, console=SILENT).exit_code
 
 
 def run_until_killed(note: Callable[[], object], step: int, url: str) -> int:

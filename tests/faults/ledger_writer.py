@@ -109,4 +109,6 @@ def _interfere(orders: Orders) -> None:
 
 
 if __name__ == "__main__":
+    import tests.kit.pandas_hidden  # noqa: F401
+
     main(sys.argv[1], int(sys.argv[2]))

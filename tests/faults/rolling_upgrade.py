@@ -162,7 +162,8 @@ def replaced_coordinators(folder: Path) -> Iterator[ReplacedCoordinators]:
 def next_version(folder: Path) -> Path:
     """Where Python finds sparklog as it is, under another version."""
     source, target = Path(sparklog.__file__).parent, folder / "next"
-    shutil.copytree(source, target / "sparklog", ignore=shutil.ignore_patterns("__pycache__"))
+    half_written = shutil.ignore_patterns("*.pyc.*")
+    shutil.copytree(source, target / "sparklog", ignore=half_written)  # with the byte code: compiling takes seconds
     file = target / "sparklog" / "__init__.py"
     text = file.read_text(encoding="utf-8")
     assert text.count(f'__version__ = "{sparklog.__version__}"') == 1

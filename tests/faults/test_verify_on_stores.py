@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import random
 
 import pyarrow as pa
 import pytest
-from rich.console import Console
 
 import sparklog
 from sparklog.client.bootstrap import init_cluster
@@ -17,6 +15,7 @@ from sparklog.maintenance.verify.verify_job import run_verify
 from sparklog.storage.keys import CHUNKS, TOPICS, entry_key
 from sparklog.storage.open_store import open_store
 from tests.faults.crash_places import Place
+from tests.kit.silent_console import SILENT
 from tests.maintenance.damager import KINDS, OBJECT_DAMAGE, Damager
 
 SOME = ("flip", "cut", "lose", "flip index")  # a server is slow, and it is the same code
@@ -29,7 +28,7 @@ def test_every_kind_of_damage_is_named(place: Place) -> None:
     init_cluster(url)
     kinds_of_damage = OBJECT_DAMAGE if place.name == "disk" else SOME
     partitions = len(kinds_of_damage) + 1
-    console = Console(file=io.StringIO(), width=140)
+    console = SILENT
     with sparklog.connect(url) as cluster:
         cluster.create_topic("t", partitions=partitions)
         numbers = pa.array([at % partitions for at in range(3 * partitions)], pa.int32())

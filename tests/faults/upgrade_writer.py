@@ -87,4 +87,6 @@ def _say(writer: str, **said: object) -> None:
 
 
 if __name__ == "__main__":
+    import tests.kit.pandas_hidden  # noqa: F401
+
     main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import shutil
 from pathlib import Path
@@ -10,7 +9,6 @@ from pathlib import Path
 import polars as pl
 import pyarrow as pa
 import pytest
-from rich.console import Console
 
 from sparklog.chain.follow.read_entries import results_in
 from sparklog.client.cluster import connect
@@ -22,6 +20,7 @@ from sparklog.core.types import EntryNumber
 from sparklog.maintenance.verify.verify_job import run_verify
 from tests.chain.newer_format import NEWER, make_newer
 from tests.golden.make_golden import GOLDEN, contents, make, rows
+from tests.kit.silent_console import SILENT
 
 
 def test_the_golden_cluster_reads_as_it_was_written(tmp_path: Path) -> None:
@@ -105,5 +104,5 @@ def test_an_entry_of_a_newer_format_is_refused_by_name(tmp_path: Path) -> None:
 def test_the_golden_cluster_has_no_differences(tmp_path: Path) -> None:
     """Also the states in its snapshots are those that its entries lead to by today's rules."""
     shutil.copytree(GOLDEN / "cluster", tmp_path / "cluster")
-    report = run_verify(str(tmp_path / "cluster"), console=Console(file=io.StringIO()))
+    report = run_verify(str(tmp_path / "cluster"), console=SILENT)
     assert list(report.differences) == []

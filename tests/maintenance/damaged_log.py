@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Final
 
 import pyarrow as pa
-from rich.console import Console
 
 from sparklog.core.commands import HeldEnd, ReportLoss
 from sparklog.core.lookup import partition_of, topic_of
@@ -26,6 +24,7 @@ from sparklog.maintenance.verify.recovery_job import run_recovery
 from sparklog.storage.keys import data_key, index_key
 from sparklog.storage.object_store import ObjectStore
 from tests.agent.agent_world import ReplicatedCluster, replicated_cluster
+from tests.kit.silent_console import SILENT
 
 
 def flip(body: bytes, at: int | None = None) -> bytes:
@@ -69,7 +68,7 @@ class DamagedStores:
 
     def recover(self, **options: object) -> JobReport:
         """Run the job."""
-        console = Console(file=io.StringIO(), width=140)
+        console = SILENT
         return run_recovery(self.url, console=console, **options)  # type: ignore[arg-type]
 
     def point(self, store: str) -> int:

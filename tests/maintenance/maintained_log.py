@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 import pyarrow as pa
-from rich.console import Console
 
 import sparklog
 from sparklog.client.bootstrap import init_cluster
@@ -24,6 +22,7 @@ from sparklog.maintenance.space.vacuum_job import run_vacuum
 from sparklog.maintenance.task_runner import TaskRunner
 from sparklog.storage.keys import APPENDS, TOPICS, data_key, index_key
 from sparklog.storage.object_store import ObjectStore
+from tests.kit.silent_console import LateConsole
 
 DAY_MS = 86_400_000
 START_MS = 1_700_000_000_000
@@ -52,7 +51,7 @@ class MaintainedLog:
     cluster: Cluster
     clock: StandingClock = field(default_factory=StandingClock)
     model: dict[tuple[str, int], list[bytes]] = field(default_factory=dict)
-    said: io.StringIO = field(default_factory=io.StringIO)
+    said: LateConsole = field(default_factory=lambda: LateConsole(width=140))
 
     def __post_init__(self) -> None:
         self.cluster.connection.committer.clock = self.clock
@@ -99,7 +98,7 @@ class MaintainedLog:
         return run_vacuum(self.url, tasks=tasks, **self._common(), **more)  # type: ignore[arg-type]
 
     def _common(self) -> dict[str, object]:
-        return {"clock": self.clock, "console": Console(file=self.said, width=140)}
+        return {"clock": self.clock, "console": self.said}
 
     # ---- what must hold -------------------------------------------------------------------------
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import random
 from collections.abc import Iterator
 
 import pytest
-from rich.console import Console
 
 from sparklog.core.maintenance.differences import DifferenceKind
 from sparklog.core.numbering import is_dense
@@ -15,6 +13,7 @@ from sparklog.log.check import index_repair
 from sparklog.maintenance.verify.verify_job import VerifyReport, run_verify
 from sparklog.storage.keys import index_key
 from sparklog.storage.memory import MemoryStore
+from tests.kit.silent_console import SILENT
 from tests.maintenance.compacted_log import CompactedLog, FilledLog, filled_log
 from tests.maintenance.damaged_log import WAYS, messages
 from tests.maintenance.damager import KINDS, OBJECT_DAMAGE, Damager
@@ -33,7 +32,7 @@ def log(filled: FilledLog) -> Iterator[CompactedLog]:
 
 
 def verified(log: CompactedLog) -> VerifyReport:
-    return run_verify(log.url, topics=["t"], console=Console(file=io.StringIO(), width=140))
+    return run_verify(log.url, topics=["t"], console=SILENT)
 
 
 # ---- nothing is wrong -----------------------------------------------------------------------------------

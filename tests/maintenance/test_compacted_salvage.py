@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import random
 from collections.abc import Collection, Iterator
 
 import pytest
-from rich.console import Console
 
 from sparklog.core.errors import SparklogError
 from sparklog.core.numbering import is_dense
 from sparklog.core.types import Offset, OffsetRange, Slice
 from sparklog.maintenance.space.vacuum_job import run_vacuum
 from sparklog.maintenance.verify.verify_job import run_verify
+from tests.kit.silent_console import SILENT
 from tests.maintenance.compacted_log import CompactedLog, FilledLog, filled_log
 from tests.maintenance.damaged_log import messages
 from tests.maintenance.keyed_log import Row, latest
@@ -54,11 +53,11 @@ def goes_on(log: CompactedLog, left: list[Row]) -> None:
     after = [*left, *keyed.rows[-6:]]
     assert log.left() == after
     for _ in range(2):
-        assert keyed.compact().exit_code == 0, keyed.log.said.getvalue()
+        assert keyed.compact().exit_code == 0, keyed.log.said.text()
     found = log.left()
     assert latest(found) == latest(after)
     assert set(found) <= set(after)
-    console = Console(file=io.StringIO())
+    console = SILENT
     assert run_vacuum(log.url, now_ms=2**41, console=console).exit_code == 0
     assert log.recover(full=True).exit_code == 0
     assert run_verify(log.url, console=console).differences == ()

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 import pytest
-from rich.console import Console
 
 from sparklog.core.commands import HeldEnd, ReportLoss
 from sparklog.core.errors import SparklogError
@@ -25,6 +23,7 @@ from sparklog.maintenance.verify.recovery_job import run_recovery
 from sparklog.maintenance.verify.recovery_tasks import CheckOrder, check_objects
 from sparklog.maintenance.verify.verify_job import run_verify
 from sparklog.storage.keys import append_key
+from tests.kit.silent_console import SILENT
 from tests.maintenance.damaged_log import DamagedLog, damaged_log
 
 GAVE_UP = "Spark could not run 1 task: the job was aborted"
@@ -83,11 +82,11 @@ def test_a_call_for_tasks_that_fails_is_reported_and_the_next_run_does_the_rest(
 ) -> None:
     """Every third call; with --campaign each."""
     prepare, run, options = CASES[job]
-    quiet, failures = Console(file=io.StringIO()), 0
+    failures = 0
     for at in itertools.count(0, 1 if request.config.getoption("--campaign") else 3):
         log, tasks = damaged_log(), GivingUp(at)
         prepare(log)
-        report = run(log.url, tasks=tasks, console=quiet, **options)
+        report = run(log.url, tasks=tasks, console=SILENT, **options)
         reported = GAVE_UP in report.to_json()
         failures += reported
         assert report.exit_code == reported, (at, report.to_json())
@@ -98,7 +97,7 @@ def test_a_call_for_tasks_that_fails_is_reported_and_the_next_run_does_the_rest(
             assert len(found) == len(values) or job == "replication", "it makes them visible"
         if not reported:
             log.check()  # it could do without
-        again = run(log.url, console=quiet, **options)
+        again = run(log.url, console=SILENT, **options)
         assert again.exit_code == 0, (at, again.to_json())
         log.check()
         log.world.cluster.close()
@@ -126,13 +125,12 @@ def test_nothing_is_given_up_while_it_is_not_known_what_another_store_has() -> N
     log = damaged_log()
     for store in "bc":
         log.damage(store, 2, "flipped")
-    quiet = Console(file=io.StringIO())
-    report = run_recovery(log.url, tasks=LosingChecks("a"), accept_loss=True, console=quiet)
+    report = run_recovery(log.url, tasks=LosingChecks("a"), accept_loss=True, console=SILENT)
     assert report.exit_code == 1
     assert f"it can't be repaired now: store a: UNKNOWN_SERVER_ERROR: {GAVE_UP}" in report.to_json()
     for partition, values in log.model.items():
         assert log.left(partition) == values
-    assert run_recovery(log.url, console=quiet).exit_code == 0
+    assert run_recovery(log.url, console=SILENT).exit_code == 0
     log.check()
     log.world.cluster.close()
 
@@ -147,12 +145,11 @@ def test_nothing_is_given_up_while_a_replica_that_may_have_it_behind_its_end_cou
     log.world.submit(ReportLoss(store.store, store.registration, store.incarnation, (held,)))
     for other in "ac":
         log.damage(other, 3, "flipped")
-    quiet = Console(file=io.StringIO())
-    report = run_recovery(log.url, tasks=LosingChecks("b"), accept_loss=True, console=quiet)
+    report = run_recovery(log.url, tasks=LosingChecks("b"), accept_loss=True, console=SILENT)
     assert report.exit_code == 1
     assert f"it can't be repaired now: store b: UNKNOWN_SERVER_ERROR: {GAVE_UP}" in report.to_json()
     assert log.world.value(key.partition).lost == ()
-    assert run_recovery(log.url, console=quiet).exit_code == 0
+    assert run_recovery(log.url, console=SILENT).exit_code == 0
     log.check()
     log.world.cluster.close()
 
@@ -163,10 +160,9 @@ def test_a_damage_that_could_not_be_read_again_is_reported() -> None:
     log = damaged_log()
     for store in "bc":
         log.damage(store, 2, "flipped")
-    quiet = Console(file=io.StringIO())
-    report = run_recovery(log.url, tasks=LosingChecks("c"), console=quiet)
+    report = run_recovery(log.url, tasks=LosingChecks("c"), console=SILENT)
     assert report.exit_code == 1
     assert f"it can't be repaired now: store c: UNKNOWN_SERVER_ERROR: {GAVE_UP}" in report.to_json()
-    assert run_recovery(log.url, console=quiet).exit_code == 0
+    assert run_recovery(log.url, console=SILENT).exit_code == 0
     log.check()
     log.world.cluster.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from sparklog.storage.local.store import LocalStore
 from sparklog.storage.local.upload import LocalUpload
 from tests.agent.agent_world import DrivenAgent, ReplicatedCluster, replicated_cluster
 from tests.client.replicated_cluster import commit, uploaded
+from tests.kit.silent_console import SILENT
 from tests.mounts import Disk, begin_own_mounts
 
 
@@ -48,7 +48,7 @@ def disk(world: ReplicatedCluster, tmp_path: Path, request: pytest.FixtureReques
 
 
 def console() -> Console:
-    return Console(file=io.StringIO(), width=140)
+    return SILENT
 
 
 def url(world: ReplicatedCluster) -> str:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest
-from rich.console import Console
 
 from sparklog.core.commands import Election, ElectLeaders
 from sparklog.core.errors import BrokerIdNotRegistered
@@ -19,6 +17,7 @@ from sparklog.maintenance.replication_job import fetch_objects, run_replication
 from sparklog.maintenance.task_runner import LocalTasks
 from sparklog.storage.keys import INCARNATION
 from tests.agent.agent_world import DrivenAgent, ReplicatedCluster, replicated_cluster
+from tests.kit.silent_console import SILENT
 from tests.maintenance.silent_store import silent
 from tests.maintenance.thread_tasks import ThreadTasks
 
@@ -36,7 +35,7 @@ def world() -> Iterator[ReplicatedCluster]:
 
 
 def run(world: ReplicatedCluster, **options: object) -> JobReport:
-    console = Console(file=io.StringIO(), width=140)
+    console = SILENT
     return run_replication(world.cluster.connection.url, console=console, **options)  # type: ignore[arg-type]
 
 

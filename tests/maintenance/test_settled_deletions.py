@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import io
 import os
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 import sparklog
 from sparklog.chain.commit.committer import Committer
@@ -26,8 +24,7 @@ from sparklog.maintenance.space.vacuum_job import run_vacuum
 from sparklog.storage.keys import append_key
 from sparklog.storage.open_store import open_store
 from tests.client.lost_cluster import LostCluster, append
-
-QUIET = Console(file=io.StringIO())
+from tests.kit.silent_console import SILENT
 
 
 @pytest.fixture
@@ -47,7 +44,7 @@ def test_what_an_entry_without_copies_gave_up_is_deleted_once_it_has_them(
     with sparklog.connect(lost.url) as cluster:
         append(cluster, "1")
         cluster.alter("t", config={"file.delete.delay.ms": 0})
-        run_vacuum(lost.url, console=QUIET, now_ms=now_ms() + 30 * 86_400_000)  # so that FLOOR need not rise again
+        run_vacuum(lost.url, console=SILENT, now_ms=now_ms() + 30 * 86_400_000)  # so that FLOOR need not rise again
         follower = cluster.connection.follower
         state = follower.catch_up().state
         follower.mirrors = None
@@ -64,7 +61,7 @@ def test_what_an_entry_without_copies_gave_up_is_deleted_once_it_has_them(
         return original(payload)
 
     monkeypatch.setattr(module, task, noted)
-    report = run(lost.url, console=QUIET)  # type: ignore[operator]
+    report = run(lost.url, console=SILENT)  # type: ignore[operator]
     assert report.exit_code == 0
     assert copied
     assert copied[-1] >= deleted.n
@@ -83,6 +80,6 @@ def test_a_job_that_deletes_nothing_needs_no_right_on_the_cluster(
         return submit(connection, command, *arguments)
 
     monkeypatch.setattr(Connection, "submit", checked)
-    report = run(lost.url, topics=["t"], console=QUIET)  # type: ignore[operator]
+    report = run(lost.url, topics=["t"], console=SILENT)  # type: ignore[operator]
     assert (report.exit_code, report.notes) == (0, ())
     assert not report.deletion.failed

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import uuid
 from collections.abc import Iterator
 
 import pytest
-from rich.console import Console
 
 from sparklog.chain.floor import RECENT_ENTRIES
 from sparklog.client.groups.member import GroupMember
 from sparklog.maintenance.rewrite.roll_job import run_roll
 from sparklog.maintenance.space.retention_job import run_retention
+from tests.kit.silent_console import SILENT
 from tests.maintenance.maintained_log import DAY_MS, MaintainedLog, StandingClock, maintained
 
 SESSION_MS = 45_000
@@ -96,7 +95,7 @@ def test_a_clock_that_is_far_ahead_evicts_nobody_who_is_at_work(log: MaintainedL
         wrong.at_ms = log.clock.at_ms + 20 * DAY_MS
         for _ in range(3):
             for run in (run_retention, run_roll):
-                run(log.url, clock=wrong, console=Console(file=io.StringIO()))
+                run(log.url, clock=wrong, console=SILENT)
                 assert members(log) == 1
     assert log.cluster.connection.follower.catch_up().state.floor > 0
     assert not member.poll(), "and it is still in the same generation"

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from rich.console import Console
 
 from sparklog.core.state_invariants import check
 from sparklog.core.types import Offset, OffsetRange
@@ -21,6 +19,7 @@ from sparklog.maintenance.space.vacuum_job import run_vacuum
 from sparklog.maintenance.verify.recovery_job import run_recovery
 from sparklog.maintenance.verify.verify_job import run_verify
 from tests.agent.agent_world import ReplicatedCluster, replicated_cluster
+from tests.kit.silent_console import SILENT
 from tests.maintenance.keyed_log import DictShuffle
 from tests.maintenance.test_roll_below_min_isr import back
 
@@ -42,7 +41,7 @@ NOTES = {  # of jobs that go from store to store
 
 
 def run(world: ReplicatedCluster, job: str, **options: Any) -> JobReport:
-    return JOBS[job](world.cluster.connection.url, console=Console(file=io.StringIO()), **options)
+    return JOBS[job](world.cluster.connection.url, console=SILENT, **options)
 
 
 @pytest.fixture

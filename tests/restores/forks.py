@@ -172,6 +172,7 @@ def _fork(actor: Callable[..., int], arguments: list[Any], said: str) -> int:
 
 
 if __name__ == "__main__":
+    import tests.kit.pandas_hidden  # noqa: F401
     from tests.restores import actors
 
     serve(actors.ACTORS)

@@ -153,4 +153,6 @@ def main(url: str, journal: str, name: str, kind: str) -> None:
 
 
 if __name__ == "__main__":
+    import tests.kit.pandas_hidden  # noqa: F401
+
     main(*sys.argv[1:])

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from rich.console import Console
 
 from sparklog.maintenance.verify import recovery_tasks
 from sparklog.maintenance.verify.recovery_job import run_recovery
 from sparklog.spark.maintain.spark_tasks import SparkTasks
+from tests.kit.silent_console import SILENT
 from tests.maintenance.damaged_log import damaged_log
 
 
@@ -25,7 +24,7 @@ def test_spark_tasks_read_the_objects_and_the_job_repairs_them(
     log.damage("a", 0, "flipped")
     log.damage("b", 1, "lost", index=True)
     log.damage("c", 3, "cut")
-    report = run_recovery(log.url, tasks=SparkTasks(spark), console=Console(file=io.StringIO()))
+    report = run_recovery(log.url, tasks=SparkTasks(spark), console=SILENT)
     assert report.exit_code == 0, report.to_json()
     assert report.done.objects == 15
     log.check()

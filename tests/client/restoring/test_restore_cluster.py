@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import os
 import shutil
 from collections.abc import Callable
@@ -12,7 +11,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from rich.console import Console
 
 import sparklog
 from sparklog.chain.commit import command_group
@@ -40,6 +38,7 @@ from sparklog.log.objects.orphans import OrphanSearch, search_orphans
 from sparklog.maintenance.verify.verify_job import run_verify
 from sparklog.storage.keys import checkpoint_key
 from tests.client.lost_cluster import PARTITIONS, LostCluster, append, values
+from tests.kit.silent_console import SILENT
 
 STORES = "abc"
 
@@ -73,7 +72,7 @@ def test_a_cluster_is_restored_from_any_one_store(lost: LostCluster, source: str
         check(state)
         append(cluster, "4")
         assert values(cluster) == ["1", "2", "3", "4"]
-    assert run_verify(lost.new_url, console=Console(file=io.StringIO())).differences == ()
+    assert run_verify(lost.new_url, console=SILENT).differences == ()
 
 
 # M: F-08

@@ -18,8 +18,8 @@ from sparklog.maintenance.verify.recovery_job import run_recovery
 from sparklog.maintenance.verify.verify_job import run_verify
 from sparklog.storage.keys import APPENDS, CHUNKS, COMMANDS, SNAPSHOTS, TOPICS, data_key, entry_block, index_key
 from tests.core.state_contents import contents
+from tests.kit.silent_console import SILENT
 from tests.maintenance.histories.shape import FLOOR_DELAY_MS, TOPIC, Step
-from tests.maintenance.histories.steps import QUIET
 from tests.maintenance.keyed_log import DictShuffle
 from tests.maintenance.old_chain import BLOCK, entries
 
@@ -46,7 +46,7 @@ def come_to_rest(history: History) -> None:
 
 def _run(history: History, run: Callable[..., JobReport], *, may_fail: bool = False, **options: Any) -> None:
     began_ms = history.clock.at_ms
-    report = run(history.url, clock=history.clock, console=QUIET, **options)
+    report = run(history.url, clock=history.clock, console=SILENT, **options)
     assert report.exit_code == 0 or may_fail, f"8: {report.to_json()}"
     history.observe(began_ms)
     history.forget_repaired()
@@ -117,7 +117,7 @@ def _check_stores(history: History) -> None:
         there = {each.key for prefix in (APPENDS, TOPICS) for each in opened.get(StoreId(store)).list_keys(prefix)}
         assert there == wanted, f"7: on {store} are too many {there - wanted}, too few {wanted - there}"
     assert not history.processes.unfinished_uploads(), "7: uploads are left that nobody publishes"
-    report = run_verify(history.url, clock=history.clock, console=QUIET)
+    report = run_verify(history.url, clock=history.clock, console=SILENT)
     assert (report.exit_code, report.differences) == (0, ()), f"7: {report.differences}"
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import random
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
-
-from rich.console import Console
 
 from sparklog.client.stores.add_store import add_store
 from sparklog.core.errors import Landed
@@ -22,6 +19,7 @@ from sparklog.maintenance.space.retention_job import run_retention
 from sparklog.maintenance.space.vacuum_job import run_vacuum
 from sparklog.maintenance.verify.recovery_job import run_recovery
 from sparklog.storage.keys import data_key, index_key
+from tests.kit.silent_console import SILENT
 from tests.maintenance.damaged_log import WAYS, rewrite_file
 from tests.maintenance.histories.late_reads import begin_read
 from tests.maintenance.histories.partition_model import Write
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
     from tests.maintenance.histories.history import History
 
 FINE: Final = {WorkOutcome.DONE, WorkOutcome.POSTPONED}
-QUIET: Final = Console(file=io.StringIO(), width=140)
 WAITS_MS: Final = (300, 1_000, 3_000, 12_000)
 
 
@@ -97,7 +94,7 @@ def delete(history: History, dice: random.Random) -> None:
 
 def job(history: History, dice: random.Random, run: Callable[..., JobReport], **options: Any) -> JobReport | None:
     """Run a job. Returns its report if nothing came in between."""
-    ran = history.in_process(dice, lambda url: run(url, clock=history.clock, console=QUIET, **options))
+    ran = history.in_process(dice, lambda url: run(url, clock=history.clock, console=SILENT, **options))
     report = ran.value
     if report is None:
         return None

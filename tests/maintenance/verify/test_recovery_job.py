@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 
 import pytest
-from rich.console import Console
 
 from sparklog.core.errors import BrokerIdNotRegistered
 from sparklog.core.replication.replica_append import Acks
@@ -19,6 +17,7 @@ from sparklog.maintenance.task_runner import LocalTasks
 from sparklog.storage.keys import append_key, index_key
 from sparklog.storage.memory import MemoryStore
 from tests.agent.agent_world import DrivenAgent
+from tests.kit.silent_console import SILENT
 from tests.maintenance.damaged_log import WAYS, DamagedLog, logs, messages
 from tests.maintenance.silent_store import silent
 from tests.maintenance.thread_tasks import ThreadTasks
@@ -143,7 +142,7 @@ def test_an_index_without_an_object_goes_with_vacuum(log: DamagedLog) -> None:
     log.world.store("b").put_if_absent(orphan, b"index")
     assert log.recover().exit_code == 0
     assert orphan in log.world.objects("b")
-    assert run_vacuum(log.url, now_ms=2**41, console=Console(file=io.StringIO())).exit_code == 0
+    assert run_vacuum(log.url, now_ms=2**41, console=SILENT).exit_code == 0
     assert orphan not in log.world.objects("b")
     log.check()
 

@@ -23,6 +23,7 @@ from sparklog.maintenance.verify.verify_job import VerifyReport, run_verify
 from sparklog.storage.keys import INCARNATION
 from sparklog.storage.memory import MemoryStore
 from tests.agent.agent_world import ReplicatedCluster, replicated_cluster
+from tests.kit.silent_console import SILENT
 from tests.maintenance.damager import KINDS, OBJECT_DAMAGE, Damager
 
 SEEDS = 12
@@ -42,7 +43,7 @@ def world() -> Iterator[ReplicatedCluster]:
 
 
 def console() -> Console:
-    return Console(file=io.StringIO(), width=140)
+    return SILENT
 
 
 def roll(world: ReplicatedCluster) -> None:

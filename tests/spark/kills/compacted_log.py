@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 import time
 from collections.abc import Callable, Iterator
@@ -10,7 +9,6 @@ from contextlib import contextmanager
 from typing import Final
 
 from pyspark.sql import SparkSession
-from rich.console import Console
 
 import sparklog
 from sparklog.client.bootstrap import init_cluster
@@ -21,6 +19,7 @@ from sparklog.maintenance.rewrite.roll_job import run_roll
 from sparklog.spark.maintain.key_shuffle import SparkKeyShuffle
 from sparklog.spark.maintain.spark_tasks import SparkTasks
 from tests.faults.test_maintenance_sigkill import FAR_MS, OLD_MS
+from tests.kit.silent_console import SILENT
 from tests.maintenance.keyed_log import KeyedLog
 from tests.maintenance.maintained_log import DAY_MS, MaintainedLog
 
@@ -46,7 +45,7 @@ def filled_log(url: str) -> Iterator[KeyedLog]:
 
 
 def roll(keyed: KeyedLog, session: SparkSession) -> JobReport:
-    return run_roll(keyed.log.url, everything=True, tasks=SparkTasks(session), console=Console(file=io.StringIO()))
+    return run_roll(keyed.log.url, everything=True, tasks=SparkTasks(session), console=SILENT)
 
 
 def compact(keyed: KeyedLog, session: SparkSession) -> JobReport:
@@ -55,7 +54,7 @@ def compact(keyed: KeyedLog, session: SparkSession) -> JobReport:
         shuffle=SparkKeyShuffle(session),
         tasks=SparkTasks(session),
         everything=True,
-        console=Console(file=io.StringIO()),
+        console=SILENT,
     )
 
 

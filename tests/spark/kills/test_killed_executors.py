@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import itertools
 import uuid
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +19,7 @@ from sparklog.maintenance.verify.verify_job import run_verify
 from sparklog.spark.maintain.spark_tasks import SparkTasks
 from tests.faults.killed_recovery import run as recover_here
 from tests.faults.test_recovery_sigkill import damage, readable
+from tests.kit.silent_console import SILENT
 from tests.maintenance.damaged_log import DamagedLog, damaged_log
 from tests.maintenance.keyed_log import KeyedLog
 from tests.spark.kills.compacted_log import compact, filled_log, roll, settle, use_while
@@ -133,7 +133,7 @@ def damaged(tmp_path: Path) -> Iterator[Callable[[], DamagedLog]]:
 
 
 def quiet() -> Console:
-    return Console(file=io.StringIO())
+    return SILENT
 
 
 def recover(log: DamagedLog, spark: SparkSession) -> JobReport:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import io
 import json
 from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark.sql import SparkSession
-from rich.console import Console
 
 from sparklog.client.cluster import Cluster
 from sparklog.spark.produce.change_runs import run_changes
@@ -16,6 +14,7 @@ from sparklog.spark.produce.input_source import InputSource
 from sparklog.spark.produce.produce_job import Target
 from sparklog.spark.produce.produce_report import ProduceReport
 from sparklog.spark.produce.rows import RowMapping
+from tests.kit.silent_console import SILENT
 
 
 @dataclass
@@ -57,7 +56,7 @@ class ChangedTable:
         ]  # fmt: skip
 
     def produce(self, session: SparkSession) -> ProduceReport:
-        target, said = Target(self.cluster.connection.url, self.topic), Console(file=io.StringIO())
+        target, said = Target(self.cluster.connection.url, self.topic), SILENT
         mapping = RowMapping(key=("id",))
         return run_changes(InputSource(str(self.path)), mapping, target, spark=lambda: session, console=said)
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import Row, SparkSession
-from rich.console import Console
 
 from sparklog.client.cluster import Cluster
 from sparklog.maintenance.job_report import JobReport
 from sparklog.spark.materialize.materialize_job import Table, run_materialize
+from tests.kit.silent_console import SILENT
 
 _SCHEMA = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("partition", pa.int32())])
 
@@ -26,7 +25,7 @@ def materialize(
     now_ms: int | None = None,
     **given: Any,
 ) -> JobReport:
-    wanted, said = Table(str(table), **given), Console(file=io.StringIO())
+    wanted, said = Table(str(table), **given), SILENT
     return run_materialize(cluster.connection.url, topic, wanted, lambda: spark, console=said, now_ms=now_ms)
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
-from rich.console import Console
 
 from sparklog.client.cluster import Cluster
 from sparklog.core.errors import InvalidOption, SparklogError
@@ -20,13 +18,14 @@ from sparklog.spark.produce.input_source import InputSource
 from sparklog.spark.produce.produce_job import Target
 from sparklog.spark.produce.produce_report import ProduceReport
 from sparklog.spark.produce.rows import RowMapping
+from tests.kit.silent_console import SILENT
 
 pytestmark = [pytest.mark.spark, pytest.mark.campaign]
 
 
 def changes(spark: SparkSession, cluster: Cluster, path: Path, start: int | None = None) -> ProduceReport:
     mapping, target = RowMapping(key=("id",)), Target(cluster.connection.url, "t")
-    said = Console(file=io.StringIO())
+    said = SILENT
     return run_changes(
         InputSource(str(path)), mapping, target, spark=lambda: spark, starting_version=start, console=said
     )
@@ -75,7 +74,7 @@ def test_each_version_becomes_one_commit_and_the_topic_becomes_the_table_again(
         changes(delta_spark, cluster, tmp_path / "d", start=1)
 
     wanted = Table(str(tmp_path / "again"), Layout(Mode.LATEST, value_schema="id int, name string"))
-    run_materialize(cluster.connection.url, "t", wanted, lambda: delta_spark, console=Console(file=io.StringIO()))
+    run_materialize(cluster.connection.url, "t", wanted, lambda: delta_spark, console=SILENT)
     again = delta_spark.read.format("delta").load(str(tmp_path / "again")).select("id", "name")
     there = delta_spark.read.format("delta").load(str(tmp_path / "d"))
     assert sorted(again.collect()) == sorted(there.collect())
