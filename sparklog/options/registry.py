@@ -377,6 +377,18 @@ _DECLARED: Final = (
     ),
     Option(
         ConfigKey(
+            "reader",
+            _STRING,
+            "auto",
+            "The code that reads the records. columns: Java, without a way through Python; it needs sparklog's JAR on "
+            "the class path (docs/columns.md). rows: Python. auto: columns if the JAR is there. Both give the same rows "
+            "and errors. A stream always uses rows.",
+            choices=("auto", "columns", "rows"),
+        ),
+        _READ,
+    ),
+    Option(
+        ConfigKey(
             "compression",
             _STRING,
             None,

@@ -1,0 +1,30 @@
+package io.sparklog;
+
+import java.util.Map;
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
+import org.apache.spark.sql.types.StructType;
+
+/** Restricts a read to the columns that the query uses: the others are neither read nor decompressed. */
+final class LogScanBuilder implements SupportsPushDownRequiredColumns {
+  private final ScanBuilder rows;
+  private final Map<String, String> options;
+  private StructType schema;
+
+  LogScanBuilder(ScanBuilder rows, StructType schema, Map<String, String> options) {
+    this.rows = rows;
+    this.schema = schema;
+    this.options = options;
+  }
+
+  @Override
+  public void pruneColumns(StructType required) {
+    schema = required;
+  }
+
+  @Override
+  public Scan build() {
+    return new LogScan(rows, schema, options);
+  }
+}

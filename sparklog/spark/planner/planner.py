@@ -1,0 +1,58 @@
+"""Receives requests of the JVM and answers each in a thread of its own.
+
+A message, both ways: length (int32) of what follows, id of the request (int64), kind (1 byte), payload; big-endian.
+Kinds: J JSON, A an Arrow record batch message, N no more batches, E an error, whose payload is its text as JSON.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Callable
+from typing import BinaryIO, Final
+
+import msgspec
+
+from sparklog.core.errors import SparklogError
+from sparklog.spark.planner.plan_requests import PLAN_REQUESTS
+from sparklog.spark.planner.read_requests import OpenReaders
+
+_HEAD: Final = struct.Struct(">iqc")
+_LENGTH_BYTES: Final = 4
+
+Reply = tuple[bytes, bytes | memoryview]  # kind, payload
+
+
+class _Name(msgspec.Struct):
+    name: str
+
+
+def serve(requests: BinaryIO, replies: BinaryIO) -> None:
+    """Answer all requests until the end of `requests`."""
+    readers = OpenReaders()
+    sending = threading.Lock()
+
+    def answer(request_id: int, payload: bytes) -> None:
+        kind, reply = _answer(readers, payload)
+        with sending:
+            replies.write(_HEAD.pack(_HEAD.size - _LENGTH_BYTES + len(reply), request_id, kind))
+            replies.write(reply)
+            replies.flush()
+
+    while head := requests.read(_HEAD.size):
+        length, request_id, _ = _HEAD.unpack(head)
+        payload = requests.read(length + _LENGTH_BYTES - _HEAD.size)
+        threading.Thread(target=answer, args=(request_id, payload), daemon=True).start()
+
+
+def _answer(readers: OpenReaders, payload: bytes) -> Reply:
+    try:
+        name = msgspec.json.decode(payload, type=_Name).name
+        if name in PLAN_REQUESTS:
+            plan: Callable[[bytes], bytes] = PLAN_REQUESTS[name]
+            return b"J", plan(payload)
+        return readers.answer(name, payload)
+    except SparklogError as error:
+        return b"E", msgspec.json.encode(str(error))
+    except Exception as error:  # an error here must not end the planner
+        return b"E", msgspec.json.encode(f"{type(error).__name__}: {error}")
