@@ -28,7 +28,10 @@ def build_jar(target: Path) -> None:
     jars = Path(pyspark.__file__).parent / "jars"
     with tempfile.TemporaryDirectory() as folder:
         sources = sorted(str(file) for file in SOURCES.rglob("*.java"))
-        command = [_javac(), "--release", _RELEASE, "-Xlint:all,-classfile,-path,-processing,-serial", "-Werror"]
+        compiler = javac()
+        if compiler is None:
+            raise SystemExit("wanted javac (a JDK 17 or newer: openjdk-17-jdk-headless), found only a Java runtime")
+        command = [compiler, "--release", _RELEASE, "-Xlint:all,-classfile,-path,-processing,-serial", "-Werror"]
         done = subprocess.run([*command, "-cp", f"{jars}/*", "-d", folder, *sources], capture_output=True, text=True)
         if done.returncode:
             raise SystemExit(done.stdout + done.stderr)
@@ -40,12 +43,10 @@ def build_jar(target: Path) -> None:
                 jar.writestr(zipfile.ZipInfo(name.as_posix(), _TIME), file.read_bytes(), zipfile.ZIP_DEFLATED)
 
 
-def _javac() -> str:
+def javac() -> str | None:
+    """The Java compiler, or None if this machine has only a Java runtime."""
     home = os.environ.get("JAVA_HOME")
-    javac = str(Path(home, "bin", "javac")) if home else shutil.which("javac")
-    if javac is None or shutil.which(javac) is None:
-        raise SystemExit("wanted javac (a JDK 17 or newer: openjdk-17-jdk-headless), found only a Java runtime")
-    return javac
+    return shutil.which(str(Path(home, "bin", "javac"))) if home else shutil.which("javac")
 
 
 if __name__ == "__main__":

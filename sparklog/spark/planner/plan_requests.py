@@ -25,13 +25,8 @@ _PROPERTIES: Final = ("provider", "owner")  # Spark passes them only while it cr
 _CREATE_TIME, _APPEND_TIME = 0, 1  # Kafka's numbers in the column timestampType
 
 
-class _Columns(msgspec.Struct):
+class _Request(msgspec.Struct):
     options: dict[str, str]
-
-
-class _PlanRead(msgspec.Struct):
-    options: dict[str, str]
-    columns: tuple[str, ...]
 
 
 class _Slice(msgspec.Struct, omit_defaults=True):
@@ -85,8 +80,8 @@ class _Plan(msgspec.Struct):
 
 def _columns(payload: bytes) -> bytes:
     """The columns of a read with these options; null if it is not a read of records, or creates a table."""
-    given = msgspec.json.decode(payload, type=_Columns).options
-    if all(name in given for name in _PROPERTIES) or not any(name in given for name in ("cluster", "subscribe")):
+    given = msgspec.json.decode(payload, type=_Request).options
+    if all(name in given for name in _PROPERTIES):
         return b"null"
     try:
         options = parse_read_options(given, os.environ.get(_CLUSTER_VARIABLE))
@@ -97,7 +92,7 @@ def _columns(payload: bytes) -> bytes:
 
 def _plan_read(payload: bytes) -> bytes:
     """The tasks of a read. Raises as `BatchReader.partitions`."""
-    request = msgspec.json.decode(payload, type=_PlanRead)
+    request = msgspec.json.decode(payload, type=_Request)
     options = parse_read_options(request.options, os.environ.get(_CLUSTER_VARIABLE))
     from sparklog.client.plans.read_plan import plan_read
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import struct
 import threading
+import traceback
 from collections.abc import Callable
 from typing import BinaryIO, Final
 
 import msgspec
 
-from sparklog.core.errors import SparklogError
 from sparklog.spark.planner.plan_requests import PLAN_REQUESTS
 from sparklog.spark.planner.read_requests import OpenReaders
 
@@ -39,7 +39,7 @@ def serve(requests: BinaryIO, replies: BinaryIO) -> None:
             replies.write(reply)
             replies.flush()
 
-    while head := requests.read(_HEAD.size):
+    while len(head := requests.read(_HEAD.size)) == _HEAD.size:
         length, request_id, _ = _HEAD.unpack(head)
         payload = requests.read(length + _LENGTH_BYTES - _HEAD.size)
         threading.Thread(target=answer, args=(request_id, payload), daemon=True).start()
@@ -52,7 +52,5 @@ def _answer(readers: OpenReaders, payload: bytes) -> Reply:
             plan: Callable[[bytes], bytes] = PLAN_REQUESTS[name]
             return b"J", plan(payload)
         return readers.answer(name, payload)
-    except SparklogError as error:
-        return b"E", msgspec.json.encode(str(error))
-    except Exception as error:  # an error here must not end the planner
-        return b"E", msgspec.json.encode(f"{type(error).__name__}: {error}")
+    except Exception as error:  # no error may end the planner
+        return b"E", msgspec.json.encode("".join(traceback.format_exception_only(error)).strip())

@@ -14,7 +14,7 @@ final class IndexCache {
   private IndexCache() {}
 
   /** The part of the index at this address that belongs to a slice. */
-  static ObjectIndex get(String address, JsonNode slice) throws IOException, DamagedException {
+  static ObjectIndex get(String address, JsonNode slice, ReadMetrics metrics) throws IOException, DamagedException {
     byte[] body = cached(address);
     if (body != null) {
       return new ObjectIndex(body, slice);
@@ -22,6 +22,8 @@ final class IndexCache {
     try (ObjectBytes object = ObjectBytes.open(address)) {
       body = new byte[Math.toIntExact(slice.get("index_size_bytes").asLong())];
       object.read(0, body, body.length);
+      metrics.requests++;
+      metrics.bytes += body.length;
     }
     ObjectIndex index = new ObjectIndex(body, slice);
     keep(address, body);

@@ -1,10 +1,6 @@
 package io.sparklog;
 
-import com.fasterxml.jackson.databind.JsonNode;
-import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.util.ArrayList;
-import java.util.List;
-import java.util.Map;
+import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.read.Batch;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
@@ -12,21 +8,17 @@ import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.types.StructType;
-import org.slf4j.Logger;
-import org.slf4j.LoggerFactory;
 
-/** A read of some columns. Python plans it once, at one position of the chain. A stream is left to the Python source. */
+/** A read of some columns by batches of Java's. A stream is left to the Python source. */
 final class LogScan implements Scan, Batch {
-  private static final Logger LOG = LoggerFactory.getLogger("sparklog");
-
   private final ScanBuilder rows;
   private final StructType schema;
-  private final Map<String, String> options;
+  private final PlannedRead read;
 
-  LogScan(ScanBuilder rows, StructType schema, Map<String, String> options) {
+  LogScan(ScanBuilder rows, StructType schema, PlannedRead read) {
     this.rows = rows;
     this.schema = schema;
-    this.options = options;
+    this.read = read;
   }
 
   @Override
@@ -37,6 +29,11 @@ final class LogScan implements Scan, Batch {
   @Override
   public String description() {
     return "sparklog columns " + String.join(", ", schema.fieldNames());
+  }
+
+  @Override
+  public CustomMetric[] supportedCustomMetrics() {
+    return ReadMetrics.all();
   }
 
   @Override
@@ -51,18 +48,7 @@ final class LogScan implements Scan, Batch {
 
   @Override
   public InputPartition[] planInputPartitions() {
-    ObjectNode request = Planner.request("plan_read", options);
-    request.putArray("columns");
-    for (String column : schema.fieldNames()) {
-      request.withArray("columns").add(column);
-    }
-    JsonNode reply = Planner.ofDriver().ask(request);
-    reply.get("warnings").forEach(warning -> LOG.warn("{}", warning.asText()));
-    List<InputPartition> tasks = new ArrayList<>();
-    for (JsonNode task : reply.get("tasks")) {
-      tasks.add(new TaskToRead(Planner.pythonCommand(), task.toString()));
-    }
-    return tasks.toArray(InputPartition[]::new);
+    return read.tasks().toArray(InputPartition[]::new);
   }
 
   @Override

@@ -1,6 +1,5 @@
 package io.sparklog;
 
-import java.util.Map;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
@@ -9,13 +8,13 @@ import org.apache.spark.sql.types.StructType;
 /** Restricts a read to the columns that the query uses: the others are neither read nor decompressed. */
 final class LogScanBuilder implements SupportsPushDownRequiredColumns {
   private final ScanBuilder rows;
-  private final Map<String, String> options;
+  private final PlannedRead read;
   private StructType schema;
 
-  LogScanBuilder(ScanBuilder rows, StructType schema, Map<String, String> options) {
+  LogScanBuilder(ScanBuilder rows, StructType schema, PlannedRead read) {
     this.rows = rows;
     this.schema = schema;
-    this.options = options;
+    this.read = read;
   }
 
   @Override
@@ -25,6 +24,6 @@ final class LogScanBuilder implements SupportsPushDownRequiredColumns {
 
   @Override
   public Scan build() {
-    return new LogScan(rows, schema, options);
+    return new LogScan(rows, schema, read);
   }
 }

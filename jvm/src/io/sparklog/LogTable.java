@@ -17,12 +17,12 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 final class LogTable implements SupportsRead, SupportsWrite {
   private final Table rows;
   private final StructType schema;
-  private final Map<String, String> options;
+  private final PlannedRead read;
 
   LogTable(Table rows, StructType schema, Map<String, String> options) {
     this.rows = rows;
     this.schema = schema;
-    this.options = options;
+    read = new PlannedRead(options);
   }
 
   @Override
@@ -45,7 +45,7 @@ final class LogTable implements SupportsRead, SupportsWrite {
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap scanOptions) {
-    return new LogScanBuilder(((SupportsRead) rows).newScanBuilder(scanOptions), schema, options);
+    return new LogScanBuilder(((SupportsRead) rows).newScanBuilder(scanOptions), schema, read);
   }
 
   @Override

@@ -14,13 +14,16 @@ import org.apache.hadoop.fs.FileSystem;
 import org.apache.spark.SparkEnv;
 import scala.Tuple2;
 
-/** The bytes of one object: of a local file, or by Hadoop's file system of its address. */
+/** The bytes of one object: of a local file, or by Hadoop's file system of its address. One thread at a time. */
 abstract class ObjectBytes implements Closeable {
   private static final String LOCAL = "file://";
   private static final String HADOOP = "spark.hadoop."; // the prefix of Hadoop's settings in Spark's
 
   /** Read `length` bytes from `position` on into the beginning of `to`. */
   abstract void read(long position, byte[] to, int length) throws IOException;
+
+  /** True if the next bytes should be fetched while those before them are used. */
+  abstract boolean isSlow();
 
   @Override
   public abstract void close();
@@ -64,6 +67,11 @@ abstract class ObjectBytes implements Closeable {
     }
 
     @Override
+    boolean isSlow() {
+      return false;
+    }
+
+    @Override
     public void close() {
       try {
         file.close();
@@ -83,6 +91,11 @@ abstract class ObjectBytes implements Closeable {
     @Override
     void read(long position, byte[] to, int length) throws IOException {
       file.readFully(position, to, 0, length);
+    }
+
+    @Override
+    boolean isSlow() {
+      return true;
     }
 
     @Override

@@ -65,6 +65,15 @@ final class ObjectIndex {
     return batch;
   }
 
+  /** The first batch that has only records at or after this offset. */
+  int firstFrom(long offset) {
+    int batch = 0;
+    while (batch < batches && starts[batch] < offset) {
+      batch++;
+    }
+    return batch;
+  }
+
   static int crc32c(byte[] bytes, int start, int length) {
     CRC32C crc = new CRC32C();
     crc.update(bytes, start, length);

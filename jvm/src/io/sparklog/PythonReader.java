@@ -45,7 +45,11 @@ final class PythonReader {
   void close() {
     if (isOpen) {
       isOpen = false;
-      planner.ask(request("close"));
+      try {
+        planner.ask(request("close"));
+      } catch (SparklogException error) {
+        // The planner has ended, and its readers with it.
+      }
     }
   }
 

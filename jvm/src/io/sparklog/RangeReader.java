@@ -3,16 +3,21 @@ package io.sparklog;
 import com.fasterxml.jackson.databind.JsonNode;
 import java.io.IOException;
 import java.util.List;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * Reads one range of offsets. If an object cannot be read from one holder, the next one is asked. If none is left,
  * Python reads the rest: it asks the chain again, repairs what can be repaired, and words the error if nothing helps.
  */
 final class RangeReader {
+  private static final Logger LOG = LoggerFactory.getLogger("sparklog");
+
   private final ReadPlan plan;
   private final int number;
   private final JsonNode range;
   private final Decoder decoder;
+  private final ReadMetrics metrics;
   private final long end;
   private long at;
   private int slice; // the number of the slice that is read, or read next
@@ -20,15 +25,16 @@ final class RangeReader {
   private SliceReader reader;
   private PythonReader rest;
 
-  RangeReader(ReadPlan plan, int number, Decoder decoder) {
+  RangeReader(ReadPlan plan, int number, Decoder decoder, ReadMetrics metrics) {
     this.plan = plan;
     this.number = number;
     this.decoder = decoder;
+    this.metrics = metrics;
     range = plan.ranges().get(number);
     at = range.get("start").asLong();
     end = range.get("end").asLong();
     if (range.get("lost").asBoolean()) {
-      leaveToPython();
+      leaveToPython("some of its records were given up");
     }
   }
 
@@ -53,7 +59,7 @@ final class RangeReader {
         closeSlice();
         slice++;
       } catch (IOException | DamagedException | RuntimeException error) {
-        fail();
+        fail(error);
       }
     }
     return rest.next();
@@ -73,20 +79,22 @@ final class RangeReader {
     if (holders.isEmpty()) {
       throw new IOException("no holder is left");
     }
-    reader = new SliceReader(range, part, holders.get(0), new Wanted(at, end, plan.columns()), decoder);
+    reader = new SliceReader(range, part, holders.get(0), new Wanted(at, end, plan.columns()), decoder, metrics);
   }
 
-  private void fail() {
+  private void fail(Exception error) {
     closeReader();
     if (holders != null && !holders.isEmpty()) {
       holders.remove(0).hasFailed();
     }
     if (holders == null || holders.isEmpty()) {
-      leaveToPython();
+      leaveToPython(error.toString());
     }
   }
 
-  private void leaveToPython() {
+  private void leaveToPython(String reason) {
+    LOG.warn("{}-{} from offset {} on is read by Python: {}", range.get("topic").asText(), range.get("partition"), at, reason);
+    metrics.rangesInPython++;
     rest = new PythonReader(plan, number, at, decoder);
   }
 

@@ -7,7 +7,6 @@ import java.util.List;
 
 /** Reads the records of one slice from one holder: its index, then its batches in reads of about 8 MiB. */
 final class SliceReader {
-  private static final int RANGED_READ_BYTES = 8 << 20;
   private static final int ROWS_WITHOUT_BODY = 65_536;
 
   private final String topic;
@@ -18,16 +17,14 @@ final class SliceReader {
   private final long appendTimeUs; // -1: each record has its own timestamp
   private final boolean isCompacted;
   private final String[] stored; // the columns to decode
-  private final ObjectBytes object; // null if no column is stored in it
-  private final ObjectIndex index;
+  private final ObjectIndex index; // null if no column is stored in the object
+  private final BodyReads bodies;
   private final long end;
   private long at; // the first offset that is still wanted
   private int batch; // the number of the next batch
-  private int read; // the batch after the last one in `body`
-  private byte[] body = new byte[0];
-  private long bodyPosition;
+  private final int stop; // the number of the batch after the last one wanted
 
-  SliceReader(JsonNode range, JsonNode slice, Holder holder, Wanted wanted, Decoder decoder)
+  SliceReader(JsonNode range, JsonNode slice, Holder holder, Wanted wanted, Decoder decoder, ReadMetrics metrics)
       throws IOException, DamagedException {
     this.slice = slice;
     this.wanted = wanted;
@@ -40,15 +37,16 @@ final class SliceReader {
     isCompacted = slice.get("records").asLong() != slice.get("end").asLong() - slice.get("start").asLong();
     stored = storedColumns();
     if (stored.length == 0) {
-      object = null;
       index = null;
+      bodies = null;
+      stop = 0;
       return;
     }
-    String address = holder.url() + "/" + slice.get("key").asText();
-    index = IndexCache.get(holder.url() + "/" + slice.get("index_key").asText(), slice);
-    object = ObjectBytes.open(address);
+    String key = slice.get("key").asText();
+    index = IndexCache.get(holder.url() + "/" + slice.get("index_key").asText(), slice, metrics);
     batch = index.firstAt(at);
-    read = batch;
+    stop = Math.max(batch, index.firstFrom(end));
+    bodies = new BodyReads(ObjectBytes.open(holder.url() + "/" + key), index, batch, stop, metrics);
   }
 
   /** The next records; null at the end. */
@@ -56,7 +54,7 @@ final class SliceReader {
     if (index == null) {
       return at < end ? withoutBody() : null;
     }
-    while (batch < index.batches && index.starts[batch] < end) {
+    while (batch < stop) {
       Rows rows = ofBatch(batch++);
       if (rows != null) {
         return rows;
@@ -66,8 +64,8 @@ final class SliceReader {
   }
 
   void close() {
-    if (object != null) {
-      object.close();
+    if (bodies != null) {
+      bodies.close();
     }
   }
 
@@ -79,10 +77,8 @@ final class SliceReader {
   }
 
   private Rows ofBatch(int number) throws IOException, DamagedException {
-    if (number == read) {
-      readBody();
-    }
-    int start = (int) (index.positions[number] - bodyPosition);
+    byte[] body = bodies.holding(number);
+    int start = bodies.at(index.positions[number]);
     int length = (int) index.lengths[number];
     Decoder.check(ObjectIndex.crc32c(body, start, length) == index.crcs[number], "a batch's CRC32C");
     Decoder.Batch decoded = decoder.decode(body, start, length, isCompacted ? Layout.COMPACTED : Layout.STORED, stored);
@@ -96,20 +92,6 @@ final class SliceReader {
     }
     long behind = offsets.getLong(high - 1) + 1;
     return new Rows(columns(decoded, offsets, high - low, low), high - low, behind);
-  }
-
-  private void readBody() throws IOException, DamagedException {
-    int first = read;
-    bodyPosition = index.positions[first];
-    long until = bodyPosition;
-    do {
-      until += index.lengths[read++];
-    } while (read < index.batches && index.starts[read] < end && until + index.lengths[read] - bodyPosition <= RANGED_READ_BYTES);
-    int length = Math.toIntExact(until - bodyPosition);
-    if (body.length < length) {
-      body = new byte[length];
-    }
-    object.read(bodyPosition, body, length);
   }
 
   private LogVector checked(LogVector offsets, int number) throws DamagedException {

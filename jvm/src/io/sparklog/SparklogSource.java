@@ -55,8 +55,12 @@ public final class SparklogSource implements TableProvider, DataSourceRegister {
     if (path.equals("rows")) {
       return null;
     }
-    JsonNode reply = Planner.ofDriver().ask(Planner.request("columns", options.asCaseSensitiveMap()));
-    return reply.isNull() ? null : Planner.strings(reply);
+    try {
+      JsonNode reply = Planner.ofDriver().ask(Planner.request("columns", options.asCaseSensitiveMap()));
+      return reply.isNull() ? null : Planner.strings(reply);
+    } catch (SparklogException error) {
+      throw error.inDriver();
+    }
   }
 
   private static boolean isColumn(StructField field) {

@@ -1,6 +1,7 @@
 package io.sparklog;
 
 import java.io.IOException;
+import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 
@@ -8,6 +9,7 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
 final class TaskReader implements PartitionReader<ColumnarBatch> {
   private final ReadPlan plan;
   private final Decoder decoder = new Decoder();
+  private final ReadMetrics metrics = new ReadMetrics();
   private int next; // the number of the range to read next
   private RangeReader range;
   private ColumnarBatch batch;
@@ -18,12 +20,20 @@ final class TaskReader implements PartitionReader<ColumnarBatch> {
 
   @Override
   public boolean next() throws IOException {
+    try {
+      return advance();
+    } catch (SparklogException error) {
+      throw error.inTask();
+    }
+  }
+
+  private boolean advance() throws IOException {
     while (true) {
       if (range == null) {
         if (next == plan.ranges().size()) {
           return false;
         }
-        range = new RangeReader(plan, next++, decoder);
+        range = new RangeReader(plan, next++, decoder, metrics);
       }
       Rows rows = range.next();
       if (rows != null) {
@@ -37,6 +47,11 @@ final class TaskReader implements PartitionReader<ColumnarBatch> {
   @Override
   public ColumnarBatch get() {
     return batch;
+  }
+
+  @Override
+  public CustomTaskMetric[] currentMetricsValues() {
+    return metrics.values();
   }
 
   @Override

@@ -1,0 +1,43 @@
+package io.sparklog;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/** The tasks of a read, which Python plans at the first use: at one position of the chain, for the life of a DataFrame. */
+final class PlannedRead {
+  private static final Logger LOG = LoggerFactory.getLogger("sparklog");
+
+  private final Map<String, String> options;
+  private List<InputPartition> tasks;
+
+  PlannedRead(Map<String, String> options) {
+    this.options = options;
+  }
+
+  synchronized List<InputPartition> tasks() {
+    if (tasks == null) {
+      tasks = planned();
+    }
+    return tasks;
+  }
+
+  private List<InputPartition> planned() {
+    JsonNode reply;
+    try {
+      reply = Planner.ofDriver().ask(Planner.request("plan_read", options));
+    } catch (SparklogException error) {
+      throw error.inDriver();
+    }
+    reply.get("warnings").forEach(warning -> LOG.warn("{}", warning.asText()));
+    List<InputPartition> planned = new ArrayList<>();
+    for (JsonNode task : reply.get("tasks")) {
+      planned.add(new TaskToRead(Planner.pythonCommand(), task.toString()));
+    }
+    return planned;
+  }
+}

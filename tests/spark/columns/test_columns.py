@@ -1,0 +1,233 @@
+"""Reads by Java: the same rows and errors as Python's, of every kind of log, and from whichever holder is left."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import sparklog
+from sparklog.client.cluster import Cluster
+from sparklog.log.records_schema import HEADERS
+from tests.client.compacting import mixed_log
+from tests.faults.store_folders import StoreFolders
+from tests.jar import jar
+from tests.spark.columns.conftest import Both, failure, metric, sorted_rows
+from tests.spark.conftest import OneSpark
+from tests.spark.rewriting import roll_and_delete
+
+pytestmark = pytest.mark.spark
+Frame = Callable[..., DataFrame]
+GOLDEN = Path(__file__).parents[2] / "golden" / "format-5" / "cluster"
+ALL = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+
+
+def records(dice: random.Random, count: int) -> pa.Table:
+    """Records with null and empty keys, values of many sizes, and headers or none."""
+    pairs = [None, [], [{"key": "h", "value": b"x"}], [{"key": "", "value": None}, {"key": "é", "value": b""}]]
+    return pa.table(
+        {
+            "key": pa.array([dice.choice([None, b"", b"k%d" % at]) for at in range(count)], pa.binary()),
+            "value": pa.array(
+                [dice.choice([None, b"v" * dice.choice([0, 1, 9, 700])]) for _ in range(count)], pa.binary()
+            ),
+            "headers": pa.array([dice.choice(pairs) for _ in range(count)], HEADERS),
+            "partition": pa.array([dice.randrange(2) for _ in range(count)], pa.int32()),
+        }
+    )
+
+
+@pytest.mark.parametrize("compression", ["zstd", "lz4", "none"])
+@pytest.mark.parametrize("stamped", ["CreateTime", "LogAppendTime"])
+def test_java_reads_what_python_reads(cluster: Cluster, both: Both, compression: str, stamped: str) -> None:
+    """Random ranges and columns, before and after a roll; batches are large, small, and of one record."""
+    dice = random.Random(f"{compression} {stamped}")
+    cluster.create_topic("t", partitions=2, config={"message.timestamp.type": stamped})
+    for count in (3000, 1, 40, 400):
+        cluster.append("t", records(dice, count), compression=compression)
+    assert len(both("t", includeHeaders="true")) == 3441
+    for _ in range(2):
+        for _ in range(3):
+            start, end = sorted(dice.randrange(1600) for _ in range(2))
+            some = ",".join(dice.sample(ALL, dice.randrange(1, len(ALL) + 1)))
+            both(
+                "t",
+                columns=some,
+                startingOffsets=f'{{"t":{{"0":{start},"1":0}}}}',
+                endingOffsets=f'{{"t":{{"0":{end},"1":1}}}}',
+            )
+        roll_and_delete(cluster, "t")
+
+
+def test_java_reads_a_compacted_log_by_its_column_of_offsets(cluster: Cluster, both: Both) -> None:
+    mixed_log(cluster)
+    assert len(both("t", includeHeaders="true")) == len(both("t", columns="offset")) == len(both("t", columns="value"))
+    for start, end in ((5, 47), (20, 21), (6, 40), (39, 60)):
+        both("t", startingOffsets=f'{{"t":{{"0":{start}}}}}', endingOffsets=f'{{"t":{{"0":{end}}}}}')
+
+
+def test_java_reads_the_golden_cluster(columnar: SparkSession, tmp_path: Path) -> None:
+    shutil.copytree(GOLDEN, tmp_path / "golden")
+    rows = []
+    for reader in ("columns", "rows"):
+        asked = columnar.read.format("sparklog").option("cluster", str(tmp_path / "golden")).option("reader", reader)
+        frame = asked.option("subscribePattern", ".*").option("includeHeaders", "true").load()
+        rows.append(sorted_rows(frame))
+    assert rows[0] == rows[1] != []
+
+
+def test_a_query_reads_only_the_columns_it_uses(cluster: Cluster, frame: Frame) -> None:
+    cluster.create_topic("t")
+    cluster.append("t", pa.table({"value": [b"v" * 1000] * 1000}), compression="none")
+    offsets = frame("columns", "t").selectExpr("sum(offset)")
+    assert offsets.collect() == [(499_500,)]
+    plan = offsets._jdf.queryExecution().executedPlan().toString()
+    assert "sparklog columns offset" in plan
+    whole = frame("columns", "t").select("offset")
+    assert [row.offset for row in whole.collect()] == list(range(1000))
+    assert metric(whole, "requests") == metric(whole, "bytesRead") == 0, "the chain knows the offsets"
+    assert frame("columns", "t").count() == 1000
+
+
+def test_rows_and_streams_stay_with_python(
+    cluster: Cluster, frame: Frame, columnar: SparkSession, tmp_path: Path
+) -> None:
+    """One name for both: what Java does not read goes to the Python source, in the same session."""
+    cluster.create_topic("t")
+    rows = columnar.range(10).selectExpr("cast(id as string) as value")
+    url = cluster.connection.url
+    rows.write.format("sparklog").mode("append").option("cluster", url).option("topic", "t").save()
+    assert frame("auto", "t").count() == 10
+    assert "sparklog columns" not in frame("rows", "t")._jdf.queryExecution().executedPlan().toString()
+    stream = columnar.readStream.format("sparklog").option("cluster", url).option("subscribe", "t")
+    sink = stream.option("startingOffsets", "earliest").load().writeStream.format("memory").queryName("seen")
+    query = sink.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
+    query.awaitTermination()
+    assert columnar.table("seen").count() == 10
+    topics = columnar.read.format("sparklog").option("cluster", url).option("metadata", "topics").load()
+    assert [row.topic for row in topics.collect()] == ["t"]
+
+
+@pytest.mark.parametrize("trouble", ["deleted", "flipped", "cut", "index deleted", "index flipped"])
+def test_the_next_holder_serves(columnar: SparkSession, tmp_path: Path, trouble: str) -> None:
+    folders = StoreFolders.create(tmp_path)
+    with sparklog.connect(folders.url) as cluster:
+        cluster.create_topic("t", assignment=["ab", "ab"], config={"min.insync.replicas": 2})
+        cluster.append("t", records(random.Random(1), 500))
+        rows = _rows(columnar, folders.url, "rows")
+        _spoil(folders.at("a"), trouble)
+        frame = _frame(columnar, folders.url, "columns")
+        assert sorted_rows(frame) == rows
+        assert metric(frame, "rangesInPython") == 0
+        _spoil(folders.at("b"), trouble)
+        by_python = [_outcome(columnar, folders.url, reader) for reader in ("columns", "rows")]
+    assert by_python[0] == by_python[1]
+    assert (by_python[0] == rows) is ("index" in trouble), "an index is rebuilt, an object is not"
+
+
+def test_a_plan_older_than_its_objects_is_made_again_by_python(cluster: Cluster, frame: Frame) -> None:
+    cluster.create_topic("t", partitions=2)
+    cluster.append("t", records(random.Random(2), 300))
+    rows = sorted_rows(frame("rows", "t"))
+    planned = frame("columns", "t")
+    planned._jdf.queryExecution().executedPlan().collectLeaves().head().inputRDD()
+    roll_and_delete(cluster, "t")
+    assert sorted_rows(planned) == rows
+    assert metric(planned, "rangesInPython") == 2
+
+
+def test_records_cut_after_planning_are_for_python_to_judge(cluster: Cluster, frame: Frame) -> None:
+    cluster.create_topic("t")
+    for _ in range(2):
+        cluster.append("t", pa.table({"value": [b"v"] * 50}))
+    strict, lenient = (frame("columns", "t", failOnDataLoss=flag) for flag in ("true", "false"))
+    for planned in (strict, lenient):
+        planned._jdf.queryExecution().executedPlan().collectLeaves().head().inputRDD()
+    cluster.delete_records("t", {0: 60})
+    state = cluster.connection.follower.newest_state()
+    store = cluster.connection.stores(state).get(next(iter(state.stores)))
+    oldest = min(store.list_keys("append/"), key=lambda each: each.key.rsplit("/", 1)[1])
+    store.delete(oldest.key.removesuffix(".index"))
+    assert "DATA_LOSS: t-0: records [0, 60) were removed by retention or delete-records" in failure(strict)
+    assert [row.offset for row in lenient.collect()] == list(range(60, 100))
+
+
+def test_wrong_options_give_the_same_errors(cluster: Cluster, frame: Frame) -> None:
+    cluster.create_topic("t")
+    for wrong in ({"startingOffsets": '{"t":{"0":7}}'}, {"endingOffsets": "9"}, {"no.such.option": "1"}):
+        found = []
+        for reader in ("columns", "rows"):
+            with pytest.raises(Exception, match="sparklog") as caught:
+                frame(reader, "t", **wrong).collect()
+            text = str(caught.value)
+            found.append((type(caught.value), text[text.index("sparklog.core.errors.") :].partition("\n")[0]))
+        assert found[0] == found[1]
+
+
+def test_a_planner_that_was_killed_is_started_again(cluster: Cluster, frame: Frame) -> None:
+    cluster.create_topic("t")
+    cluster.append("t", pa.table({"value": [b"v"] * 10}))
+    assert frame("columns", "t").count() == 10
+    planners = [process for process in psutil.process_iter(["cmdline"]) if _is_planner(process)]
+    assert planners
+    for planner in planners:
+        planner.kill()
+        planner.wait(10)
+    assert frame("columns", "t").count() == 10
+
+
+def test_a_python_without_sparklog_is_named(one_spark: OneSpark, cluster: Cluster, tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nexit 1\n")
+    python.chmod(0o755)
+    session = one_spark.session("local[2]", spark__jars=str(jar()), spark__pyspark__python=str(python))
+    try:
+        asked = session.read.format("sparklog").option("cluster", cluster.connection.url).option("subscribe", "t")
+        with pytest.raises(Exception, match="is sparklog installed there\\? Set PYSPARK_PYTHON"):
+            asked.load()
+    finally:
+        one_spark.stop()
+
+
+def _is_planner(process: psutil.Process) -> bool:
+    return "sparklog.spark.planner" in (process.info["cmdline"] or [])
+
+
+def _frame(session: SparkSession, url: str, reader: str) -> DataFrame:
+    asked = session.read.format("sparklog").option("cluster", url).option("subscribe", "t")
+    return asked.option("reader", reader).option("includeHeaders", "true").load()
+
+
+def _rows(session: SparkSession, url: str, reader: str) -> list[tuple[Any, ...]]:
+    return sorted_rows(_frame(session, url, reader))
+
+
+def _outcome(session: SparkSession, url: str, reader: str) -> list[tuple[Any, ...]] | str:
+    """The rows, or the error."""
+    try:
+        return _rows(session, url, reader)
+    except Exception:
+        return failure(_frame(session, url, reader))
+
+
+def _spoil(store: Path, trouble: str) -> None:
+    suffix = ".index" if "index" in trouble else ".arrow"
+    files = [file for file in store.rglob(f"*{suffix}") if file.is_file()]
+    assert files
+    for file in files:
+        body = bytearray(file.read_bytes())
+        file.chmod(0o644)
+        if trouble.endswith("deleted"):
+            file.unlink()
+        elif trouble.endswith("flipped"):
+            body[len(body) // 2] ^= 4
+            file.write_bytes(body)
+        else:
+            file.write_bytes(body[: len(body) // 2])
