@@ -380,9 +380,9 @@ _DECLARED: Final = (
             "reader",
             _STRING,
             "auto",
-            "The code that reads the records. columns: Java, without a way through Python; it needs sparklog's JAR on "
-            "the class path (docs/columns.md). rows: Python. auto: columns if the JAR is there. Both give the same rows "
-            "and errors. A stream always uses rows.",
+            "The code that reads the records. columns: Java, which needs sparklog's JAR on the class path "
+            "(docs/columns.md). rows: Python. auto: Java if the JAR is there. Both give the same rows and errors. A "
+            "stream is always read by Python.",
             choices=("auto", "columns", "rows"),
         ),
         _READ,

@@ -49,10 +49,12 @@ class SparklogDataSource(DataSource):
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of `schema`: the source's own schema, or the user's, which prunes it."""
         from sparklog.options.typed import parse_read_options
+        from sparklog.spark.jar import check_reader
         from sparklog.spark.table_options import read_options_of_table
 
         given = read_options_of_table(self.options, schema)
         options = parse_read_options(given, os.environ.get(_CLUSTER_VARIABLE))
+        check_reader(given.get("reader"))
         self.options.clear()  # Spark sends this object to the tasks with the reader, so keep secrets out
         if options.metadata is not None:
             from sparklog.spark.read.metadata_reader import MetadataReader

@@ -10,4 +10,4 @@ from sparklog.spark.planner.planner import serve
 if __name__ == "__main__":
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints must not come between the replies
-    serve(sys.stdin.buffer, replies)
+    serve(sys.stdin.buffer, replies, protocol=sys.argv[1])

@@ -30,7 +30,7 @@ class _Request(msgspec.Struct):
 
 
 class _Slice(msgspec.Struct, omit_defaults=True):
-    """What Java needs to read a slice. `append_time_us` is absent if each record has its own timestamp."""
+    """A slice as Java reads it. `append_time_us` is absent if each record has its own timestamp."""
 
     start: int
     end: int

@@ -7,6 +7,7 @@ Kinds: J JSON, A an Arrow record batch message, N no more batches, E an error, w
 from __future__ import annotations
 
 import struct
+import sys
 import threading
 import traceback
 from collections.abc import Callable
@@ -14,9 +15,12 @@ from typing import BinaryIO, Final
 
 import msgspec
 
+import sparklog
+from sparklog.core.errors import UnsupportedVersion
 from sparklog.spark.planner.plan_requests import PLAN_REQUESTS
 from sparklog.spark.planner.read_requests import OpenReaders
 
+PROTOCOL: Final = "1"  # of these messages; the JAR names the one that it speaks
 _HEAD: Final = struct.Struct(">iqc")
 _LENGTH_BYTES: Final = 4
 
@@ -27,13 +31,13 @@ class _Name(msgspec.Struct):
     name: str
 
 
-def serve(requests: BinaryIO, replies: BinaryIO) -> None:
-    """Answer all requests until the end of `requests`."""
+def serve(requests: BinaryIO, replies: BinaryIO, protocol: str) -> None:
+    """Answer all requests until the end of `requests`. With another `protocol` each answer is UnsupportedVersion."""
     readers = OpenReaders()
     sending = threading.Lock()
 
     def answer(request_id: int, payload: bytes) -> None:
-        kind, reply = _answer(readers, payload)
+        kind, reply = _answer(readers, payload, protocol)
         with sending:
             replies.write(_HEAD.pack(_HEAD.size - _LENGTH_BYTES + len(reply), request_id, kind))
             replies.write(reply)
@@ -45,8 +49,13 @@ def serve(requests: BinaryIO, replies: BinaryIO) -> None:
         threading.Thread(target=answer, args=(request_id, payload), daemon=True).start()
 
 
-def _answer(readers: OpenReaders, payload: bytes) -> Reply:
+def _answer(readers: OpenReaders, payload: bytes, protocol: str) -> Reply:
     try:
+        if protocol != PROTOCOL:
+            raise UnsupportedVersion(
+                f"wanted a JAR with protocol {PROTOCOL}, which sparklog {sparklog.__version__} in {sys.executable} "
+                f"speaks, found one with protocol {protocol}: use the JAR that `sparklog jar` names"
+            )
         name = msgspec.json.decode(payload, type=_Name).name
         if name in PLAN_REQUESTS:
             plan: Callable[[bytes], bytes] = PLAN_REQUESTS[name]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -14,6 +14,21 @@ from tests.jar import jar
 from tests.spark.conftest import OneSpark
 
 Both = Callable[..., list[tuple[Any, ...]]]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def jvm_of_its_own(one_spark: OneSpark) -> Iterator[None]:
+    """A JAR stays on the class path of a JVM, also when its session has ended: other tests get another JVM."""
+    yield
+    one_spark.end()
+
+
+@pytest.fixture
+def without_jar(one_spark: OneSpark) -> Iterator[SparkSession]:
+    """local[2] of a JVM that has never seen the JAR."""
+    one_spark.end()
+    yield one_spark.session("local[2]")
+    one_spark.end()
 
 
 @pytest.fixture

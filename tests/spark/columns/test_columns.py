@@ -14,9 +14,13 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 import sparklog
+import sparklog.spark
 from sparklog.client.cluster import Cluster
+from sparklog.core.commands import FenceStore
+from sparklog.core.types import StoreId
 from sparklog.log.records_schema import HEADERS
 from tests.client.compacting import mixed_log
+from tests.client.replicated_cluster import come_back
 from tests.faults.store_folders import StoreFolders
 from tests.jar import jar
 from tests.spark.columns.conftest import Both, failure, metric, sorted_rows
@@ -157,6 +161,47 @@ def test_records_cut_after_planning_are_for_python_to_judge(cluster: Cluster, fr
     store.delete(oldest.key.removesuffix(".index"))
     assert "DATA_LOSS: t-0: records [0, 60) were removed by retention or delete-records" in failure(strict)
     assert [row.offset for row in lenient.collect()] == list(range(60, 100))
+
+
+def test_records_that_were_given_up_are_an_error(columnar: SparkSession, tmp_path: Path) -> None:
+    folders = StoreFolders.create(tmp_path)
+    with sparklog.connect(folders.url) as cluster:
+        cluster.create_topic("t", assignment=["ab"], config={"min.insync.replicas": 1})
+        cluster.append("t", pa.table({"value": [b"v"] * 3}))
+        cluster.submit(FenceStore(StoreId("b")))
+        cluster.append("t", pa.table({"value": [b"w"] * 2}))
+        cluster.submit(FenceStore(StoreId("a")))
+        come_back(cluster, "b")
+        cluster.elect_leaders("t", unclean=True)
+        cluster.append("t", pa.table({"value": [b"x"]}))
+    found = [_outcome(columnar, folders.url, reader) for reader in ("columns", "rows")]
+    assert found[0] == found[1]
+    assert "DATA_LOSS: t-0: records [3, 5) were lost in an unclean election" in found[0]
+
+
+def test_a_dataframe_keeps_its_position(cluster: Cluster, frame: Frame) -> None:
+    cluster.create_topic("t")
+    cluster.append("t", pa.table({"value": [b"v"] * 3}))
+    read = frame("columns", "t")
+    assert read.count() == 3
+    cluster.append("t", pa.table({"value": [b"late"]}))
+    assert (read.count(), len(read.select("offset").collect()), frame("columns", "t").count()) == (3, 3, 4)
+
+
+def test_a_running_session_gets_the_jar(
+    without_jar: SparkSession, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until then Python reads, and says what to do if Java is asked for."""
+    monkeypatch.setattr("sparklog.spark.jar._JAR", jar())
+    cluster.create_topic("t")
+    cluster.append("t", pa.table({"value": [b"v"] * 3}))
+    asked = without_jar.read.format("sparklog").option("cluster", cluster.connection.url).option("subscribe", "t")
+    assert asked.load().count() == 3
+    asked = asked.option("reader", "columns")
+    with pytest.raises(Exception, match=r"INVALID_OPTION: reader: wanted columns.*call sparklog\.spark\.add_jar"):
+        asked.load().collect()
+    sparklog.spark.add_jar(without_jar)
+    assert asked.load().count() == 3
 
 
 def test_wrong_options_give_the_same_errors(cluster: Cluster, frame: Frame) -> None:

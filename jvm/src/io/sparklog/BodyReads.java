@@ -9,8 +9,8 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 
 /**
- * Reads the batches [begin, stop) of a slice: neighbours in one read, about 8 MiB at a time. From a slow store, the next
- * read is under way while the caller uses the last one, so there are two buffers.
+ * Reads the batches [begin, stop) of a slice: neighbours in one read, about 8 MiB at a time. From a slow store, the
+ * next read is under way while the caller uses the last one, so there are two buffers.
  */
 final class BodyReads {
   private static final int RANGED_READ_BYTES = 8 << 20;

@@ -1,6 +1,6 @@
 package io.sparklog;
 
-/** Bytes that are not what the plan says. Never shown: another holder is asked, and in the end Python, which says what is wrong. */
+/** Bytes differ from the plan. Never shown: another holder is asked, and in the end Python, which words the error. */
 final class DamagedException extends Exception {
   DamagedException(String message) {
     super(message);

@@ -1,7 +1,7 @@
 package io.sparklog;
 
+import com.github.luben.zstd.Zstd;
 import com.github.luben.zstd.ZstdDecompressCtx;
-import com.github.luben.zstd.ZstdException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.HashMap;
@@ -22,6 +22,7 @@ import org.apache.arrow.flatbuf.RecordBatch;
  */
 final class Decoder implements AutoCloseable {
   private static final int CONTINUATION = -1;
+  private static final long LZ4_MOST_RATIO = 255;
   private static final int PREFIX_BYTES = 8; // the length before each compressed buffer
 
   private final Map<Integer, byte[]> scratch = new HashMap<>(); // by the number of the buffer
@@ -43,7 +44,7 @@ final class Decoder implements AutoCloseable {
   Batch decode(byte[] bytes, int start, int length, Layout layout, String... wanted) throws DamagedException {
     try {
       return new MessageDecoder(bytes, start, length).decode(layout, Set.of(wanted));
-    } catch (IndexOutOfBoundsException | ArithmeticException | ZstdException | NegativeArraySizeException error) {
+    } catch (RuntimeException error) { // flatbuffers and zstd-jni raise several kinds for wrong bytes
       throw new DamagedException(error.toString());
     }
   }
@@ -159,6 +160,7 @@ final class Decoder implements AutoCloseable {
     }
 
     private Span decompressed(int number, Span from, int length) throws DamagedException {
+      check(length >= 0 && length <= mostRaw(from), "a length of " + length + " bytes"); // before the room is made
       byte[] to = scratch.get(number);
       if (to == null || to.length < length) {
         to = new byte[Math.max(length, to == null ? 0 : (int) Math.min(2L * to.length, 1 << 30))];
@@ -174,6 +176,12 @@ final class Decoder implements AutoCloseable {
       check(found == length, "wanted " + length + " bytes after decompression, found " + found);
       return new Span(to, 0, length);
     }
+  }
+
+  /** The most bytes that a compressed buffer can hold. */
+  private static long mostRaw(Span from) {
+    long inFrame = Zstd.getFrameContentSize(from.bytes(), from.start(), from.length());
+    return inFrame > 0 ? inFrame : LZ4_MOST_RATIO * from.length();
   }
 
   private static void checkAscending(Span ends, int count, int most) throws DamagedException {

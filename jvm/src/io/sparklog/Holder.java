@@ -11,7 +11,7 @@ record Holder(String url) {
   private static final long AVOIDED_MS = 60_000;
   private static final Map<String, Long> FAILED = new ConcurrentHashMap<>();
 
-  /** The holders in the order in which to ask them: the plan's, but those in the task's zone first, failed ones last. */
+  /** The holders in the order in which to ask them: the plan's, but the task's zone first, and failed ones last. */
   static List<Holder> inOrder(JsonNode stores, JsonNode ids) {
     String zone = System.getenv("SPARKLOG_ZONE");
     List<Holder> near = new ArrayList<>();

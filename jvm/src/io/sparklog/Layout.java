@@ -24,10 +24,11 @@ record Layout(List<String> names, List<Kind> kinds) {
   static final Layout STORED = of("key", "value", "headers", "timestamp");
   static final Layout COMPACTED = of("key", "value", "headers", "timestamp", "offset");
   static final Layout INDEX =
-      of("partition", "first_record", "records", "position", "length", "crc32c", "min_timestamp_us", "max_timestamp_us");
+      of("partition", "first_record", "records", "position", "length", "crc32c", "min_timestamp_us",
+          "max_timestamp_us");
   static final Layout COMPACTED_INDEX =
-      of("partition", "first_record", "records", "position", "length", "crc32c", "min_timestamp_us", "max_timestamp_us",
-          "base_offset", "last_offset");
+      of("partition", "first_record", "records", "position", "length", "crc32c", "min_timestamp_us",
+          "max_timestamp_us", "base_offset", "last_offset");
 
   static Layout of(String... names) {
     List<Kind> kinds = new ArrayList<>();

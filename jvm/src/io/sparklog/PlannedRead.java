@@ -8,7 +8,7 @@ import org.apache.spark.sql.connector.read.InputPartition;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** The tasks of a read, which Python plans at the first use: at one position of the chain, for the life of a DataFrame. */
+/** The tasks of a read. Python plans them at the first use, at one position of the chain, for a DataFrame's life. */
 final class PlannedRead {
   private static final Logger LOG = LoggerFactory.getLogger("sparklog");
 

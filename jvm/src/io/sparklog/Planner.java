@@ -21,11 +21,12 @@ import org.apache.spark.SparkEnv;
  * A Python process beside this JVM, which decides: it plans reads in the driver, and in an executor it reads what Java
  * cannot. One per JVM and Python, started on demand; it ends when the JVM does, because its standard input ends.
  *
- * <p>Messages both ways: length (int32) and id (int64), big-endian, then a kind (one byte) and the payload. Any number of
- * requests may be under way; a reply has the id of its request.
+ * <p>Messages both ways: length (int32) and id (int64), big-endian, then a kind (one byte) and the payload. Any number
+ * of requests may be under way; a reply has the id of its request.
  */
 final class Planner {
   static final ObjectMapper JSON = new ObjectMapper();
+  private static final String PROTOCOL = "1"; // of the messages; another sparklog may speak another one
   private static final byte ERROR = 'E';
   private static final int HEAD_BYTES = 9;
   private static final Map<String, Planner> RUNNING = new HashMap<>();
@@ -41,7 +42,7 @@ final class Planner {
 
   private Planner(String python) {
     this.python = python;
-    ProcessBuilder builder = new ProcessBuilder(python, "-m", "sparklog.spark.planner");
+    ProcessBuilder builder = new ProcessBuilder(python, "-m", "sparklog.spark.planner", PROTOCOL);
     builder.redirectError(ProcessBuilder.Redirect.INHERIT);
     addSubmittedFiles(builder.environment());
     try {

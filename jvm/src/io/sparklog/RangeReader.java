@@ -93,7 +93,8 @@ final class RangeReader {
   }
 
   private void leaveToPython(String reason) {
-    LOG.warn("{}-{} from offset {} on is read by Python: {}", range.get("topic").asText(), range.get("partition"), at, reason);
+    String topic = range.get("topic").asText();
+    LOG.warn("{}-{} from offset {} on is read by Python: {}", topic, range.get("partition"), at, reason);
     metrics.rangesInPython++;
     rest = new PythonReader(plan, number, at, decoder);
   }

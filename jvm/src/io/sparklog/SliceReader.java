@@ -4,6 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
 
 /** Reads the records of one slice from one holder: its index, then its batches in reads of about 8 MiB. */
 final class SliceReader {
@@ -84,7 +85,9 @@ final class SliceReader {
     Decoder.Batch decoded = decoder.decode(body, start, length, isCompacted ? Layout.COMPACTED : Layout.STORED, stored);
     Decoder.check(decoded.rows() == index.records[number], "a batch of " + decoded.rows() + " records");
     LogVector offsets =
-        isCompacted ? checked(decoded.columns().get("offset"), number) : new LogVector.Ascending(index.starts[number], decoded.rows());
+        isCompacted
+            ? checked(decoded.columns().get("offset"), number)
+            : new LogVector.Ascending(index.starts[number], decoded.rows());
     int low = rowAt(offsets, decoded.rows(), at);
     int high = rowAt(offsets, decoded.rows(), end);
     if (low == high) {
@@ -125,7 +128,7 @@ final class SliceReader {
   private String[] storedColumns() {
     List<String> names = new ArrayList<>();
     for (String name : wanted.columns()) {
-      if (name.equals("key") || name.equals("value") || name.equals("headers") || name.equals("timestamp") && appendTimeUs < 0) {
+      if (Set.of("key", "value", "headers").contains(name) || name.equals("timestamp") && appendTimeUs < 0) {
         names.add(name);
       }
     }
