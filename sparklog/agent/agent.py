@@ -3,7 +3,7 @@
     follow the chain -> check that this is the store (INCARNATION, samples) -> AgentUp
       -> follow -> plan, copy in batches -> INCARNATION -> ReportReplicas -> follow …
 
-The control is a generator that waits for one answer after the other, while copies run beside it (`fetchers.py`). Every
+Its control is a machine that waits for one answer after the other, while copies run beside it (`fetchers.py`). Every
 decision is made on the newest state, under the registration in it. If another change was faster, the chain refuses the
 command, and the agent plans again. After a kill, the next agent continues: existing objects are recognized by their
 length. For partitions that its store leads, the agent also takes followers that lag out of the ISR, as Kafka's leading
@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final
 
 from sparklog.agent.agent_requests import (
+    AgentMachine,
     AwaitNews,
     Fetch,
     Follow,
@@ -26,15 +27,15 @@ from sparklog.agent.agent_requests import (
     Request,
     SendHeartbeat,
     Submit,
+    Wait,
 )
 from sparklog.agent.backoff import Backoff
-from sparklog.agent.conversation import Control, Conversation, Wait
+from sparklog.agent.conversation import Conversation
 from sparklog.agent.fetchers import Fetchers
 from sparklog.agent.heartbeats import Heartbeats
-from sparklog.agent.lagging import notes_of_dropped
 from sparklog.agent.losses import is_of_another_life, searched
 from sparklog.agent.news import News
-from sparklog.agent.progress import Progress
+from sparklog.agent.progress import Progress, notes_of_dropped
 from sparklog.core.commands import (
     AgentDown,
     AgentUp,
@@ -169,7 +170,7 @@ class Agent:
 
     # ---- the control ----------------------------------------------------------------------------
 
-    def _run(self) -> Control[None]:
+    def _run(self) -> AgentMachine[None]:
         state = yield from self._examined((yield from self._follow()), thorough=True)
         while True:
             registered = self._registered(state)
@@ -227,7 +228,7 @@ class Agent:
             self._registration, self._fetchers = store.registration, Fetchers(self.store, self._dice)
         return store
 
-    def _reported(self, state: ClusterState, at: UnfinishedReplicas) -> Control[ClusterState]:
+    def _reported(self, state: ClusterState, at: UnfinishedReplicas) -> AgentMachine[ClusterState]:
         """Report the objects that are there by now. The mark is read after the copies: the store is still in this life.
 
         It was read after each copy, too. Only that shows if the disk was not mounted then, but is by now.
@@ -255,7 +256,7 @@ class Agent:
             return ()
         return self._lag_clock.check(self._now_ms)
 
-    def _dropped(self, state: ClusterState, lagging: tuple[LaggingReplicas, ...]) -> Control[ClusterState]:
+    def _dropped(self, state: ClusterState, lagging: tuple[LaggingReplicas, ...]) -> AgentMachine[ClusterState]:
         """Take followers that lag out of the ISR, so that the high watermark rises without them."""
         refused = yield from self._submitted(DropLagging(lagging))
         if refused is not None:
@@ -265,7 +266,7 @@ class Agent:
         self._pause = Backoff()
         return state
 
-    def _said_up(self, state: ClusterState) -> Control[ClusterState]:
+    def _said_up(self, state: ClusterState) -> AgentMachine[ClusterState]:
         store = self._registered(state)
         refused = yield from self._submitted(AgentUp(self.store, store.registration))
         if refused is not None:
@@ -274,7 +275,7 @@ class Agent:
         self._pause = Backoff()
         return (yield from self._follow())
 
-    def _said_down(self, state: ClusterState) -> Control[None]:
+    def _said_down(self, state: ClusterState) -> AgentMachine[None]:
         if self._once or not state.stores[self.store].agent_up:
             return
         refused = yield from self._submitted(AgentDown(self.store, self._registered(state).registration, stopped=True))
@@ -285,7 +286,7 @@ class Agent:
 
     # ---- losses ---------------------------------------------------------------------------------
 
-    def _examined(self, state: ClusterState, *, thorough: bool = False) -> Control[ClusterState]:
+    def _examined(self, state: ClusterState, *, thorough: bool = False) -> AgentMachine[ClusterState]:
         """Check that the store is the one that the chain knows, and has what it should have. Report a loss."""
         self._examine_at_ms = self._now_ms + EXAMINE_EVERY_MS
         self._registered(state)
@@ -314,7 +315,7 @@ class Agent:
 
     def _lost(
         self, state: ClusterState, mark: Incarnation | None, damaged: Collection[TopicPartition]
-    ) -> Control[ClusterState]:
+    ) -> AgentMachine[ClusterState]:
         """Find the end of each damaged log, write INCARNATION if there is none, and report the loss in one command."""
         store = self._registered(state)
         wiped = mark is None or mark.incarnation != store.incarnation
@@ -343,7 +344,7 @@ class Agent:
         self._note("loss", f"store {self.store}: the loss is reported, what is missing is fetched again")
         return (yield from self._follow())
 
-    def _marked(self, state: ClusterState) -> Control[Incarnation]:
+    def _marked(self, state: ClusterState) -> AgentMachine[Incarnation]:
         """Begin a new life of the store. Never overwrites another mark: put if absent, then the one there counts."""
         new = Incarnation(self._dice.new_id(), state.chain_id)
         self._note("loss", f"store {self.store}: putting a new {INCARNATION}, {new.incarnation}")
@@ -361,14 +362,14 @@ class Agent:
         self._examined_to = chosen[-1] if len(rest) > NEWEST_OBJECTS else None
         return chosen
 
-    def _examined_later(self, error: SparklogError) -> Control[ClusterState]:
+    def _examined_later(self, error: SparklogError) -> AgentMachine[ClusterState]:
         yield from self._paused(error, self._pause)
         self._examine_at_ms = 0
         return (yield from self._follow())
 
     # ---- asking ---------------------------------------------------------------------------------
 
-    def _follow(self) -> Control[ClusterState]:
+    def _follow(self) -> AgentMachine[ClusterState]:
         asked_ms = self._now_ms
         state: ClusterState = yield from self._patiently(Follow)
         self._lag_clock.observe(state, asked_ms, self._now_ms)
@@ -376,27 +377,27 @@ class Agent:
         self._config = effective_cluster(state.config)
         return state
 
-    def _patiently(self, request: Callable[[], Request]) -> Control[Any]:
+    def _patiently(self, request: Callable[[], Request]) -> AgentMachine[Any]:
         """The reply to a request, repeated until there is one. Raises errors that don't pass; with `once`, all."""
         pause = Backoff()
         while True:
-            (reply,) = yield [request()]
+            reply = yield request()
             if not isinstance(reply, SparklogError):
                 return reply
             if not isinstance(reply, _PASSES):
                 raise reply
             yield from self._paused(reply, pause)
 
-    def _submitted(self, command: Command) -> Control[SparklogError | None]:
+    def _submitted(self, command: Command) -> AgentMachine[SparklogError | None]:
         """Submit a command. Returns None if it was applied, or the error. The next state shows an unknown outcome."""
-        (reply,) = yield [Submit(command)]
+        reply = yield Submit(command)
         if not isinstance(reply, SparklogError):
             return None
         if not isinstance(reply, (*_PASSES, *_OVERTAKEN)):
             raise reply
         return reply
 
-    def _refused(self, error: SparklogError, state: ClusterState) -> Control[ClusterState]:
+    def _refused(self, error: SparklogError, state: ClusterState) -> AgentMachine[ClusterState]:
         """The state on which to decide again: at once if another change came after `state`, otherwise after a pause."""
         if isinstance(error, _OVERTAKEN):
             newer = yield from self._follow()
@@ -405,7 +406,7 @@ class Agent:
         yield from self._paused(error, self._pause)
         return (yield from self._follow())
 
-    def _paused(self, error: SparklogError, pause: Backoff) -> Control[None]:
+    def _paused(self, error: SparklogError, pause: Backoff) -> AgentMachine[None]:
         """Wait after an error, each time longer. Raises the error with `once`, or when the agent should stop."""
         if self._once or self._stopping:
             raise error

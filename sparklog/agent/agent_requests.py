@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 from sparklog.core.commands import Command
+from sparklog.core.machine import Machine
 from sparklog.core.placement.held_objects import HeldObject
 from sparklog.core.placement.replica_fetch import ObjectToFetch
 from sparklog.core.types import EntryNumber
@@ -72,6 +75,25 @@ class AwaitNews:
 
 Request = Follow | Submit | ReadIncarnation | PutIncarnation | LookForObject | Fetch | SendHeartbeat | AwaitNews
 Reply = object
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AllOf:
+    """Perform these requests at once. Reply: the list of their replies."""
+
+    requests: Sequence[Request]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wait:
+    """Wait until this time; if `for_copies`, at most until a batch of copies has ended. Reply: None."""
+
+    until_ms: float
+    for_copies: bool
+
+
+T = TypeVar("T")
+AgentMachine = Machine[Request | AllOf | Wait, Any, T]
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from sparklog.agent.agent_requests import LookForObject
-from sparklog.agent.conversation import Control
+from sparklog.agent.agent_requests import AgentMachine, AllOf, LookForObject
 from sparklog.core.errors import DuplicateBrokerRegistration, InconsistentClusterId
+from sparklog.core.machine import Ended, resume
 from sparklog.core.placement.loss_search import LookFor, Search
 from sparklog.core.state import ClusterState, Store
 from sparklog.log.incarnation import Incarnation
@@ -34,15 +34,14 @@ def is_of_another_life(store: Store, mark: Incarnation | None, state: ClusterSta
     return mark.incarnation != store.incarnation
 
 
-def searched(search: Search[T], follow: Callable[[], Control[ClusterState]]) -> Control[T]:
+def searched(search: Search[T], follow: Callable[[], AgentMachine[ClusterState]]) -> AgentMachine[T]:
     """Run a search for lost objects, with its requests made by the agent. Raises what the search raises."""
-    try:
-        wanted = next(search)
-        while True:
-            if isinstance(wanted, LookFor):
-                wanted = search.send((yield [LookForObject(held) for held in wanted.objects]))
-            else:
-                wanted = search.send((yield from follow()))
-    except StopIteration as ended:
-        outcome: T = ended.value
-        return outcome
+    wanted = resume(search, None)
+    while not isinstance(wanted, Ended):
+        reply: object
+        if isinstance(wanted, LookFor):
+            reply = yield AllOf([LookForObject(held) for held in wanted.objects])
+        else:
+            reply = yield from follow()
+        wanted = resume(search, reply)
+    return wanted.outcome

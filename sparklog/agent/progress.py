@@ -1,10 +1,13 @@
-"""Notes for people about a store's progress: how far it is behind, and that it has caught up. Limited in number."""
+"""Notes for people: how far a store is behind, that it has caught up, and that it has left the ISR."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Final
 
 from sparklog.agent.agent_requests import Note
+from sparklog.core.commands import LaggingReplicas
 from sparklog.core.describe.readable import amount, counted
 from sparklog.core.placement.replica_fetch import UnfinishedReplicas, lag_bytes
 from sparklog.core.state import ClusterState
@@ -14,7 +17,7 @@ EVERY_MS: Final = 10_000
 
 
 class Progress:
-    """The notes of one store. Remembers the last one."""
+    """The notes of one store, limited in number. Remembers the last one."""
 
     def __init__(self, store: StoreId) -> None:
         self._store = store
@@ -33,3 +36,18 @@ class Progress:
         self._said_behind, self._next_ms = True, now_ms + EVERY_MS
         lag = amount(lag_bytes(state, self._store, at.behind))
         return [Note("behind", f"store {self._store} is behind by {lag} in {counted(len(at.behind), 'partition')}")]
+
+
+def notes_of_dropped(lagging: Sequence[LaggingReplicas], state: ClusterState) -> list[Note]:
+    """A line for each store that has left the ISR of partitions, by the state after the command."""
+    left = Counter(
+        store
+        for replicas in lagging
+        for store in replicas.stores
+        if (partition := state.partition(replicas.topic_id, replicas.partition)) is not None
+        and store not in partition.replication.isr
+    )
+    return [
+        Note("lag", f"store {store} lags: it has left the ISR of {counted(partitions, 'partition')}")
+        for store, partitions in sorted(left.items())
+    ]

@@ -1,11 +1,14 @@
-"""The requests that the chain's machines (`machine.py`) make of a shell, and the reply to each."""
+"""The requests that the chain's machines (`core/machine.py`) make of a shell, and the reply to each."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from sparklog.chain.head import Head
+from sparklog.core.errors import KeyNotFound, SparklogError
+from sparklog.core.machine import Machine
 from sparklog.storage.object_store import Bytes
 
 FIRST_PAUSE_MS = 10.0
@@ -13,7 +16,9 @@ LONGEST_PAUSE_MS = 2_000.0
 
 
 class Request:
-    """One thing to do. Replies are matched by identity, so two requests with equal content are distinct."""
+    """Something that a machine asks its shell to do. Replies are matched by identity, so two requests with equal
+    content are distinct.
+    """
 
     __slots__ = ()
 
@@ -47,7 +52,8 @@ class LoadSnapshot(Request):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MirrorEntry(Request):
-    """Put the newest entry, `head.n`, on as many mirrors as `head` asks for, with all earlier entries that they lack.
+    """Put the newest entry, `head.n`, on as many mirrors as the config in `head` asks for, with all earlier entries
+    that those mirrors lack.
 
     `body` is the body of the entry; None if it was deleted as old. Reply: None, or an error; `InconsistentClusterId` if
     the cluster was restored elsewhere.
@@ -81,5 +87,24 @@ class Now:
 
 
 def longer(pause_ms: float) -> float:
-    """The pause that follows one of `pause_ms`."""
+    """The pause to make after one of `pause_ms`: twice as long, up to LONGEST_PAUSE_MS."""
     return min(pause_ms * 2, LONGEST_PAUSE_MS)
+
+
+T = TypeVar("T")
+ChainMachine = Machine[Request, tuple[Reply, Now], T]
+
+
+def check_answered(reply: Reply) -> None:
+    """Raise the reply if it is an error, except KeyNotFound: the key is free."""
+    if isinstance(reply, SparklogError) and not isinstance(reply, KeyNotFound):
+        raise reply
+
+
+def many(keys: Sequence[str]) -> ChainMachine[list[bytes | None]]:
+    """The objects under these keys, None for those that are missing. Raises the first other error."""
+    reply, _ = yield GetMany(keys)
+    if isinstance(reply, SparklogError):
+        raise reply
+    bodies: list[bytes | None] = reply  # type: ignore[assignment]
+    return bodies

@@ -23,7 +23,9 @@ def damage(key: str, found: str, store_url: str = "") -> ChainDamaged:
 
 
 def damaged_chunk(snapshot: str, chunk: str, found: str, store_url: str) -> ChainDamaged:
-    """The error for a chunk of the newest snapshot, whose key is `snapshot`. Older snapshots may name it too."""
+    """The error for the chunk under the key `chunk`. The newest snapshot, under the key `snapshot`, names it; older
+    ones may too.
+    """
     return ChainDamaged(
         f"{_named(chunk)} at {store_url}, which {snapshot} names: {found}; put {chunk} {_FROM_BACKUP}; while an older "
         "snapshot without it, or every entry, can be read, the state is built from that, and 'sparklog chain snapshot' "

@@ -30,7 +30,7 @@ class Entry(msgspec.Struct, frozen=True):
 
     @property
     def at(self) -> At:
-        """The number and time of the entry, in the form that `core` takes."""
+        """The number and time of the entry, as the functions of `core` take them."""
         return At(self.n, self.time_ms)
 
 
@@ -52,7 +52,7 @@ _command_decoder = msgspec.json.Decoder(AppliedCommand)
 
 
 def encode_entry(entry: Entry | EncodedEntry) -> bytes:
-    """The body of the entry's object."""
+    """The bytes of an entry's object: a frame, then JSON."""
     return frame("entry", _encoder.encode(entry))
 
 
@@ -85,5 +85,5 @@ def decode_entry(n: int, body: bytes | memoryview, store_url: str = "") -> Entry
 
 
 def hash_of(body: bytes | memoryview) -> str:
-    """The hash that the next entry has as `previous`."""
+    """The SHA-256 of an entry's body, as hex digits: the next entry has it as `previous`."""
     return hashlib.sha256(body).hexdigest()

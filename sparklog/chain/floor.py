@@ -18,8 +18,8 @@ RECENT_ENTRIES: Final = 32
 def newest_older_than(store: ObjectStore, floor: int, end: int, before_ms: int) -> EntryNumber:
     """The newest entry after `floor` and before `end` that was written before `before_ms`; `floor` if there is none.
 
-    A command that began before reading that entry began before `before_ms`. An entry that is gone counts as old. The
-    search takes about log2(end - floor) requests.
+    A command whose n0 is below that entry began before `before_ms`. An entry that is gone counts as old. The search
+    takes about log2(end - floor) requests.
     """
     low, high = floor, end
     while high - low > 1:
@@ -34,7 +34,8 @@ def newest_older_than(store: ObjectStore, floor: int, end: int, before_ms: int) 
 def time_shown(store: ObjectStore, end: int, now_ms: int) -> int:
     """`now_ms`, or the oldest time among the RECENT_ENTRIES entries before `end` if that is earlier.
 
-    One clock that is ahead can't make this too late: if another process is at work, one of these entries has its time.
+    So one clock that is ahead can't make the result too late: another process at work has put its own time into one of
+    these entries.
     """
     recent = stored_entries(store, max(0, end - RECENT_ENTRIES), end)
     return min((now_ms, *(stored.entry.time_ms for stored in recent)))

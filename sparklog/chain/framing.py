@@ -18,7 +18,7 @@ from sparklog.core.state import FORMAT
 
 
 def frame(kind: str, payload: bytes) -> bytes:
-    """The body of a metadata object of `kind` ("entry", "snapshot")."""
+    """The bytes of a metadata object: a line with `kind` (such as "entry") and the checksum, then `payload`."""
     words = (b"sparklog-%s" % kind.encode(), b"%d" % FORMAT, *_check_words(b"%d" % FORMAT, payload))
     return b" ".join(words) + b"\n" + payload
 

@@ -40,7 +40,7 @@ class Draft:
         self.is_torn = False  # True once a command was applied only in part: the draft is not a state of the chain
 
     def follows(self, entry: Entry) -> bool:
-        """True if the entry names this chain and the hash of the previous entry."""
+        """True if the entry names this chain and the hash of the entry before it."""
         return entry.previous == self.entry_hash and entry.chain_id == (self.state.chain_id or entry.chain_id)
 
     def apply(self, entry: Entry, body: bytes | memoryview, appends: Mapping[CommandId, Append]) -> None:
@@ -66,12 +66,14 @@ class Draft:
         self.entry_hash = hash_of(body)
 
     def head(self) -> Head:
-        """The resulting head. Do not use the draft after this."""
+        """The head after the finished entries. Do not use the draft after this."""
         return Head(self.state, self.entry_hash)
 
 
 def _expanded(state: ClusterState, command: AppliedCommand, at: At, append: Append | None) -> AppliedCommand:
-    """The command with its append by reference written out in full. Offsets follow from the state before it."""
+    """The command with its append by reference written out in full. Offsets follow from `state`, which is before the
+    command.
+    """
     if append is None:
         return command
     records = tuple(

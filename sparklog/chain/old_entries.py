@@ -1,12 +1,12 @@
 """Deletes old blocks of entries, each after its void mark was put.
 
     decide which blocks go (pure) -> for each block, oldest first: check that its snapshot is still there
-    -> put the mark -> list the block -> delete its entries by name
+    -> put the void mark -> list the block -> delete its entries by name
 
-A block may go once FLOOR has passed all of it, and the oldest snapshot that stays covers it and the whole block after
-it. Then opening the chain reads no entry of it, and no command in doubt needs one for its result. The mark is put
-before the first entry is deleted. So a process that still reads or writes there finds the mark, and starts again at
-the newest snapshot.
+A block may be deleted once FLOOR has passed all of it, and the oldest snapshot that stays covers it and the whole block
+after it. Then opening the chain reads no entry of it, and no command in doubt needs one for its result. The mark is put
+before the first entry is deleted. So a process that still reads or writes in the block finds the mark, and starts again
+at the newest snapshot.
 
 A run that is killed leaves a mark and some of the entries. The next run finds them, because it begins at the oldest
 entry that exists. It also finds entries that a stalled writer has put into a block that was already gone.
@@ -20,7 +20,7 @@ import msgspec
 
 from sparklog.chain.mirror.mirror import put
 from sparklog.chain.snapshot.old_snapshots import Found, oldest_kept
-from sparklog.core.errors import ChainDamaged, KeyNotFound
+from sparklog.core.errors import ChainDamaged
 from sparklog.storage.keys import (
     LOG,
     block_entries,
@@ -31,14 +31,14 @@ from sparklog.storage.keys import (
     parse_snapshot_key,
     void_key,
 )
-from sparklog.storage.object_store import ObjectStore, StoredKey
+from sparklog.storage.object_store import ObjectStore, StoredKey, exists
 
 DELETED_AT_ONCE = 4_096  # entries
 KEYS_PER_REQUEST = 1_000
 
 
 class OldBlocks(msgspec.Struct, frozen=True):
-    """The blocks before block `end` may be deleted while the snapshot under the key `covered_by` exists."""
+    """A permission to delete the blocks before block `end` while the snapshot under the key `covered_by` exists."""
 
     end: int = 0
     covered_by: str = ""
@@ -52,34 +52,36 @@ class OldEntries(msgspec.Struct, frozen=True):
 
     @property
     def size_bytes(self) -> int:
-        """Size of all these entries."""
+        """Total size of these entries."""
         return sum(stored.size_bytes for stored in self.entries)
 
     @property
     def requests(self) -> int:
-        """Approximate number of requests to delete them, if 1,000 keys can be listed or deleted by one request."""
+        """Approximate number of requests to delete these entries, if one request can list or delete 1,000 keys."""
         return 4 + 2 * -(-len(self.entries) // KEYS_PER_REQUEST)
 
 
 class PutMark(msgspec.Struct, frozen=True):
-    """A change to make: put the mark of `block` if it is absent. It must be there before the next change."""
+    """A change to make: put the void mark of `block` if it is absent. Make no later change before the mark is
+    stored.
+    """
 
     block: int
 
     @property
     def key(self) -> str:
-        """Key of the mark."""
+        """Key of the void mark."""
         return void_key(self.block)
 
     @property
     def body(self) -> bytes:
-        """Human-readable text: a mark counts whatever it contains."""
+        """Text for people who look into the store: a mark counts whatever it contains."""
         numbers = block_entries(self.block)
         return f"entries {numbers.start} to {numbers[-1]} are being deleted, or are gone\n".encode()
 
 
 def decide_blocks(found: Found) -> OldBlocks:
-    """The blocks that may go, given the stored snapshots: none while there are fewer than `KEPT` whole ones."""
+    """The blocks that may be deleted, given the stored snapshots: none while there are fewer than `KEPT` whole ones."""
     oldest = oldest_kept(found)
     if oldest is None or oldest.floor is None:
         return OldBlocks()
@@ -102,14 +104,15 @@ def blocks_found(store: ObjectStore, end: int) -> Iterator[OldEntries]:
 def deletion(
     store: ObjectStore, old: OldBlocks, check: Callable[[], None] = lambda: None
 ) -> Iterator[PutMark | OldEntries]:
-    """The changes that delete `old`: marks to put, and entries to delete by name. Make each before asking for the next.
+    """The changes that delete `old`: void marks to put, and entries to delete by name. Perform each change before
+    asking for the next.
 
     `check` is called before each block, and raises if nothing more may be deleted. Ends early if the snapshot is gone:
     a faster run has kept only newer ones and continues the work, or the place was cleared. Raises the store's errors.
     """
     for old_entries in blocks_found(store, old.end):
         check()
-        if not _exists(store, old.covered_by):
+        if not exists(store, old.covered_by):
             return
         yield PutMark(old_entries.block)
         for at in range(0, len(old_entries.entries), DELETED_AT_ONCE):
@@ -131,13 +134,5 @@ def _is_entry(stored: StoredKey) -> bool:
     try:
         parse_entry_key(stored.key)
     except ChainDamaged:  # it is not sparklog's
-        return False
-    return True
-
-
-def _exists(store: ObjectStore, key: str) -> bool:
-    try:
-        store.size(key)
-    except KeyNotFound:
         return False
     return True

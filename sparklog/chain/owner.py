@@ -4,8 +4,8 @@ A restore puts its mark on each store before it reads the mirror there to its en
 left out, and none is deleted. So if a process of the old chain looks for the next number and does not find it, the
 store still belonged to its chain at that time.
 
-A restore has begun once the first entry of its chain is in its place, under `meta/restores/<number>`. Before that it
-can be given up: another restore puts a mark into that place, so the chain can never begin, and takes the next number.
+The chain of a restore has begun once its first entry is under the key `meta/restores/<number>`. Before that, another
+restore can give it up: it puts a mark under that key, so that the chain can never begin, and takes the next number.
 
 A mark is a line of JSON behind a frame with its checksum (`framing.py`), so a flipped bit can't make it name another
 chain or place.
@@ -25,9 +25,10 @@ from sparklog.storage.object_store import ObjectStore
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
-    """The contents of a mark: the chain that owns the store, the chain that it was restored from, and its address.
+    """The contents of a mark: the chain that owns the store, an earlier chain of the cluster, and the new chain's
+    address.
 
-    `previous` is an earlier chain of the cluster. `given_up`: the chains of earlier restores that never began.
+    `given_up`: the chains of earlier restores that never began.
     """
 
     chain_id: str
@@ -40,12 +41,12 @@ _START = b"sparklog-owner "
 
 
 def encoded(owner: Owner) -> bytes:
-    """The body of the mark."""
+    """The bytes of the mark OWNER/<number>."""
     return frame("owner", msgspec.json.encode(owner))
 
 
 def decoded(body: bytes | memoryview, key: str, url: str) -> Owner:
-    """The mark that was read from `key`. Raises ChainDamaged, UnsupportedVersion."""
+    """The mark OWNER/<number> that was read from `key`. Raises ChainDamaged, UnsupportedVersion."""
     try:
         return msgspec.json.decode(unframe("owner", body, key, url), type=Owner)
     except msgspec.DecodeError as error:
@@ -53,14 +54,16 @@ def decoded(body: bytes | memoryview, key: str, url: str) -> Owner:
 
 
 def is_mark(body: bytes | memoryview) -> bool:
-    """True if the object under `restore_key` is no beginning, but the mark of another restore that gave this one up."""
+    """True if the object under `restore_key` is not a chain's beginning, but the mark of another restore that gave this
+    restore up.
+    """
     return bytes(body[: len(_START)]) == _START
 
 
 def read_owner(store: ObjectStore, number: int, beside: Collection[str] = ()) -> Owner | None:
     """The mark of the `number`-th restore, or None. Raises ChainDamaged, and the store's errors.
 
-    With `beside`: raises StoreUnavailable if the place that was read does not have these objects.
+    With `beside`, keys of objects: raises StoreUnavailable unless the mark was looked for where these objects are.
     """
     key = owner_key(number)
     try:
@@ -104,7 +107,7 @@ def owners_on(store: ObjectStore) -> tuple[dict[int, Owner], frozenset[int]]:
 def check_owner(store: ObjectStore, ancestors: int, beside: Collection[str] = ()) -> None:
     """Check that the chain with this number of `ancestors` still owns the store. Raises InconsistentClusterId.
 
-    With `beside`: raises StoreUnavailable if the store is not at the place that has these objects.
+    With `beside`, keys of objects: raises StoreUnavailable unless the mark was looked for where these objects are.
     """
     owner = read_owner(store, ancestors + 1, beside)
     if owner is not None:
@@ -112,7 +115,9 @@ def check_owner(store: ObjectStore, ancestors: int, beside: Collection[str] = ()
 
 
 def superseded(owner: Owner, url: str) -> InconsistentClusterId:
-    """The error for a process of a chain that was restored elsewhere."""
+    """The error for a process of an old chain, if the mark `owner` on the store at `url` names the chain restored from
+    it.
+    """
     return InconsistentClusterId(
         f"cluster {owner.previous} was restored as cluster {owner.chain_id} at {owner.cluster}, says the store at "
         f"{url}: nothing is written or deleted for the old one any more; connect to {owner.cluster}, and if there is "

@@ -3,9 +3,9 @@
     copies/peers/<store>/<n>      put if absent: where the store is, as of entry n; or that it was removed by entry n
 
 A store is announced to the others before it is registered. So a process that has the chain up to some entry, and has
-read the peers on all stores of that state, knows every store that may have a mirror with a later entry. A process whose
-chain was restored elsewhere looks for the new owner after the put, so it announces nothing any more, as it acknowledges
-nothing.
+read the peers on all stores of that state, knows every store that may have a mirror with a later entry. After the put,
+the owner of the target is checked. So a process whose chain was restored elsewhere gets an error there, and registers
+no store any more.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ class Peer(msgspec.Struct, frozen=True):
 def announce_peer(target: ObjectStore, peer: Peer, ancestors: int) -> None:
     """Announce `peer` to the store at `target`. `ancestors`: how often the cluster was restored.
 
-    Raises InconsistentClusterId, Conflict (another announcement of it as of that entry exists), and the store's errors.
+    Raises InconsistentClusterId, Conflict (the target has another announcement of the same store and entry), and the
+    store's errors.
     """
     key = peer_key(peer.store, peer.n)
     if put(target, key, frame("peer", msgspec.json.encode(peer))) is not None:

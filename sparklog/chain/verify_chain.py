@@ -26,7 +26,7 @@ from sparklog.chain.snapshot.snapshot import Manifest
 from sparklog.chain.snapshot.verify_snapshots import load_state, read_manifests
 from sparklog.core.commands import Append
 from sparklog.core.describe.state_differences import differing_parts
-from sparklog.core.errors import ChainDamaged, KeyNotFound
+from sparklog.core.errors import ChainDamaged
 from sparklog.core.maintenance.differences import METADATA, Difference, DifferenceKind, advice_for_metadata
 from sparklog.core.records import AppendedByReference
 from sparklog.core.state_invariants import violations
@@ -40,7 +40,7 @@ from sparklog.storage.keys import (
     snapshot_key,
     void_key,
 )
-from sparklog.storage.object_store import ObjectStore
+from sparklog.storage.object_store import ObjectStore, body_if_there
 
 READ_WIDTH: Final = 32
 MOST_VIOLATIONS: Final = 20
@@ -65,7 +65,8 @@ def verify_chain(
 ) -> ChainVerified:
     """Check the chain at `store` up to `head`, which was read from it. `mirrored`: other stores have mirrors of it.
 
-    Raises UnsupportedVersion, StoreUnavailable and StoreAccessDenied: then nothing is known of the rest.
+    Raises UnsupportedVersion, StoreUnavailable and StoreAccessDenied: then the objects that were not read yet are
+    unchecked.
     """
     walk = _Walk(store, head, mirrored)
     walk.run(progress)
@@ -120,14 +121,8 @@ class _Walk:
         with ThreadPoolExecutor(READ_WIDTH) as pool:
             for start in range(first, self._head.n + 1, READ_WIDTH):
                 numbers = range(start, min(start + READ_WIDTH, self._head.n + 1))
-                yield from zip(numbers, pool.map(lambda n: self._get(entry_key(n)), numbers), strict=True)
-
-    def _get(self, key: str) -> bytes | None:
-        try:
-            body = bytes(self._store.get(key))
-        except KeyNotFound:
-            return None
-        return body
+                bodies = pool.map(lambda n: body_if_there(self._store, entry_key(n)), numbers)
+                yield from zip(numbers, bodies, strict=True)
 
     def _entry(self, n: int, body: bytes) -> None:
         self._count(len(body))
@@ -155,7 +150,7 @@ class _Walk:
             self._draft.apply(entry, body, appends)
 
     def _appends(self, entry: Entry) -> dict[CommandId, Append] | None:
-        """The appends that the entry names by reference; None if one of them can't be read."""
+        """The appends that the entry names by reference; None if one of their bodies is missing or damaged."""
         appends: dict[CommandId, Append] = {}
         whole = True
         for command in entry.commands:
@@ -163,7 +158,7 @@ class _Walk:
                 if not isinstance(record, AppendedByReference):
                     continue
                 key = command_key(command.n0, command.command_id, record.body)
-                body = self._get(key)
+                body = body_if_there(self._store, key)
                 if body is None:
                     whole = False
                     if command.n0 >= self._deleted_below and not self._deleted_since(command.n0):
@@ -181,14 +176,16 @@ class _Walk:
         return appends if whole else None
 
     def _deleted_since(self, n0: int) -> bool:
-        """True if newer snapshots have let vacuum delete this body meanwhile."""
+        """True if newer snapshots have let vacuum delete the body of a command that began at `n0`."""
         newest = read_manifests(self._store, lambda *_: None)[-KEPT:]
         return len(newest) == KEPT and n0 < newest[0].floor
 
     # ---- snapshots --------------------------------------------------------------------------------
 
     def _at_snapshot(self, manifest: Manifest) -> None:
-        """Check the snapshot, whose entry was just read, or is gone. If no state is known, continue from its state."""
+        """Check the snapshot of an entry that was just read, or is gone. If no state is known, continue from the
+        snapshot's state.
+        """
         key = snapshot_key(manifest.n)
         self.verified.snapshots += 1
         self.verified.requests += 2
@@ -210,7 +207,7 @@ class _Walk:
     # ---- void marks -------------------------------------------------------------------------------
 
     def _first_block(self) -> int:
-        """The first block that is not marked as deleted. All blocks before it are."""
+        """The first block without a void mark, if all blocks before it have one. A mark out of order is reported."""
         begin = entry_block(self._head.state.first_entry)
         keys = [stored.key for stored in self._store.list_keys(VOID)]
         for block, key in zip(count(begin), keys, strict=False):
@@ -229,7 +226,7 @@ class _Walk:
 
     def _is_void(self, n: int) -> bool:
         """True if the entry is gone because its block was deleted since the walk began."""
-        return self._get(void_key(entry_block(n))) is not None
+        return body_if_there(self._store, void_key(entry_block(n))) is not None
 
     # ---- the outcome ------------------------------------------------------------------------------
 
@@ -238,7 +235,7 @@ class _Walk:
         self.verified.requests += 1
 
     def _differs(self, kind: DifferenceKind, key: str, wanted: str, found: str) -> None:
-        advice = advice_for_metadata(kind, copied=self._mirrored)
+        advice = advice_for_metadata(kind, mirrored=self._mirrored)
         can_copy_back = self._mirrored and kind.value.startswith(("entry", "command"))
         repairable = kind.value.startswith("snapshot") or can_copy_back
         difference = Difference(kind, METADATA, key, wanted, found, repairable=repairable, advice=advice)

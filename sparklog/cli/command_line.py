@@ -31,7 +31,8 @@ def run_command(
     """Run a command and return its exit code: 0, 1 failed, 2 usage, 3 not found, 4 conflict, 5 unhealthy.
 
     Ctrl-C gives 130. Errors are one line on stderr. A pipe that its reader closed early does not change the exit code.
-    `command` builds the click command; `program` is its name on help pages.
+    `command` builds the click command; `program` is its name on help pages. `settings_taken`: the common options that
+    are accepted anywhere on the command line.
     """
     code = 0
     open_missing_streams()

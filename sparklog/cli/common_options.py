@@ -18,7 +18,7 @@ DRY_RUN = typer.Option(False, "--dry-run", help="Check the command and show what
 
 
 class Settings:
-    """The values that the current command line gives to `NAMES`. Each call of `take` starts a new command line."""
+    """The values of the common options (`NAMES`) on the current command line, which `take` reads."""
 
     def __init__(self) -> None:
         self._given: dict[str, str] = {}
@@ -70,9 +70,11 @@ class Settings:
         return self._given.get("--format") == "json"
 
     def cluster(self) -> str:
-        """The address: the first of --cluster, `cluster` in --config, SPARKLOG_CLUSTER, `cluster` in SPARKLOG_CONFIG.
+        """The cluster's address: the first of --cluster, `cluster` in --config, SPARKLOG_CLUSTER, `cluster` in
+        SPARKLOG_CONFIG.
 
-        The file given by --config is always read, so that a mistake in it never goes unnoticed. Raises InvalidInput.
+        The file given by --config is always read, so that a mistake in it never goes unnoticed. Raises InvalidInput if
+        none of the four has an address, or for a memory:// address.
         """
         url = self.cluster_if_named()
         if url is None:
@@ -82,7 +84,10 @@ class Settings:
         return url
 
     def cluster_if_named(self) -> str | None:
-        """The address, or None if none of these places has one. Raises InvalidInput."""
+        """The cluster's address as in `cluster`, or None if none of its four places has one.
+
+        Raises InvalidInput for a memory:// address, which would end with this process.
+        """
         url = self._first(self._given.get("--cluster"), "SPARKLOG_CLUSTER", lambda file: file.cluster)
         if not url:
             return None
@@ -99,7 +104,10 @@ class Settings:
         return self._first(given, "SPARKLOG_JOB_COMMAND", lambda file: file.job_command) or "local"
 
     def _first(self, given: str | None, variable: str, of: Callable[[ConfigFile], str | None]) -> str | None:
-        """The first value that is set: the option, the one in --config, the variable, the one in SPARKLOG_CONFIG."""
+        """The first value that is set: the option, the one in --config, the variable, the one in SPARKLOG_CONFIG.
+
+        `given` is the option, `variable` the name of the variable, and `of` takes the value from a config file.
+        """
         config = self._given.get("--config")
         in_config = of(read_config_file(config, "--config")) if config else None
         value = given or in_config or os.environ.get(variable)

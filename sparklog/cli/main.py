@@ -91,5 +91,5 @@ def _commands() -> Any:
 
 
 def entry_point() -> None:
-    """The console script."""
+    """The entry point of the console script `sparklog`: run the command line, then exit with its exit code."""
     sys.exit(run())

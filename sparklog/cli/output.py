@@ -42,7 +42,7 @@ def connect() -> Cluster:
 
 
 def now_ms() -> int:
-    """The machine's clock."""
+    """Milliseconds since the epoch, by the machine's clock."""
     from sparklog.host.clock import SystemClock
 
     return SystemClock().now_ms()
@@ -120,9 +120,10 @@ def done(message: str, document: Row) -> None:
 
 
 def labels_of(names: Iterable[str]) -> dict[str, str]:
-    """Each name without its unit, because `human` prints the unit with the value.
+    """The label of each name: the name without its unit, because `human` prints the unit with the value.
 
-    If `deleted` is a name too, `deleted_bytes` becomes the deleted size, and `deleted_ms` the deleted time.
+    If two names differ only in their units, each label tells which: beside `deleted`, `deleted_bytes` becomes "deleted
+    size", and `deleted_ms` becomes "deleted time".
     """
     known = list(names)
     bare = {name: name.removesuffix("_ms").removesuffix("_bytes") for name in known}
@@ -132,7 +133,7 @@ def labels_of(names: Iterable[str]) -> dict[str, str]:
 
 
 def human(name: str, value: Any) -> str:
-    """The human-readable value, by the unit at the end of its name: times in ISO UTC, sizes in binary units."""
+    """`value` as a text for people, by the unit at the end of its name: times in ISO UTC, sizes in binary units."""
     if value is None:
         return "-"
     if isinstance(value, bool):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from typing import Final
 
 from sparklog.core.purgatory import Wanted
 from sparklog.host.bell import Bell
+from sparklog.host.daemon import in_daemon
 from sparklog.wire.messages import WaitReply
 
 SLACK_MS: Final = 50  # two waits for the same moment read the clock one after the other
@@ -23,20 +23,17 @@ class AskedCoordinator:
         self._wanted = wanted
         self.begun_ms = begun_ms
         self._until_ms = until_ms
-        self._ask = ask
         self._bell = bell
-        self._is_done = False
-        self._reply: WaitReply | None = None
-        self._error: BaseException | None = None
-        threading.Thread(target=self._run, name="sparklog-wait", daemon=True).start()
+        self._asked = in_daemon(ask, "sparklog-wait")
+        self._asked.add_done_callback(lambda asked: bell.ring())
 
     def serves(self, wanted: Wanted, deadline_ms: int) -> bool:
         """True if the reply under way answers this, in time for a caller that waits until `deadline_ms`."""
-        return not self._is_done and self._wanted == wanted and self._until_ms <= deadline_ms + SLACK_MS
+        return not self._asked.done() and self._wanted == wanted and self._until_ms <= deadline_ms + SLACK_MS
 
     def wait(self, stop: Callable[[], bool]) -> bool:
         """Wait for the reply, or until `stop` is true whenever the bell rings. Returns True if the reply has come."""
-        while not self._is_done:
+        while not self._asked.done():
             if stop():
                 return False
             self._bell.wait()
@@ -44,14 +41,4 @@ class AskedCoordinator:
 
     def reply(self) -> WaitReply | None:
         """The reply, once it has come. Raises the error of the request."""
-        if self._error is not None:
-            raise self._error
-        return self._reply
-
-    def _run(self) -> None:
-        try:
-            self._reply = self._ask()
-        except BaseException as error:
-            self._error = error
-        self._is_done = True
-        self._bell.ring()
+        return self._asked.result()

@@ -61,7 +61,7 @@ _SHOWN: Final = 3  # topics in an error
 
 
 class Verb(StrEnum):
-    """An action that a right allows. DESCRIBE comes with each of the others."""
+    """An action that a right allows. A right with any other verb allows DESCRIBE, too."""
 
     READ = "read"
     WRITE = "write"
@@ -71,13 +71,15 @@ class Verb(StrEnum):
 
 
 class Right(msgspec.Struct, frozen=True):
-    """A verb on one topic. If `topics` ends with `*`: on all topics whose names begin with the part before it."""
+    """A verb on the topic named `topics`, or, if `topics` ends with `*`, on all topics whose names begin with the part
+    before it.
+    """
 
     verb: Verb
     topics: str
 
     def covers(self, verb: Verb, topic: str) -> bool:
-        """True if the right allows this on the topic of this name, or on the cluster if `topic` is `*`."""
+        """True if the right allows `verb` on the topic of this name, or on the cluster if `topic` is `*`."""
         if verb is not self.verb and verb is not Verb.DESCRIBE:
             return False
         if self.topics.endswith(ALL):
@@ -121,7 +123,9 @@ class Access(msgspec.Struct, frozen=True):
     principals: tuple[tuple[Principal, tuple[str, ...]], ...]
 
     def of_token(self, sha256: str) -> Principal | None:
-        """Return the principal of the token with this hash. All hashes are compared, each in constant time."""
+        """Return the principal that has a token with this SHA-256 hash, or None. Each hash is compared in constant
+        time.
+        """
         match = None
         for principal, hashes in self.principals:
             for known in hashes:
@@ -131,10 +135,10 @@ class Access(msgspec.Struct, frozen=True):
 
 
 class Need(msgspec.Struct, frozen=True):
-    """The right that a request needs: `verb` on all of `topics`, by name or id; without topics, on the cluster.
+    """The right that a request needs: `verb` on all of `topics` (names or ids), or on the cluster if `topics` is empty.
 
-    With `any_topic`, the right on at least one topic is enough. No principal has the right if `verb` is None. `also` is
-    needed in addition.
+    With `any_topic`, the right on at least one topic is enough. If `verb` is None, every principal is refused. `also`
+    is a second need that must be met, too.
     """
 
     verb: Verb | None
@@ -144,7 +148,7 @@ class Need(msgspec.Struct, frozen=True):
 
 
 def need_of(command: Command) -> Need:
-    """Return the right that a command needs. The last case is a type error if a command is forgotten."""
+    """Return the right that a command needs. The type checker reports a kind of command that has no case here."""
     match command:
         case Append():
             topics = _topics_of(command)
@@ -184,22 +188,27 @@ def need_of(command: Command) -> Need:
 
 
 def unknown_topics(need: Need, state: ClusterState) -> bool:
-    """True if the need names a topic id that the state doesn't know: it was deleted, is too new, or never existed."""
+    """True if the need, or its `also`, names a topic id that the state doesn't know.
+
+    Such a topic was deleted, was created after the state's newest entry, or never existed.
+    """
     return any(isinstance(topic, int) and topic not in state.topics for topic in need.topics) or (
         need.also is not None and unknown_topics(need.also, state)
     )
 
 
 def topic_names(need: Need, state: ClusterState) -> list[str]:
-    """Return the topics of a need by name, for the audit log. Topic ids that the state doesn't know become `#5`."""
+    """Return the names of a need's topics, for the audit log. An id that the state doesn't know becomes a text like
+    `#5`.
+    """
     return [name if name is not None else f"#{topic}" for topic, name in _named(need, state)]
 
 
 def check_access(principal: Principal, need: Need, state: ClusterState) -> None:
     """Raise TopicAuthorizationFailed or ClusterAuthorizationFailed if the principal lacks the right.
 
-    The error is the same whether or not a topic exists: a topic that the principal may not describe is named as the
-    request named it.
+    The error does not reveal whether a topic exists: a topic that the principal may not describe is shown only as the
+    request named it, by name or id.
     """
     if need.also is not None:
         check_access(principal, need.also, state)
@@ -235,7 +244,7 @@ def _refusal(principal: Principal, verb: Verb, what: str, wanted: str) -> str:
 
 
 def _named(need: Need, state: ClusterState) -> Iterator[tuple[str | TopicId, str | None]]:
-    """Yield each topic as the need has it, and its name if it is known."""
+    """Yield each topic of the need, a name or an id, with its name; None if the state doesn't know the id."""
     for topic in need.topics:
         if isinstance(topic, str):
             yield topic, topic
@@ -245,6 +254,6 @@ def _named(need: Need, state: ClusterState) -> Iterator[tuple[str | TopicId, str
 
 
 def _topics_of(command: Append) -> tuple[TopicId, ...]:
-    """Return all topics that an append names anywhere."""
+    """Return the ids of all topics in the slices, epochs and `keyless` of an append, ascending."""
     named: Iterable[TopicId] = (slice_.topic_id for slice_ in command.slices)
     return tuple(sorted({*named, *(epoch.topic_id for epoch in command.epochs), *command.keyless}))

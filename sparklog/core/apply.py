@@ -85,7 +85,7 @@ from sparklog.core.types import (
 
 
 def apply_entry(state: ClusterState, commands: Iterable[AppliedCommand], at: At) -> None:
-    """Apply the next entry to `state`: `at.n` is `state.n + 1`."""
+    """Apply the commands of entry `at.n`, which must be `state.n + 1`, and set the state's `n` and `time_ms`."""
     for command in commands:
         apply_command(state, command, at)
     state.n = at.n
@@ -93,11 +93,11 @@ def apply_entry(state: ClusterState, commands: Iterable[AppliedCommand], at: At)
 
 
 def apply_command(state: ClusterState, command: AppliedCommand, at: At) -> None:
-    """Apply the records of one command to `state`, and remember that entry `at` applied it.
+    """Apply the records of one command to `state`, and remember the command id with the number of entry `at`.
 
-    Some commands are not remembered this way. For an append of an idempotent producer, its sequence numbers are
-    remembered. For a commit of a group member, the number of its last commit is remembered, unless the commit came with
-    an append. A claim has the same result however often it is made.
+    Three kinds of commands are not remembered by id. For an append of an idempotent producer, its sequence numbers are
+    remembered. For a commit of a group member without an append, the number of the member's last commit is remembered.
+    A claim has the same result however often it is made.
     """
     for record in command.records:
         apply(state, record, at)
@@ -108,7 +108,9 @@ def apply_command(state: ClusterState, command: AppliedCommand, at: At) -> None:
 
 
 def _is_known_otherwise(record: Record) -> bool:
-    """True if a repeat of the record's command is recognized by more than its id."""
+    """True if a repeat of the record's command is recognized without its id: by sequences, by commit number, or as a
+    claim.
+    """
     match record:
         case Appended():
             return by_producer(record.slices)
@@ -139,7 +141,7 @@ def result_of(command: AppliedCommand, at: At) -> CommandResult:
 
 
 def _label(command: AppliedCommand) -> str:
-    """Return the label of the write: that of its last append, as in its result."""
+    """Return the label of the command's last append, "" if there is none."""
     for record in reversed(command.records):
         if isinstance(record, Appended | AppendedByReference):
             return record.label
@@ -147,11 +149,12 @@ def _label(command: AppliedCommand) -> str:
 
 
 def _first_object(command: AppliedCommand) -> int:
-    """Return the object of the first slice that the command appended.
+    """Return the number of the object of the first slice that the command appended.
 
-    If that is forgotten, so is everything that the command wrote.
+    Once that object is forgotten, so is everything that the command wrote.
 
-    NO_OBJECT for a write to several partitions: they forget their parts one by one, so the command stays known.
+    Returns NO_OBJECT if the command appended nothing, or to several partitions: these forget their slices
+    independently, so the command stays known.
     """
     for record in command.records:
         if isinstance(record, Appended) and len(record.ranges) == 1:
@@ -160,7 +163,7 @@ def _first_object(command: AppliedCommand) -> int:
 
 
 def apply(state: ClusterState, record: Record, at: At) -> None:
-    """Apply one record of entry `at` to `state`. An `AppendedByReference` must have been expanded before."""
+    """Apply one record of entry `at` to `state`. An `AppendedByReference` must have been expanded to an `Appended`."""
     match record:
         case Appended():
             _append(state, record, at)
@@ -328,7 +331,7 @@ def _remember_producers(state: ClusterState, record: Appended, at: At) -> None:
 
 
 def _begun(state: ClusterState, record: ProducerAllocated, at: At) -> ProducerState:
-    """Return a producer with a new epoch.
+    """Return the state of a producer that begins a new epoch, without batches.
 
     `last_used_ms` never goes back; otherwise the producer could be forgotten too early.
     """
@@ -338,7 +341,7 @@ def _begun(state: ClusterState, record: ProducerAllocated, at: At) -> ProducerSt
 
 
 def _newest(state: ClusterState, at: At) -> int:
-    """The time of entry `at`, or of the entry before it if the author's clock is slow."""
+    """The time of entry `at` in milliseconds, or that of the entry before if it is later (a slow clock wrote `at`)."""
     return max(at.time_ms, state.time_ms)
 
 
@@ -381,7 +384,7 @@ def _move_log_start(state: ClusterState, record: LogStartMoved) -> None:
 
 
 def _keep_cleaner_within(state: ClusterState, key: TopicPartition, log_start: Offset, end: Offset) -> None:
-    """Limit the cleaner to the log: offsets that the log no longer has do not count as cleaned (C-02)."""
+    """Limit the partition's cleaner to the log [log_start, end): offsets outside do not count as cleaned (C-02)."""
     cleaner = state.cleaners.get(key)
     if cleaner is None:
         return

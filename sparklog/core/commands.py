@@ -1,7 +1,7 @@
 """Commands: requested changes. `decide` turns a command into records, or refuses it.
 
-A command never asks for particular offsets (invariant 4). It names topics by id, so a command that was begun for a
-topic that has since been deleted and created again fails with UNKNOWN_TOPIC_OR_PARTITION.
+An append never asks for particular offsets. Commands name topics by id, so a command that was begun for a topic that
+has since been deleted and created again fails with UNKNOWN_TOPIC_OR_PARTITION.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sparklog.core.types import (
 class NewStore(msgspec.Struct, frozen=True):
     """A store to register: `url` "." is the cluster's own root, `incarnation` the uuid in its file INCARNATION.
 
-    Replicas are spread over `zone`s (stores with "" form one zone). Readers in the store's zone ask it first.
+    Replicas are spread over zones (stores with `zone` "" form one zone). Readers in the same zone ask this store first.
     """
 
     store: StoreId
@@ -39,7 +39,7 @@ class NewStore(msgspec.Struct, frozen=True):
 
 
 class CreateCluster(msgspec.Struct, frozen=True, tag="create-cluster"):
-    """The first command of a chain. Its author draws `chain_id`."""
+    """The first command of a chain, with the first stores. Its author draws a random `chain_id`."""
 
     chain_id: str
     stores: tuple[NewStore, ...]
@@ -49,7 +49,8 @@ class CreateCluster(msgspec.Struct, frozen=True, tag="create-cluster"):
 class CreateTopic(msgspec.Struct, frozen=True, tag="create-topic"):
     """Create a topic. None for `partitions` or `replication_factor` means the cluster's default.
 
-    `config` was checked by config.topic_config.
+    `config` has been checked by config/topic_config.py. `assignment`: the stores of each partition's replicas, the
+    preferred leader first; None: chosen by the cluster.
     """
 
     name: str
@@ -60,14 +61,14 @@ class CreateTopic(msgspec.Struct, frozen=True, tag="create-topic"):
 
 
 class AlterCluster(msgspec.Struct, frozen=True, tag="alter-cluster"):
-    """Set and remove config keys of the cluster."""
+    """Set the config keys `changed` of the cluster, and remove the keys `removed`."""
 
     changed: dict[str, str] = {}
     removed: tuple[str, ...] = ()
 
 
 class AlterTopic(msgspec.Struct, frozen=True, tag="alter-topic"):
-    """Set and remove config keys of a topic."""
+    """Set the config keys `changed` of a topic, and remove the keys `removed`."""
 
     topic_id: TopicId
     changed: dict[str, str] = {}
@@ -75,7 +76,10 @@ class AlterTopic(msgspec.Struct, frozen=True, tag="alter-topic"):
 
 
 class AddPartitions(msgspec.Struct, frozen=True, tag="add-partitions"):
-    """Raise the number of partitions of a topic to `total`."""
+    """Raise the number of partitions of a topic to `total`.
+
+    `assignment`: the stores of each new partition's replicas, the preferred leader first; None: chosen by the cluster.
+    """
 
     topic_id: TopicId
     total: int
@@ -101,10 +105,11 @@ class PartitionEpoch(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Application(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """An application's own count of its writes (`txnAppId`, `txnVersion`): each version is written at most once.
+    """A write of an application, which counts its writes (`txnAppId`, `txnVersion`): each version is written at most
+    once.
 
     `run` is the id of the run that writes, if the application has runs, as a streaming query has; else "". `made_of` is
-    a digest of what the version is made of: a repeat has the same digest. "" if its author can't compute one.
+    a digest of the input of this version, by which a repeat is recognized as the same write; "" if its author has none.
     """
 
     app_id: str
@@ -114,24 +119,26 @@ class Application(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class ProducerEpoch(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """An instance of a producer."""
+    """An instance of a producer: the producer's id, and the epoch that the instance got when it began."""
 
     producer_id: int
     producer_epoch: int
 
 
 class Append(msgspec.Struct, frozen=True, tag="append"):
-    """Name uploaded objects: all their slices get offsets, or nothing is written.
+    """Append the slices of uploaded objects to their partitions: all slices get offsets, or nothing is written.
 
-    Offsets follow the order of `slices` within each partition. `epochs` has one row per partition touched. `keyless`:
-    the topics that get records without a key.
+    Offsets follow the order of `slices` within each partition. `epochs` has one row for each partition written to.
+    `application` and `label` identify the write for its author (`txnAppId` and `txnVersion`; `writeId`). `keyless`: the
+    topics that get records without a key.
 
-    `pull`: the author reached only the leaders' stores; followers fetch the rest, and then the records become visible.
-    `take_over`: where the leader's store does not hold the objects, an in-sync replica that lacks nothing and holds
-    them becomes the leader in the same entry.
+    `pull`: the author uploaded only to the leaders' stores; followers fetch the objects, and then the records become
+    visible. `take_over`: where the leader's store does not hold the objects, an in-sync replica that has the whole log,
+    and whose store holds them, becomes the leader in the same entry.
 
-    `consumed`: the offsets that the records were made from. They are committed in the same entry, or nothing is (I-05).
-    `fence`: the producer of a transaction, whose slices have no sequences. A newer instance of it fences the append.
+    `consumed`: the offsets of a group up to which the records' input was read. These offsets are committed in the same
+    entry, or nothing is (I-05). `fence`: the producer of a transaction, whose slices have no sequences. A newer
+    instance of it fences the append.
     """
 
     objects: tuple[NewObject, ...]
@@ -148,7 +155,7 @@ class Append(msgspec.Struct, frozen=True, tag="append"):
 
 
 class RewrittenSlice(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
-    """A slice of a rewrite: it keeps the offsets [start, end) of the records that it was made from."""
+    """A slice that a rewrite made: it covers the offsets [start, end), as the slices that it was made from did."""
 
     new: NewSlice
     start: Offset
@@ -164,8 +171,8 @@ class Swap(msgspec.Struct, frozen=True, tag="swap"):
     `digest` identifies the slices that were rewritten (`slice_table.digest`). If other slices have taken their place
     since, the swap is refused.
 
-    `lost`, ascending: the parts of the range that no slice covers any more. An operator accepts that no store can
-    provide these records, and that a read there is DATA_LOSS.
+    `lost`: the parts of the range that no slice covers any more, ascending. An operator has accepted that no store has
+    these records, and that reading them raises DataLoss.
     """
 
     topic_id: TopicId
@@ -189,9 +196,9 @@ class MoveLogStart(msgspec.Struct, frozen=True, tag="move-log-start"):
 class MoveCleaner(msgspec.Struct, frozen=True, tag="move-cleaner"):
     """Record that a compaction has cleaned everything below `to`: each key has at most one record left there.
 
-    It is refused unless the cleaner's position is still `position` (None: there was none). All tombstones below
-    `dropped_below` are gone. `passes_tombstones`: there may be tombstones left that no earlier compaction had passed.
-    `keeps_superseded`: as in `Cleaner`.
+    The command is refused unless the cleaner's position is still `position` (None: there was none). All tombstones
+    below `dropped_below` are gone. `passes_tombstones`: there may be tombstones left that no earlier compaction had
+    passed. `keeps_superseded`: as in `Cleaner`.
     """
 
     topic_id: TopicId
@@ -220,13 +227,13 @@ class RaiseFloor(msgspec.Struct, frozen=True, tag="raise-floor"):
 
 
 class ForgetApplications(msgspec.Struct, frozen=True, tag="forget-applications"):
-    """Forget the applications that are still at the versions given here."""
+    """Forget these applications, except those that have written a newer version than the one given here."""
 
     applications: tuple[Application, ...]
 
 
 class BatchInDoubt(msgspec.Struct, frozen=True, array_like=True):
-    """The first sequence of a producer's batch that may or may not be in a partition, now or later."""
+    """A producer's batch that may have landed in a partition, or may land later, named by its first sequence."""
 
     topic_id: TopicId
     partition: PartitionIndex
@@ -238,8 +245,9 @@ class AllocateProducer(msgspec.Struct, frozen=True, tag="allocate-producer"):
 
     With `producer_epoch` it is refused unless the producer is at that epoch: a fenced instance must not come back.
 
-    With `in_doubt` it is refused (OutOfOrderSequence) if one of these batches has landed: sent again, that batch
-    returns its place. If it is not refused, none of them has landed, and the new epoch keeps them out forever.
+    With `in_doubt` it is refused (OutOfOrderSequence) if one of these batches has landed: its sender should repeat it
+    to learn its offsets. If the command is not refused, none of them has landed, and the new epoch keeps them out
+    forever.
     """
 
     producer_id: int | None = None
@@ -258,11 +266,12 @@ class ReportJob(msgspec.Struct, frozen=True, tag="report-job"):
 
 
 class RegisterStore(msgspec.Struct, frozen=True, tag="register-store"):
-    """Register a new store; or, under its id and with its old INCARNATION, a fenced store that is back.
+    """Register a new store; or register again a fenced store that is back, with the same id and INCARNATION.
 
-    `announced_to`: the stores to which it was announced before, with their registrations. If the metadata is lost, they
-    show that this store may have the newest copies of it. Refused unless all of them are still registered, and no store
-    was registered or fenced since: `next_registration` was the next number then.
+    `announced_to`: the stores on which this store was announced beforehand (`copies/peers/`), with their registrations.
+    If the metadata is lost, a restore from one of them finds this store, which may have the newest copy of the chain.
+    Refused unless they all still have these registrations, and no store was registered or fenced since:
+    `next_registration` is the number that the chain would have given next at that time.
     """
 
     store: NewStore
@@ -283,7 +292,7 @@ class RemoveStore(msgspec.Struct, frozen=True, tag="remove-store"):
 
 
 class HeldEnd(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A store holds the log of a partition up to `end`, and lacks something after it."""
+    """The end of a damaged replica: the store holds the log of a partition up to `end`, and lacks records after it."""
 
     topic_id: TopicId
     partition: PartitionIndex
@@ -293,12 +302,12 @@ class HeldEnd(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class ReportLoss(msgspec.Struct, frozen=True, tag="report-loss"):
     """A store lacks objects that it should hold. `held`: the end up to which it still has each damaged log.
 
-    `incarnation` is the current content of its INCARNATION. If it has not changed, partitions that are not in `held`
-    lost nothing. If it has changed, the store was wiped or swapped, and partitions that are not in `held` lost
-    everything.
+    `incarnation` is the present content of the store's file INCARNATION. If it has not changed, partitions that are not
+    in `held` lost nothing. If it has changed since the registration, the store was wiped or swapped, and partitions
+    that are not in `held` lost everything.
 
-    With `harmless`, it is refused unless other replicas have everything that the store holds according to the chain: a
-    repair can wait, so it must not cost a partition its leader, or records that only this store has.
+    With `harmless`, the command is refused unless other replicas have everything that the store holds according to the
+    chain: a repair can wait, so it must not cost a partition its leader, or records that only this store has.
     """
 
     store: StoreId
@@ -309,7 +318,7 @@ class ReportLoss(msgspec.Struct, frozen=True, tag="report-loss"):
 
 
 class MoveRecoveryPoint(msgspec.Struct, frozen=True, tag="move-recovery-point"):
-    """Record that every object of the store with a number below `to` was read and is whole, as of entry `n` (F-03)."""
+    """Record that every object of the store with a number below `to` was read, as of entry `n`, and is whole (F-03)."""
 
     store: StoreId
     registration: int
@@ -325,10 +334,10 @@ class AgentUp(msgspec.Struct, frozen=True, tag="agent-up"):
 
 
 class AgentDown(msgspec.Struct, frozen=True, tag="agent-down"):
-    """The agent of a store is silent, and no write has reached the store meanwhile either.
+    """The agent of a store is silent, and no write has reached the store since the agent fell silent.
 
-    With `stopped`, the agent itself reports that it was stopped on purpose. That proves nothing about the store, which
-    takes writes as before.
+    With `stopped`, the agent itself reports that it was stopped on purpose. Such a stop proves nothing about the store,
+    which takes writes as before.
     """
 
     store: StoreId
@@ -337,7 +346,7 @@ class AgentDown(msgspec.Struct, frozen=True, tag="agent-down"):
 
 
 class ReplicaReport(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """An agent checked that its store holds the log up to `log_end`, as it was at this leader epoch and version."""
+    """The store of an agent holds the log up to `log_end`, as the log was at this leader epoch and version."""
 
     topic_id: TopicId
     partition: PartitionIndex
@@ -347,7 +356,7 @@ class ReplicaReport(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class ReportReplicas(msgspec.Struct, frozen=True, tag="report-replicas"):
-    """The log ends of the replicas on a store. Partitions that changed since the agent looked are skipped."""
+    """Report the log ends of the replicas on a store. Partitions that changed since the agent looked are skipped."""
 
     store: StoreId
     registration: int
@@ -355,7 +364,9 @@ class ReportReplicas(msgspec.Struct, frozen=True, tag="report-replicas"):
 
 
 class LaggingReplicas(msgspec.Struct, frozen=True, array_like=True):
-    """Stores that were not caught up with a partition for `replica.lag.time.max.ms`."""
+    """Stores whose replicas have lagged for `replica.lag.time.max.ms`. The partition was at this leader epoch and
+    version.
+    """
 
     topic_id: TopicId
     partition: PartitionIndex
@@ -365,13 +376,13 @@ class LaggingReplicas(msgspec.Struct, frozen=True, array_like=True):
 
 
 class DropLagging(msgspec.Struct, frozen=True, tag="drop-lagging"):
-    """Take lagging replicas out of the ISR. Partitions that changed meanwhile are skipped."""
+    """Take lagging replicas out of the ISR. Partitions that changed since the lag was seen are skipped."""
 
     lagging: tuple[LaggingReplicas, ...]
 
 
 class Election(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """An election in one partition: of `store`, or of the replica that an election without one chooses."""
+    """An election in one partition. `store` is to lead; None: any replica, if the present leader can't be reached."""
 
     topic_id: TopicId
     partition: PartitionIndex
@@ -381,7 +392,8 @@ class Election(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class ElectLeaders(msgspec.Struct, frozen=True, tag="elect-leaders"):
     """Elect leaders. Partitions that refuse are skipped; if all refuse, the first error is raised.
 
-    With `unclean`, a replica that lacks committed records may lead if no other can. Those records are lost.
+    With `unclean`, a replica that lacks committed records may lead if no other replica can. The records that it lacks
+    are lost.
     """
 
     elections: tuple[Election, ...]
@@ -426,8 +438,8 @@ class JoinGroup(msgspec.Struct, frozen=True, tag="join-group"):
     subscription.
 
     The id of a static member (KIP-345) names its instance: INSTANCE@RANDOM, with a new random part after each restart.
-    The restarted member takes the place of the one before it. `again`: this member id has joined before, so it is
-    refused (FencedInstanceId) if another one has its place by now.
+    The restarted member takes the place of the one before it. With `again`, this member id has joined before, so the
+    command is refused (FencedInstanceId) if a newer member of the same instance has taken its place.
     """
 
     group: str
@@ -438,9 +450,9 @@ class JoinGroup(msgspec.Struct, frozen=True, tag="join-group"):
 
 
 class LeaveGroup(msgspec.Struct, frozen=True, tag="leave-group"):
-    """A member leaves its group, or is evicted.
+    """Remove a member from its group, because it leaves or is evicted.
 
-    An eviction names the entry of the member's last renewal. If the member was renewed after that, it stays.
+    An eviction gives `renewed_at`, the entry of the member's last renewal. If the member was renewed later, it stays.
     """
 
     group: str
@@ -451,14 +463,14 @@ class LeaveGroup(msgspec.Struct, frozen=True, tag="leave-group"):
 class CommitOffsets(msgspec.Struct, frozen=True, tag="commit-offsets"):
     """Set offsets of a group: all of them, or nothing. A member that commits no offsets only shows that it is alive.
 
-    `number` counts the commits of a member from 1. A number not above the last one is a repeat, or was overtaken, and
-    changes nothing. Without a member, the group must have none: that is for jobs that keep their own positions, and for
-    resets.
+    `number` counts the commits of a member from 1. A commit whose number is not above the member's last one is a
+    repeat, or was overtaken, and changes nothing. Without `member_id`, the group must have no members: that is for jobs
+    that keep their own positions, and for resets.
 
     With `group_number` the commit counts only in the group of that number. A group that is created again under the same
     name has another number, although its member ids and generations may be the same as before.
 
-    With `only_forward`, partitions in which the group is already at the offset, or further, are left out.
+    With `only_forward`, partitions in which the group is already at the offset, or further, are skipped.
     """
 
     chain_id: str
@@ -514,10 +526,10 @@ Command = (
 
 
 class Submission(msgspec.Struct, frozen=True):
-    """A command with its identity. Neither id nor `n0` changes when it is submitted again.
+    """A command with its identity. A command that is submitted again keeps its id and its `n0`.
 
-    `n0` is the chain position that the author had read when it began. `in_doubt`: an earlier attempt may have landed,
-    so a refusal says `landed = unknown` unless the state proves otherwise.
+    `n0` is the chain position up to which the author had read when it began. `in_doubt`: an earlier attempt may have
+    landed, so a refusal says `landed = unknown` unless the state proves otherwise.
     """
 
     command_id: CommandId

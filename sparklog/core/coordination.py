@@ -1,6 +1,7 @@
 """The coordinator of a cluster: its identity, how its epoch begins and ends, and which of its entries count.
 
-Without a coordinator the cluster is embedded: each process commits by itself. Safety rests on the chain either way.
+Without a coordinator the cluster is embedded: each process commits by itself. Either way it is the chain that makes
+writes safe.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ class Coordinator(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def in_force(self) -> bool:
-        """True if commands go to its address."""
+        """True if there is a coordinator that has not resigned, so that commands go to `address`."""
         return self.address != ""
 
     def has_written(self, author: Author, entry: EntryNumber) -> Coordinator:
@@ -46,7 +47,10 @@ NO_COORDINATOR = Coordinator()
 
 
 def decide_claim(known: Coordinator, command: ClaimCoordination) -> CoordinationClaimed:
-    """Return the record of the claim. Raises StaleControllerEpoch, InvalidInput."""
+    """Return the record of the claim. Raises InvalidInput without a name or an address.
+
+    Raises StaleControllerEpoch unless the epoch is the next one, or the claim is from the coordinator in force.
+    """
     if not command.name or not command.address:
         raise InvalidInput("a coordinator needs a name and an address")
     is_its_own = known.in_force and (command.epoch, command.name) == (known.epoch, known.name)
@@ -58,7 +62,9 @@ def decide_claim(known: Coordinator, command: ClaimCoordination) -> Coordination
 
 
 def decide_resign(known: Coordinator, command: ResignCoordination) -> CoordinationResigned:
-    """Return the record of the resignation. Raises StaleControllerEpoch."""
+    """Return the record of the resignation. Raises StaleControllerEpoch unless the epoch is that of the coordinator in
+    force.
+    """
     if not known.in_force or command.epoch != known.epoch:
         actual = f"found epoch {command.epoch}{_holder(known)}"
         raise StaleControllerEpoch(f"only the coordinator in force can resign, {actual}")

@@ -11,8 +11,8 @@
     ├── OutcomeUnknown .......... it may have landed: look it up, never repeat blindly
     └── Damaged ................. bytes are not what the chain says: nothing is served from them
 
-Each answers three questions: a stable `code`, `retriable`, and `landed` (did it change the log?). The message says what
-was wanted, what was found, and where. Errors are pickled: they cross process boundaries.
+Each has a stable `code`, `retriable` (may the same call work later?) and `landed` (did it change the log?). The message
+says what was wanted, what was found, and where. Errors are pickled: they cross process boundaries.
 """
 
 from __future__ import annotations
@@ -99,19 +99,19 @@ class InvalidReplicaAssignment(InvalidInput):
 
 
 class IneligibleReplica(InvalidInput):
-    """The store has no replica of the partition, so it can't lead it."""
+    """The store can't lead the partition, because it has no replica of it."""
 
     code = "INELIGIBLE_REPLICA"
 
 
 class InvalidGroupId(InvalidInput):
-    """The id of a group or of a member is not legal: 1 to 249 printable characters."""
+    """The id of a group or of a member is not legal: 1 to 249 printable characters, without a space at either end."""
 
     code = "INVALID_GROUP_ID"
 
 
 class InvalidSessionTimeout(InvalidInput):
-    """A member's session timeout is not between `group.min.` and `group.max.session.timeout.ms`."""
+    """A member's session timeout is not between `group.min.session.timeout.ms` and `group.max.session.timeout.ms`."""
 
     code = "INVALID_SESSION_TIMEOUT"
 
@@ -129,7 +129,7 @@ class InvalidCommitOffsetSize(InvalidInput):
 
 
 class InvalidRecord(InvalidInput):
-    """A record does not fit its topic, or can't be read as its reader wants it; nothing of a write was appended."""
+    """A record does not fit its topic, or can't be read in the form asked for. Nothing of a write was appended."""
 
     code = "INVALID_RECORD"
 
@@ -150,7 +150,7 @@ class InvalidRequiredAcks(InvalidInput):
 
 
 class UnsupportedVersion(InvalidInput):
-    """The cluster, an entry or an object has a format that this version of sparklog does not read."""
+    """The cluster, an entry or an object has a format that this version of sparklog can't read."""
 
     code = "UNSUPPORTED_VERSION"
 
@@ -162,7 +162,10 @@ class OffsetOutOfRange(InvalidInput):
 
 
 class PolicyViolation(InvalidInput):
-    """The config of the topic rules this out: only compaction may remove records of a topic that is only compacted."""
+    """The topic's `cleanup.policy` does not allow this.
+
+    Deletion by offset needs `delete` in the policy, and a rewrite that drops records needs `compact`.
+    """
 
     code = "POLICY_VIOLATION"
 
@@ -198,13 +201,13 @@ class UnknownTopicOrPartition(NotFound):
 
 
 class UnknownProducerId(NotFound):
-    """The producer id is not in the state (it expired, or the chain never gave it): ask for a new one."""
+    """The chain does not know the producer id: it has expired or was never allocated. Ask for a new one."""
 
     code = "UNKNOWN_PRODUCER_ID"
 
 
 class GroupIdNotFound(NotFound):
-    """There is no consumer group of this name: it never was, was deleted, or its offsets have expired."""
+    """There is no consumer group of this name: it never existed, was deleted, or its offsets have expired."""
 
     code = "GROUP_ID_NOT_FOUND"
 
@@ -231,14 +234,14 @@ class KeyNotFound(NotFound):
 
 
 class Conflict(SparklogError):
-    """Another process was first."""
+    """Another process was first, or has taken over."""
 
     code = "CONFLICT"
     exit_code = 4
 
 
 class TopicAlreadyExists(Conflict):
-    """A topic of this name exists."""
+    """A topic of this name exists already."""
 
     code = "TOPIC_ALREADY_EXISTS"
 
@@ -250,7 +253,7 @@ class ClusterAlreadyExists(Conflict):
 
 
 class InconsistentClusterId(Conflict):
-    """A different cluster is at the address, or owns the store there: the original one was deleted, or never was."""
+    """A different cluster is at the address, or owns the store there: the expected one is gone, or never existed."""
 
     code = "INCONSISTENT_CLUSTER_ID"
 
@@ -262,7 +265,7 @@ class KeyExists(Conflict):
 
 
 class SwapRefused(Conflict):
-    """The slices that a rewrite would replace are no longer the ones it read: plan it again."""
+    """The slices that a rewrite would replace are no longer the ones it read: plan the rewrite again."""
 
     code = "SWAP_REFUSED"
 
@@ -275,38 +278,38 @@ class FencedLeaderEpoch(Conflict):
 
 
 class UnknownLeaderEpoch(Conflict):
-    """The leader epoch is newer than the one in this state: catch up, then try again."""
+    """The leader epoch is newer than any that this process knows: catch up, then try again."""
 
     code = "UNKNOWN_LEADER_EPOCH"
     retriable = True
 
 
 class StaleBrokerEpoch(Conflict):
-    """The store has been registered again since then: the registration number is stale."""
+    """The registration number is stale: the store has been registered again."""
 
     code = "STALE_BROKER_EPOCH"
 
 
 class DuplicateBrokerRegistration(Conflict):
-    """The store is already registered: under this id, or with its INCARNATION under another one."""
+    """The store is already registered: its id is taken, or its INCARNATION is registered under another id."""
 
     code = "DUPLICATE_BROKER_REGISTRATION"
 
 
 class InvalidUpdateVersion(Conflict):
-    """The partition changed since this was planned: plan it again on its new version."""
+    """The partition changed after the request was planned: plan it again on the partition's new version."""
 
     code = "INVALID_UPDATE_VERSION"
 
 
 class StaleControllerEpoch(Conflict):
-    """Another coordinator has a newer epoch, or this one has resigned; nothing was changed."""
+    """Another coordinator has a newer epoch, or this coordinator has resigned; nothing was changed."""
 
     code = "STALE_CONTROLLER_EPOCH"
 
 
 class ElectionNotNeeded(Conflict):
-    """The partition already has the wanted leader, or its leader can be reached."""
+    """No election is needed: the wanted store already leads, or the leader can be reached."""
 
     code = "ELECTION_NOT_NEEDED"
 
@@ -336,13 +339,13 @@ class UnknownMemberId(Conflict):
 
 
 class FencedInstanceId(Conflict):
-    """Another consumer has joined with the same `group_instance_id`, so this one is no longer a member (KIP-345)."""
+    """Another consumer has joined with the same `group_instance_id`, and this one is no longer a member (KIP-345)."""
 
     code = "FENCED_INSTANCE_ID"
 
 
 class IllegalGeneration(Conflict):
-    """The group has had another generation since: read the new assignment. Nothing was committed."""
+    """The group has begun a newer generation: read the new assignment. Nothing was committed."""
 
     code = "ILLEGAL_GENERATION"
 
@@ -364,13 +367,13 @@ class TryAgain(SparklogError):
 
 
 class StoreUnavailable(TryAgain):
-    """A store did not answer, or refused for now; nothing was written."""
+    """A store did not answer, or refuses requests for now; nothing was written."""
 
     code = "KAFKA_STORAGE_ERROR"
 
 
 class NotController(TryAgain):
-    """The process that was asked does not coordinate the cluster, or no longer does: ask the one that does."""
+    """The process that got the command does not coordinate the cluster, or no longer does: find the coordinator."""
 
     code = "NOT_CONTROLLER"
 
@@ -418,7 +421,7 @@ class PreferredLeaderNotAvailable(TryAgain):
 
 
 class WriteLost(TryAgain):
-    """An unclean election gave up earlier records of this author, and this call wrote nothing: write both again."""
+    """An unclean election lost earlier records of this author, and this call wrote nothing: write both again."""
 
     code = "WRITE_LOST"
 
@@ -451,7 +454,7 @@ class TlsFailed(AccessRefused):
 
 
 class TopicAuthorizationFailed(AccessRefused):
-    """The principal lacks a right on a topic, whether or not there is one of that name."""
+    """The principal lacks a right on a topic. The error does not tell whether the topic exists."""
 
     code = "TOPIC_AUTHORIZATION_FAILED"
 
@@ -501,7 +504,7 @@ class Wakeup(SparklogError):
 
 
 class OutcomeUnknown(SparklogError):
-    """It may have landed: look it up by its id, never repeat it blindly."""
+    """The request may or may not have landed: look it up by its id, never repeat it blindly."""
 
     code = "COMMIT_OUTCOME_UNKNOWN"
 
@@ -526,6 +529,6 @@ class ChainDamaged(Damaged):
 
 
 class DataLoss(Damaged):
-    """Records that the log should have can't be read from any holder."""
+    """Records that the log should have can't be read from any store."""
 
     code = "DATA_LOSS"

@@ -1,4 +1,4 @@
-"""The extras of the package sparklog, and the one message that names a missing one."""
+"""The optional dependencies of the package sparklog (extras), and the error that names a missing one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ def install_line(extra: Extra) -> str:
 
 @contextmanager
 def needed(extra: Extra, purpose: str) -> Iterator[None]:
-    """Turn the ImportError of a module of the extra into InvalidInput with the command that installs it."""
+    """Turn an ImportError raised in the block into an InvalidInput that gives the `purpose` and the command to install
+    the extra.
+    """
     try:
         yield
     except ImportError as error:

@@ -1,11 +1,11 @@
-"""Forgetting: removes from the state what leaves it together with slices.
+"""Forgetting slices: removes from the state everything that must go with them.
 
-Objects leave when no slice names them any more. If an election makes a replica the leader that lacks some slices, the
-log forgets these slices (rule E4). The sequences, results and versions of the writes leave with them, so that a repeat
-counts as a first write. An unclean election may give up committed records. Then results stay and report what is left
-(`replication/lost_records.py`), and producers and applications remember what they lost until they have been notified.
-Groups that had consumed more go back to where the loss begins. (A clean election can't concern them: it never goes
-below the high watermark, and no group consumes more.)
+An object is removed when no slice names it any more. If an election chooses a leader that lacks some slices, the log
+forgets these slices (rule E4), and with them the sequences, results and versions of their writes, so that a repeat
+counts as a first write. An unclean election may lose committed records. Then results stay and report what is left
+(`replication/lost_records.py`), producers and applications remember what they lost until they have been notified, and
+groups that had consumed more go back to where the loss begins. (A clean election never touches these groups: it loses
+nothing below the high watermark, and no group consumes more.)
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ from sparklog.core.types import ObjectNumber, Offset, OffsetRange, TopicPartitio
 def forget(state: ClusterState, changes: Iterable[PartitionChange]) -> dict[TopicPartition, int]:
     """Forget the slices that elections gave up. Returns their stored bytes by partition.
 
-    An object that no slice names any more becomes an orphan, as if it had never been named. A repeat of its command
-    counts as a first write, and may name the object again until FLOOR passes it.
+    An object that no slice names any more becomes an orphan, as if it had never been named. If the command that named
+    it is repeated, it counts as a first write, and may name the object again until FLOOR has passed the object's n0.
     """
     starts: dict[TopicPartition, Offset] = {}
     sizes: dict[TopicPartition, int] = {}
@@ -63,13 +63,19 @@ def forget(state: ClusterState, changes: Iterable[PartitionChange]) -> dict[Topi
 
 
 def release(state: ClusterState, object_numbers: Column, delete_after_ms: int, topic: Topic) -> None:
-    """Count the forgotten slices (one object number each), and retire the objects that no slice names any more."""
+    """Count slices as forgotten, and retire the objects of which no slice is left. `object_numbers`: the object of each
+    slice.
+
+    `topic`: the topic of the slices. The bytes of the objects may be deleted from `delete_after_ms` on.
+    """
     gone = _no_longer_named(state, object_numbers)
     state.retired.add_all(gone, delete_after_ms, topic.name, topic.stores)
 
 
 def _no_longer_named(state: ClusterState, object_numbers: Column) -> Column:
-    """Count the forgotten slices (one object number each), and return the objects that no slice names any more."""
+    """Count slices as forgotten, and return the objects of which no slice is left. `object_numbers`: the object of each
+    slice.
+    """
     numbers, counts = np.unique(object_numbers, return_counts=True)
     firsts = state.objects.slice_counts(numbers)
     before = _released(state, numbers)
@@ -84,23 +90,23 @@ def _no_longer_named(state: ClusterState, object_numbers: Column) -> Column:
 
 
 def stored_bytes(slices: SliceColumns) -> int:
-    """Return the bytes of the batches of these slices."""
+    """Return the stored bytes of these slices, without indexes."""
     return int(slices.columns["length"].sum())
 
 
 def _whole_slices(state: ClusterState, key: TopicPartition, start: Offset) -> OffsetRange:
-    """Return the offsets from `start` to the end of the log, in whole slices.
+    """Return the offsets from `start` to the end of the log, extended to whole slices.
 
     If the log start cuts a slice at `start`, the range begins where that slice begins: the new leader has nothing of
     that slice, and its part below the log start was forgotten before.
     """
-    behind = OffsetRange(start, state.partitions[key].next_offset)
-    starts = state.slices.find(key, behind).columns["start"]
-    return OffsetRange(Offset(min(start, starts.item(0))), behind.end) if len(starts) else behind
+    rest = OffsetRange(start, state.partitions[key].next_offset)
+    starts = state.slices.find(key, rest).columns["start"]
+    return OffsetRange(Offset(min(start, starts.item(0))), rest.end) if len(starts) else rest
 
 
 def _released(state: ClusterState, numbers: Column) -> Column:
-    """Return the number of slices of each of these objects (ascending) that were forgotten earlier."""
+    """Return how many slices of each of these objects were forgotten earlier. `numbers` ascends."""
     counts = np.zeros(len(numbers), dtype=np.int64)
     if len(numbers) <= len(state.released):
         counts[:] = [state.released.get(ObjectNumber(number), 0) for number in numbers.tolist()]
@@ -113,7 +119,10 @@ def _released(state: ClusterState, numbers: Column) -> Column:
 
 
 def _forget_sequences(state: ClusterState, starts: Mapping[TopicPartition, Offset]) -> None:
-    """Let each producer continue after the last of its batches that is left."""
+    """Let each producer continue after its last batch that is left.
+
+    `starts`: in each partition, the first offset that was forgotten.
+    """
     for producer in list(state.producers.values()):
         batches = dict(producer.batches)
         for key in starts.keys() & producer.batches.keys():
@@ -127,7 +136,7 @@ def _forget_sequences(state: ClusterState, starts: Mapping[TopicPartition, Offse
 
 
 def _cut(batch: SequencedBatch, end: Offset) -> SequencedBatch:
-    """Return the part of a batch below `end`, which is above its start."""
+    """Return the part of a batch below `end`, which is greater than `batch.start`."""
     if batch.end <= end:
         return batch
     last = sequence_after(batch.first_sequence, end - batch.start - 1)
@@ -135,7 +144,10 @@ def _cut(batch: SequencedBatch, end: Offset) -> SequencedBatch:
 
 
 def _last_batch(state: ClusterState, producer: ProducerState, key: TopicPartition) -> tuple[SequencedBatch, ...]:
-    """Return the last slice of a producer that the log still has, if all of its remembered batches were forgotten."""
+    """Return the newest slice of the producer's epoch in the log, as a batch; () if there is none.
+
+    Called if all remembered batches of the producer in this partition were forgotten.
+    """
     partition = state.partitions[key]
     columns = state.slices.find(key, OffsetRange(partition.log_start, partition.next_offset)).columns
     own = (columns["producer_id"] == producer.producer_id) & (columns["producer_epoch"] == producer.producer_epoch)
@@ -148,7 +160,10 @@ def _last_batch(state: ClusterState, producer: ProducerState, key: TopicPartitio
 
 
 def _remember_losses(state: ClusterState, place: str, removed: SliceColumns) -> None:
-    """Note the records that producers lost by an unclean election: all from the first to the last slice given up."""
+    """Note the records that each producer lost: the offsets from its first to its last forgotten slice.
+
+    `place` is the name of the partition, `removed` are the slices that an unclean election forgot.
+    """
     producer_ids = removed.columns["producer_id"]
     for producer_id in np.unique(producer_ids[producer_ids >= 0]).tolist():
         producer = state.producers.get(producer_id)
@@ -160,10 +175,10 @@ def _remember_losses(state: ClusterState, place: str, removed: SliceColumns) -> 
 
 
 def _forget_versions(state: ClusterState, taken: Mapping[TopicPartition, OffsetRange]) -> None:
-    """Let applications write a version again if nothing is left of it. Older versions stay written.
+    """Forget the last version of each application if nothing of that version is left, so that it can be written again.
 
-    `taken` are the offsets of each partition that unclean elections gave up, from the first such slice to the end of
-    the last. Clean elections never give up what an application wrote.
+    Older versions stay written. `taken`: in each partition, the offsets that unclean elections gave up, from the start
+    of the first such slice to the end of the last. Clean elections never give up what an application wrote.
     """
     for app_id, known in list(state.applications.items()):
         written = known.result.ranges

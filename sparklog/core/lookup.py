@@ -1,4 +1,4 @@
-"""Look up topics, partitions, stores and groups in a state, by name or id, and say what is there if one is not."""
+"""Look up topics, partitions, stores and groups in a state, by name or id. Errors list what exists."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sparklog.core.types import StoreId, TopicId, TopicPartition
 
 
 def topic_of(state: ClusterState, name: str, *, advice: str = "") -> Topic:
-    """The topic of this name. Raises `unknown_topic`."""
+    """The topic of this name. Raises the error that `unknown_topic` returns."""
     topic = state.topic_named(name)
     if topic is None:
         raise unknown_topic(name, state.topic_ids, advice=advice)
@@ -31,7 +31,7 @@ def unknown_topic(name: str, topics: Iterable[str], *, advice: str = "") -> Unkn
 
 
 def existing_topic(state: ClusterState, topic_id: TopicId) -> Topic:
-    """Return the topic. Raises UnknownTopicOrPartition."""
+    """Return the topic of this id. Raises UnknownTopicOrPartition."""
     topic = state.topics.get(topic_id)
     if topic is None:
         raise UnknownTopicOrPartition(
@@ -41,7 +41,7 @@ def existing_topic(state: ClusterState, topic_id: TopicId) -> Topic:
 
 
 def partition_of(state: ClusterState, topic: Topic, partition: int) -> Partition:
-    """A partition of a topic. Raises UnknownTopicOrPartition."""
+    """The partition of a topic with this number. Raises UnknownTopicOrPartition."""
     existing = state.partition(topic.topic_id, partition)
     if existing is None:
         raise UnknownTopicOrPartition(
@@ -78,7 +78,7 @@ def registered_store(state: ClusterState, store: StoreId) -> Store:
 
 
 def existing_group(state: ClusterState, name: str) -> ConsumerGroup:
-    """Return the group. Raises GroupIdNotFound."""
+    """Return the group of this name. Raises GroupIdNotFound."""
     group = state.groups.get(name)
     if group is None:
         raise GroupIdNotFound(f"wanted group {name[:80]}, found no group of this name among {len(state.groups)}")

@@ -1,9 +1,9 @@
 """Offsets of the rows of a slice. Only this module knows how records are numbered.
 
 An append gives its records consecutive offsets: record i of a slice has offset `slice.start + i`. Compaction drops
-records, so a compacted slice holds fewer records than offsets. The offsets of the remaining records are stored in a
-column of its object, and the index has the first and the last offset of each batch. A compacted slice may begin before
-its first record and end after its last, so records dropped there leave no gap between slices.
+records, so a compacted slice has fewer records than offsets. The offsets of its remaining records are stored in a
+column of its object, and the index has the first and the last offset of each batch. A compacted slice covers the
+offsets of dropped records at its ends, too, so no gap is left between slices.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sparklog.core.types import Offset, OffsetRange, Slice
 Int64Array = npt.NDArray[np.int64]
 
 
-def offset_behind(start: int, records: int) -> Offset:
+def offset_after(start: int, records: int) -> Offset:
     """Return the offset after `records` records that an append or a roll numbers from `start` on."""
     return Offset(start + records)
 
@@ -41,15 +41,15 @@ def is_dense(slice: Slice) -> bool:
 def most_records(slices: Mapping[str, Column], offsets: OffsetRange) -> int:
     """Return the number of records in the range: exact unless the range cuts a compacted slice.
 
-    `slices` are the columns of a slice table, of slices that overlap the range. A compacted slice that the range cuts
-    counts with the largest number of records that it can have there.
+    `slices`: the columns of a slice table, with slices that overlap the range. A compacted slice that the range cuts
+    counts with the largest number of records that it can have in the range.
     """
     inside = np.minimum(slices["end"], offsets.end) - np.maximum(slices["start"], offsets.start)
     return int(np.minimum(slices["records"], inside).sum())
 
 
 def within(slice: Slice, offsets: OffsetRange) -> OffsetRange | None:
-    """Return the part of a range that lies in the slice, or None."""
+    """Return the part of the range `offsets` that lies in the slice, or None if they don't overlap."""
     start, end = max(offsets.start, slice.start), min(offsets.end, slice.end)
     return OffsetRange(start, end) if start < end else None
 
@@ -67,16 +67,16 @@ class RowOffsets:
 
     @classmethod
     def of_column(cls, stored: Int64Array) -> RowOffsets:
-        """Return the offsets of rows (at least one) as a compacted segment stores them."""
+        """Return the offsets of at least one row, given as the offset column of a compacted segment."""
         return cls(Offset(int(stored[0])), len(stored), stored)
 
     def at(self, row: int) -> Offset:
-        """Return the offset of one row; rows count from 0."""
+        """Return the offset of row `row`, counted from 0."""
         return Offset(self.start + row if self.stored is None else int(self.stored[row]))
 
     @property
-    def behind(self) -> Offset:
-        """The offset to continue from after these rows."""
+    def end(self) -> Offset:
+        """The offset after the last row, at which a reader continues."""
         return Offset(self.start + self.rows if self.stored is None else int(self.stored[-1]) + 1)
 
     def rows_in(self, offsets: OffsetRange) -> tuple[int, int]:
@@ -88,13 +88,13 @@ class RowOffsets:
         return low, max(low, min(offsets.end - self.start, self.rows))
 
     def cut(self, low: int, high: int) -> RowOffsets:
-        """Return the offsets of rows [low, high); at least one row if they are stored."""
+        """Return the offsets of rows [low, high). Of a compacted slice, at least one row must be chosen."""
         if self.stored is not None:
             return RowOffsets.of_column(self.stored[low:high])
         return RowOffsets(self.at(low), high - low)
 
     def column(self) -> Int64Array:
-        """One offset per row."""
+        """The offset of each row, as an array."""
         if self.stored is not None:
             return self.stored
         return np.arange(self.start, self.start + self.rows, dtype=np.int64)
@@ -104,7 +104,7 @@ class RowOffsets:
 class SliceOffsets:
     """The offsets of the batches of a slice: batch i has `records[i]` records, with offsets in [starts[i], ends[i]).
 
-    `are_stored`: the slice is compacted. Then only a batch's own column says which offsets it has.
+    `are_stored`: the slice is compacted. Then the offset column of a batch says which of these offsets have records.
     """
 
     starts: Int64Array
@@ -114,7 +114,7 @@ class SliceOffsets:
 
     @classmethod
     def of(cls, slice: Slice, records: npt.NDArray[np.int32]) -> SliceOffsets:
-        """Return the offsets of a dense slice whose batches hold these numbers of records."""
+        """Return the offsets of a dense slice. `records`: the number of records in each of its batches."""
         ends = slice.start + np.cumsum(records, dtype=np.int64)
         return cls(ends - records, ends, records)
 
@@ -122,8 +122,9 @@ class SliceOffsets:
     def stored(
         cls, slice: Slice, records: npt.NDArray[np.int32], base: Int64Array, last: Int64Array
     ) -> SliceOffsets | None:
-        """Return the offsets of a compacted slice with these first and last offsets per batch; None if they don't fit
-        it.
+        """Return the offsets of a compacted slice; None if they don't fit into the slice.
+
+        `records`: the number of records in each batch; `base` and `last`: the first and the last offset of each batch.
         """
         edges = np.empty(2 * len(base), dtype=np.int64)
         edges[::2], edges[1::2] = base, last + 1
@@ -131,17 +132,19 @@ class SliceOffsets:
         return cls(base, last + 1, records, True) if ascends and bool((last - base >= records - 1).all()) else None
 
     def batches_in(self, offsets: OffsetRange) -> tuple[int, int]:
-        """Return the batches [begin, stop) that may hold records of the range."""
+        """Return the batches [begin, stop) that may have records in the range."""
         begin = int(np.searchsorted(self.ends, offsets.start, side="right"))
         return begin, max(begin, int(np.searchsorted(self.starts, offsets.end, side="left")))
 
     def of_batch(self, batch: int) -> RowOffsets:
-        """Return the offsets of a batch's rows, in a dense slice."""
+        """Return the offsets of the rows of batch number `batch`, in a dense slice."""
         assert not self.are_stored
         return RowOffsets(Offset(int(self.starts[batch])), int(self.records[batch]))
 
     def of_column(self, batch: int, column: Int64Array) -> RowOffsets | None:
-        """Return the offsets of a batch's rows, which its column holds; None if they are not those of this batch."""
+        """Return the offsets of the rows of batch number `batch`, which its offset column holds; None if they don't fit
+        it.
+        """
         fits = (
             len(column) == self.records[batch]
             and (column[0], column[-1] + 1) == (self.starts[batch], self.ends[batch])
@@ -151,10 +154,10 @@ class SliceOffsets:
 
 
 def end_of_records(slices: Iterable[Slice], offsets: OffsetRange, most: int) -> Offset:
-    """Return the offset at which to stop in order to read about `most` records of the range, which these slices cover.
+    """Return the offset before which about `most` records of the range lie. The slices cover the range, in order.
 
-    It lies after these records, or at the end of a compacted slice: only reading shows how many records of a compacted
-    slice lie in the range.
+    The result is exact in dense slices. In a compacted slice it is the end of the slice or of the range, because only
+    reading shows how many records lie in a part of a compacted slice.
     """
     left = most
     for slice in slices:
@@ -164,14 +167,12 @@ def end_of_records(slices: Iterable[Slice], offsets: OffsetRange, most: int) -> 
         if not is_dense(slice):
             return inside.end
         if inside.end - inside.start >= left:
-            return offset_behind(inside.start, left)
+            return offset_after(inside.start, left)
         left -= inside.end - inside.start
     return offsets.end
 
 
 def numbered_by_chain(offsets: OffsetRange, most_rows: int) -> Iterator[RowOffsets]:
-    """Yield the offsets of a dense slice's records in a range, from the chain alone, in parts of at most `most_rows`
-    rows.
-    """
+    """Yield the offsets in a range of a dense slice, in parts of at most `most_rows` rows. Needs no index."""
     for start in range(offsets.start, offsets.end, most_rows):
         yield RowOffsets(Offset(start), min(offsets.end - start, most_rows))

@@ -1,8 +1,8 @@
 """Operations that wait for the chain, and which of them an entry completes (Kafka's purgatory, pure).
 
-An operation is found by what it watches: partitions, topics or a store. So an entry costs a look at the operations that
-watch what it has changed, however many wait. Completing an operation promises nothing: its client reads the chain, and
-decides by what it finds there. The caller handles time-outs.
+Operations are indexed by what they watch: partitions, topics or a store. So each entry costs checks only of the
+operations that watch something that the entry changes, however many wait. A completed operation promises nothing: its
+client reads the chain, and decides by the state. The caller handles time-outs.
 """
 
 from __future__ import annotations
@@ -23,9 +23,7 @@ K = TypeVar("K")
 
 
 class Replicated(msgspec.Struct, frozen=True, tag="replicated"):
-    """A write waits for the high watermark to pass these ranges (Kafka's DelayedProduce), or for the reason why it
-    never will.
-    """
+    """The wait of a write until the high watermark has passed these ranges, or never will (Kafka's DelayedProduce)."""
 
     ranges: tuple[AppendedRange, ...]
 
@@ -38,10 +36,10 @@ class KnownTopic(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Records(msgspec.Struct, frozen=True, tag="records"):
-    """A reader wants `min_bytes` stored bytes (`fetch.min.bytes`) between its positions and HW (Kafka's DelayedFetch).
+    """The wait of a reader for `min_bytes` stored bytes (`fetch.min.bytes`) before HW (Kafka's DelayedFetch).
 
-    Also done if the reader can't continue from a position, or if one of `topics` has more partitions than the reader
-    knows.
+    The wait also ends if the reader can't continue from a position, or if one of `topics` was deleted or has another
+    number of partitions than the reader knows.
     """
 
     positions: tuple[Position, ...]
@@ -50,9 +48,9 @@ class Records(msgspec.Struct, frozen=True, tag="records"):
 
 
 class ReplicaNews(msgspec.Struct, frozen=True, tag="replica-news"):
-    """The agent of a store waits until a replica there lacks something, or its registration changes.
+    """The wait of a store's agent until a replica there lacks something, or the store's registration changes.
 
-    Also done when another coordinator is in force.
+    The wait also ends when another coordinator is in force.
     """
 
     store: StoreId
@@ -62,7 +60,7 @@ Wanted = Replicated | Records | ReplicaNews
 
 
 def is_done(state: ClusterState, wanted: Replicated | Records) -> bool:
-    """True if there is no more reason to wait: the condition is met, or something will prevent it."""
+    """True if there is no reason to wait any more: the condition is met, or never will be."""
     try:
         if isinstance(wanted, Replicated):
             return is_replicated(state, wanted.ranges)
@@ -72,7 +70,7 @@ def is_done(state: ClusterState, wanted: Replicated | Records) -> bool:
 
 
 def _is_readable(state: ClusterState, wanted: Records) -> bool:
-    """True if enough bytes can be read. Raises as `right_up_to` does."""
+    """True if the bytes can be read, a topic has changed, or a position is not in the log. Raises as `right_up_to`."""
     for known in wanted.topics:
         topic = state.topics.get(known.topic_id)
         if topic is None or topic.partitions != known.partitions:
@@ -97,7 +95,7 @@ def _is_readable(state: ClusterState, wanted: Records) -> bool:
 
 
 class Operation:
-    """An operation that waits. Two operations with equal content are distinct."""
+    """An operation that waits. Operations are compared by identity: two with the same fields are distinct."""
 
     __slots__ = ("wanted",)
 
@@ -106,7 +104,7 @@ class Operation:
 
 
 class Purgatory:
-    """The operations that wait for what comes after `state`. Call `advance` with each newer state."""
+    """The operations that wait for a state newer than `state`. Call `advance` with each newer state."""
 
     def __init__(self, state: ClusterState) -> None:
         self.state = state
@@ -123,7 +121,7 @@ class Purgatory:
         return len(self._waiting)
 
     def add(self, wanted: Wanted, seen: EntryNumber) -> Operation | None:
-        """Wait for this, on behalf of a client that has read up to entry `seen`. Returns None if it is already done.
+        """Wait for `wanted` for a client that has read up to entry `seen`. Returns None if the wait is already over.
 
         Raises InvalidInput for offsets that no log can have.
         """
@@ -147,7 +145,7 @@ class Purgatory:
         return operation
 
     def remove(self, operation: Operation) -> None:
-        """Stop waiting for an operation. Does nothing if it was completed."""
+        """Stop waiting for an operation. Does nothing if the operation was completed or removed."""
         if operation not in self._waiting:
             return
         self._waiting.remove(operation)
@@ -162,7 +160,7 @@ class Purgatory:
             _discard(self._by_store, wanted.store, operation)
 
     def advance(self, state: ClusterState) -> list[Operation]:
-        """Take a newer state, and return the operations that it completes. They no longer wait."""
+        """Take a newer state. Returns the operations that it completes, which no longer wait; [] if it is not newer."""
         before, self.state = self.state, state
         if state.n <= before.n:
             self.state = before
@@ -190,7 +188,7 @@ class Purgatory:
         return waiting
 
     def _note_news(self, before: ClusterState, state: ClusterState, changed: Iterable[TopicPartition]) -> None:
-        """Note for which stores these changes are news."""
+        """Note the stores to which these changes are news: they lack something, or have a new registration."""
         known, now = before.coordinator, state.coordinator
         if (now.epoch, now.address) != (known.epoch, known.address):
             self._news_of_all_at = state.n
@@ -204,7 +202,7 @@ class Purgatory:
 
 
 def weight(wanted: Wanted) -> int:
-    """Return the number of things that an operation watches; at least 1."""
+    """Return 1 and the number of ranges, positions and topics that an operation watches: a measure of its memory."""
     match wanted:
         case Replicated():
             return 1 + len(wanted.ranges)
@@ -232,7 +230,7 @@ def _is_done_now(state: ClusterState, operation: Operation) -> bool:
 
 
 def _wanting(partition: Partition) -> Iterator[StoreId]:
-    """Yield the stores whose replica lacks records, or is not in sync and may be."""
+    """Yield the stores whose replica lacks records or is not in the ISR."""
     value = partition.replication
     for store, end in zip(value.replicas, value.log_ends, strict=True):
         if end < value.next_offset or store not in value.isr:

@@ -1,4 +1,4 @@
-"""Records: what happened, in the order of the chain. `apply` changes the state accordingly and never refuses one."""
+"""Records of the chain: changes of the state that commands led to. `apply` makes these changes, and refuses none."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from sparklog.core.types import (
 
 
 class ClusterCreated(msgspec.Struct, frozen=True, tag="cluster-created"):
-    """First record of entry 0."""
+    """The first record of entry 0."""
 
     chain_id: str
     config: dict[str, str]
 
 
 class StoreRegistered(msgspec.Struct, frozen=True, tag="store-registered"):
-    """From now on a store can hold replicas, under this registration number. `zone` is "" if it has none.
+    """A store can hold replicas from now on, under this registration number. `zone` is "" if the store has none.
 
     If a store of the same id is already registered, it gets this number and is no longer fenced.
     """
@@ -46,7 +46,7 @@ class StoreRegistered(msgspec.Struct, frozen=True, tag="store-registered"):
 
 
 class StoreFenced(msgspec.Struct, frozen=True, tag="store-fenced"):
-    """The store is fenced until it is registered again. Everything that names it by an older number is stale."""
+    """The store is fenced until it is registered again. Everything that names it by an older registration is stale."""
 
     store: StoreId
     registration: int
@@ -59,9 +59,10 @@ class StoreRemoved(msgspec.Struct, frozen=True, tag="store-removed"):
 
 
 class AgentChanged(msgspec.Struct, frozen=True, tag="agent-changed"):
-    """The agent of a store came up (true) or fell silent (false). None: unknown, so the store counts as reachable.
+    """The agent of a store came up (True), fell silent (False), or says nothing (None): then the store counts as
+    reachable.
 
-    It is None after a clean stop of the agent, and after a write has reached a store whose agent is silent.
+    `up` is None after a clean stop of the agent, and after a write has reached a store whose agent is silent.
     """
 
     store: StoreId
@@ -69,7 +70,7 @@ class AgentChanged(msgspec.Struct, frozen=True, tag="agent-changed"):
 
 
 class PartitionsChanged(msgspec.Struct, frozen=True, tag="partitions-changed"):
-    """Changes to the replicas of these partitions. Each partition is named at most once."""
+    """Changes of the replicas of partitions. Each partition is named at most once."""
 
     changes: tuple[PartitionChange, ...]
 
@@ -84,20 +85,20 @@ class TopicCreated(msgspec.Struct, frozen=True, tag="topic-created"):
 
 
 class ClusterAltered(msgspec.Struct, frozen=True, tag="cluster-altered"):
-    """From now on these are the cluster's explicitly set keys."""
+    """The config keys that are set for the cluster from now on. All others have their defaults."""
 
     config: dict[str, str]
 
 
 class TopicAltered(msgspec.Struct, frozen=True, tag="topic-altered"):
-    """From now on these are the topic's explicitly set keys."""
+    """The config keys that are set for the topic from now on. All others have their defaults."""
 
     topic_id: TopicId
     config: dict[str, str]
 
 
 class PartitionsAdded(msgspec.Struct, frozen=True, tag="partitions-added"):
-    """From now on partitions `first`, `first + 1`, … exist."""
+    """Partitions `first`, `first + 1`, … exist from now on, with replicas on the stores of `assignment`."""
 
     topic_id: TopicId
     first: PartitionIndex
@@ -112,7 +113,7 @@ class TopicDeleted(msgspec.Struct, frozen=True, tag="topic-deleted"):
 
 
 class AppendedRange(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Records [start, end) of a partition that one append wrote; `size_bytes` are stored batch bytes."""
+    """The offsets [start, end) that one append wrote in a partition; `size_bytes` are their stored batch bytes."""
 
     topic_id: TopicId
     partition: PartitionIndex
@@ -122,12 +123,12 @@ class AppendedRange(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
     @property
     def records(self) -> int:
-        """The number of records that the append wrote there."""
+        """The number of records that the append wrote in the range."""
         return records_between(self.start, self.end)
 
 
 class LostRecords(msgspec.Struct, frozen=True, array_like=True):
-    """Records [start, end) of a partition that an election gave up. `place` is its topic and number, for messages."""
+    """Records [start, end) of a partition that an election gave up. `place`: the partition, as TOPIC-NUMBER."""
 
     place: str
     start: Offset
@@ -140,7 +141,7 @@ class LostRecords(msgspec.Struct, frozen=True, array_like=True):
 class LostVersion(msgspec.Struct, frozen=True, array_like=True):
     """The records of an application's version that an unclean election gave up.
 
-    `is_whole`: nothing of that version is left.
+    `is_whole`: True if nothing of that version is left.
     """
 
     version: int
@@ -149,9 +150,9 @@ class LostVersion(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Appended(msgspec.Struct, frozen=True, tag="appended"):
-    """Objects were named and their slices got offsets. One range per partition, in order of first appearance.
+    """Uploaded objects were named, and their slices got offsets. `ranges`: one per partition, in order of appearance.
 
-    Every member of the ISR of each partition has them, and HW has passed them, except as `changes` says.
+    Every replica of these partitions has the slices, and HW has passed them, except as `changes` says.
     """
 
     objects: tuple[NamedObject, ...]
@@ -165,8 +166,9 @@ class Appended(msgspec.Struct, frozen=True, tag="appended"):
 class AppendedByReference(msgspec.Struct, frozen=True, tag="appended-by-reference"):
     """An append with so many slices that its objects and slices are stored in `meta/commands/`.
 
-    Before it is applied, it is expanded to `Appended` from that body and the state at n - 1. `body` numbers the bodies
-    of the command from 0; there are several if the objects were copied to other stores between submissions.
+    Before it is applied in entry n, it is expanded to an `Appended` from the stored body and the state after entry n -
+    1. `body` numbers the bodies of the command from 0; there are several if the objects were copied to other stores
+    between submissions.
     """
 
     body_sha256: str
@@ -181,9 +183,9 @@ class AppendedByReference(msgspec.Struct, frozen=True, tag="appended-by-referenc
 
 
 class SlicesSwapped(msgspec.Struct, frozen=True, tag="slices-swapped"):
-    """From now on `slices` cover [start, end) of the partition, in place of those that did before.
+    """From now on `slices` cover [start, end) of the partition, in place of the slices that covered them before.
 
-    `change`: the difference to the replicas if one of them lacks these slices.
+    `change`: the change of the replicas if one of them lacks these slices, else None.
     """
 
     topic_id: TopicId
@@ -199,7 +201,7 @@ class SlicesSwapped(msgspec.Struct, frozen=True, tag="slices-swapped"):
 class LogStartMoved(msgspec.Struct, frozen=True, tag="log-start-moved"):
     """Records below `to` are forgotten; objects that no slice names any more may be deleted from `delete_after_ms` on.
 
-    `change`: the difference to the replicas if a gap begins at `to`.
+    `change`: the new LEOs of the replicas if a gap begins at `to`; else None.
     """
 
     topic_id: TopicId
@@ -210,7 +212,7 @@ class LogStartMoved(msgspec.Struct, frozen=True, tag="log-start-moved"):
 
 
 class CleanerMoved(msgspec.Struct, frozen=True, tag="cleaner-moved"):
-    """The cleaner of a partition from now on."""
+    """The new state of a partition's cleaner."""
 
     topic_id: TopicId
     partition: PartitionIndex
@@ -224,20 +226,20 @@ class ObjectsDeleted(msgspec.Struct, frozen=True, tag="objects-deleted"):
 
 
 class FloorRaised(msgspec.Struct, frozen=True, tag="floor-raised"):
-    """From now on, nothing begun before `floor` is accepted; `expired_producers` are forgotten."""
+    """Commands begun before `floor` are refused from now on; `expired_producers` are forgotten."""
 
     floor: EntryNumber
     expired_producers: tuple[ProducerId, ...] = ()
 
 
 class ApplicationsForgotten(msgspec.Struct, frozen=True, tag="applications-forgotten"):
-    """These applications are forgotten: any version of theirs counts as new."""
+    """These applications are forgotten: any version that they write counts as new."""
 
     app_ids: tuple[str, ...]
 
 
 class LossReported(msgspec.Struct, frozen=True, tag="loss-reported"):
-    """The application was notified of its loss, in place of a write. That happens only once."""
+    """The application was notified of the records that it lost, in place of a write, once for each loss."""
 
     application: Application
     lost: LostVersion
@@ -268,7 +270,7 @@ class JobRan(msgspec.Struct, frozen=True, tag="job-ran"):
 
 
 class CoordinationClaimed(msgspec.Struct, frozen=True, tag="coordination-claimed"):
-    """This process coordinates the cluster from now on, or still does."""
+    """The process `name`, reached at `address`, coordinates the cluster from now on, or still does."""
 
     epoch: int
     name: str
@@ -285,7 +287,8 @@ class ClusterRestored(msgspec.Struct, frozen=True, tag="cluster-restored"):
     """The cluster continues from copies of its lost chain, as chain `chain_id`. No process coordinates it.
 
     `last` is the newest entry of the lost chain for which a copy was found. `urls` are the new addresses of stores that
-    have moved since they were registered. `given_up`: chains of restores that never began.
+    have moved since they were registered. `given_up`: ids of the chains of earlier restores that failed before their
+    first entry.
     """
 
     chain_id: str
@@ -295,15 +298,16 @@ class ClusterRestored(msgspec.Struct, frozen=True, tag="cluster-restored"):
 
 
 class GroupChanged(msgspec.Struct, frozen=True, tag="group-changed"):
-    """The group from now on: its generation, its members, and what each of them reads."""
+    """The state of a group from now on: its generation, its members, and the partitions assigned to each member."""
 
     group: ConsumerGroup
 
 
 class OffsetsCommitted(msgspec.Struct, frozen=True, tag="offsets-committed"):
-    """A group continues at these offsets. It gets `group_number` if it is new.
+    """A group continues at these offsets. If the group is new, it gets `group_number`.
 
-    `member_id`: the member that showed with this that it is alive, and `commit` the number of its commit.
+    `member_id`: the member that committed, which showed that it is alive; `commit`: the number of this commit of the
+    member.
     """
 
     group: str
@@ -321,7 +325,9 @@ class GroupPartitions(msgspec.Struct, frozen=True, array_like=True):
 
 
 class OffsetsForgotten(msgspec.Struct, frozen=True, tag="offsets-forgotten"):
-    """These groups are forgotten with all their offsets; other groups lose their offsets in some partitions."""
+    """The groups `groups` are forgotten with all their offsets; other groups lose their offsets in the partitions
+    `offsets`.
+    """
 
     groups: tuple[str, ...]
     offsets: tuple[GroupPartitions, ...] = ()
@@ -368,7 +374,7 @@ class At(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class AppliedCommand(msgspec.Struct, frozen=True, array_like=True):
-    """A command as an entry of the chain holds it: its identity, and the records that it led to."""
+    """A command as it is stored in an entry of the chain: its identity, and the records that it led to."""
 
     command_id: CommandId
     n0: EntryNumber
@@ -378,8 +384,9 @@ class AppliedCommand(msgspec.Struct, frozen=True, array_like=True):
 class CommandResult(msgspec.Struct, frozen=True, array_like=True):
     """The result of a command, kept until FLOOR passes its `n0` so that a repeat gets the same answer.
 
-    `ranges`: the ranges that an append wrote. `topic_id`, `producer_id`, `producer_epoch`: what was created. `lost`:
-    the append was not made, because its application must be notified of this loss first.
+    `ranges`: the ranges that an append wrote. `topic_id`, `producer_id`, `producer_epoch`: the topic or producer epoch
+    that was created. `lost`: the append was not made, because its application must first be notified that it lost these
+    records.
     """
 
     n: EntryNumber

@@ -49,8 +49,8 @@ FORMAT = 5  # version of entries and snapshots; older ones are read, a newer one
 def first_entry(restores: int) -> EntryNumber:
     """Return the first entry of the chain of a cluster that was restored this many times.
 
-    No number stands for two entries, whatever unknown entries the lost chain has. So no upload that was begun on the
-    lost chain is above the FLOOR of the next one.
+    The chains of a cluster share no entry numbers, however long a lost chain was. So every upload begun on a lost chain
+    has an n0 below the FLOOR of the next chain.
     """
     return EntryNumber(restores * CHAIN_ENTRIES)
 
@@ -58,9 +58,9 @@ def first_entry(restores: int) -> EntryNumber:
 class Store(msgspec.Struct, frozen=True):
     """A registered store. `url` is "." for the cluster's own root; `zone` is "" if it has none.
 
-    A `fenced` store takes part in nothing until it is registered again. `agent_up` is None if no agent says whether the
-    store can be reached: it has no agent, its agent was stopped, or is silent and a write has reached the store since.
-    `had_agent`: an agent has run since the store was registered.
+    On a `fenced` store no replica is in sync or leads, until the store is registered again. `agent_up` is None if no
+    agent says whether the store can be reached: it has no agent, its agent was stopped, or is silent and a write has
+    reached the store since. `had_agent`: an agent has run since the store was registered.
 
     Every object of the store with a number below `recovery_point` was read and is whole (F-03). A new registration
     resets it to 0. `grew_at`: the last entry that gave the store a replica of records that already existed.
@@ -85,7 +85,7 @@ class Store(msgspec.Struct, frozen=True):
 
     @property
     def reachable(self) -> bool:
-        """True if its replicas may lead, as far as the chain knows."""
+        """True if replicas on the store may lead: it is not fenced, and its agent was not reported as down."""
         return not self.fenced and self.agent_up is not False
 
     @property
@@ -97,9 +97,9 @@ class Store(msgspec.Struct, frozen=True):
 
 
 class Topic(msgspec.Struct, frozen=True):
-    """A topic; `config` holds the explicitly set keys only.
+    """A topic. `config` has only the keys that were set.
 
-    `stores` have replicas of it, or once had some: copies of its objects may be there.
+    `stores` have replicas of the topic, or once had some: copies of its objects may be there.
     """
 
     topic_id: TopicId
@@ -110,7 +110,7 @@ class Topic(msgspec.Struct, frozen=True):
     stores: tuple[StoreId, ...] = ()
 
     def on(self, stores: Iterable[StoreId]) -> Topic:
-        """Return the topic with these stores added to those that have replicas of it."""
+        """Return the topic with these stores added to `stores`."""
         new = set(stores).difference(self.stores)
         return msgspec.structs.replace(self, stores=(*self.stores, *sorted(new))) if new else self
 
@@ -130,12 +130,12 @@ class Partition(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def high_watermark(self) -> Offset:
-        """The end of what can be read."""
+        """The end of the records that can be read."""
         return self.replication.high_watermark
 
     @property
     def log_start(self) -> Offset:
-        """The first offset that retention left."""
+        """The first offset that can be read: earlier records were deleted."""
         return self.replication.log_start
 
 
@@ -149,9 +149,10 @@ class SequencedBatch(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class ProducerState(msgspec.Struct, frozen=True, array_like=True):
-    """The state of an idempotent producer: its epoch, and per partition its last five batches, oldest first.
+    """The state of an idempotent producer: its epoch, and its last five batches in each partition, oldest first.
 
-    `lost` are the records that unclean elections gave up. Its writes are then refused until it begins its next epoch.
+    `lost`: records of the producer that unclean elections gave up. If there are any, its writes are refused until it
+    begins its next epoch.
     """
 
     producer_id: ProducerId
@@ -162,10 +163,10 @@ class ProducerState(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ApplicationState(msgspec.Struct, frozen=True, array_like=True):
-    """The last version an application wrote, and the result of that write.
+    """The last version that an application has written, and the result of that write.
 
-    `lost` is what an unclean election gave up of it, until the application was notified. `runs` are the runs of the
-    application that wrote, the present one first; the others are fenced. Only the newest few are kept.
+    `lost`: the records of that version that an unclean election gave up, until the application was notified. `runs`:
+    the application's runs that have written, the present one first; the others are fenced. Only the newest are kept.
     """
 
     version: int
@@ -174,13 +175,13 @@ class ApplicationState(msgspec.Struct, frozen=True, array_like=True):
     runs: tuple[str, ...] = ()
 
     def has_written(self, version: int) -> bool:
-        """True if a write of this version adds nothing. False until the application was notified of its loss."""
+        """True if this version or a newer one was written: a repeat adds nothing. False until a loss was reported."""
         return version <= self.version and self.lost is None
 
 
 @dataclass(slots=True)
 class ClusterState:
-    """Everything the chain says after entry `n`; n = -1 before entry 0."""
+    """Everything that the chain says after entry `n`; n = -1 before entry 0."""
 
     n: int = -1
     time_ms: int = 0
@@ -211,7 +212,7 @@ class ClusterState:
     next_group_number: int = 0
 
     def fork(self) -> ClusterState:
-        """Return a state that is equal now, and may be changed without changing this one. Takes microseconds at any
+        """Return a state that is equal now, and may be changed without changing this one. Takes microseconds for any
         size.
         """
         return ClusterState(
@@ -246,7 +247,7 @@ class ClusterState:
 
     @property
     def lineage(self) -> tuple[str, ...]:
-        """The chain ids of the cluster, oldest first. Each restore begins the next one."""
+        """The ids of all chains of the cluster, oldest first, this one last. Each restore begins a new chain."""
         return (*self.ancestors, self.chain_id)
 
     @property
@@ -255,7 +256,7 @@ class ClusterState:
         return first_entry(len(self.ancestors))
 
     def registrations(self) -> dict[StoreId, int]:
-        """Return the registration numbers of the stores that are not fenced."""
+        """Return the registration number of each store that is not fenced."""
         return {store.store: store.registration for store in self.stores.values() if not store.fenced}
 
     def topic_config(self, topic: Topic) -> TopicConfig:
@@ -288,5 +289,5 @@ class ClusterState:
         return count
 
     def partition(self, topic_id: int, partition: int) -> Partition | None:
-        """Return the partition, or None."""
+        """Return the partition of this topic and number, or None."""
         return self.partitions.get(TopicPartition(TopicId(topic_id), PartitionIndex(partition)))

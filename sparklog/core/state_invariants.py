@@ -1,11 +1,11 @@
 """Invariants of every state that a chain can lead to. Tests check them after each entry.
 
- 1. FLOOR is at most the end of the chain; results belong to existing entries, and to commands begun at or above it.
+ 1. FLOOR is at most the end of the chain; results belong to existing entries, and to commands begun at or above FLOOR.
  2. Topic names and ids match one to one; every id given out is below the counter.
  3. A topic of k partitions has exactly the partitions 0 to k - 1.
  4. Replicas are registered stores; no fenced store is in sync.
  5. The replicas of each partition are as `replication/replica_invariants.py` says; the number there comes after this 5.
- 6. No LEO lies inside a slice, and none at a gap: what a replica lacks begins at its LEO.
+ 6. No LEO lies inside a slice, and none at the start of a gap: what a replica lacks begins at its LEO.
  7. The slices of a partition ascend, disjoint, from the log start to the next offset; a gap ends where a leader epoch
     begins, or lost records end. None lies wholly below the log start.
  8. A slice holds at least one record and at most one per offset, and belongs to a partition that exists. Every offset
@@ -13,12 +13,12 @@
  9. A slice names a live object of its topic (and of its partition, if the object is sealed) and lies inside its size.
 10. An object that no slice names is retired, and one that a slice names is not. The slices released and the slices
     that still name an object add up to the slices that named it first.
-11. `size_bytes` of a partition is the sum of its slices' lengths. 12. Object numbers, producer ids and registrations
-are below their counters; holders were registered. 13. A producer has at most five batches per partition; they are
-consecutive and lie below the next offset. 14. Numbers of groups are below their counter and differ; members are ordered
-by id, and differ. 15. The members of a group share all partitions of the topics that they want: each partition is
-assigned to one member. 16. A committed offset belongs to a group and a partition that exist, and is at most the high
-watermark there.
+11. `size_bytes` of a partition is the sum of its slices' lengths.
+12. Object numbers, producer ids and registrations are below their counters; holders were registered.
+13. A producer has at most five batches per partition; they are consecutive and lie below the next offset.
+14. Numbers of groups are below their counter and differ; members are ordered by id, and differ.
+15. The members of a group share all partitions of the topics that they want: each partition is assigned to one member.
+16. A committed offset belongs to a group and a partition that exist, and is at most the high watermark there.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ OBJECTS_AT_ONCE: Final = 16_384
 
 
 def check(state: ClusterState) -> None:
-    """Raise AssertionError that names each broken invariant by its number."""
+    """Raise an AssertionError with each broken invariant, by number."""
     broken = list(violations(state))
     if broken:
         shown = "\n".join(broken[:20])
@@ -49,7 +49,7 @@ def check(state: ClusterState) -> None:
 
 
 def violations(state: ClusterState) -> Iterator[str]:
-    """Yield each broken invariant, as "number: what was found". Costs about one pass over the whole state."""
+    """Yield each broken invariant as "number: text", which says what was found. Costs about one pass over the state."""
     yield from _chain(state)
     yield from _topics(state)
     for partition in state.partitions.values():
@@ -157,7 +157,7 @@ def _slices(state: ClusterState, columns: Mapping[str, Column]) -> Iterator[str]
 
 
 def _objects(state: ClusterState, columns: Mapping[str, Column]) -> Iterator[str]:
-    """Check OBJECTS_AT_ONCE objects at a time, with the slices that name them: there may be ten million."""
+    """Check the objects, and the slices in them (`columns`): OBJECTS_AT_ONCE objects at a time, to save memory."""
     seen = 0
     present: list[Column] = []
     numbers = columns["object_number"]
@@ -208,7 +208,7 @@ def _named_objects(
 def _slices_of_objects(
     state: ClusterState, objects: Mapping[ObjectNumber, NewObject], named_by: Column
 ) -> Iterator[str]:
-    """Check the slice counts of objects. `named_by` has the object number of each live slice that names one of them."""
+    """Check the slice counts of objects. `named_by`: the object number of each live slice in one of them."""
     names = dict(zip(*(column.tolist() for column in np.unique(named_by, return_counts=True)), strict=True))
     firsts = state.objects.slice_counts(np.fromiter(objects, dtype=np.int64, count=len(objects))).tolist()
     for number, first in zip(objects, firsts, strict=True):

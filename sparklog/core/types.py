@@ -39,14 +39,14 @@ class OffsetRange(msgspec.Struct, frozen=True, array_like=True, order=True, gc=F
 
 
 class ObjectKind(IntEnum):
-    """The way a data object is named: `storage/keys.py` builds the name from the fields of `NewObject`."""
+    """The kind of a data object, on which its name depends: see `storage/keys.py`."""
 
     APPEND = 0  # uploaded by one writer task: batches of one or more partitions of one topic
     SEGMENT = 1  # a sealed segment of one partition, named by its base offset
 
 
 class TimestampSource(IntEnum):
-    """The place where the timestamps of a slice's records are stored (`message.timestamp.type`)."""
+    """The source of the timestamps of a slice's records (`message.timestamp.type`)."""
 
     CREATE_TIME = 0  # in the timestamp column, given by the producer
     APPEND_TIME = 1  # in `Slice.append_time_ms`: readers use it instead of the column
@@ -54,7 +54,7 @@ class TimestampSource(IntEnum):
 
 
 class Holder(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A store that held an object when it was named, and its registration at that time."""
+    """A store that held an object when the object was named, and the store's registration at that time."""
 
     store: StoreId
     registration: int
@@ -63,9 +63,9 @@ class Holder(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class NewObject(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
     """An uploaded data object that a command names for the first time.
 
-    `n0` is the chain position that its author had read before the upload; together with `upload_id` it names
-    the object. `partition`, `base_offset` and `leader_epoch` are None except for sealed segments.
-    Both checksums are CRC32C over the whole object and the whole index.
+    `n0` is the chain position up to which its author had read before the upload; together with `upload_id` it names the
+    object. `partition`, `base_offset` and `leader_epoch` are None except for sealed segments. `crc32c` is of the whole
+    object, `index_crc32c` of its whole index.
     """
 
     kind: ObjectKind
@@ -83,12 +83,12 @@ class NewObject(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=F
 
     @property
     def total_bytes(self) -> int:
-        """The size of the object and its index together."""
+        """The bytes of the object and its index together."""
         return self.size_bytes + self.index_size_bytes
 
 
 class ProducerSpan(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The sequence numbers of an idempotent producer that a slice holds; both ends inclusive, as on Kafka's wire."""
+    """The sequence numbers of a slice from an idempotent producer. Both ends are inclusive, as in Kafka."""
 
     producer_id: ProducerId
     producer_epoch: int
@@ -99,9 +99,9 @@ class ProducerSpan(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class NewSlice(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
     """Records of one partition inside an uploaded object, before the chain has given them offsets.
 
-    `object_index` points into the `objects` of the same command. Bytes [position, position + length)
-    of the object hold `batches` whole batches, whose rows in the index begin at `first_batch`.
-    Timestamps are microseconds since the epoch, UTC.
+    `object_index` is the index of the object in `objects` of the same command. Bytes [position, position + length) of
+    the object hold `batches` whole batches, whose rows in the object's index file begin at `first_batch`. Timestamps
+    are microseconds since the epoch, UTC.
     """
 
     object_index: int
@@ -118,7 +118,7 @@ class NewSlice(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=Fa
 
 
 class Slice(msgspec.Struct, frozen=True, array_like=True, kw_only=True, gc=False):
-    """Records [start, end) of a partition, and where their bytes are. `records` < end - start only after compaction."""
+    """Records [start, end) of a partition, and the place of their bytes. After compaction, `records` may be smaller."""
 
     topic_id: TopicId
     partition: PartitionIndex

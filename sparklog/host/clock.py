@@ -1,6 +1,6 @@
 """Time for the code that does I/O (the shells).
 
-It only decides when to try again and when to stop: safety never depends on it.
+Time only decides when to try again and when to stop: safety never depends on it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Clock(Protocol):
     def monotonic_ms(self) -> int: ...
 
     def pause(self, duration_ms: float, bell: Bell | None = None) -> None:
-        """Wait this long, or until the bell rings."""
+        """Wait `duration_ms`, or until `bell` rings."""
         ...
 
 
@@ -30,12 +30,12 @@ class WaitingClock(Protocol):
     def monotonic_ms(self) -> int: ...
 
     def wait(self, changed: threading.Condition, longest_ms: int) -> None:
-        """Wait until another thread notifies, but not longer than this. The caller holds the condition."""
+        """Wait until another thread notifies `changed`, at most `longest_ms`. The caller holds the condition."""
         ...
 
 
 class SystemClock:
-    """The machine's own clocks."""
+    """The clocks of the operating system."""
 
     def now_ms(self) -> int:
         return now_ms()
@@ -69,5 +69,5 @@ def monotonic_s() -> float:
 
 
 def sleep_s(duration_s: float) -> None:
-    """Wait. Returns at once if `duration_s` is negative."""
+    """Wait `duration_s` seconds. Returns at once if it is negative."""
     time.sleep(max(0.0, duration_s))

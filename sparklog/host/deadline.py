@@ -21,7 +21,7 @@ class Deadline:
         self._at_s = time.monotonic() + timeout_ms / 1000
 
     def extend(self, more_ms: int) -> None:
-        """Postpone the deadline, because there turned out to be more to do."""
+        """Postpone the deadline by `more_ms`, because there turned out to be more to do."""
         self.timeout_ms += more_ms
         self._at_s += more_ms / 1000
 

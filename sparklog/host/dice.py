@@ -34,7 +34,7 @@ class Dice(Protocol):
 
 
 class SystemDice:
-    """The machine's own dice."""
+    """Ids and random numbers from the operating system and Python's generator."""
 
     def new_id(self) -> str:
         return new_id()

@@ -9,7 +9,7 @@ from typing import Any
 
 
 def at_program_end(call: Callable[[], None]) -> None:
-    """Call it when the main thread ends, and once more after the other threads, which may have run longer.
+    """Call `call` when the main thread ends, and again after all other threads have ended, which may have run longer.
 
     `atexit` alone comes too late: by then executors take no tasks, and newer interpreters start no threads. The hook
     registered first is that of `concurrent.futures`; hooks are called in reverse order of registration.

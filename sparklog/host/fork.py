@@ -17,7 +17,7 @@ class OwnerProcess:
     """The process that made an object and alone may use it. A forked child has a copy of the object."""
 
     def __init__(self, what: str) -> None:
-        """Take the present process as the owner. `what` is a human-readable name of the object: "consumer"."""
+        """Take the present process as the owner. `what` names the object in errors: "consumer"."""
         self._what = what
         self._process = os.getpid()
 

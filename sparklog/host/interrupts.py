@@ -16,7 +16,7 @@ from types import FrameType
 
 @contextmanager
 def interrupts_noted() -> Iterator[Callable[[], None]]:
-    """Yield a function that raises KeyboardInterrupt if SIGINT has come since, even if its first exception was lost.
+    """Yield a function that raises KeyboardInterrupt if SIGINT has come since, even if its own exception was lost.
 
     Changes nothing outside the main thread, and nothing if the process ignores SIGINT.
     """

@@ -15,7 +15,7 @@ def open_missing_streams() -> None:
 
 
 def print_to(stream: TextIO, text: str) -> None:
-    """Print the text and a line break. It is no error if the reader has left."""
+    """Print the text and a line break. If the stream's reader has left, discard the text, without an error."""
     try:
         print(text, file=stream)
     except BrokenPipeError:
@@ -23,7 +23,7 @@ def print_to(stream: TextIO, text: str) -> None:
 
 
 def flush(stream: TextIO) -> None:
-    """Flush the stream. It is no error if the reader has left."""
+    """Flush the stream. If the stream's reader has left, discard its text, without an error."""
     try:
         stream.flush()
     except BrokenPipeError:
@@ -33,7 +33,7 @@ def flush(stream: TextIO) -> None:
 def discard(stream: TextIO) -> None:
     """Discard everything written to the stream from now on, without an error.
 
-    That includes text that it still holds: the interpreter flushes it once more at its end.
+    That includes text in the stream's buffer: the interpreter flushes the stream once more at its end.
     """
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())

@@ -31,7 +31,7 @@ _TIMESTAMP_AT: Final = RAW_SCHEMA.get_field_index("timestamp")
 
 @dataclass(frozen=True, slots=True)
 class EncodedBatch:
-    """A batch of one partition as bytes, ready for an object. Timestamp bounds are in us and inclusive.
+    """A batch of one partition as bytes, ready for an object. Timestamp bounds are in microseconds and inclusive.
 
     `offsets`: the first and the last one, if the batch stores offsets.
     """
@@ -55,7 +55,7 @@ class BatchEncoder:
     """Encodes batches of `RAW_SCHEMA`, or of `COMPACTED_SCHEMA`, one after the other. Not thread-safe.
 
     Messages are written into arenas of 8 MiB and returned as views of them, so nothing is copied twice, and only the
-    live arenas take memory. A batch too large for an arena gets one of its own.
+    live arenas take memory. A batch that is too large for an arena gets an arena of its own.
     """
 
     def __init__(self, compression: str, schema: pa.Schema = RAW_SCHEMA) -> None:
@@ -67,7 +67,8 @@ class BatchEncoder:
     def encode(self, partition: PartitionIndex, rows: pa.RecordBatch) -> EncodedBatch:
         """Encode `rows` as one message.
 
-        There is at least one row. Its columns are those of the schema, or those without headers. No timestamp is null.
+        `rows` has at least one row, the columns of the encoder's schema (headers may be missing), and no null
+        timestamp.
         """
         rows = with_headers(rows, self._schema)
         raw_bytes = pa.ipc.get_record_batch_size(rows)
@@ -86,7 +87,7 @@ class BatchEncoder:
             self._arena.rewind()
 
     def forget(self) -> None:
-        """Drop the current arena: its memory is freed with its last message."""
+        """Drop the current arena. Its memory is freed once none of its messages is used any more."""
         self._arena = None
 
 
@@ -140,9 +141,8 @@ def _partition_metadata(partition: PartitionIndex) -> Any:
 
 
 def without_headers(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Return the `RAW_SCHEMA` columns of canonical rows, without headers if no record has any.
-
-    So no nulls are copied.
+    """Return the `RAW_SCHEMA` columns of canonical rows, without headers if no record has any: then no nulls are
+    copied.
     """
     headers = rows.column("headers")
     return rows.select(_WITHOUT_HEADERS if headers.null_count == len(headers) else RAW_SCHEMA.names)
@@ -203,7 +203,8 @@ def decode(
     columns: Sequence[str],
     schema: pa.Schema = RAW_SCHEMA,
 ) -> Iterator[pa.RecordBatch]:
-    """The batches whose messages follow one another in `body`, restricted to `columns` of the object's `schema`.
+    """The batches whose messages (of these lengths and CRC32Cs) follow one another in `body`, restricted to `columns`
+    of the object's `schema`.
 
     `body` begins at byte `position` of object `key`. At least one column must be given; they come in the order of the
     schema. Other columns are not decompressed, and uncompressed ones are views of `body`. Each message's CRC32C is
@@ -240,7 +241,7 @@ def _schema_message(schema: pa.Schema) -> pa.Buffer:
 
 
 class _Joined:
-    """Two buffers as one file, so that Arrow reads an IPC stream from two places without a copy.
+    """Two buffers as one file, so that Arrow reads an IPC stream from both without a copy.
 
     Arrow calls `read_buffer` if a Python file has it. No message spans both buffers.
     """
@@ -268,17 +269,17 @@ class _Joined:
         return self._position
 
     def close(self) -> None:
-        """Do nothing: only memory is held."""
+        """Do nothing: there is only memory, which needs no closing."""
 
 
 def offset_bounds(rows: pa.RecordBatch) -> tuple[int, int]:
-    """The offsets of the first and the last of at least one row of `COMPACTED_SCHEMA`."""
+    """The offsets of the first and the last row. `rows` has the columns of `COMPACTED_SCHEMA`, and at least one row."""
     offsets = rows.column("offset")
     return offsets[0].as_py(), offsets[-1].as_py()
 
 
 def timestamp_bounds(rows: pa.RecordBatch) -> tuple[int, int]:
-    """Smallest and largest timestamp of at least one row, in microseconds."""
+    """Smallest and largest timestamp of the rows (at least one), in microseconds."""
     values = timestamps_us(rows.column(_TIMESTAMP_AT))
     return int(values.min()), int(values.max())
 

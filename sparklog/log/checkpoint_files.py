@@ -2,7 +2,8 @@
 
     copies/checkpoints/<chain id>/<name>/<n, 20 digits>      as of entry n; the newest three of each name stay
 
-Each checkpoint is a new object that appears whole or not at all. Nothing is written if nothing has changed since.
+Each checkpoint is a new object that appears whole or not at all. A checkpoint is written only if its text has changed
+since the last one.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ KEPT: Final = 3
 
 
 class CheckpointFiles:
-    """Writes checkpoints for one process. It remembers what it wrote, so it reads those of a store only once."""
+    """Writes checkpoints for one process. It remembers what it wrote, so it reads a store's checkpoints only once."""
 
     def __init__(self) -> None:
         self._newest: dict[tuple[str, StoreId, int], dict[str, str]] = {}  # by chain, store and registration
 
     def write(self, state: ClusterState, stores: Stores) -> dict[StoreId, str]:
-        """Write what has changed, to each store that is not fenced. Returns the errors by store."""
+        """Write the checkpoints that have changed to each store that is not fenced. Returns error texts by store."""
         failed = {}
         for store in sorted(state.stores.values(), key=lambda store: store.store):
             if not store.fenced:
@@ -72,7 +73,7 @@ def newest_checkpoint(target: ObjectStore, chain_id: str, name: str) -> tuple[in
 
 
 def _listed(target: ObjectStore, chain_id: str) -> dict[str, list[str]]:
-    """The keys of a chain's checkpoints by name, ascending for each name."""
+    """The keys of a chain's checkpoints on `target`, by the checkpoint's name, each list ascending."""
     by_name: dict[str, list[str]] = {}
     for stored in target.list_keys(checkpoints_prefix(chain_id)):
         parsed = parse_checkpoint_key(stored.key)

@@ -73,7 +73,7 @@ def places_to_carry(places: StorePlaces) -> StorePlaces:
 
 
 class Stores:
-    """Opens registered stores. Each process makes its own."""
+    """Opens registered stores, each on its first use. Each process creates its own object of this class."""
 
     def __init__(self, places: StorePlaces, failures: StoreFailures = OF_THIS_PROCESS) -> None:
         self.places = places
@@ -83,7 +83,9 @@ class Stores:
         self._open: dict[StoreId, ObjectStore] = {}
 
     def at(self, places: StorePlaces) -> Stores:
-        """The stores at other addresses. An open store whose address is unchanged stays open."""
+        """The stores at the addresses `places`. A store stays open if its address, the cluster's and the settings are
+        unchanged.
+        """
         moved = Stores(places, self._failures)
         if (places.cluster, places.settings) == (self.places.cluster, self.places.settings):
             if places.urls == self.places.urls:
@@ -94,7 +96,7 @@ class Stores:
         return moved
 
     def get(self, store: StoreId) -> ObjectStore:
-        """Return the store with this id. Raises KeyError for an unknown one."""
+        """Return the store with this id. Raises KeyError for an unknown id, and the errors of opening a store."""
         opened = self._open.get(store)
         if opened is None:
             opened = self._open[store] = open_registered(
@@ -103,9 +105,10 @@ class Stores:
         return opened
 
     def check_owner(self, store: StoreId) -> None:
-        """Check, before objects are deleted there, that the store is ours.
+        """Check, before objects are deleted on the store, that no restored cluster owns it: else raise
+        InconsistentClusterId.
 
-        Raises InconsistentClusterId if a restored cluster owns it.
+        Checks nothing if the cluster has no copies of its metadata.
         """
         if self.places.ancestors is not None:
             check_owner(self.get(store), self.places.ancestors)
@@ -123,7 +126,7 @@ class Stores:
         """The known stores that hold the slice, in the order to try them.
 
         Stores in the reader's zone come first, and stores that failed lately in this process come last. Otherwise the
-        order is that of the plan.
+        order is that of `part.stores`.
         """
         known = (store for store in part.stores if store in self.places.urls)
         return sorted(known, key=lambda store: (self.has_failed(store), not self._is_near(store)))
@@ -133,7 +136,7 @@ class Stores:
         self._failures.note(self._address(store), error)
 
     def has_failed(self, store: StoreId) -> bool:
-        """True if reads from this store failed lately in this process."""
+        """True if a read from this store failed in this process less than FAILED_FOR_MS ago."""
         return self._failures.is_recent(self._address(store))
 
     def _is_near(self, store: StoreId) -> bool:

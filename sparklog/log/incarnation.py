@@ -1,4 +1,6 @@
-"""INCARNATION: the mark at a store's root. It identifies this life of the store and the cluster that owns it."""
+"""INCARNATION: the mark at a store's root, with a uuid that a wiped or swapped store does not have, and the owning
+chain.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ from sparklog.storage.object_store import ObjectStore
 
 
 class Incarnation(msgspec.Struct, frozen=True):
-    """The contents of a store's INCARNATION: the uuid of this life of the store, and the chain it belongs to."""
+    """The contents of a store's INCARNATION: the uuid, and the chain that the store belongs to."""
 
     incarnation: str
     chain_id: str
@@ -41,7 +43,7 @@ def read_incarnation(target: ObjectStore, beside: Collection[str] = ()) -> Incar
 
 
 def begin_incarnation(target: ObjectStore, store: str, chain_id: str) -> tuple[Incarnation, bool]:
-    """Mark the store. Returns its mark, and True if this call put it there: an earlier mark of this chain stays.
+    """Mark the store. Returns its mark, and True if this call put the mark there: an earlier mark of this chain stays.
 
     Raises InconsistentClusterId for a mark of another chain.
     """

@@ -61,7 +61,7 @@ BatchRow = tuple[int, int, int, int, int, int]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Index:
-    """The place of each batch of an object: arrays of equal length, ordered by position.
+    """The batches of an object, with their positions and bounds: arrays of equal length, ordered by position.
 
     `first_record` counts the records of the same partition that precede the batch in this object (a partition's batches
     are contiguous). Batch i is bytes [position, position + length), with CRC32C `crc32c`. Both timestamp bounds are
@@ -84,11 +84,11 @@ class Index:
 
     @property
     def object_schema(self) -> pa.Schema:
-        """The columns that the object stores."""
+        """The Arrow schema of the object: `RAW_SCHEMA` or `COMPACTED_SCHEMA`."""
         return RAW_SCHEMA if self.base_offset is None else COMPACTED_SCHEMA
 
     def rows(self, begin: int, stop: int) -> Index:
-        """The index of batches [begin, stop)."""
+        """The part of the index about batches [begin, stop)."""
         columns: dict[str, Any] = {name: getattr(self, name) for name in Index.__slots__}
         return Index(**{name: column[begin:stop] for name, column in columns.items() if column is not None})
 
@@ -224,7 +224,10 @@ def rebuild_index(key: str, body: memoryview, named: NewObject) -> Index:
 def _of_format(
     what: str, key: str, schema: pa.Schema, format_key: bytes, known: Mapping[bytes, pa.Schema]
 ) -> pa.Schema:
-    """The schema of the format that a file names. Raises UnsupportedVersion."""
+    """The known schema for the format number that a file has under `format_key` in the metadata of its `schema`.
+
+    Raises UnsupportedVersion for another format; `what` and `key` name the file in the message.
+    """
     number = (schema.metadata or {}).get(format_key)
     if number is None or number not in known:
         wanted = " or ".join(format_.decode() for format_ in known)

@@ -31,7 +31,7 @@ _BLOCK: Final = np.dtype([("offset", "<i8"), ("metadata_length", "<i4"), ("paddi
 
 
 class Sink(Protocol):
-    """The destination of a file's bytes."""
+    """Something that takes the bytes of a file, such as an upload."""
 
     def write(self, body: Bytes) -> None: ...
 
@@ -87,7 +87,7 @@ def _footer(schema: pa.Schema, blocks: np.ndarray[tuple[int], np.dtype[np.void]]
     """Build the footer of a file of `schema` with these batches.
 
     It is Arrow's footer for a file with one empty batch, with the vector of blocks replaced: the new vector is appended
-    and the table's field points to it. Offsets in flatbuffers only point forward, so it must come last.
+    and the table's field points to it. Offsets in flatbuffers only point forward, so the new vector must come last.
     """
     template, field = _footer_template(schema)
     # A vector is a uint32 length followed by the structs, which must begin at a multiple of 8.

@@ -39,7 +39,7 @@ _MODULES: Final = {
 
 
 def __getattr__(name: str) -> Any:
-    """Import a job on its first use."""
+    """Import a job's function, such as `run_roll`, on its first use."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

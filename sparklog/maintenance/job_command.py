@@ -49,7 +49,7 @@ class JobEnd(msgspec.Struct, frozen=True):
 
     @property
     def did_something(self) -> bool:
-        """True if the report has any work in it, done or failed."""
+        """True if anything was due: work on a partition, or retired objects to delete."""
         report = self.report
         return report is not None and bool(report.partitions or report.deletion.planned.objects)
 
@@ -66,7 +66,7 @@ class JobEnd(msgspec.Struct, frozen=True):
 
 
 def command_words(text: str) -> tuple[str, ...]:
-    """Split a command template into words. Raises InvalidInput."""
+    """Split a command template into words. Raises InvalidInput for open quotes, or wrong or missing {placeholders}."""
     where = f"the command for jobs, {text!r}"
     try:
         words = tuple(shlex.split(text))
@@ -110,7 +110,7 @@ class JobCommand:
         return [re.sub(r"\{(\w+)\}", lambda place: values[place[1]], word) for word in self._words]
 
     async def _run(self, words: Sequence[str], output: Path) -> int:
-        """Return the exit code.
+        """Run the command with its output in the file `output`, and return its exit code.
 
         Stdin is a pipe from this process, so it is closed when this process ends, for any reason.
         """

@@ -1,7 +1,7 @@
 """The frame of every maintenance job.
 
     plan from the chain -> print the plan -> (--dry-run stops here) -> heavy part as tasks -> one command per swap or
-    cut -> delete what is due -> raise FLOOR -> report, which is also a record of the chain
+    log start -> delete what is due -> raise FLOOR -> report, which is also a record of the chain
 
 A job changes the log only by commands that the chain accepts or refuses as a whole. So it is safe next to writers,
 readers and a second copy of itself, and it can be killed at any point and run again. Objects that it uploaded but never
@@ -53,7 +53,7 @@ DELETED_AT_ONCE = 250  # objects in one task, and in one DELETED record
 
 
 class Job(Protocol):
-    """The part that differs between jobs. Call `plan` once, then `execute` once unless this is a dry run."""
+    """One kind of job: its plan and its work. Call `plan` once, then `execute` once unless this is a dry run."""
 
     name: str
     unit: str  # of the objects that its plan counts
@@ -126,7 +126,11 @@ class JobFrame:
                 yield topic_of(state, name)
 
     def commit(self, command: Command) -> CommandResult:
-        """Commit a command that names no objects. It is submitted again if FLOOR has passed it meanwhile."""
+        """Commit a command that names no objects. If FLOOR has passed its n0 meanwhile, it is submitted again with a
+        new one.
+
+        Makes COMMIT_ATTEMPTS attempts in all.
+        """
         for _ in range(COMMIT_ATTEMPTS - 1):
             try:
                 return self.connection.submit(command)
@@ -136,7 +140,9 @@ class JobFrame:
         return self.connection.submit(command)
 
     def commit_all(self, commands: Sequence[Command]) -> list[CommandResult | SparklogError]:
-        """Commit many such commands; those that wait at the same time share an entry. Errors are returned as values."""
+        """Commit many commands that name no objects; those that wait at the same time share an entry. Errors are
+        returned as values.
+        """
         return commit_many(self.commit, commands, COMMITS_AT_ONCE)
 
     def submit_all(self, submissions: Sequence[Submission]) -> list[CommandResult | SparklogError]:
@@ -178,10 +184,11 @@ class JobFrame:
         return floor
 
     def _silent_before(self, floor: EntryNumber) -> EntryNumber:
-        """The newest entry that is `floor.delay.ms` old: members whose last renewal is before it are gone.
+        """The newest entry that is at least `floor.delay.ms` old: members whose last renewal is before it are silent.
 
-        Its age is measured by the times of recent entries as well. That of FLOOR is not: if this machine's clock or
-        --now is ahead, members that are still active may have their last renewal below FLOOR.
+        0 if FLOOR passes no member's last renewal. The age is counted from this machine's clock or, if earlier, from
+        the times of recent entries. FLOOR's age is counted from `now_ms`, so if a clock or --now is ahead, members that
+        are still active may have their last renewal below FLOOR.
         """
         state = self.connection.follower.newest_state()
         silent = [member for gone in silent_members(state, floor).values() for member in gone]
@@ -202,7 +209,7 @@ class JobFrame:
         return total(_deletion_work(self._to_delete(state, group)) for group in chunks(due, DELETED_AT_ONCE))
 
     def delete_due(self) -> DeletionResult:
-        """Delete these objects from their stores, and record each group of deletions in the chain."""
+        """Delete the retired objects whose delay has passed, and record each group of deletions in the chain."""
         planned, done, failed = Work(), Work(), 0
         messages: list[str] = []
         if not self.due_deletions().objects:
@@ -229,9 +236,9 @@ class JobFrame:
         return DeletionResult(planned, done, failed, tuple(messages))
 
     def _to_delete(self, state: ClusterState, numbers: Column) -> list[ObjectToDelete]:
-        """Those of the objects that no other run has deleted yet.
+        """The objects with these numbers that no other run has deleted yet, each with its stores.
 
-        Each is deleted from every store that may have a copy: those that are named under any registration, and those
+        Each is deleted from every registered store that may have a copy: a holder under any registration, or a store
         with a replica. A fenced store delays nothing. Its copy is an orphan once the object is deleted elsewhere,
         because nothing can name the object again, and vacuum deletes it when the store is back.
         """
@@ -334,7 +341,7 @@ class _DeletionOrder(msgspec.Struct, frozen=True):
 
 
 def _delete(payload: bytes) -> bytes:
-    """Task: delete a group of objects."""
+    """Task: delete the objects of a _DeletionOrder, and return a Deleted."""
     order = msgspec.msgpack.decode(payload, type=_DeletionOrder)
     return msgspec.msgpack.encode(delete_objects(order.objects, Stores(order.places)))
 

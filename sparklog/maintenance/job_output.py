@@ -57,7 +57,7 @@ class JobOutput:
             self._say(f"{what}: {done:,} of {of:,}")
 
     def show(self, table: Table) -> None:
-        """Print a table that belongs to the job."""
+        """Print a table of the job's results."""
         self._console.print(table)
 
     def end(self, report: JobReport) -> None:
@@ -102,7 +102,7 @@ class JobOutput:
 
 
 class _PatientConsole(Console):
-    """A console that falls silent when its reader leaves.
+    """A console that falls silent when nothing reads its output any more (a broken pipe).
 
     Rich's own console would end the process in the middle of the job.
     """

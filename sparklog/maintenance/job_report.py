@@ -64,7 +64,7 @@ class Compacted(msgspec.Struct, frozen=True):
     keyless: int = 0
 
     def then(self, later: Compacted) -> Compacted:
-        """Combine both compactions. `later` began with the records that this one left."""
+        """Combine this compaction with `later`, which began with the records that this one left."""
         return Compacted(
             self.records_before - self.records_after + later.records_before,
             later.records_after,
@@ -101,7 +101,7 @@ class PartitionResult(msgspec.Struct, frozen=True):
 
 
 def ended(rows: Iterable[PartitionResult]) -> list[PartitionResult]:
-    """The rows at the end of a run: rows without an outcome until then are done."""
+    """The rows at the end of a run: those without an outcome until now count as done."""
     return [row.noted(WorkOutcome.DONE) if row.outcome is WorkOutcome.PLANNED else row for row in rows]
 
 

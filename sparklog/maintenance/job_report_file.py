@@ -25,7 +25,7 @@ class JsonReport(Protocol):
 
 
 def check_report_file(path: str | None) -> None:
-    """Raise InvalidInput, before anything begins, if a report can't be written there. Leaves no file behind."""
+    """Raise InvalidInput, before anything begins, if a report can't be written to `path`. Leaves no file behind."""
     if path is None or path == "-":
         return
     file = Path(path)

@@ -33,7 +33,7 @@ class Scheduler:
         self._running: set[asyncio.Task[None]] = set()
 
     async def run(self) -> None:
-        """Run until cancelled; then the running jobs are stopped first."""
+        """Run the jobs when they are due. If cancelled, stop the running jobs, then end."""
         try:
             while True:
                 now_ms = self._clock.monotonic_ms()
@@ -47,7 +47,7 @@ class Scheduler:
             await asyncio.gather(*self._running, return_exceptions=True)
 
     async def _wait(self, longest_ms: int | None) -> None:
-        """Wait until a run ends, or for this long."""
+        """Wait until a running job ends, but at most `longest_ms` (None: no limit)."""
         longest_s = None if longest_ms is None else longest_ms / 1000
         if not self._running:
             await asyncio.sleep(longest_s or 0)
@@ -69,7 +69,7 @@ async def run_once(jobs: Sequence[str], runner: JobRunner, ended: Ended) -> None
 
 
 async def run_to_end(runner: JobRunner, job: str) -> JobEnd:
-    """Return the end of one run. An error of the runner ends only this run."""
+    """Return the end of one run. An error that the runner raises becomes its `error`, with `broke_off` set."""
     try:
         return await runner.run(job)
     except Exception as error:

@@ -71,7 +71,7 @@ def job_named(name: str) -> Callable[[str], JobReport]:
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """The jobs in the order in which they run; jobs of another version come last."""
+    """The jobs in the order in which they run; jobs that this version does not know come last."""
     return sorted(names, key=lambda name: (JOBS.index(name) if name in JOBS else len(JOBS), name))
 
 
@@ -91,5 +91,5 @@ def tasks_every(names: Iterable[str], every_ms: int, config: ClusterConfig, *, n
 
 
 def ages_ms(state: ClusterState, jobs: Sequence[Task], now_ms: int) -> Mapping[str, int]:
-    """The time since each job last began, as far as the chain knows of a completed run."""
+    """The time in ms since the last completed run of each job began. Jobs without such a run are left out."""
     return {job.name: now_ms - state.jobs[job.name].started_ms for job in jobs if job.name in state.jobs}

@@ -53,7 +53,7 @@ def run_replication(cluster_url: str, *, stores: Collection[str] = (), **options
 
 
 class ReplicationJob:
-    """The replication as a `job_frame.Job`."""
+    """Plans and does the work of `run_replication`, as a `job_frame.Job`."""
 
     name = "replication"
     unit = "slices"
@@ -65,7 +65,9 @@ class ReplicationJob:
         self._gave_up: set[_Replica] = set()
 
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
-        """The replicas that lack something, store by store. One that only has to be reported is a row without work."""
+        """The replicas that lack something, store by store. A replica that lacks no object, and only has to be
+        reported, is a row without work.
+        """
         state = frame.connection.follower.newest_state()
         for store in self._stores or sorted(state.stores):
             if registered_store(state, store).fenced:
@@ -113,7 +115,8 @@ class ReplicationJob:
         wanted: Sequence[ObjectToFetch],
         failing: set[StoreId],
     ) -> set[ObjectNumber]:
-        """Copy these objects in tasks, and return those that are there. Gives up replicas whose objects failed.
+        """Copy these objects in tasks, and return the numbers of those that the store has now. Gives up replicas whose
+        objects failed.
 
         Adds sources that did not answer to `failing`.
         """
@@ -136,9 +139,11 @@ class ReplicationJob:
     def _reported(
         self, frame: JobFrame, before: ClusterState, store: StoreId, checked: Collection[ObjectNumber]
     ) -> bool:
-        """Report the copies on the newest state, and count them. Return False if other changes overtook all of them.
+        """Report the copies of the objects `checked` on the newest state, and count them. `before`: the state before
+        the copies.
 
-        INCARNATION is read after the copies: the store is still in the life in which each copy was made.
+        Return False if other changes overtook all reports. INCARNATION is read after the copies, so it is the one with
+        which each copy was made. Raises StaleBrokerEpoch if the store was registered again since `before`.
         """
         state = frame.connection.follower.newest_state()
         registration = check_registered(frame, state, store)
@@ -165,7 +170,9 @@ class ReplicationJob:
         return moved
 
     def _count(self, state: ClusterState, store: StoreId, key: TopicPartition, end: Offset) -> None:
-        """Add the work between the log end in `state` and `end`. A replica that was not planned gets a row."""
+        """Add to a replica's row the work between its log end in `state` and `end`. A replica that was not planned gets
+        a row.
+        """
         row = self._rows.get((store, key)) or msgspec.structs.replace(_planned(state, store, key), planned=Work())
         done = _work(state, key, OffsetRange(state.partitions[key].replication.log_end(store), end))
         self._rows[store, key] = msgspec.structs.replace(row, done=row.done + done)
@@ -180,7 +187,7 @@ class ReplicationJob:
     def _standing(
         self, frame: JobFrame, state: ClusterState, store: StoreId, but: Collection[_Replica] | None = None
     ) -> UnfinishedReplicas:
-        """The replicas of the chosen topics that are not done, except `but`: by default those that were given up."""
+        """The unfinished replicas of the chosen topics on a store, except `but` (default: those that were given up)."""
         topics = {topic.topic_id for topic in frame.chosen_topics(state)}
         at, left_out = unfinished_replicas(state, store), self._gave_up if but is None else but
 
@@ -203,7 +210,7 @@ class FetchOrder(msgspec.Struct, frozen=True):
 
 
 class FetchOutcome(msgspec.Struct, frozen=True):
-    """An error for each object of an order, "" if it is there; and the sources that did not answer."""
+    """An error for each object of an order, "" if the store has it now; and the sources that did not answer."""
 
     errors: tuple[str, ...]
     failing: tuple[StoreId, ...]
@@ -231,7 +238,10 @@ def fetch_objects(payload: bytes) -> bytes:
 def _wanted(
     state: ClusterState, store: StoreId, behind: Sequence[TopicPartition], failing: set[StoreId], tasks: int
 ) -> list[ObjectToFetch]:
-    """Objects to fetch, for about `tasks` tasks from each source."""
+    """The objects to fetch next for the replicas `behind` on `store`: for about `tasks` tasks from each source.
+
+    Sources in `failing` are left out.
+    """
     limits = FetchLimits(TASK_OBJECTS * tasks, TASK_BYTES * tasks)
     batches, _ = plan_fetch(state, store, behind, UnderWay(failing=failing), limits)
     return [object_ for batch in batches for object_ in batch.objects]
@@ -246,7 +256,9 @@ def packed_to_fetch(wanted: Sequence[ObjectToFetch]) -> Iterator[tuple[ObjectToF
 
 
 def check_registered(frame: JobFrame, state: ClusterState, store: StoreId) -> int:
-    """Return the store's registration. Raises StaleBrokerEpoch if it is fenced, or is not the registered store."""
+    """Return the store's registration. Raises StaleBrokerEpoch if it is fenced, or has another INCARNATION than
+    registered.
+    """
     registered = registered_store(state, store)
     if registered.fenced:
         raise StaleBrokerEpoch(f"store {store} is fenced: `sparklog store add` registers it again")

@@ -1,4 +1,5 @@
-"""The port for running the heavy part of a job, and its simplest adapter, this process. The other is `spark_tasks.py`.
+"""The port for running the heavy part of a job, and its simplest adapter, this process. The other adapter is
+`spark_tasks.py`.
 
 Payloads and results are bytes, and a task is a function at module level, so any process with sparklog installed can run
 it. A task reports its failures in its result: a failed task must not stop the others.
@@ -32,7 +33,7 @@ class TaskRunner(Protocol):
 
 
 class LocalTasks:
-    """Runs tasks in this process, one at a time. Each is committed before the next one begins."""
+    """Runs tasks in this process, one at a time. The result of each is committed before the next one begins."""
 
     in_this_process = True
     tasks_at_once = 1

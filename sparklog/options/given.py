@@ -39,7 +39,9 @@ class Ignored(msgspec.Struct, frozen=True):
 
 
 class GivenOptions:
-    """The options that a user gave to one side. Raises `InvalidOption` at the first name that is illegal there."""
+    """The options that a user gave to a read or a write. Raises `InvalidOption` at the first name that is illegal
+    there.
+    """
 
     def __init__(self, raw: Mapping[str, str], side: Side) -> None:
         self.side = side
@@ -125,7 +127,10 @@ class GivenOptions:
         return self._texts[name][0]
 
     def cluster(self, default: str | None) -> str:
-        """The cluster's address: the option, or `default` (from the environment). Raises `InvalidOption`."""
+        """The cluster's address: the option, or `default` (from the environment).
+
+        Raises `InvalidOption` if it is none.
+        """
         path = next((name for name in _PATHS if name in self._ignored), None)
         if "cluster" not in self._texts and path is not None:
             raise InvalidOption(
@@ -193,7 +198,7 @@ class GivenOptions:
 
 
 def _sides_of(option: Option) -> list[str]:
-    """The sides that use an option, in few words: "read" if both batches and streams use it."""
+    """The reads and writes that use an option, in few words: "read" if both batch and stream reads use it."""
     words = {(True, True): "{}", (True, False): "batch {}", (False, True): "stream {}"}
     named = []
     for verb, batch, stream in (

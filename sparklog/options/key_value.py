@@ -32,9 +32,10 @@ def key_values(given: Sequence[str], option: str) -> dict[str, str]:
 def config_changes(
     given: Sequence[str], removed: Sequence[str], parse: Callable[[Mapping[str, object]], dict[str, str]]
 ) -> dict[str, str]:
-    """The keys of --set in canonical form, by `parse`. Checks them against those of --delete.
+    """The keys and values of --set, `given`, in the canonical form that `parse` makes of them.
 
-    Raises InvalidOption if a key is in both, or there is none at all, and the errors of `key_values` and `parse`.
+    Raises InvalidOption if a key is also in `removed`, the keys of --delete, or if both are empty, and the errors of
+    `key_values` and `parse`.
     """
     changed = parse(key_values(given, "--set"))
     if both := sorted(changed.keys() & set(removed)):
@@ -45,7 +46,7 @@ def config_changes(
 
 
 def store_address(given: str, option: str) -> StoreAddress:
-    """A store's ID[@ZONE]=URL. Raises InvalidOption for any other form."""
+    """Parse `given`, a store's ID[@ZONE]=URL. Raises InvalidOption, which begins with `option`, for any other form."""
     name, equals, url = given.partition("=")
     store, at, zone = name.partition("@")
     if not equals or not store or (at and not zone):
@@ -67,7 +68,7 @@ def store_addresses(given: Sequence[str], option: str) -> list[StoreAddress]:
 def assignment_of(given: str | None, option: str) -> tuple[tuple[str, ...], ...] | None:
     """A manual assignment: partitions are separated by commas, the stores of a partition by colons, as a:b,b:a.
 
-    Raises InvalidOption if a store has no name.
+    None if none is given. Raises InvalidOption if a store has no name.
     """
     if given is None:
         return None

@@ -28,7 +28,7 @@ METADATA_TABLES: Final = ("topics", "partitions", "replicas", "segments", "group
 
 
 class Side(StrEnum):
-    """Kinds of operation that an option is for."""
+    """The kinds of operation that an option is for."""
 
     BATCH_READ = "batch read"
     BATCH_WRITE = "batch write"
@@ -42,7 +42,7 @@ class Side(StrEnum):
 
     @property
     def is_stream(self) -> bool:
-        """True if a streaming query uses it."""
+        """True for the reads and writes of a streaming query."""
         return self in (Side.STREAM_READ, Side.STREAM_WRITE)
 
 
@@ -73,7 +73,7 @@ class Option(msgspec.Struct, frozen=True):
         return self.form or self.key.legal()
 
     def parse(self, raw: str, given_as: str = "", side: Side | None = None) -> ConfigValue:
-        """The typed value. Raises `InvalidOption`. `given_as` is the name that the user wrote."""
+        """The typed value of the text `raw`. Raises `InvalidOption`. `given_as` is the name that the user wrote."""
         value = self.key.read(raw)
         if value is None or value == "":
             via = f" (from {given_as})" if given_as and given_as.lower() != self.name.lower() else ""

@@ -88,7 +88,7 @@ OffsetSpec = EveryPartition | PerPartition
 
 
 def offsets_form(words: Sequence[str]) -> str:
-    """The legal values if these words are allowed, as text that follows "wanted"."""
+    """The legal values of an option for offsets, if it takes these words, as text that follows "wanted"."""
     first, last = _NUMBERS[words[0]], _NUMBERS[words[-1]]
     return f"{', '.join(words)} or offsets by partition like " + (
         f'{{"topicA":{{"0":23,"1":{last}}},"topicB":{{"0":{first}}}}}'
@@ -180,9 +180,10 @@ def parse_partitions(option: str, text: str) -> dict[str, tuple[PartitionIndex, 
 
 
 def check_batch_range(start_option: str, start: OffsetSpec, end_option: str, end: OffsetSpec) -> None:
-    """Refuse ranges that are illegal for a batch on any cluster. Raises `InvalidOption`.
+    """Raise `InvalidOption` for a range that no batch can have, whatever the cluster.
 
-    These are a start at latest, an end at earliest, an end before its start, and different partitions at both ends.
+    These ranges are a start at latest, an end at earliest, an end before its start, and different partitions at both
+    ends.
     """
     _refuse_position(
         start_option,
@@ -258,7 +259,10 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
 
 
 def _partition(raw: object) -> PartitionIndex | None:
-    """A partition number from JSON. Text must be its plain digits, so that no two keys mean the same partition."""
+    """A partition number from JSON, or None if `raw` isn't one.
+
+    Text must be the number's plain digits, so that no two keys mean the same partition.
+    """
     value = read_integer(raw, 32) if isinstance(raw, (int, str)) else None
     return PartitionIndex(value) if value is not None and value >= 0 and str(value) == str(raw) else None
 

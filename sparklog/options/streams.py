@@ -27,7 +27,7 @@ class StreamReadOptions(msgspec.Struct, frozen=True):
     """The options of a streaming read.
 
     `read` has the topics and the start of the first run; each micro-batch keeps to `limits`. `group`: the consumer
-    group that is kept at the position of the stream, if any.
+    group to which the stream commits its position, if any.
     """
 
     read: ReadOptions
@@ -35,12 +35,12 @@ class StreamReadOptions(msgspec.Struct, frozen=True):
     group: str | None = None
 
     def for_tasks(self) -> StreamReadOptions:
-        """The same options without secrets."""
+        """The same options without secrets, to be pickled for tasks."""
         return msgspec.structs.replace(self, read=self.read.for_tasks())
 
 
 def parse_stream_read_options(raw: Mapping[str, str], default_cluster: str | None = None) -> StreamReadOptions:
-    """The options of a stream read, as in `parse_read_options`. Raises InvalidOption, also for an end."""
+    """The options of a stream read, as in `parse_read_options`. Raises InvalidOption, also if an end is given."""
     given = GivenOptions(raw, Side.STREAM_READ)
     for name in _ENDS:
         if given.has_ignored(name):
@@ -57,7 +57,9 @@ def parse_stream_read_options(raw: Mapping[str, str], default_cluster: str | Non
 
 
 def trigger_limits(given: GivenOptions) -> TriggerLimits:
-    """The limits of a micro-batch: the amount that it takes, and the time that it waits. Raises InvalidOption."""
+    """The limits of a micro-batch: its least and its largest size, and the longest wait for the least. Raises
+    InvalidOption.
+    """
     limits = TriggerLimits(
         given.optional_integer("maxOffsetsPerTrigger"),
         given.optional_integer("minOffsetsPerTrigger"),

@@ -90,15 +90,16 @@ class ReadOptions(msgspec.Struct, frozen=True):
     zone: str = ""
 
     def for_tasks(self) -> ReadOptions:
-        """The same without secrets."""
+        """The same options without secrets, to be pickled for tasks."""
         return msgspec.structs.replace(self, storage=self.storage.without_secrets())
 
 
 class ApplicationVersion(msgspec.Struct, frozen=True):
     """`txnAppId` and `txnVersion`: a version not greater than the application's last one adds nothing.
 
-    For a stream: the ids of the query, of the micro-batch and of the run, and a digest of the micro-batch's sources if
-    they could be read. For a batch, `run` is "", and `made_of` is the option `txnDigest`.
+    For a stream, `app_id`, `version` and `run` are the ids of the query, of the micro-batch and of the run, and
+    `made_of` is a digest of the micro-batch's input offsets, "" if they could not be read. For a batch, `run` is "",
+    and `made_of` is the option `txnDigest`.
     """
 
     app_id: str
@@ -123,9 +124,10 @@ class ConsumedByQuery(msgspec.Struct, frozen=True):
 class WriteOptions(msgspec.Struct, frozen=True):
     """The options of a batch write.
 
-    If `compression` is None, the topic's `compression.type` is used, or else zstd. If `topic` is None, a column names
-    it. With `pull`, tasks upload to the leaders' stores only. `consumed`: the offsets committed together with the rows.
-    `checkpoint`: the address of the query's checkpoint; None for a batch, and if Spark has it from elsewhere.
+    The topic's `compression.type` takes precedence over `compression`; without both, zstd is used. If `topic` is None,
+    a column names it. With `pull`, tasks upload to the leaders' stores only. `consumed`: the offsets committed together
+    with the rows. `checkpoint`: the address of the query's checkpoint; None for a batch, and if Spark has it from
+    elsewhere.
     """
 
     cluster: str
@@ -142,7 +144,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
     checkpoint: str | None = None
 
     def for_tasks(self) -> WriteOptions:
-        """The same without secrets."""
+        """The same options without secrets, to be pickled for tasks."""
         return msgspec.structs.replace(self, storage=self.storage.without_secrets())
 
 
@@ -215,7 +217,7 @@ def write_options(
 
 
 def group_name(given: GivenOptions) -> str | None:
-    """The option `groupId`, if it was given. Raises InvalidGroupId."""
+    """The option `groupId`, or None if it was not given. Raises InvalidGroupId."""
     group = given.optional_text("groupId")
     if group is not None:
         check_name("a groupId", group)
@@ -264,7 +266,10 @@ def _subscription(given: GivenOptions) -> Subscription:
 def _bound(
     given: GivenOptions, names: tuple[str, str, str], default: OffsetSpec, words: Sequence[str]
 ) -> tuple[str, OffsetSpec]:
-    """One end of the range, and its option: a timestamp, or timestamps by partition, or offsets (or `words`)."""
+    """The option that gives one end of the range, and that end: the first of `names` that is given, else `default`.
+
+    `names`: a timestamp, timestamps by partition, and offsets by partition, where one of `words` may stand for all.
+    """
     chosen = next((name for name in names if name in given), None)
     if chosen is None:
         return names[2], default

@@ -25,7 +25,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Import the names that maintenance jobs need at their first use, because they import pyspark."""
+    """Import SparkTasks and SparkKeyShuffle only when they are used, because their modules import pyspark."""
     if name == "SparkTasks":
         from sparklog.spark.maintain.spark_tasks import SparkTasks
 
@@ -80,7 +80,10 @@ def add_jar(spark: SparkSession) -> None:
 
 
 def by_partition(df: DataFrame, topic: str, tasks: int | None = None, cluster: str | None = None) -> DataFrame:
-    """Shuffle the rows of `df` so that each task writes to few partitions; see `sparklog.spark.write.partitioning`."""
+    """Shuffle the rows of `df` so that each of `tasks` tasks writes to few partitions.
+
+    See `sparklog.spark.write.partitioning.by_partition`.
+    """
     check_spark()
     from sparklog.spark.write.partitioning import by_partition as shuffled
 
@@ -92,12 +95,13 @@ def exactly_once(
 ) -> Callable[[DataFrame, int], None]:
     """Return a function for `foreachBatch` that writes the output of `transform` for each micro-batch exactly once.
 
-    The same entry of the chain commits the offsets of the micro-batch for `group`.
+    The entry of the chain that commits the output also commits the offsets of the micro-batch for `group`.
 
     `options` are those of a batch write; `topic` is required unless the rows have a column `topic`. The DataFrame needs
     the columns topic, partition and offset of the source, unchanged. `app_id`: by default the id of the query with the
-    group and the topic. Under Spark Connect it must be given, and must stay the same as long as the checkpoint. Two
-    writes with one `app_id` are the same write: the second adds nothing. See `sparklog.spark.write.foreach_batch`.
+    group and the topic. Under Spark Connect it must be given, and must stay the same as long as the checkpoint. If two
+    functions with one `app_id` write a micro-batch of the same number, the second adds nothing. See
+    `sparklog.spark.write.foreach_batch`.
     """
     check_spark()
     from sparklog.spark.write.foreach_batch import ExactlyOnce
@@ -116,7 +120,8 @@ def verify(
     """Compare all stored objects of a cluster with its chain, on the executors of this session. Changes nothing.
 
     This is the verify job: it reads every byte now, not when the DataFrame is used. Returns one row per difference.
-    `topics`, `stores`: only these. `share` N: only one of N parts of the objects, a different one each day.
+    `cluster` defaults to SPARKLOG_CLUSTER. `topics`, `stores`: only these. `share` N: only one of N parts of the
+    objects, a different one each day.
     """
     check_spark()
     from sparklog.spark.maintain.verify_frame import differences

@@ -19,14 +19,14 @@ PACKAGES: Final = ("sparklog", "pyspark", "pyarrow", "numpy", *_OPTIONAL)
 
 
 class Installation(msgspec.Struct, frozen=True):
-    """One process: its host, its Python version, and the versions of `PACKAGES` ("" if one is missing)."""
+    """The host, the Python version and the versions of `PACKAGES` of one process ("" for a package that is missing)."""
 
     host: str
     python: str
     versions: dict[str, str]
 
     def differences(self, driver: Installation) -> list[str]:
-        """The differences from the driver that can break a task."""
+        """The differences from the driver's installation that can break a task, each as a text."""
         if self.python.rpartition(".")[0] != driver.python.rpartition(".")[0]:
             return [f"Python {self.python}, the driver has {driver.python}"]
         return [
@@ -42,14 +42,16 @@ def installation_here() -> Installation:
 
 
 def installations(session: Callable[[], SparkSession], tasks: int = 4) -> list[Installation]:
-    """The different installations that `tasks` Spark tasks report, each once. Raises SparklogError."""
+    """The different installations that `tasks` Spark tasks report, each once. Raises SparklogError if Spark can't run
+    them.
+    """
     bodies = SparkTasks(session).run(_look, [b""] * tasks)
     seen = [msgspec.msgpack.decode(body, type=Installation) for body in bodies]
     return [installation for number, installation in enumerate(seen) if installation not in seen[:number]]
 
 
 def _look(payload: bytes) -> bytes:
-    """The task: return its installation as MessagePack."""
+    """The Spark task: return the installation of its process as MessagePack. `payload` is not used."""
     return msgspec.msgpack.encode(installation_here())
 
 

@@ -3,7 +3,7 @@
     lacks                                    instead
     DataSourceStreamArrowWriter   4.0        a writer of batches and of streams, which also gets Arrow from 4.0
     arrow_udf                     4.0        a pandas_udf
-    read.json, csv of a DataFrame 4.0, 4.1   the same of its RDD
+    read.json, csv of a DataFrame 4.0, 4.1   the same methods, with its RDD
     repartitionById               4.0        a shuffle by numbers whose hashes are the ids
     SupportsTriggerAvailableNow   4.0, 4.1   an empty class: `StreamReader` works without it
     the partition of an empty plan 4.0, 4.1  None replaces it
@@ -76,7 +76,7 @@ sql: Any = functions  # mypy's stubs know only some of them
 
 
 def delta_package(spark: str = pyspark.__version__) -> str:
-    """The Maven coordinate of Delta Lake for this Spark. Raises InvalidInput if there is none yet."""
+    """The Maven coordinate of Delta Lake for Spark version `spark`. Raises InvalidInput if there is none yet."""
     version = ".".join(spark.split(".")[:2])
     if version not in _SPARKS_OF_DELTA:
         raise InvalidInput(f"wanted Spark {', '.join(_SPARKS_OF_DELTA)} for Delta Lake {_DELTA}, found Spark {spark}")
@@ -84,7 +84,10 @@ def delta_package(spark: str = pyspark.__version__) -> str:
 
 
 def arrow_schema(schema: StructType) -> pa.Schema:
-    """The schema of Arrow batches as Spark passes them, with times in UTC. Raises PySparkException."""
+    """The schema of Arrow batches as Spark passes them, with times in UTC.
+
+    Raises PySparkException for a type that Arrow does not have.
+    """
     zone: dict[str, Any] = {"timezone": "UTC"} if "timezone" in signature(to_arrow_schema).parameters else {}
     return to_arrow_schema(schema, **zone)  # without the parameter, Spark uses UTC
 
@@ -133,7 +136,7 @@ def repartition_by_id(rows: DataFrame, tasks: int, task: Column) -> DataFrame:
 
 
 def _hashed_to_each(tasks: int) -> list[int]:
-    """For each task an int that Spark's `repartition(tasks, …)` sends to it."""
+    """For each of `tasks` tasks, an int that Spark's `repartition(tasks, …)` sends to it."""
     number_of_task: dict[int, int] = {}
     for number in count():
         number_of_task.setdefault(_murmur3(number) % tasks, number)

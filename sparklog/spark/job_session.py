@@ -22,11 +22,12 @@ _JSON_LOGGERS: Final = ("DataFrameQueryContextLogger", "SQLQueryContextLogger")
 
 
 def job_session(name: str, settings: Mapping[str, str] = MappingProxyType({})) -> SparkSession:
-    """The session that spark-submit configured, or a local one. Executors run this process's Python if none is set.
+    """The session that spark-submit configured, or a local one. Executors run this process's Python unless one is set.
 
     Spark logs nothing unless spark.log.level is set: the job itself reports a failure in one line. Sinks and sources
     log in Python, so their warnings still appear. The process's own logging is not changed, except that the two loggers
-    that print Spark's errors as JSON are silenced, unless the process has them already. Raises as `check_spark`.
+    that print Spark's errors as JSON are silenced, unless the process has them already. Raises InvalidInput as
+    `check_spark` does.
     """
     check_spark()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -51,13 +52,18 @@ def job_session(name: str, settings: Mapping[str, str] = MappingProxyType({})) -
 
 
 def start_if_yarn_waits(session: Callable[[], SparkSession]) -> None:
-    """Start Spark in a driver that YARN runs (cluster mode): otherwise YARN reports a job without work as failed."""
+    """Start Spark by `session` in a driver that YARN runs (cluster mode): else YARN reports a job without work as
+    failed.
+    """
     if "SPARK_YARN_STAGING_DIR" in os.environ:
         session()
 
 
 def _silence_new_json_loggers() -> None:
-    """Keep Spark's errors off stderr. An existing logger may be configured, so it is not changed."""
+    """Silence the two loggers that print Spark's errors to stderr as JSON, except those that this process has already.
+
+    An existing logger may have been configured, so it is not changed.
+    """
     from pyspark.logger import PySparkLogger
 
     for name in _JSON_LOGGERS:
@@ -76,7 +82,10 @@ def _without_interrupted_calls() -> Iterator[None]:
 
 
 class _Interrupt(KeyboardInterrupt):
-    """Ctrl-C. Until it is handled, Py4J logs nothing: it interrupted one call and broke the connection of others."""
+    """The exception of Ctrl-C. As long as this exception exists, Py4J logs nothing.
+
+    Ctrl-C has interrupted one of Py4J's calls and broken the connections of others, and Py4J would log each.
+    """
 
     def __init__(self) -> None:
         logging.root.addFilter(_is_not_of_py4j)
@@ -84,7 +93,7 @@ class _Interrupt(KeyboardInterrupt):
 
 
 def _interrupted(number: int, frame: FrameType | None) -> NoReturn:
-    """Handle Ctrl-C."""
+    """The handler of SIGINT: raise _Interrupt."""
     raise _Interrupt
 
 

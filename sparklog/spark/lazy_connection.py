@@ -16,7 +16,7 @@ __all__ = ["shared"]
 
 
 def shared(url: str, settings: StorageSettings) -> Connection:
-    """As `client.connection.shared`."""
+    """This process's shared connection to the cluster at `url`; see `client.connection.shared`."""
     from sparklog.client import connection
 
     return connection.shared(url, settings)

@@ -45,7 +45,9 @@ def records_schema(columns: Iterable[str]) -> StructType:
 
 
 def columns_of(schema: StructType, whole: StructType) -> tuple[str, ...]:
-    """The columns of `whole` that the user's schema keeps. Raises InvalidInput if it asks for others."""
+    """The names of the columns of `schema`, the user's. Raises InvalidInput unless `whole` has each, with the same
+    type.
+    """
     known = {field.name: field.dataType for field in whole}
     for field in schema:
         if field.name not in known:

@@ -88,9 +88,9 @@ class SparklogDataSource(DataSource):
         return begin_write(parse_write_options(self.options, os.environ.get(_CLUSTER_VARIABLE)), schema)
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
-        """A writer of one micro-batch. Both output modes append all rows. Raises as `writer` does.
+        """A writer of one micro-batch. The output modes append and complete append the rows alike.
 
-        Spark refuses the third mode, update, for every source in Python.
+        Spark refuses the third mode, update, for every source in Python. Raises as `writer` does.
         """
         from sparklog.options.streams import parse_stream_write_options
         from sparklog.spark.table_options import check_written_options

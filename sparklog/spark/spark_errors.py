@@ -96,7 +96,7 @@ def _damaged(file: str, text: str) -> str:
 
 
 def brief(error: Exception) -> str:
-    """Spark's own message in one line, without stack traces: the first condition that is not a wrapper."""
+    """Spark's own message in one line, without stack traces: the first error condition that does not wrap another."""
     text = str(error)
     reasons = [match for match in _CONDITION.finditer(text) if match[1] not in _WRAPPERS]
     line = f"{reasons[0][1]}: {reasons[0][2]}" if reasons else next(iter(_lines(text)), repr(error))

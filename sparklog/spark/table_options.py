@@ -43,7 +43,7 @@ _NO_INSERT: Final = (
 
 
 def options_of_new_table(given: Mapping[str, str]) -> dict[str, str] | None:
-    """The options of a table that Spark is about to create, or None if it asks for the schema for another reason.
+    """The options of a table that Spark is about to create, or None if Spark asks for the schema for another reason.
 
     Raises InvalidOption for a secret, which the catalog would keep in clear text.
     """
@@ -68,7 +68,7 @@ def _is_secret(name: str) -> bool:
 def keep_options(schema: StructType, table: Mapping[str, str]) -> StructType:
     """The schema of a new table, with its options in it. The cluster's address is made absolute.
 
-    Raises InvalidInput if it is not the address of a store, or holds a password.
+    Raises InvalidInput if that address is not the address of a store, or holds a password.
     """
     *others, last = schema.fields
     addresses = {name: absolute_url(table[name]) for name in _ADDRESS if name in table}
@@ -79,9 +79,9 @@ def keep_options(schema: StructType, table: Mapping[str, str]) -> StructType:
 def read_options_of_table(given: Mapping[str, str], schema: StructType) -> dict[str, str]:
     """The options with which to read rows of `schema`: those given override those of its table.
 
-    If an address is given, the table's options are ignored: then the schema comes from a table only by chance. Raises
-    InvalidOption if Spark gave no options and the schema carries none, or if the table's columns were altered and no
-    option chooses what to read.
+    If `given` has the address of a cluster, the table's options are ignored: then it is chance that the schema comes
+    from a table. Raises InvalidOption if Spark gave no options and the schema carries none, or if the table's columns
+    were altered and no option chooses what to read.
     """
     if any(name in given for name in _ADDRESS):
         return dict(given)

@@ -30,7 +30,7 @@ _CLUSTER_KEYS: Final = ("url", "token", "ca")
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """The contents of a config file."""
+    """The contents of a config file. `cluster` and `job_command` are None if the file does not set them."""
 
     cluster: str | None
     storage: StorageSettings
@@ -71,7 +71,10 @@ def settings_here(given: StorageSettings) -> StorageSettings:
 
 
 def _cluster(cluster: Any, where: str) -> dict[str, str]:
-    """`cluster`: its address, or a table. Errors show no value of a table: it may be the token."""
+    """Parse the key `cluster`: the cluster's address, or a table of url, token and ca.
+
+    Errors begin with `where`, the file. They never show a value of the table: it may be the token.
+    """
     if isinstance(cluster, dict):
         for key, value in cluster.items():
             if key not in _CLUSTER_KEYS:
@@ -86,7 +89,10 @@ def _cluster(cluster: Any, where: str) -> dict[str, str]:
 
 
 def _storage(tables: Any, where: str) -> dict[str, str]:
-    """The settings in the `[storage.<store>]` tables. Errors never show a value: it may be a secret."""
+    """Return the values in the `[storage.<store>]` tables as text, under `<store>.<key>`.
+
+    Errors begin with `where`, the file. They never show a value: it may be a secret.
+    """
     if not isinstance(tables, dict) or not all(isinstance(table, dict) for table in tables.values()):
         raise InvalidOption(f"{where}: wanted tables [storage.<store>], found another value")
     settings = {}

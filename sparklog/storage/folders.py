@@ -1,4 +1,4 @@
-"""Search for the next key in a tree of folders, in the order of whole keys."""
+"""Finds the first key after a given one in a tree of folders; keys are compared as whole strings."""
 
 from __future__ import annotations
 

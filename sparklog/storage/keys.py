@@ -5,8 +5,8 @@
     meta/chunks/<sha256>                         a table chunk that snapshots share
     meta/commands/<n0>-<command id>[-<body>]     the slices of a large command; body = 1, 2, … for its later bodies
     meta/void/<block>                            a mark that this block of entries is being deleted, or is gone
-    meta/restores/<number>                       the start of a restored chain, or the restore that gave it up
-    INCARNATION                                  the uuid of this store's current life
+    meta/restores/<number>                       the start of a restored chain, or a mark that it was given up
+    INCARNATION                                  the store's identity, a uuid; another one after a wipe
     OWNER/<number>                               the chain that owns the store since the restore of this number
     copies/<chain id>/…                          on other stores: copies of the objects under meta/, with the same names
     copies/checkpoints/<chain id>/<name>/<n>     on the stores: checkpoints as of entry n
@@ -80,9 +80,10 @@ _SEGMENT = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class DataName:
-    """The fields of the key of a data object, or of its index. The last five are None for an append object.
+    """The fields of the key of a data object, or of its index.
 
-    `topic` is for display only: a name too long for a directory is truncated. `topic_id` identifies the topic.
+    `topic_id` and the fields after it are None for an append object. `topic` is for display only: a name too long for a
+    directory is truncated. `topic_id` identifies the topic.
     """
 
     kind: ObjectKind
@@ -145,7 +146,7 @@ def entry_key(n: int) -> str:
 
 
 def entries_prefix(first: int, last: int) -> str:
-    """The longest prefix that the keys of these entries, and of all between them, have in common."""
+    """The longest prefix that the keys of entries `first` to `last` have in common."""
     key, other = entry_key(first), entry_key(last)
     return key[: next((at for at in range(len(key)) if key[at] != other[at]), len(key))]
 
@@ -203,38 +204,44 @@ def void_key(block: int) -> str:
 
 
 def restore_key(number: int) -> str:
-    """Key of the beginning of a restored chain, or of the mark of another restore that gave this one up."""
+    """Key under which restore `number` of a cluster puts the beginning of its chain.
+
+    If another restore puts its mark there first, restore `number` is given up.
+    """
     return f"{RESTORES}{_digits(number, 'a number of a restore')}"
 
 
-def copies_prefix(chain_id: str) -> str:
-    """The prefix of the copies of a chain, which replaces `meta/` in their keys."""
+def mirror_prefix(chain_id: str) -> str:
+    """The prefix of the keys of a chain's mirror: it takes the place of `meta/`."""
     if not is_key_part(chain_id):
         raise InvalidInput(f"a chain id is one part of a key, not {chain_id!r}")
     return f"{COPIES}{chain_id}/"
 
 
-def copy_key(chain_id: str, key: str) -> str:
-    """Key of the copy of the object under `key`. For a prefix of the chain's own keys: the prefix of their copies."""
+def mirror_key(chain_id: str, key: str) -> str:
+    """Key in the mirror of the object under `key`. A prefix of the chain's own keys gives the prefix in the mirror."""
     if not key.startswith(META):
-        raise InvalidInput(f"copies are made of objects under {META}, not of {key!r}")
-    return copies_prefix(chain_id) + key.removeprefix(META)
+        raise InvalidInput(f"a mirror has objects under {META}, not of {key!r}")
+    return mirror_prefix(chain_id) + key.removeprefix(META)
 
 
 def original_key(chain_id: str, key: str) -> str:
-    """The inverse of `copy_key`."""
-    return META + key.removeprefix(copies_prefix(chain_id))
+    """Key of the object that was mirrored to `key`: the inverse of `mirror_key`."""
+    return META + key.removeprefix(mirror_prefix(chain_id))
 
 
 def checkpoints_prefix(chain_id: str) -> str:
-    """The prefix of the checkpoints of a chain on a store. No chain id is `checkpoints`, so it is not one of copies."""
+    """The prefix of the checkpoints of a chain on a store.
+
+    No chain has the id `checkpoints`, so this is not the prefix of any chain's copies.
+    """
     if not is_key_part(chain_id):
         raise InvalidInput(f"a chain id is one part of a key, not {chain_id!r}")
     return f"{CHECKPOINTS}{chain_id}/"
 
 
 def checkpoint_key(chain_id: str, name: str, n: int) -> str:
-    """Key of the checkpoint `name` as of entry `n`. A later one has a greater key."""
+    """Key of the checkpoint `name` as of entry `n`. A later checkpoint has a greater key."""
     key = f"{checkpoints_prefix(chain_id)}{name}/{_digits(n, 'an entry number')}"
     if _CHECKPOINT.fullmatch(key) is None:
         raise InvalidInput(f"a checkpoint has a name of a-z and -, and a chain id, not {key!r}")
@@ -248,7 +255,7 @@ def parse_checkpoint_key(key: str) -> tuple[str, str, EntryNumber] | None:
 
 
 def peer_key(store: str, n: int) -> str:
-    """Key of the description of store `store` as of entry `n`. A later one has a greater key."""
+    """Key of the description of store `store` as of entry `n`. A later description has a greater key."""
     if not is_key_part(store):
         raise InvalidInput(f"a store id is one part of a key, not {store!r}")
     return f"{PEERS}{store}/{_digits(n, 'an entry number')}"
@@ -266,7 +273,7 @@ def owner_key(number: int) -> str:
 
 
 def parse_owner_key(key: str) -> int | None:
-    """The number of the restore, or None if it isn't the key of an owner."""
+    """The number of the restore in the key of an owner, or None if `key` isn't one."""
     match = _OWNER.fullmatch(key)
     return None if match is None else int(match[1])
 
@@ -292,7 +299,7 @@ def data_key(obj: NewObject, topic_name: str) -> str:
 
 
 def append_key(n0: int, upload_id: str) -> str:
-    """Key of an append object."""
+    """Key of an append object. `n0`: the chain position up to which its writer had read when it began."""
     upload_id = _hex_32(upload_id, "an upload id")
     return f"{APPENDS}{upload_id[:2]}/{_digits(n0, 'n0')}-{upload_id}.arrow"
 

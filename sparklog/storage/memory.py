@@ -65,7 +65,7 @@ class MemoryStore:
         return MemoryUpload(self.url, self._contents, check_key(key))
 
     def copy_from(self, source: ObjectStore, source_key: str, key: str) -> bool:
-        """Put an object of another memory store under `key` if that is free. See the port."""
+        """Put an object of another memory store under `key` if that is free. See ObjectStore."""
         if not isinstance(source, MemoryStore):
             return False
         self.put_if_absent(key, source.get(source_key))
@@ -76,7 +76,10 @@ class MemoryStore:
         return memoryview(self._body(key))
 
     def get_beside(self, key: str, others: Collection[str]) -> memoryview:
-        """The object under `key`: a store in memory has one place. See the port."""
+        """As `get`. Need not check that the same place has `others`, as nothing is mounted over a store in memory.
+
+        See ObjectStore.
+        """
         return self.get(key)
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
@@ -130,7 +133,7 @@ class MemoryStore:
             self.delete(key)
 
     def free_bytes(self) -> int | None:
-        """None: the free memory is shared with the rest of the process."""
+        """None: a store in memory has no size limit of its own."""
         return None
 
     def remove_abandoned(self, before_ms: int) -> int:
@@ -168,7 +171,10 @@ class MemoryUpload:
         self._body += memoryview(body).cast("B")
 
     def publish(self) -> None:
-        """Make the whole object visible if its key is free. Raises KeyExists, StoreUnavailable."""
+        """Make the whole object visible if its key is free.
+
+        Raises KeyExists, and StoreUnavailable if `remove_abandoned` has dropped this upload.
+        """
         self._check_open()
         self._ended = True
         with self._contents.lock:

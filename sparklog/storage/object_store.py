@@ -11,6 +11,8 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from sparklog.core.errors import KeyNotFound
+
 Bytes = bytes | bytearray | memoryview
 
 
@@ -133,3 +135,23 @@ class ObjectStore(Protocol):
     def remove_abandoned(self, before_ms: int) -> int:
         """Drop the remains of uploads that began before `before_ms` and were never published. Return their number."""
         ...
+
+
+def exists(store: ObjectStore, key: str) -> bool:
+    """True if the store has an object under this key. Raises as `ObjectStore.size`."""
+    try:
+        store.size(key)
+    except KeyNotFound:
+        return False
+    return True
+
+
+def body_if_there(store: ObjectStore, key: str) -> bytes | None:
+    """The bytes of an object, copied into memory; None if it is missing. Raises the other errors of `ObjectStore.get`.
+
+    Copied, because a local store maps files: thousands of open maps would need as many file descriptors.
+    """
+    try:
+        return bytes(store.get(key))
+    except KeyNotFound:
+        return None

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
 
-from sparklog.core.errors import Damaged, KeyExists, KeyNotFound, OutcomeUnknown, SparklogError, StoreUnfit
+from sparklog.core.errors import Damaged, KeyExists, KeyNotFound, OutcomeUnknown, StoreUnfit
 from sparklog.host.deadline import Deadline
 from sparklog.storage.keys import PROBES
 from sparklog.storage.object_store import ObjectStore, Upload
@@ -38,7 +38,10 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class Races:
-    """Races of one kind: up to `most` rounds, but after `until_ms` since the probe began no more than `fewest`."""
+    """One kind of race, with `fewest` to `most` rounds. After `fewest`, no round begins later than `until_ms`.
+
+    `until_ms` counts from the begin of the probe. `place` follows the probe's id in the keys of the race.
+    """
 
     check: str
     place: str
@@ -94,7 +97,9 @@ def probe(store: ObjectStore, probe_id: str, *, thorough: bool = False) -> list[
 
 
 def _decides_with_the_body(store: ObjectStore) -> bool:
-    """True for stores whose server picks the winner while it receives bodies. In others, a link or rename decides."""
+    """True for stores whose server picks the winner while it receives bodies. In other stores, a link or rename
+    decides.
+    """
     return store.url.startswith(("s3://", "gs://", "abfs://"))
 
 
@@ -123,7 +128,7 @@ def _read_after_write(store: ObjectStore, key: str) -> str:
 def _run(races: Races, until: Deadline, store: ObjectStore, prefix: str) -> str:
     """Run races of put-if-absent. Return the fault of the first race without exactly one winner whose body is stored.
 
-    Returns "" if all races were right.
+    Returns "" if no race had a fault. `until`: when `races.until_ms` have passed.
     """
     with ThreadPoolExecutor(WRITERS) as pool:
         for number in range(races.most):
@@ -160,7 +165,7 @@ def _race(
     start = threading.Barrier(WRITERS, timeout=_MEET_S)
 
     def won(writer: int) -> bool | None:
-        """True if this writer won, False if it lost, None if it can't know."""
+        """True if this writer won, False if it got KeyExists, None if it got OutcomeUnknown."""
         start.wait()
         try:
             write(writer)
@@ -209,7 +214,7 @@ def _delete(store: ObjectStore, key: str) -> str:
 
 
 def _there(store: ObjectStore, key: str) -> Iterator[bool]:
-    """Yield, for each way of asking, True if the key is still there."""
+    """Yield True or False for each of three ways to ask whether the key is still there: get, size, first_key_after."""
     for ask in (store.get, store.size):
         try:
             ask(key)
@@ -218,8 +223,3 @@ def _there(store: ObjectStore, key: str) -> Iterator[bool]:
         else:
             yield True
     yield store.first_key_after(PROBES, key[:-1]) == key
-
-
-def failure_of(error: SparklogError) -> Checked:
-    """The row for a store that could not be probed at all."""
-    return Checked("it answers, and can be written", str(error))

@@ -10,7 +10,7 @@ _SMALL_BYTES: Final = 256 * 1024
 
 
 def united(ranges: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The ranges in order; those that overlap or lie close together are merged."""
+    """The ranges in ascending order; those that overlap or are at most 64 KiB apart are merged."""
     merged: list[tuple[int, int]] = []
     for start, end in sorted(ranges):
         if merged and start <= merged[-1][1] + _GAP_BYTES:

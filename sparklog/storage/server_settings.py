@@ -14,14 +14,14 @@ TIMEOUT: Final = ConfigKey("timeout_ms", ValueType.INT, DEFAULT_TIMEOUT_MS, "", 
 
 
 def check_names(kind: str, given: Mapping[str, str], names: Sequence[str]) -> None:
-    """Raise InvalidInput for a setting that is not in `names`. `kind`: "an S3 store"."""
+    """Raise InvalidInput for a setting that is not in `names`. `kind` is for the error, such as "an S3 store"."""
     for name in given:
         if name not in names:
             raise InvalidInput(f"{kind} has the settings {', '.join(names)}, not {name!r}{did_you_mean(name, names)}")
 
 
 def read_values(given: Mapping[str, str], *keys: ConfigKey) -> dict[str, Any]:
-    """The parsed values of the `keys` that are given. Raises InvalidInput for an illegal value."""
+    """Parse the settings in `given` that are named by `keys`. Raises InvalidInput for an illegal value."""
     values = {}
     for key in keys:
         if key.name in given:

@@ -20,9 +20,9 @@ MOST_GROUPS = 1_000
 
 
 class GroupSummary(msgspec.Struct, frozen=True):
-    """A group. `members` and `partitions` are numbers; a partition counts if something is committed there.
+    """A group. `members` and `partitions` are numbers; a partition counts if the group has committed an offset in it.
 
-    In offsets, `lag` is the sum over the partitions, `max_lag` the largest of one partition. `unread_since_ms`: when
+    `lag` is the sum of the lags of its partitions, in offsets, `max_lag` the largest of them. `unread_since_ms`: when
     the oldest unread record was appended (its age is `sparklog_group_lag_seconds` in docs/metrics.md); null if all
     records are read.
     """
@@ -56,9 +56,9 @@ class MemberReply(msgspec.Struct, frozen=True):
 
 
 class GroupPartitionReply(msgspec.Struct, frozen=True):
-    """A partition of a group. `committed` and what follows from it are null if nothing is committed.
+    """A partition of a group. `committed`, `leader_epoch`, `committed_ms` and `lag` are null if nothing is committed.
 
-    Offsets [log_start, high_watermark) can be read. `member`: the member that reads it, or null.
+    Offsets [log_start, high_watermark) can be read. `member`: the member that reads the partition, or null.
     """
 
     topic: str

@@ -14,7 +14,10 @@ JOBS = "/v1/jobs"
 
 
 class JobFigures(msgspec.Struct, frozen=True):
-    """Work of one run. `objects` are segments for roll and retention; `deleted` are objects whose delay had passed."""
+    """The work of one run.
+
+    `objects` are segments for roll and retention; `deleted` are objects whose delay had passed.
+    """
 
     objects: int
     records: int
@@ -60,7 +63,7 @@ class JobsReply(msgspec.Struct, frozen=True):
 
 
 def last_run(run: JobRan) -> LastRun:
-    """The run as the chain has it."""
+    """The last run of a job, from its record in the chain."""
     return LastRun(run.started_ms, run.ended_ms, run.failed_partitions, _figures(run.report))
 
 

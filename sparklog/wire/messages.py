@@ -34,7 +34,7 @@ MAX_COMMANDS = 1_000  # in one request
 
 
 class SubmittedCommand(msgspec.Struct, frozen=True):
-    """A command of a request. `timeout_ms`: the time that it may try to win a slot."""
+    """A command of a request. `timeout_ms`: how long the coordinator may try to win a slot for it."""
 
     submission: Submission
     timeout_ms: int
@@ -84,7 +84,7 @@ class MemberHeartbeat(msgspec.Struct, frozen=True):
 class WaitRequest(msgspec.Struct, frozen=True):
     """Asks for an answer once the chain has what is `wanted`, after `max_wait_ms` at the latest (`fetch.max.wait.ms`).
 
-    `seen` is the greatest chain position that the sender has seen. A coordinator may answer sooner.
+    `seen` is the greatest chain position that the sender has seen. A coordinator may answer before the chain has it.
     """
 
     chain_id: str

@@ -6,7 +6,7 @@ import ipaddress
 
 
 def is_this_machine(host: str) -> bool:
-    """True if a host name, or an IP address with or without brackets, is this machine's own."""
+    """True if `host` is localhost, or a loopback address with or without brackets."""
     try:
         return host == "localhost" or ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:

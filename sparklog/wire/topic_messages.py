@@ -33,7 +33,7 @@ _PartitionNumber = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 
 
 class TopicSummary(msgspec.Struct, frozen=True):
-    """One topic of a list."""
+    """A topic in a list, with its number of partitions."""
 
     name: str
     topic_id: TopicId
@@ -126,8 +126,8 @@ class SliceReply(msgspec.Struct, frozen=True):
 class RangeReply(msgspec.Struct, frozen=True):
     """The slices of offsets [start, end), ascending; the first and the last one may reach beyond.
 
-    `next`: the limit was reached, and the rest of the range begins there. `lost`: offsets that an unclean election gave
-    up.
+    `next`: the limit was reached, and the rest of the range begins there. `lost`: offsets that an unclean election or
+    an operator gave up.
     """
 
     partition: PartitionIndex
@@ -175,14 +175,14 @@ class EndOfEpoch(msgspec.Struct, frozen=True, tag="epoch", forbid_unknown_fields
 
 
 class WantedOffset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One offset of one partition."""
+    """The offset wanted of one partition: its start, its end, or the one at a time or at the end of an epoch."""
 
     partition: _PartitionNumber
     at: EarliestOffset | LatestOffset | AtTime | EndOfEpoch
 
 
 class OffsetsRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Asks for these offsets."""
+    """Asks for offsets of a topic's partitions."""
 
     topic: str
     offsets: Annotated[tuple[WantedOffset, ...], msgspec.Meta(min_length=1, max_length=MOST_PARTITIONS)]
@@ -191,7 +191,8 @@ class OffsetsRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class OffsetReply(msgspec.Struct, frozen=True):
     """The offset; null if there is none: no record is so late, or the leader epoch is still to come.
 
-    `leader_epoch`: the greatest epoch up to the wanted one that has written; otherwise the partition's.
+    `leader_epoch`: for EndOfEpoch the greatest epoch up to the wanted one that has written, otherwise the partition's
+    present epoch; null without an offset.
     """
 
     partition: PartitionIndex
@@ -200,7 +201,7 @@ class OffsetReply(msgspec.Struct, frozen=True):
 
 
 class OffsetsReply(msgspec.Struct, frozen=True):
-    """An offset for each wanted one, in the same order."""
+    """An OffsetReply for each WantedOffset, in the same order."""
 
     chain_id: str
     position: EntryNumber

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from sparklog.chain.chain_requests import GetMany, Request
 from sparklog.chain.follow.catch_up import caught_up
 from sparklog.chain.head import Head
-from sparklog.chain.machine import run
 from sparklog.core.errors import ChainDamaged, Landed, SparklogError
+from sparklog.core.machine import run
 from sparklog.core.records import CommandResult
 from sparklog.core.state_invariants import check as check_invariants
 from sparklog.core.types import Offset, OffsetRange, PartitionIndex, TopicPartition, UploadId
@@ -65,6 +65,6 @@ def _read_now(world: World, head: Head) -> Head:
         return world.lies(request, world.store.perform(request))
 
     try:
-        return run(caught_up(head, URL), perform, lambda: NOW)
+        return run(caught_up(head, URL), lambda request: (perform(request), NOW))
     except SparklogError as error:
         raise AssertionError(f"a process that comes now can't read: {error}") from error

@@ -10,13 +10,12 @@ import msgspec
 import pytest
 
 from sparklog.chain import old_entries
-from sparklog.chain.chain_requests import Get, GetMany, Reply, Request
+from sparklog.chain.chain_requests import ChainMachine, Get, GetMany, Reply, Request
 from sparklog.chain.commit import command_group
 from sparklog.chain.commit.claim import Claim
 from sparklog.chain.commit.command_group import Ticket
 from sparklog.chain.follow import catch_up
 from sparklog.chain.head import Draft, Head
-from sparklog.chain.machine import Steps
 from sparklog.chain.old_entries import OldBlocks, OldEntries, PutMark
 from sparklog.chain.snapshot import old_snapshots, snapshot
 from sparklog.chain.snapshot.old_snapshots import Found, oldest_kept
@@ -24,6 +23,7 @@ from sparklog.core.commands import CreateTopic, Submission
 from sparklog.core.decide import command as decide_module
 from sparklog.core.decide.command import Decision, decide
 from sparklog.core.errors import KeyExists, KeyNotFound, OutcomeUnknown, SparklogError, StoreUnavailable
+from sparklog.core.machine import Ended, resume
 from sparklog.core.records import At
 from sparklog.core.state import ClusterState
 from sparklog.core.tables.result_table import ResultTable
@@ -109,15 +109,14 @@ def no_mark_for_a_reader(request: Request, reply: object) -> object:
 def take_the_reply_to_a_put_for_another(patch: Patch, other: Callable[[Reply], Reply]) -> None:
     real = Claim._put
 
-    def careless(claim: Claim) -> Steps[Any]:
+    def careless(claim: Claim) -> ChainMachine[Any]:
         steps = real(claim)
         reply, now = yield next(steps)
         answer = other(reply), now
         while True:
-            try:
-                request = steps.send(answer)
-            except StopIteration as end:
-                return end.value
+            request = resume(steps, answer)
+            if isinstance(request, Ended):
+                return request.outcome
             answer = yield request
 
     patch.setattr(Claim, "_put", careless)

@@ -447,7 +447,7 @@ def test_a_store_that_never_answers_keeps_nobody_else_waiting_and_its_threads_ar
         with pytest.raises(TryAgain, match="6 reads of records hang"):
             await reads.run(lambda: True)
         hold.set()
-        while reads._abandoned:
+        while not all(read.done() for read in reads._abandoned):
             await asyncio.sleep(0.001)
         assert reads._under_way == 0
         monkeypatch.setattr(record_routes, "PATIENCE_MS", 60_000)

@@ -14,7 +14,7 @@ from sparklog.core.numbering import (
     is_dense,
     most_records,
     numbered_by_chain,
-    offset_behind,
+    offset_after,
     records_between,
     within,
 )
@@ -39,7 +39,7 @@ ranges = st.tuples(st.integers(0, 40), st.integers(0, 40)).map(
 
 
 def test_an_append_numbers_its_records_without_a_gap() -> None:
-    assert offset_behind(7, 3) == 10
+    assert offset_after(7, 3) == 10
     assert records_between(7, 10) == 3
 
 
@@ -74,7 +74,7 @@ def test_batches_and_rows_of_a_range_are_those_that_a_list_has(
     for number, batch in enumerate(model):
         rows = offsets.of_batch(number)
         assert rows.column().tolist() == batch == [rows.at(row) for row in range(rows.rows)]
-        assert rows.behind == batch[-1] + 1
+        assert rows.end == batch[-1] + 1
         low, high = rows.rows_in(wanted)
         assert rows.cut(low, high).column().tolist() == inside[number]
 
@@ -109,7 +109,7 @@ def test_batches_and_rows_of_a_compacted_slice_are_those_that_a_list_has(
         rows = offsets.of_column(number, column)
         assert rows is not None
         assert rows.column().tolist() == batch == [rows.at(row) for row in range(rows.rows)]
-        assert (rows.start, rows.behind) == (batch[0], batch[-1] + 1)
+        assert (rows.start, rows.end) == (batch[0], batch[-1] + 1)
         low, high = rows.rows_in(wanted)
         inside = [offset for offset in batch if wanted.start <= offset < wanted.end]
         assert batch[low:high] == inside

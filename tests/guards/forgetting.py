@@ -21,8 +21,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "forget-cut-slice",
         "A leader that lacks the slice which the log start cuts does not count as its holder.",
         "sparklog/core/forgetting.py",
-        "return OffsetRange(Offset(min(start, starts.item(0))), behind.end) if len(starts) else behind",
-        "return behind",
+        "return OffsetRange(Offset(min(start, starts.item(0))), rest.end) if len(starts) else rest",
+        "return rest",
         (f"{_FORGETTING}test_of_a_slice_that_the_log_start_cuts_a_leader_that_lacks_it_has_nothing",),
     ),
     Guard(

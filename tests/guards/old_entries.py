@@ -39,7 +39,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "old-covered",
         "Blocks go only while the snapshot that covers them is there.",
         _DELETION,
-        "        if not _exists(store, old.covered_by):\n            return\n",
+        "        if not exists(store, old.covered_by):\n            return\n",
         "",
         (f"{_ENTRIES}test_without_the_snapshot_that_covers_them_no_more_blocks_go",),
     ),

@@ -247,8 +247,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "salvage-lost-ends",
         "A gap ends behind the last lost record, and not before the next one that is left.",
         "sparklog/maintenance/verify/salvage.py",
-        "part.offsets.starts[behind] if is_good else part.offsets.ends[behind - 1]",
-        "part.offsets.starts[behind]",
+        "part.offsets.starts[next_batch] if is_good else part.offsets.ends[next_batch - 1]",
+        "part.offsets.starts[next_batch]",
         (f"{_COMPACTED}test_a_lost_batch_is_a_gap_from_its_first_record_to_its_last",),
     ),
     Guard(

@@ -159,7 +159,7 @@ GUARDS: Final = (
     Guard(
         "s3-read-back",
         "On S3, if the key is taken after a lost answer, the object is looked up: it may be our own.",
-        "sparklog/storage/repeats.py",
+        "sparklog/storage/conditional_write.py",
         "                if (in_doubt or self.always_looks) and self._is_own(",
         "                if False and self._is_own(",
         ("tests/storage/test_s3.py::test_after_a_lost_answer_ones_own_object_is_a_success",),
@@ -168,7 +168,7 @@ GUARDS: Final = (
     Guard(
         "s3-write-id",
         "On S3, somebody else's object is not taken for our own.",
-        "sparklog/storage/repeats.py",
+        "sparklog/storage/conditional_write.py",
         "self.write_id_there(deadline), deadline) == self.write_id",
         "self.write_id_there(deadline), deadline) is not None",
         ("tests/storage/test_s3.py::test_after_a_lost_answer_anothers_object_is_a_taken_key",),

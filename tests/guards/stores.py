@@ -122,7 +122,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "gap-held",
         "What no slice covers is not missing on any store.",
         "sparklog/core/decide/changes.py",
-        "    return Offset(behind.item(0)) if len(behind) else next_offset",
+        "    return Offset(later.item(0)) if len(later) else next_offset",
         "    return end",
         (f"{_REPLICAS}test_a_gap_counts_as_held",),
     ),

@@ -138,7 +138,7 @@ GUARDS: Final = (
         "verify-copy-hole",
         "A hole in a copy is reported, unless the entry is there when it is asked for.",
         _COPIES,
-        "                if n != before + 1 and _body(self._place, entry_key(before + 1)) is None:",
+        "                if n != before + 1 and body_if_there(self._place, entry_key(before + 1)) is None:",
         "                if n != before + 1:",
         (f"{_COPY_TESTS}::test_a_key_that_is_put_while_the_copy_is_listed_is_no_hole",),
     ),

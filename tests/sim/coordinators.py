@@ -11,6 +11,7 @@ from sparklog.coordinator.leading.leadership import Leadership
 from sparklog.core.commands import AgentDown, Append, Submission
 from sparklog.core.config.cluster_config import effective_cluster
 from sparklog.core.errors import NotController, SparklogError, TryAgain
+from sparklog.core.machine import Ended, resume
 from sparklog.core.types import EntryNumber
 from sparklog.wire.error_messages import error_reply, raised
 from sparklog.wire.messages import ClusterReply, Heartbeat, Outcome, SubmitRequest, SubmittedCommand
@@ -61,13 +62,13 @@ class _Life:
         reply: object = None
         try:
             while True:
-                step = steps.throw(reply) if isinstance(reply, SparklogError) else steps.send(reply)
+                step = resume(steps, reply)
+                if isinstance(step, Ended):
+                    return step.outcome
                 try:
                     reply = yield from self._perform(step)
                 except SparklogError as error:
                     reply = error
-        except StopIteration as end:
-            return end.value
         finally:
             steps.close()
 

@@ -6,9 +6,9 @@ import msgspec
 
 from sparklog.chain.chain_requests import Get, Now, Put, Request
 from sparklog.chain.commit.command_body import CommandBody, stored_body
-from sparklog.chain.machine import run
 from sparklog.core.commands import Submission
 from sparklog.core.errors import KeyExists
+from sparklog.core.machine import run
 from sparklog.core.types import CommandId, EntryNumber, Holder, StoreId
 from sparklog.storage.memory import MemoryStore
 from tests.chain.chain_kit import append, new_store
@@ -36,7 +36,7 @@ def test_a_large_append_is_submitted_again_with_other_holders() -> None:
 
 
 def _stored(store: MemoryStore, submission: Submission) -> CommandBody:
-    return run(stored_body(submission, 1_000, 1_000, store.url), lambda request: _reply(store, request), lambda: NOW)
+    return run(stored_body(submission, 1_000, 1_000, store.url), lambda request: (_reply(store, request), NOW))
 
 
 def _reply(store: MemoryStore, request: Request) -> object:

@@ -1,4 +1,4 @@
-"""A pending entry, and counters of entries."""
+"""A pending entry, and counts of committed entries and appended records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from sparklog.storage.keys import entry_block
 
 @dataclass(slots=True, eq=False)
 class Attempt:
-    """A pending entry, on its way into its slot: the head if it wins, and the tickets whose commands it holds."""
+    """A pending entry: the claim of its slot, the head if it wins (`after`), and its commands with their tickets
+    (`decided`).
+    """
 
     claim: Claim
     at: At
@@ -32,8 +34,8 @@ class Attempt:
     def may_be_followed(self, waiting: int) -> bool:
         """True if the next slot may already be claimed for the `waiting` commands.
 
-        That is so once this entry is in its slot and only its void mark remains to be checked. Also required: more
-        commands wait than this entry holds, and the next slot is in the same block.
+        That is so once this entry is in its slot and only the void mark of its block remains to be checked. Also
+        required: more commands wait than this entry holds, and the next slot is in the same block.
         """
         return (
             self.claim.is_there
@@ -52,7 +54,7 @@ class AppendCounts(NamedTuple):
 
 @dataclass(slots=True)
 class CommitCounts:
-    """Counts since the start. `group_sizes[k]`: entries that held k commands (F-02)."""
+    """Counts of the commits of one `GroupCommit`. `group_sizes[k]`: the number of entries with k commands (F-02)."""
 
     entries: int = 0
     lost_slots: int = 0
@@ -60,7 +62,7 @@ class CommitCounts:
     appended: dict[TopicId, AppendCounts] = field(default_factory=dict)
 
     def count_entry(self, results: Sequence[CommandResult]) -> None:
-        """Count an entry that was committed, by the results of its commands."""
+        """Add a committed entry to the counts, given the results of its commands."""
         self.entries += 1
         self.group_sizes[len(results)] = self.group_sizes.get(len(results), 0) + 1
         for result in results:
@@ -70,5 +72,5 @@ class CommitCounts:
                 self.appended[range_.topic_id] = counted
 
     def copy(self) -> CommitCounts:
-        """Return these counts as a value that does not change any more."""
+        """Return a copy of these counts, which later commits do not change."""
         return CommitCounts(self.entries, self.lost_slots, self.group_sizes.copy(), self.appended.copy())

@@ -1,17 +1,16 @@
 """The race for a slot. The entry that wins slot n is the truth at n.
 
-Put the entry; if the slot is taken, read it; then look for the mark of its block. Without a mark the slot is won or
-lost, with one it is void. If any of these requests gets no answer, start again with the put, which changes nothing if
-the entry has landed.
+Put the entry; if the slot is taken, read it; then look for the void mark of its block. Without a void mark the slot is
+won or lost; with one, the outcome is unknown. If any of these requests gets no answer, start again with the put, which
+changes nothing if the entry has landed.
 """
 
 from __future__ import annotations
 
 import msgspec
 
-from sparklog.chain.chain_requests import FIRST_PAUSE_MS, Get, Now, Pause, Put, longer
+from sparklog.chain.chain_requests import FIRST_PAUSE_MS, ChainMachine, Get, Now, Pause, Put, longer
 from sparklog.chain.entry import decode_entry
-from sparklog.chain.machine import Steps
 from sparklog.core.describe.readable import duration
 from sparklog.core.errors import (
     ChainDamaged,
@@ -39,13 +38,13 @@ class Lost(msgspec.Struct, frozen=True):
 
 
 class Voided(msgspec.Struct, frozen=True):
-    """The block is marked as deleted. The outcome is unknown until the state is reloaded."""
+    """The block has a void mark. The outcome is unknown until the state is reloaded."""
 
 
 class Claim:
     """Puts `body` into slot `n`, or learns which entry was first. `url` is for messages.
 
-    `is_there`: the slot holds this entry. It counts only if its block turns out to have no mark.
+    `is_there`: the slot holds this entry, which counts only if its block has no void mark.
     """
 
     def __init__(self, n: int, body: bytes, deadline_ms: int, timeout_ms: int, url: str) -> None:
@@ -57,7 +56,7 @@ class Claim:
         self._deadline_ms, self._timeout_ms = deadline_ms, timeout_ms
         self._in_doubt = False  # True once the entry may be in the slot, or may still arrive there
 
-    def steps(self) -> Steps[Won | Lost | Voided]:
+    def steps(self) -> ChainMachine[Won | Lost | Voided]:
         """Put the entry, and learn the outcome.
 
         Raises OutcomeUnknown; RequestTimedOut if nothing was sent that could land; ChainDamaged; the store's errors.
@@ -87,8 +86,8 @@ class Claim:
             yield Pause(pause_ms)
             pause_ms = longer(pause_ms)
 
-    def _put(self) -> Steps[tuple[bytes | None, Now]]:
-        """Put the entry. Returns the body in the slot, or None if that is not known; and the time."""
+    def _put(self) -> ChainMachine[tuple[bytes | None, Now]]:
+        """Put the entry. Return the body in the slot, or None if it is not known, and the time of the last reply."""
         reply, now = yield Put(self._key, self.body)
         match reply:
             case None:

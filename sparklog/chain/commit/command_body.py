@@ -11,9 +11,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from sparklog.chain.chain_requests import FIRST_PAUSE_MS, Get, Pause, Put, longer
+from sparklog.chain.chain_requests import FIRST_PAUSE_MS, ChainMachine, Get, Pause, Put, longer
 from sparklog.chain.damaged_chain import damage
-from sparklog.chain.machine import Steps
 from sparklog.core.commands import Append, Submission
 from sparklog.core.describe.readable import counted, duration, exact_amount
 from sparklog.core.errors import (
@@ -52,7 +51,9 @@ _SPAN_COLUMNS = (
 
 
 class CommandBody(msgspec.Struct, frozen=True):
-    """The stored body of a large append. `number`: see `keys.command_key`."""
+    """The stored body of a large append. `number` distinguishes bodies of one command that name other holders
+    (`keys.command_key`).
+    """
 
     sha256: str
     size_bytes: int
@@ -75,7 +76,7 @@ class CommandBody(msgspec.Struct, frozen=True):
         )
 
 
-def stored_body(submission: Submission, deadline_ms: int, timeout_ms: int, url: str) -> Steps[CommandBody]:
+def stored_body(submission: Submission, deadline_ms: int, timeout_ms: int, url: str) -> ChainMachine[CommandBody]:
     """Put the body of a large append under its key. A retry recognizes its own object.
 
     Only the entry names the body, so after an unknown outcome it is safe to try again. If an earlier submission of the
@@ -112,7 +113,7 @@ def stored_body(submission: Submission, deadline_ms: int, timeout_ms: int, url: 
 
 
 def _is_of(command: Append, existing: bytes, key: str) -> bool:
-    """True if the body is the command's, perhaps encoded by another version; False if only its holders differ.
+    """True if `existing` has the objects and slices of `command`; False if only the holders of the objects differ.
 
     Raises ChainDamaged if anything else differs.
     """

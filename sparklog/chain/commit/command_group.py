@@ -39,11 +39,14 @@ class Ticket:
 
     @property
     def done(self) -> bool:
-        """True if there is nothing left to wait for."""
+        """True if the command has a result or an error."""
         return self.result is not None or self.error is not None
 
     def outcome(self) -> CommandResult:
-        """Return the result of a command that is done. Raises its error; WriteLost if its application lost records."""
+        """Return the result of a command that is done. Raises the command's error.
+
+        Raises WriteLost if the result says that an election gave up records of the application.
+        """
         if self.error is not None:
             raise self.error
         if self.result is None:
@@ -86,7 +89,7 @@ class CommandGroup:
 
     @property
     def rests_on(self) -> int:
-        """The newest entry that an answer depends on; -1 if there is none."""
+        """The newest entry that the answers in `known` and `committed` depend on; -1 if there are no such answers."""
         return max((*(result.n for _, result in self.known), *(n for _, n in self.committed)), default=-1)
 
     def entry(self, author: Author, nonce: str) -> bytes:
@@ -100,7 +103,7 @@ class CommandGroup:
 
 
 def taken(queue: Iterable[Ticket]) -> list[Ticket]:
-    """The longest-waiting commands that together fit into one entry: at least one."""
+    """The longest-waiting commands of `queue` that together fit into one entry: at least one."""
     tickets: list[Ticket] = []
     slices = 0
     for ticket in queue:
@@ -112,7 +115,10 @@ def taken(queue: Iterable[Ticket]) -> list[Ticket]:
 
 
 def _rows(command: Command) -> int:
-    """Number of slices that a command adds to an entry. A committed offset counts as one slice."""
+    """The number of slices and committed offsets that a command adds to an entry; 1 for a command of another kind.
+
+    A large append counts as SLICES_INLINE slices.
+    """
     match command:
         case CommitOffsets():
             return max(len(command.offsets), 1)
@@ -167,7 +173,10 @@ def _undecidable(ticket: Ticket, error: Exception) -> InvalidInput:
 
 
 def _add(group: CommandGroup, ticket: Ticket, decision: Decision) -> None:
-    """Apply a decided command to the draft, and keep it for the entry."""
+    """Apply a decided command to the draft, and keep it for the entry.
+
+    A large append whose body is not stored yet is noted in `without_body` instead.
+    """
     submission, records = ticket.submission, decision.records
     applied = in_entry = AppliedCommand(submission.command_id, submission.n0, records)
     encoded = encode_command(applied)

@@ -50,7 +50,7 @@ class Committer:
         return self._machine.counts
 
     def begin(self, command: Command) -> Submission:
-        """Give a command its identity: an id, and the newest chain position."""
+        """Catch up, then give the command an id and its n0, the newest chain position."""
         self.follower.catch_up()  # an idle process must not begin below FLOOR
         return Submission(new_command_id(), self.position(), command)
 
@@ -64,8 +64,8 @@ class Committer:
         The command may try to win a slot for `timeout_ms`. A call that shares an entry with other commands, or waits
         for their entry, may last as long as the longest of their timeouts. Raises the command's own error (nothing was
         changed), OutcomeUnknown (look it up by its id, or submit the same `Submission` again with `in_doubt`),
-        RequestTimedOut (nothing was changed). WriteLost: an election gave up records of this author; nothing was
-        written.
+        RequestTimedOut (nothing was changed). WriteLost: an election gave up earlier records of the application, and
+        nothing was written.
         """
         ticket = Ticket(submission, self.clock.monotonic_ms() + timeout_ms, timeout_ms)
         self._drive(ticket)
@@ -73,11 +73,11 @@ class Committer:
         return ticket.outcome()
 
     def close(self) -> None:
-        """Wait for a snapshot that is being written."""
+        """Wait until no snapshot is being written."""
         self.snapshots.close()
 
     def _drive(self, ticket: Ticket) -> None:
-        """Submit the ticket, then perform requests, for it or for others, until it is done."""
+        """Submit the ticket, then perform requests, whichever caller they serve, until the ticket is done."""
         gate = threading.Lock()
         gate.acquire()
         try:
@@ -110,9 +110,10 @@ class Committer:
             raise
 
     def _next_request(self, ticket: Ticket) -> Request | None:
-        """The request to perform next; None if the ticket is done, or the call has to wait until its gate opens.
+        """The request to perform next; None if the ticket is done, or if its caller has to wait at its gate (a lock of
+        its own).
 
-        Opens the gates of callers whose tickets are done, and of one idle caller for each request that is left.
+        Also opens the gates of callers whose tickets are done, and of one idle caller for each request that is left.
         """
         ended, requests, idle = self._machine.ended, self._machine.requests, self._idle
         if ended:
@@ -128,7 +129,7 @@ class Committer:
         return request
 
     def _wake(self) -> None:
-        """Let the callers whose tickets are done continue: AWAKE of them now, the others one after the other."""
+        """Let callers whose tickets are done continue: AWAKE of them now, one more whenever one of them continues."""
         ended = self._machine.ended
         while ended:
             gate = self._idle.pop(ended.popleft(), None)
@@ -146,7 +147,10 @@ class Committer:
         _open(gate)
 
     def _leave_in_turn(self, ticket: Ticket, error: BaseException) -> None:
-        """Leave, even if the thread is interrupted again meanwhile: otherwise the others would wait forever."""
+        """Call `_leave` while no other thread uses the machine, even if this thread is interrupted again meanwhile.
+
+        Otherwise the other callers would wait forever.
+        """
         try:
             with self._turn:
                 self._leave(ticket, error)
@@ -156,7 +160,9 @@ class Committer:
             raise
 
     def _leave(self, ticket: Ticket, error: BaseException) -> None:
-        """Take out a caller that leaves before its ticket is done. The others continue without it."""
+        """Remove a caller that `error` ends before its ticket is done, and restart the machine with the other callers'
+        tickets.
+        """
         self._waiting.pop(ticket, None)
         self._idle.pop(ticket, None)
         if isinstance(error, Exception) and not ticket.done and (ticket.sent or ticket.submission.in_doubt):

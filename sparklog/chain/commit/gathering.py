@@ -14,7 +14,7 @@ FIRST_LOOKS = 4  # the first caller may be back up to this many looks later: cal
 
 
 class Gathering:
-    """After each entry: the number of commands to expect, and the time that it pays to wait for them."""
+    """Estimates after each entry how many commands to expect, and how long it pays to wait for them."""
 
     def __init__(self) -> None:
         self._answered = self._expected = self._seen = 0
@@ -22,23 +22,25 @@ class Gathering:
         self._look_ms = 0.0
 
     def expect(self, answered: int, waiting: int, took_ms: int, now_ms: int) -> None:
-        """Note that an entry took `took_ms`. Its `answered` callers may come back and join the `waiting` ones."""
+        """Note that an entry with `answered` commands took `took_ms`. Their callers may submit again, beside the
+        `waiting` commands.
+        """
         self._answered, self._expected, self._seen = answered, answered + waiting, waiting
         self._look_ms = min(took_ms / LOOKS, LONGEST_LOOK_MS)
         self._until_ms = now_ms + FIRST_LOOKS * self._look_ms
 
     def is_complete(self, waiting: int) -> bool:
-        """True if as many commands are waiting as can be expected."""
+        """True if no more commands than the `waiting` ones are expected."""
         return waiting >= self._expected
 
     def look_ms(self, waiting: int, now_ms: int) -> float | None:
-        """Time to wait for more than the `waiting` commands before the next look; None: don't wait."""
+        """Time in ms until the next look at the number of waiting commands; None: don't wait for more."""
         if self._look_ms < SHORTEST_LOOK_MS or self.is_complete(waiting) or now_ms > self._until_ms:
             return None
         self._seen = waiting
         return self._look_ms
 
     def looked(self, waiting: int, now_ms: int) -> None:
-        """End a wait. Another wait pays only if callers are coming back: if more came than would come at any time."""
+        """End a wait. Another wait follows only if at least 1/LOOKS of the answered callers came back during it."""
         came = waiting - self._seen
         self._until_ms = now_ms if came * LOOKS >= self._answered else 0.0

@@ -12,7 +12,7 @@ IDLE ── a command, after a long silence ──► CHECKING that the chain is
 
 After every 8 slots lost in a row the machine is RESTING for 50 ms, so that other processes go first.
 
-While the mark of slot n's block is looked for, and while entry n is put on mirrors, slot n+1 of the same block may
+While the void mark of slot n's block is looked for, and while entry n is put on mirrors, slot n+1 of the same block may
 already be claimed; it is mirrored and acknowledged after n. The machine draws no id, reads no clock, holds no lock and
 does no I/O: `submit`, `reply` and `recover` get the time as an argument, `requests` has the requests to perform, and
 `ended` has the tickets with a result or an error.
@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
 from functools import partial
 
-from sparklog.chain.chain_requests import Now, Pause, Reply, Request
+from sparklog.chain.chain_requests import ChainMachine, Now, Pause, Reply, Request
 from sparklog.chain.commit.attempt import Attempt, CommitCounts
 from sparklog.chain.commit.claim import Claim, Lost, Voided, Won
 from sparklog.chain.commit.command_body import CommandBody, stored_body
@@ -42,7 +42,6 @@ from sparklog.chain.follow.catch_up import caught_up
 from sparklog.chain.follow.read_entries import answered, read_entries, unreadable
 from sparklog.chain.follow.same_chain import is_long_silent, same_chain
 from sparklog.chain.head import Head
-from sparklog.chain.machine import Steps
 from sparklog.chain.mirror.mirror_wait import mirrored
 from sparklog.core.apply import result_of
 from sparklog.core.coordination import Author, is_fenced, not_in_force
@@ -57,7 +56,7 @@ REST_MS = 50.0
 
 
 class Phase(StrEnum):
-    """Present activity of the machine."""
+    """The present activity of a `GroupCommit`."""
 
     IDLE = "idle"
     CHECKING = "checking"
@@ -71,7 +70,8 @@ class Phase(StrEnum):
 
 
 class GroupCommit:
-    """Commits to one chain, starting from `head`, which was read at `known_ms`. `url` is only for messages.
+    """Commits to one chain, starting from `head`, which was read at `known_ms` (monotonic clock). `url` is only for
+    messages.
 
     `mirrors_wanted` gets the state after an entry, and returns the number of mirrors that the entry must be on before
     it is acknowledged.
@@ -109,7 +109,7 @@ class GroupCommit:
         self._settled_n = -1
 
     def submit(self, ticket: Ticket, now: Now) -> None:
-        """Submit a command."""
+        """Queue the command of `ticket`, and take all steps that are possible now."""
         self.submit_all((ticket,), now)
 
     def submit_all(self, tickets: Iterable[Ticket], now: Now) -> None:
@@ -142,14 +142,16 @@ class GroupCommit:
         self._advance(now)
 
     def learn(self, head: Head) -> None:
-        """Take over a head that another thread has read, unless it is older or something is under way."""
+        """Take over a head that another thread has read, unless it is older, or a request or an attempt of this machine
+        is pending.
+        """
         if not self._pending and not self._attempts and head.n >= self.head.n:
             self.head = head
 
     # ---- the next step --------------------------------------------------------------------------
 
     def _advance(self, now: Now) -> None:
-        """Start everything that can be started."""
+        """Take steps until a reply is needed or no command waits."""
         while self._may_decide():
             if not self._attempts and is_long_silent(self.head, self._known_ms, now):
                 self._check_chain()
@@ -160,7 +162,9 @@ class GroupCommit:
             self.phase = Phase.IDLE
 
     def _may_decide(self) -> bool:
-        """True if commands wait and a slot may be claimed: no claim is under way, or only its mark look-up is due."""
+        """True if commands wait and a slot may be claimed: nothing is pending, or only one attempt, which may be
+        followed.
+        """
         if not self._queue:
             return False
         if not self._attempts:
@@ -170,7 +174,9 @@ class GroupCommit:
     # ---- deciding -------------------------------------------------------------------------------
 
     def _decide(self, now: Now) -> bool:
-        """Decide the waiting commands on the newest head, and start the next step. Returns True to decide again."""
+        """Decide the waiting commands on the newest head, and start the next step. Returns True if more can be decided
+        at once.
+        """
         confirmed = not self._attempts
         head = self.head if confirmed else self._attempts[-1].after
         if is_fenced(head.state.coordinator, self.author):
@@ -211,7 +217,7 @@ class GroupCommit:
         return False
 
     def _take_out(self, tickets: Sequence[Ticket]) -> None:
-        """Take the tickets that are done or sent out of the queue. `tickets` are the first in it."""
+        """Take `tickets`, the first of the queue, out of it. Those neither done nor sent return to its front."""
         for _ in tickets:
             self._queue.popleft()
         self._queue.extendleft(ticket for ticket in reversed(tickets) if not ticket.done and not ticket.sent)
@@ -234,7 +240,7 @@ class GroupCommit:
     # ---- claiming -------------------------------------------------------------------------------
 
     def _claim(self, group: CommandGroup, now: Now) -> None:
-        """Send the decided commands as one entry."""
+        """Begin to claim the group's slot, with its decided commands as one entry."""
         self.phase = Phase.CLAIMING
         body = group.entry(self.author, now.nonce)
         # No append may fail early because another caller has a shorter timeout.
@@ -252,7 +258,7 @@ class GroupCommit:
         self._end_attempts(now)
 
     def _end_attempts(self, now: Now) -> None:
-        """Act on the outcome of the oldest slot, then of the next, never in another order."""
+        """Act on the outcomes of the attempts, always in the order of their slots."""
         while self._attempts and (outcome := self._attempts[0].outcome) is not None:
             self._known_ms = now.monotonic_ms
             match outcome:
@@ -306,7 +312,8 @@ class GroupCommit:
     def _give_up(self, *, in_doubt: bool = False) -> Attempt:
         """End all attempts, and queue their commands again. Returns the oldest attempt.
 
-        The commands of a later attempt are in doubt: its entry follows one that may not count.
+        The commands of later attempts are in doubt, because their entries follow one that may not count; with
+        `in_doubt`, those of the oldest attempt too.
         """
         first, *later = self._attempts
         self._attempts.clear()
@@ -334,7 +341,7 @@ class GroupCommit:
         self._follow(caught_up(self.head, self._url, next_body=next_body), tickets, self._rest if many else None)
 
     def _fail(self, tickets: Iterable[Ticket], error: SparklogError) -> None:
-        """End the tickets that are not done yet with `error`."""
+        """End with `error` those of the tickets that have neither a result nor an error."""
         for ticket in tickets:
             if not ticket.done:
                 ticket.fail(error)
@@ -355,8 +362,10 @@ class GroupCommit:
 
     # ---- following ------------------------------------------------------------------------------
 
-    def _follow(self, catch_up: Steps[Head], tickets: Iterable[Ticket], then: Callable[[], None] | None = None) -> None:
-        """Follow the chain to its end, then call `then`. An error ends `tickets`."""
+    def _follow(
+        self, catch_up: ChainMachine[Head], tickets: Iterable[Ticket], then: Callable[[], None] | None = None
+    ) -> None:
+        """Follow the chain to its end, then call `then`. If that fails, `tickets` end with the error."""
         self.phase = Phase.FOLLOWING
         self._round = [ticket for ticket in tickets if not ticket.done]
         waiting = frozenset(self._queue)
@@ -372,7 +381,7 @@ class GroupCommit:
         self._pending.run(catch_up, followed)
 
     def _rest(self) -> None:
-        """Let other processes go first for a moment."""
+        """Pause for REST_MS, so that other processes win slots too."""
         self.phase = Phase.RESTING
         self._caught_up = frozenset()
         self._pending.ask(Pause(REST_MS), lambda reply, now: None)
@@ -427,7 +436,7 @@ class GroupCommit:
     # ---- after a silence ------------------------------------------------------------------------
 
     def _check_chain(self) -> None:
-        """Refuse to write if another cluster is now at the address."""
+        """Catch up, and check that the address still has this chain. If it has another, the waiting commands fail."""
         self._follow(caught_up(self.head, self._url), self._queue, self._read_newest)
 
     def _read_newest(self) -> None:

@@ -6,23 +6,23 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
 
-from sparklog.chain.chain_requests import Now, Reply, Request
-from sparklog.chain.machine import Steps
+from sparklog.chain.chain_requests import ChainMachine, Now, Reply, Request
 from sparklog.core.errors import SparklogError
+from sparklog.core.machine import Ended, resume
 
 T = TypeVar("T")
 Handler = Callable[[Reply, Now], None]
 
 
 class PendingRequests:
-    """Requests without a reply. They wait in `to_perform` for a shell, in any order, then for their reply."""
+    """Requests without a reply. A shell takes them from `to_perform`, in any order, and returns the replies."""
 
     def __init__(self) -> None:
         self.to_perform: deque[Request] = deque()
         self._handlers: dict[Request, Handler] = {}
 
     def __bool__(self) -> bool:
-        """True if a reply is still to come."""
+        """True if any request has no reply yet."""
         return bool(self._handlers)
 
     def ask(self, request: Request, handler: Handler) -> None:
@@ -30,18 +30,19 @@ class PendingRequests:
         self._handlers[request] = handler
         self.to_perform.append(request)
 
-    def run(self, steps: Steps[T], ended: Callable[[T | SparklogError, Now], None]) -> None:
-        """Run another machine. `ended` gets its outcome, or the error that it raised."""
+    def run(self, steps: ChainMachine[T], ended: Callable[[T | SparklogError, Now], None]) -> None:
+        """Run the machine `steps`. `ended` gets its return value, or the SparklogError that it raised."""
 
         def handle(reply: Reply, now: Now) -> None:
             try:
-                request = steps.send((reply, now))
-            except StopIteration as end:
-                ended(end.value, now)
+                request = resume(steps, (reply, now))
             except SparklogError as error:
                 ended(error, now)
             else:
-                self.ask(request, handle)
+                if isinstance(request, Ended):
+                    ended(request.outcome, now)
+                else:
+                    self.ask(request, handle)
 
         self.ask(next(steps), handle)
 

@@ -1,25 +1,25 @@
-"""Makes the newest entry durable, which another process wrote, because an answer or a new block depends on it.
+"""Makes the newest entry, which another process wrote, durable, because an answer or a new block depends on it.
 
 If `ObjectStore.put_if_absent` finds the key taken, it promises that the object is durable. Then all entries before it
 are durable too: those of its block are in the same directory, and no process writes into a block before the last entry
-of the previous block is durable. The author of the entry may have died before it was on its mirrors (`mirror_wait.py`).
+of the previous block is durable. The author of the entry may have died before the entry was on its mirrors
+(`mirror_wait.py`).
 """
 
 from __future__ import annotations
 
-from sparklog.chain.chain_requests import Get, Put
+from sparklog.chain.chain_requests import ChainMachine, Get, Put, check_answered
 from sparklog.chain.head import Head
-from sparklog.chain.machine import Steps, check_answered
 from sparklog.chain.mirror.mirror_wait import mirrored
 from sparklog.core.errors import KeyExists, SparklogError
 from sparklog.storage.keys import entry_key
 
 
-def settled(head: Head, deadline_ms: int, *, with_mirrors: bool) -> Steps[int]:
-    """Make the newest entry of `head` durable; `with_mirrors` also on mirrors, until `deadline_ms`. Returns its number.
+def settled(head: Head, deadline_ms: int, *, with_mirrors: bool) -> ChainMachine[int]:
+    """Make the newest entry of `head` durable, and return its number.
 
-    Its own bytes are put again. If it was deleted as old, a snapshot covers it. Raises the store's errors, and those
-    of `mirrored`.
+    With `with_mirrors`, also put it on mirrors, until `deadline_ms`. The entry's own bytes are put again. If it was
+    deleted as old, a snapshot covers it. Raises the store's errors, and those of `mirrored`.
     """
     body: bytes | None = None
     stored, _ = yield Get(entry_key(head.n))

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sparklog.chain.chain_requests import Get, LoadSnapshot
+from sparklog.chain.chain_requests import ChainMachine, Get, LoadSnapshot, check_answered, many
 from sparklog.chain.commit.command_body import append_of
 from sparklog.chain.damaged_chain import PUT_BACK, damage
 from sparklog.chain.entry import Entry, decode_entry
 from sparklog.chain.head import Draft, Head
-from sparklog.chain.machine import Steps, check_answered, many
 from sparklog.core.commands import Append
 from sparklog.core.errors import ChainDamaged, InconsistentClusterId, SparklogError
 from sparklog.core.records import AppendedByReference, AppliedCommand
@@ -26,7 +25,7 @@ ROUND_ENTRIES = 2_048  # a round ends after this many entries,
 ROUND_BYTES = 64 << 20  # or when they have this many bytes together
 
 
-def caught_up(head: Head, url: str, *, next_body: bytes | None = None, reload: bool = False) -> Steps[Head]:
+def caught_up(head: Head, url: str, *, next_body: bytes | None = None, reload: bool = False) -> ChainMachine[Head]:
     """The head after all that was written before the call. `url` is for messages.
 
     `next_body`: the body of the next entry, if it is already known. `reload`: the block after the head is marked as
@@ -50,8 +49,10 @@ def caught_up(head: Head, url: str, *, next_body: bytes | None = None, reload: b
         bodies.clear()
 
 
-def _snapshot(head: Head, url: str, unless: ChainDamaged | None) -> Steps[Head]:
-    """The head of the newest snapshot if it is newer than `head`. If not, raise `unless`, or return `head` if None."""
+def _snapshot(head: Head, url: str, unless: ChainDamaged | None) -> ChainMachine[Head]:
+    """The head of the newest snapshot if it is newer than `head`. If not, raise `unless`, or return `head` if `unless`
+    is None.
+    """
     loaded, _ = yield LoadSnapshot()
     if isinstance(loaded, SparklogError):
         raise loaded
@@ -68,8 +69,11 @@ def _snapshot(head: Head, url: str, unless: ChainDamaged | None) -> Steps[Head]:
     return head
 
 
-def _read(head: Head, bodies: list[bytes]) -> Steps[bool]:
-    """Read the next two entries one by one, then many at once. Returns True if all entries are read."""
+def _read(head: Head, bodies: list[bytes]) -> ChainMachine[bool]:
+    """Append to `bodies` the entries that follow them: two one by one, then READ_WIDTH at once.
+
+    Returns True at the end of the chain, False if the round has enough entries or bytes.
+    """
     while True:
         first = head.n + 1 + len(bodies)
         width = 1 if len(bodies) < 2 else READ_WIDTH
@@ -81,11 +85,11 @@ def _read(head: Head, bodies: list[bytes]) -> Steps[bool]:
             return False
 
 
-def _applied(head: Head, bodies: Sequence[bytes], url: str) -> Steps[Head | ChainDamaged]:
+def _applied(head: Head, bodies: Sequence[bytes], url: str) -> ChainMachine[Head | ChainDamaged]:
     """The head after these entries. If only a newer snapshot can lead further, the error to raise if there is none.
 
-    Looks for the mark of every block that was read, including the block of the slot that was taken for the end. A
-    block's mark is put before its entries are deleted, so a mark that is absent now was absent during the reads.
+    Looks for the void mark of every block that was read, including the block of the slot that was taken for the end. A
+    void mark is put before the entries of its block are deleted, so one that is absent now was absent during the reads.
     """
     first = head.n + 1
     blocks = range(entry_block(first), entry_block(first + len(bodies)) + 1)
@@ -119,8 +123,9 @@ def _by_reference(entries: Sequence[Entry]) -> list[tuple[Entry, AppliedCommand,
     ]
 
 
-def _doubted(entry: Entry, draft: Draft, head: Head, url: str) -> Steps[ChainDamaged]:
-    """Raise ChainDamaged: the entry names another predecessor. Return the error if its block is marked as deleted now.
+def _doubted(entry: Entry, draft: Draft, head: Head, url: str) -> ChainMachine[ChainDamaged]:
+    """Raise ChainDamaged, because the entry names another predecessor. If its block has a void mark by now, return the
+    error.
 
     In that case a newer snapshot may still lead further.
     """

@@ -9,20 +9,32 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TypeVar
 
-from sparklog.chain.chain_requests import Get, GetMany, LoadSnapshot, MirrorEntry, Now, Pause, Put, Reply, Request
+from sparklog.chain.chain_requests import (
+    ChainMachine,
+    Get,
+    GetMany,
+    LoadSnapshot,
+    MirrorEntry,
+    Now,
+    Pause,
+    Put,
+    Reply,
+    Request,
+)
 from sparklog.chain.damaged_chain import damage
 from sparklog.chain.entry import Entry
 from sparklog.chain.follow.catch_up import READ_WIDTH, caught_up
 from sparklog.chain.follow.read_entries import read_entries, results_in
 from sparklog.chain.follow.same_chain import same_chain
 from sparklog.chain.head import Head
-from sparklog.chain.machine import Steps, run
 from sparklog.chain.mirror.mirrors import Mirrors
 from sparklog.chain.snapshot import snapshot
 from sparklog.chain.snapshot.chunks import Chunk
-from sparklog.core.errors import ClusterNotFound, InconsistentClusterId, KeyNotFound, SparklogError
+from sparklog.core.errors import ClusterNotFound, InconsistentClusterId, SparklogError
+from sparklog.core.machine import run
 from sparklog.core.records import CommandResult
 from sparklog.core.state import ClusterState
 from sparklog.core.tables.result_table import AppliedBy
@@ -30,7 +42,7 @@ from sparklog.core.types import CommandId, EntryNumber
 from sparklog.host.clock import Clock, SystemClock
 from sparklog.host.dice import jittered
 from sparklog.storage.keys import LOG, entry_key, parse_entry_key
-from sparklog.storage.object_store import ObjectStore
+from sparklog.storage.object_store import ObjectStore, body_if_there
 
 T = TypeVar("T")
 CHECKS_OF_END = 4
@@ -64,7 +76,9 @@ class Follower:
         return self.head.entry_hash
 
     def mirrors_wanted(self, state: ClusterState) -> int:
-        """Number of mirrors that an entry must be on before it is acknowledged."""
+        """The number of mirrors that an entry must be on before it is acknowledged, by `state`; 0 if this process has
+        none.
+        """
         return 0 if self.mirrors is None else self.mirrors.wanted(state)
 
     def open(self) -> None:
@@ -92,7 +106,7 @@ class Follower:
             return self.head
 
     def publish(self, head: Head) -> None:
-        """Make a newer head visible to others."""
+        """Make `head` the newest known head unless a newer one is known; then call `on_head`."""
         with self._publishing:
             if head.n > self.head.n:
                 self.head = head
@@ -100,7 +114,7 @@ class Follower:
             self.on_head()
 
     def replace(self, head: Head, equal: Head) -> None:
-        """Replace `head` by an equal one in another form, unless there is already a newer head."""
+        """Replace `head` by `equal`, which has the same state in other blocks, unless there is already a newer head."""
         with self._publishing:
             if self.head is head:
                 self.head = equal
@@ -129,11 +143,14 @@ class Follower:
             yield from self._run(read_entries(ascending[at : at + ENTRIES_AT_ONCE], self.store.url))
 
     def newest_state(self) -> ClusterState:
-        """Catch up, and return the state. It never changes."""
+        """Catch up, and return the state, an immutable value."""
         return self.catch_up().state
 
     def is_same_chain(self) -> bool:
-        """True unless the location was wiped and created again (`same_chain.py`). Raises the store's errors."""
+        """True unless the location was wiped and created again (`same_chain.py`), or nothing has been read yet.
+
+        Raises the store's errors.
+        """
         if self.head.n < 0:
             return False
         try:
@@ -169,25 +186,18 @@ class Follower:
     def _read_on(self) -> None:
         self.publish(self._run(caught_up(self.head, self.store.url)))
 
-    def _run(self, steps: Steps[T]) -> T:
+    def _run(self, steps: ChainMachine[T]) -> T:
         """Perform the requests of a machine, and return its outcome. Raises what the machine raises."""
-        return run(steps, self.perform, self._now)
+        return run(steps, self._answered)
 
-    def _now(self) -> Now:
-        return Now(self.clock.now_ms(), self.clock.monotonic_ms(), "")
+    def _answered(self, request: Request) -> tuple[Reply, Now]:
+        return self.perform(request), Now(self.clock.now_ms(), self.clock.monotonic_ms(), "")
 
     def _get_many(self, request: GetMany) -> list[bytes | None]:
         if len(request.keys) == 1:
-            return [self._body(request.keys[0])]
+            return [body_if_there(self.store, request.keys[0])]
         with ThreadPoolExecutor(min(len(request.keys), READ_WIDTH)) as pool:
-            return list(pool.map(self._body, request.keys))
-
-    def _body(self, key: str) -> bytes | None:
-        """The body, copied into memory: thousands of open maps would need as many file descriptors."""
-        try:
-            return bytes(self.store.get(key))
-        except KeyNotFound:
-            return None
+            return list(pool.map(partial(body_if_there, self.store), request.keys))
 
     def _load_snapshot(self) -> Head | None:
         loaded = snapshot.load_newest(self.store)

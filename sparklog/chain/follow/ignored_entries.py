@@ -1,6 +1,6 @@
 """Finds entries that readers ignore, because their coordinator was fenced when they were written (rule C1).
 
-A process that replays the chain knows this at each entry. Here a few entries are checked without a replay.
+A process that replays the chain knows this at each entry. This module checks a few entries without a replay.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ Before = Callable[[int], Entry | None]  # entry n, or None if it is gone
 def ignored_entries(entries: Sequence[Entry], newest: Coordinator, before: Before) -> frozenset[int]:
     """The numbers of the `entries` (ascending) that changed nothing.
 
-    `newest` is the coordinator of the newest state. Earlier entries are read, back to the last claim, only if `newest`
-    fences the author of one of the entries: usually nothing is read. Raises what `before` raises.
+    `newest` is the coordinator of the newest state, and `before` reads an entry by its number. Earlier entries are
+    read, back to the last claim, only if `newest` fences the author of one of the entries: usually nothing is read.
+    Raises what `before` raises.
     """
     if not any(is_fenced(newest, entry.author) for entry in entries):
         return frozenset()
@@ -44,7 +45,9 @@ def ignored_entries(entries: Sequence[Entry], newest: Coordinator, before: Befor
 
 
 def _claims_itself(entry: Entry) -> bool:
-    """True if the author claims to be the coordinator in this entry: then it is in force, whatever came before."""
+    """True if the author claims to be the coordinator in this entry: then it is the coordinator, whatever came
+    before.
+    """
     author = entry.author
     claims = (record for command in entry.commands for record in command.records)
     return any(
@@ -54,7 +57,10 @@ def _claims_itself(entry: Entry) -> bool:
 
 
 def _after(known: Coordinator, entry: Entry) -> Coordinator:
-    """The coordinator after an entry that counts. An author with a later epoch must have claimed that epoch earlier."""
+    """The coordinator after `entry`, which counts; `known` is the one before it.
+
+    An author with a later epoch must have claimed that epoch earlier.
+    """
     author = entry.author
     if author.epoch > known.epoch:
         known = Coordinator(author.epoch, author.name, author.name)

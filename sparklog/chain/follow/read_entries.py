@@ -1,4 +1,4 @@
-"""Reading chosen entries again, to learn the results of commands that they applied.
+"""Reads chosen entries again, to learn the results of commands that they applied.
 
 An entry counts only if the void mark of its block is absent after the read: in a block that is being deleted, a stalled
 writer may have put another entry into the slot.
@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from sparklog.chain.chain_requests import ChainMachine, many
 from sparklog.chain.commit.command_group import Ticket
 from sparklog.chain.damaged_chain import damage
 from sparklog.chain.entry import Entry, decode_entry
-from sparklog.chain.machine import Steps, many
 from sparklog.core.apply import result_of
 from sparklog.core.errors import ChainDamaged, Landed, SparklogError
 from sparklog.core.records import AppliedCommand, CommandResult
@@ -21,7 +21,7 @@ from sparklog.core.types import EntryNumber
 from sparklog.storage.keys import entry_block, entry_key, void_key
 
 
-def read_entries(numbers: Iterable[EntryNumber], url: str) -> Steps[list[Entry]]:
+def read_entries(numbers: Iterable[EntryNumber], url: str) -> ChainMachine[list[Entry]]:
     """The entries with these numbers (at least one) that still exist, ascending.
 
     Raises ChainDamaged and the store's errors.

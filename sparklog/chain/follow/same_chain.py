@@ -1,17 +1,17 @@
 """The check that the chain at an address is still the one that a process has followed.
 
-A process that keeps writing does not notice that the place was wiped and another cluster created there. That cluster's
-chain is shorter, so an entry of this process would land behind a gap. So after a silence the process reads the newest
-entry that it knows again. If that is gone or differs, and its block has no void mark, this is another chain. Comparing
-chain ids would not be enough: a place that was set back to an older backup has the same id, but other entries.
+A process that keeps writing does not notice if the metadata was wiped and another cluster created at the same address.
+That cluster's chain is shorter, so an entry of this process would land behind a gap. So after a silence the process
+reads the newest entry that it knows once more. If that entry is gone or differs, and its block has no void mark, this
+is another chain. Comparing chain ids would not be enough: metadata that was set back to an older backup has the same
+id, but other entries.
 """
 
 from __future__ import annotations
 
-from sparklog.chain.chain_requests import Get, LoadSnapshot, Now
+from sparklog.chain.chain_requests import ChainMachine, Get, LoadSnapshot, Now, check_answered
 from sparklog.chain.entry import hash_of
 from sparklog.chain.head import Head
-from sparklog.chain.machine import Steps, check_answered
 from sparklog.core.errors import InconsistentClusterId
 from sparklog.storage.keys import entry_block, entry_key, void_key
 
@@ -23,11 +23,11 @@ def is_long_silent(head: Head, known_ms: int, now: Now) -> bool:
     return head.n >= 0 and now.monotonic_ms - known_ms >= IDLE_MS
 
 
-def same_chain(head: Head, url: str) -> Steps[Head]:
+def same_chain(head: Head, url: str) -> ChainMachine[Head]:
     """Check that the chain at `url` is the one whose head is `head`, which has at least one entry.
 
     Returns the head to continue from, which is newer if entries were deleted as old. Raises InconsistentClusterId if it
-    is another chain, and the store's errors; then nothing may be written.
+    is another chain, and the store's errors: after any error nothing may be written.
     """
     body, _ = yield Get(entry_key(head.n))
     check_answered(body)

@@ -1,7 +1,7 @@
 """Entries as they are in the store, for inspecting the chain. No state is built from them.
 
-A stalled writer may put an entry into a block that was deleted. So entries count only if the mark of their block is
-absent after they were read.
+A stalled writer may put an entry into a block that was deleted. So entries count only if the void mark of their block
+is absent after they were read.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class StoredEntry(NamedTuple):
 def stored_entry(store: ObjectStore, n: int) -> StoredEntry | None:
     """Entry `n`, or None if its slot is empty because it was deleted as old. Raises ChainDamaged, UnsupportedVersion.
 
-    Does not look for the mark of its block: see `deleted_blocks`.
+    Does not look for the void mark of its block: see `deleted_blocks`.
     """
     try:
         body = store.get(entry_key(n))
@@ -38,7 +38,10 @@ def stored_entry(store: ObjectStore, n: int) -> StoredEntry | None:
 
 
 def stored_entries(store: ObjectStore, first: int, end: int) -> Iterator[StoredEntry]:
-    """Entries [first, end) that are still there, in order; READ_WIDTH are read in parallel. Raises ChainDamaged."""
+    """The existing entries of [first, end), in order, without those of deleted blocks. Raises ChainDamaged.
+
+    READ_WIDTH entries are read in parallel.
+    """
     with ThreadPoolExecutor(READ_WIDTH) as pool:
         existing = [stored for stored in pool.map(lambda n: stored_entry(store, n), range(first, end)) if stored]
     deleted = deleted_blocks(store, (stored.entry.n for stored in existing))
@@ -46,7 +49,9 @@ def stored_entries(store: ObjectStore, first: int, end: int) -> Iterator[StoredE
 
 
 def deleted_blocks(store: ObjectStore, entries: Iterable[int]) -> frozenset[int]:
-    """The blocks of these entries that are marked as deleted. Call it after the entries were read: see above."""
+    """The blocks of these entries that have a void mark. Call it after reading the entries: a mark may be put
+    meanwhile.
+    """
     return frozenset(block for block in {entry_block(n) for n in entries} if _is_marked(store, block))
 
 

@@ -1,8 +1,8 @@
 """The mirror of a chain on one other store: whole up to some entry, and never with a hole.
 
-An entry counts only if everything before it is there, starting from entry 0, or from a snapshot that was put in this
-life of the store: since its registration. So each mirror by itself is enough for a restore. All of it must lie beside
-the store's INCARNATION: objects put into a folder while its disk was not mounted are not on that disk.
+An entry counts only if everything before it is there, starting from entry 0, or from a snapshot that was put since the
+store's registration. So each mirror by itself is enough for a restore. All its objects must be on the same disk as the
+store's INCARNATION: objects put into a folder while its disk was not mounted are not on that disk.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from sparklog.storage.keys import (
     SNAPSHOTS,
     block_entries,
     command_key,
-    copy_key,
     entries_prefix,
     entry_block,
     entry_key,
+    mirror_key,
     parse_entry_key,
     parse_snapshot_key,
     snapshot_key,
 )
-from sparklog.storage.object_store import ObjectStore
+from sparklog.storage.object_store import ObjectStore, exists
 
 NEAR = 16  # a mirror that lacks at most this many entries gets them; one that lacks more gets a snapshot
 
@@ -48,9 +48,9 @@ _BY_REFERENCE = b'"appended-by-reference"'
 class Mirror:
     """The mirror of the chain at `source` on `target`, which is registered as `store`; one thread at a time.
 
-    `check_life` raises unless the store is in the life that it was registered in, and `check_others` if another chain
-    owns one of the other stores. `whole_to` is the entry up to which this process knows the mirror to be whole; None
-    before the first time.
+    `check_life` raises unless the store has its registered INCARNATION, and `check_others` if another chain owns one of
+    the other stores. `whole_to` is the entry up to which this process knows the mirror to be whole; None before the
+    first time.
     """
 
     def __init__(
@@ -73,8 +73,8 @@ class Mirror:
     def extend(self, request: MirrorEntry) -> None:
         """Make the mirror whole up to entry `request.head.n`.
 
-        Raises InconsistentClusterId (another chain owns the store since a restore), ChainDamaged, and the errors of
-        both stores: then it is unknown whether the mirror has that entry.
+        Raises InconsistentClusterId (another chain owns the store since a restore), ChainDamaged, and the errors of the
+        source and of the target: then it is unknown whether the mirror has that entry.
         """
         n = request.head.n
         if self.whole_to is not None and self.whole_to >= n:
@@ -82,7 +82,7 @@ class Mirror:
         ancestors = len(request.head.state.ancestors)
         if request.body is not None and self.whole_to == n - 1:
             keys = self._put_entry(n, request.body)
-            if self._has(n - 1):  # otherwise the store was wiped or set back since
+            if exists(self._place, entry_key(n - 1)):  # otherwise the store was wiped or set back since
                 self._check_owner(ancestors, [entry_key(n - 1), *keys])
                 self.whole_to = n
                 return
@@ -99,13 +99,14 @@ class Mirror:
 
     def _check_owner(self, ancestors: int, keys: Sequence[str]) -> None:
         """Check that the chain still owns the store, and that this store has the mirrored objects under these keys."""
-        beside = [copy_key(self._place.chain_id, key) for key in keys]
+        beside = [mirror_key(self._place.chain_id, key) for key in keys]
         check_owner(self._target, ancestors, [INCARNATION, *beside])
 
     def copy_snapshot(self, n: int) -> None:
         """Put the snapshot of entry `n` on the mirror: then a restore needs nothing older.
 
-        Chunks are looked for again after the manifest is there. Before that, vacuum may take them for old ones.
+        Chunks are looked for again after the manifest was put, because vacuum may have deleted them as old before that.
+        Raises KeyNotFound if the source does not have the snapshot any more; then the mirror does not get it either.
         """
         manifest = snapshot.read_manifest(self._source, snapshot_key(n))
         self._put_chunks(manifest)
@@ -121,9 +122,10 @@ class Mirror:
             put(self._place, key, bytes(self._source.get(key)))
 
     def _catch_up(self, request: MirrorEntry) -> list[str]:
-        """Put what the mirror lacks before the entry: the missing entries if they are few, otherwise a snapshot.
+        """Put what the mirror lacks before the requested entry: the missing entries if they are few, otherwise a
+        snapshot.
 
-        Returns the keys of the objects that were put, and of the newest that was already there.
+        Returns the keys of the objects that were put, and of the newest objects that the mirror had before.
         """
         begin = None if request.body is None else self._beginning(request.head.state)
         lacking = None if begin is None else self._lacking(begin, request.head.n)
@@ -143,7 +145,9 @@ class Mirror:
         return keys
 
     def _lacking(self, begin: int, end: int) -> range | None:
-        """The entries of [begin, end) from the first missing one on; None if a snapshot has to replace them."""
+        """The entries of [begin, end) from the first missing one on; None if they are so many that a snapshot is put
+        instead.
+        """
         if entry_block(end) - entry_block(begin) > 1:
             return None
         existing = set(self._existing_entries(begin, end))
@@ -151,7 +155,12 @@ class Mirror:
         return range(first, end) if end - first <= NEAR else None
 
     def _beginning(self, state: ClusterState) -> int | None:
-        """The first entry that must be there; None if nothing put in this life of the store comes before it."""
+        """The first entry that the mirror must have: the one after its newest snapshot, if put since the store's
+        registration.
+
+        Without such a snapshot: 0 if the store was registered with the chain's first entry, else None: a snapshot must
+        be put.
+        """
         newest = self._place.first_key_after(SNAPSHOTS, SNAPSHOTS)
         if newest is not None and parse_snapshot_key(newest) >= self._store.registered_at:
             n = int(parse_snapshot_key(newest))
@@ -160,22 +169,18 @@ class Mirror:
         return 0 if self._store.registered_at <= 0 and not state.ancestors else None
 
     def _existing_entries(self, begin: int, end: int) -> Iterator[int]:
-        """The entries of [begin, end) that the mirror has. Lists few other entries."""
+        """The numbers in [begin, end) whose entries the mirror has, from listings that contain few others."""
         while begin < end:
             last = min(end - 1, block_entries(entry_block(begin))[-1])
             listed = self._place.list_keys(entries_prefix(begin, last))
             yield from (int(parse_entry_key(stored.key)) for stored in listed)
             begin = last + 1
 
-    def _has(self, n: int) -> bool:
-        try:
-            self._place.size(entry_key(n))
-        except KeyNotFound:
-            return False
-        return True
-
     def _bodies(self, numbers: range, previous: str) -> list[tuple[int, bytes]] | None:
-        """The numbers and bodies of these entries, of which the last has hash `previous`; None if one was deleted."""
+        """The numbers and bodies of these entries, of which the last has hash `previous`; None if one was deleted.
+
+        Raises StoreUnavailable if an entry has another hash than the next one names.
+        """
         bodies: list[tuple[int, bytes]] = []
         for n in reversed(numbers):
             try:
@@ -194,7 +199,11 @@ class Mirror:
         return [key for key, _ in snapshot.objects_of(prepared)]
 
     def _put_entry(self, n: int, body: bytes) -> list[str]:
-        """Put an entry on the mirror, with the bodies that it names. Returns their keys."""
+        """Put an entry on the mirror, after the bodies of large commands that it names. Returns the keys of all of
+        them.
+
+        Raises ChainDamaged or InconsistentClusterId if the mirror has other bytes under the entry's key.
+        """
         keys = [*bodies_named(n, body), entry_key(n)]
         for key in keys[:-1]:
             put(self._place, key, bytes(self._source.get(key)))

@@ -1,10 +1,10 @@
-"""The place of a mirror on a store: laid out like the place of a chain, but under copies/."""
+"""A mirror seen as the place of a chain: the same keys, stored under copies/."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
-from sparklog.storage.keys import copies_prefix, copy_key, original_key
+from sparklog.storage.keys import mirror_key, mirror_prefix, original_key
 from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey, Upload
 
 
@@ -16,7 +16,7 @@ class MirrorPlace:
     def __init__(self, store: ObjectStore, chain_id: str) -> None:
         self.store = store
         self.chain_id = chain_id
-        self.url = f"{store.url}/{copies_prefix(chain_id)}"
+        self.url = f"{store.url}/{mirror_prefix(chain_id)}"
 
     def put_if_absent(self, key: str, body: Bytes) -> None:
         self.store.put_if_absent(self._key(key), body)
@@ -60,4 +60,4 @@ class MirrorPlace:
         return self.store.remove_abandoned(before_ms)
 
     def _key(self, key: str) -> str:
-        return copy_key(self.chain_id, key)
+        return mirror_key(self.chain_id, key)

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from sparklog.chain.chain_requests import FIRST_PAUSE_MS, MirrorEntry, Pause, longer
+from sparklog.chain.chain_requests import FIRST_PAUSE_MS, ChainMachine, MirrorEntry, Pause, longer
 from sparklog.chain.head import Head
-from sparklog.chain.machine import Steps
 from sparklog.core.errors import InconsistentClusterId, Landed, NotEnoughReplicasAfterAppend, SparklogError
 
 
 class TooFewStores(NotEnoughReplicasAfterAppend):
-    """Fewer stores are registered and not fenced than must have a mirror: for this entry that never changes."""
+    """Fewer stores are registered and not fenced than must have a mirror: trying again for this entry can't help."""
 
 
-def mirrored(head: Head, body: bytes | None, deadline_ms: int) -> Steps[None]:
+def mirrored(head: Head, body: bytes | None, deadline_ms: int) -> ChainMachine[None]:
     """Put the newest entry of `head`, whose bytes are `body`, on mirrors. `body` is None if it was deleted as old.
 
     Tries again until `deadline_ms` while it is on too few mirrors. Raises the error of the last attempt; then the entry
-    may be lost with the place of the chain. It stays in its slot, so a later call can put it on mirrors.
+    is lost if the chain's own store is lost. It stays in its slot, so a later call can put it on mirrors.
     """
     pause_ms = FIRST_PAUSE_MS
     while True:

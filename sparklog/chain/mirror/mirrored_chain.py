@@ -1,4 +1,4 @@
-"""The mirrors of a lost chain on several stores, read as one chain: the longest that they have together."""
+"""The mirrors of a lost chain on several stores, read as one chain: each object from a store that has it whole."""
 
 from __future__ import annotations
 
@@ -25,15 +25,16 @@ from sparklog.storage.keys import (
     parse_entry_key,
     parse_snapshot_key,
 )
-from sparklog.storage.object_store import ObjectStore
+from sparklog.storage.object_store import ObjectStore, exists
 
 T = TypeVar("T")
 
 
 class MirroredChain(MirrorPlace):
-    """A view of all mirrors, for reading. An object that is missing, damaged or unreadable is read from the next one.
+    """A view of all mirrors, for reading. An object that is missing, damaged or unreadable on one store is read from
+    the next.
 
-    With `accept_loss`, an entry that is damaged everywhere counts as missing, so that the chain ends before it.
+    With `accept_loss`, an entry that is damaged on every store counts as missing, so that the chain ends before it.
     """
 
     def __init__(self, stores: Sequence[ObjectStore], chain_id: str, *, accept_loss: bool = False) -> None:
@@ -69,7 +70,9 @@ class MirroredChain(MirrorPlace):
         return body
 
     def _whole(self, place: MirrorPlace, key: str) -> memoryview:
-        """The object on one store. Raises ChainDamaged if its bytes are not those that its name or an entry says."""
+        """The object on one store. Raises ChainDamaged if its checksum is not the one in its frame, its key or the
+        entry naming it.
+        """
         body = place.get(key)
         if key.startswith(SNAPSHOTS):
             unframe("snapshot", body, key, place.url)
@@ -80,14 +83,18 @@ class MirroredChain(MirrorPlace):
         return body
 
     def _void_mark(self, key: str) -> memoryview:
-        """The void mark of a block, if every mirror has it: a block counts as deleted only if all have deleted it."""
+        """The void mark of a block. Raises KeyNotFound unless every mirror has it: only then the block counts as
+        deleted.
+        """
         *others, last = self._places
         for place in others:
             place.get(key)
         return last.get(key)
 
     def _first(self, key: str, read: Callable[[MirrorPlace], T]) -> T:
-        """Read from the first store that has the object whole. Raises KeyNotFound only if all stores lack it."""
+        """Call `read` for one store after the other until one has the object whole. Raises KeyNotFound only if all lack
+        it.
+        """
         failure: SparklogError | None = None
         for place in self._places:
             try:
@@ -103,17 +110,11 @@ class MirroredChain(MirrorPlace):
 
 def begins(place: MirrorPlace) -> bool:
     """True if a chain can be read from the mirror on one store: it has a snapshot, or entry 0."""
-    if place.first_key_after(SNAPSHOTS, SNAPSHOTS) is not None:
-        return True
-    try:
-        place.size(entry_key(0))
-    except KeyNotFound:
-        return False
-    return True
+    return place.first_key_after(SNAPSHOTS, SNAPSHOTS) is not None or exists(place, entry_key(0))
 
 
 def last_mirrored(place: MirrorPlace) -> int:
-    """The entry up to which the mirror on one store is whole; -1 if it has none."""
+    """The entry up to which the mirror on one store is whole; -1 if it has no entry and no snapshot."""
     last = _newest_snapshot(place)
     for n in _entries_after(place, last):
         if n != last + 1:
@@ -123,7 +124,9 @@ def last_mirrored(place: MirrorPlace) -> int:
 
 
 def beyond(place: MirrorPlace, n: int) -> tuple[int, str] | None:
-    """Find an entry or snapshot on one mirror that is newer than entry `n`. Returns its number and name, or None."""
+    """Find an entry or snapshot on one mirror that is newer than entry `n`. Returns its number and a text that names
+    it, or None.
+    """
     newest = _newest_snapshot(place)
     if newest > n:
         return newest, f"the snapshot of entry {newest:,}"
@@ -137,7 +140,7 @@ def _newest_snapshot(place: MirrorPlace) -> int:
 
 
 def _entries_after(place: MirrorPlace, n: int) -> Iterator[int]:
-    """The numbers of the existing entries after `n`, in order."""
+    """The numbers above `n` whose entries the mirror has, in order."""
     after = LOG if n < 0 else entry_key(n)
     while (first_key := place.first_key_after(LOG, after)) is not None:
         first = parse_entry_key(first_key)

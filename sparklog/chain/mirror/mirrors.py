@@ -49,7 +49,7 @@ class _Lane:
 
     @property
     def busy(self) -> bool:
-        """True if a task is under way. After a fork it is not: its thread is the parent's."""
+        """True if a task is under way; False in a forked child, which does not have the thread."""
         return self._thread is not None and self._thread.is_alive()
 
     def begin(self, request: MirrorEntry, changed: threading.Condition) -> None:
@@ -64,15 +64,15 @@ class _Lane:
                 self._thread = None
                 changed.notify_all()
 
-        thread = self._thread = threading.Thread(target=run, name=f"sparklog-copy-{self.store}", daemon=True)
+        thread = self._thread = threading.Thread(target=run, name=f"sparklog-mirror-{self.store}", daemon=True)
         thread.start()
 
 
 class Mirrors:
     """The mirrors of one chain. `is_elsewhere` is true for a store at another place than the chain.
 
-    `check_life` raises unless a store is in the life that it was registered in.
-    `perform` and `snapshot` may be called by several threads.
+    `check_life` raises unless a store has its registered INCARNATION. `perform` and `snapshot` may be called by several
+    threads.
     """
 
     def __init__(
@@ -92,16 +92,17 @@ class Mirrors:
         self._changed = threading.Condition()
 
     def wanted(self, state: ClusterState) -> int:
-        """Number of mirrors that must have an entry: `metadata.copies`, at most as many as there are other stores.
+        """Number of mirrors that must have an entry: `metadata.copies`, at most as many as there are stores elsewhere
+        than the chain.
 
-        A fenced store counts as another store: while it is needed, entries are acknowledged only once a new store is
-        registered, or the fenced store is removed.
+        A fenced store counts too: while it is needed, entries are acknowledged only once a new store is registered, or
+        the fenced store is removed.
         """
         copies = effective_cluster(state.config).metadata_copies if state.config else 0
         return copies and min(copies, sum(map(self._is_elsewhere, state.stores.values())))
 
     def perform(self, request: MirrorEntry) -> None:
-        """Put an entry on mirrors, with what they lack before it. Returns once enough mirrors have it.
+        """Put an entry on mirrors, with the earlier entries that they lack. Returns once enough mirrors have it.
 
         Raises InconsistentClusterId if another chain owns a store, otherwise NotEnoughReplicasAfterAppend.
         """
@@ -138,11 +139,11 @@ class Mirrors:
                     self._clock.wait(self._changed, max(1, first_ms - self._clock.monotonic_ms()))
 
     def snapshot(self, n: int) -> None:
-        """Put the snapshot of entry `n` on the mirrors. Waits a while for them; logs failures."""
+        """Put the snapshot of entry `n` on the mirrors. Waits SNAPSHOT_WAIT_MS for each at most; logs failures."""
         lanes = list(self._lanes.values())  # other threads may add some
         mirrors = [lane.mirror for lane in lanes if lane.mirror.whole_to is not None and not lane.busy]
         threads = [
-            threading.Thread(target=_copy_snapshot, args=(mirror, n), name="sparklog-copy-snapshot", daemon=True)
+            threading.Thread(target=_mirror_snapshot, args=(mirror, n), name="sparklog-mirror-snapshot", daemon=True)
             for mirror in mirrors
         ]
         for thread in threads:
@@ -153,8 +154,8 @@ class Mirrors:
     def _ended(self, lane: _Lane, request: MirrorEntry, failures: dict[StoreId, str]) -> bool:
         """True if the lane's task made the mirror whole. False if it is not whole yet, or the task failed.
 
-        A failure is noted in `failures`, and the store is tried last for a while. Raises InconsistentClusterId, and
-        interrupts.
+        An error is noted in `failures`, and the store is tried last for AVOIDED_MS; but InconsistentClusterId and
+        interrupts are raised.
         """
         error = lane.error
         if error is None:
@@ -184,7 +185,9 @@ class Mirrors:
         return TooFewStores(f"{written}{reasons}{'; ' if reasons else ''}{text}remove them")
 
     def _in_order(self, state: ClusterState, failures: dict[StoreId, str]) -> list[_Lane]:
-        """The lanes of the stores that may have a mirror, in the order to try them."""
+        """The lanes of the stores that may have a mirror, in the order to try them. A store that can't be opened goes
+        to `failures`.
+        """
         lanes = []
         for store in sorted(state.stores.values(), key=lambda store: (not store.reachable, store.registration)):
             if store.fenced or not self._is_elsewhere(store):
@@ -216,7 +219,7 @@ class Mirrors:
         return lane
 
 
-def _copy_snapshot(mirror: Mirror, n: int) -> None:
+def _mirror_snapshot(mirror: Mirror, n: int) -> None:
     try:
         mirror.copy_snapshot(n)
     except Exception as error:  # nothing is lost: the mirror has the older snapshot and all entries since

@@ -1,4 +1,4 @@
-"""The beginning of a restored chain: its first entry, and the manifest of that entry's snapshot.
+"""The beginning of a restored chain: its first entry, and the manifest of the snapshot as of that entry.
 
 Both are first put together into one object, then under their own keys. So a later process that finds the object can
 finish the restore, even if none of the restore's sources can be read any more.
@@ -13,7 +13,7 @@ from sparklog.chain.framing import frame, unframe
 
 
 class Beginning(msgspec.Struct, frozen=True):
-    """The bodies of the first entry and of the manifest, whose chunks are already there."""
+    """The bodies of the first entry and of the manifest. The chunks that the manifest names are stored already."""
 
     entry: bytes
     manifest: bytes

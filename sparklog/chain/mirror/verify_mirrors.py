@@ -1,7 +1,7 @@
 """Checks that the mirror on another store equals the chain: each entry byte for byte, and no hole. Only reads.
 
-A restore begins with the newest snapshot of the mirror, so only entries after that have to be there. An entry whose
-original was deleted as old is decoded, but cannot be compared.
+A restore begins with the newest snapshot of the mirror, so only the entries after that snapshot have to be on the
+mirror. An entry whose original was deleted as old is decoded, but cannot be compared.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from sparklog.chain.entry import decode_entry
 from sparklog.chain.mirror.mirror_place import MirrorPlace
 from sparklog.chain.snapshot.verify_snapshots import load_state, read_manifests
 from sparklog.chain.verify_chain import ChainVerified
-from sparklog.core.errors import ChainDamaged, KeyNotFound
+from sparklog.core.errors import ChainDamaged
 from sparklog.core.maintenance.differences import Difference, DifferenceKind, advice_for_metadata
 from sparklog.core.records import AppendedByReference
 from sparklog.core.types import StoreId
-from sparklog.storage.keys import LOG, command_key, copy_key, entry_key, parse_entry_key
-from sparklog.storage.object_store import ObjectStore
+from sparklog.storage.keys import LOG, command_key, entry_key, mirror_key, parse_entry_key
+from sparklog.storage.object_store import ObjectStore, body_if_there
 
 READ_WIDTH: Final = 32
 
@@ -52,7 +52,7 @@ class _MirrorCheck:
         for n, mirrored, original in self._pairs():
             if n > newest:
                 # A listing may pass a key just before it is put, and see the next one.
-                if n != before + 1 and _body(self._place, entry_key(before + 1)) is None:
+                if n != before + 1 and body_if_there(self._place, entry_key(before + 1)) is None:
                     wanted = f"the entries from {before + 1} on, as entry {n} is there"
                     self._add(DifferenceKind.COPY_MISSING, entry_key(before + 1), wanted, "none before that one")
                 before = n
@@ -60,7 +60,7 @@ class _MirrorCheck:
                 self._entry(n, mirrored, original, needed=n > newest)
 
     def _pairs(self) -> Iterator[tuple[int, bytes | None, bytes | None]]:
-        """The entries of the mirror in order: number, bytes, and bytes of the original; None if they are gone."""
+        """The number, bytes and original bytes of each entry on the mirror, in order; None for bytes that are gone."""
         numbers: list[int] = []
         with ThreadPoolExecutor(READ_WIDTH) as pool:
             for stored in self._place.list_keys(LOG):
@@ -71,7 +71,7 @@ class _MirrorCheck:
             yield from pool.map(self._pair, numbers)
 
     def _pair(self, n: int) -> tuple[int, bytes | None, bytes | None]:
-        return n, _body(self._place, entry_key(n)), _body(self._chain, entry_key(n))
+        return n, body_if_there(self._place, entry_key(n)), body_if_there(self._chain, entry_key(n))
 
     def _entry(self, n: int, mirrored: bytes, original: bytes | None, *, needed: bool) -> None:
         self.verified.entries += 1
@@ -96,7 +96,7 @@ class _MirrorCheck:
                 if not isinstance(record, AppendedByReference):
                     continue
                 key = command_key(command.n0, command.command_id, record.body)
-                named = _body(self._place, key)
+                named = body_if_there(self._place, key)
                 if named is None:
                     self._add(DifferenceKind.COPY_MISSING, key, f"the slices that entry {n} names", "nothing")
                     continue
@@ -110,18 +110,11 @@ class _MirrorCheck:
         self._add(DifferenceKind.COPY_DAMAGED, key, wanted, found)
 
     def _add(self, kind: DifferenceKind, key: str, wanted: str, found: str) -> None:
-        key = copy_key(self._place.chain_id, key)
-        advice = advice_for_metadata(kind, copied=False)
+        key = mirror_key(self._place.chain_id, key)
+        advice = advice_for_metadata(kind, mirrored=False)
         difference = Difference(kind, self._store_id, key, wanted, found, repairable=True, advice=advice)
         if difference not in self.verified.differences:
             self.verified.differences.append(difference)
-
-
-def _body(store: ObjectStore, key: str) -> bytes | None:
-    try:
-        return bytes(store.get(key))
-    except KeyNotFound:
-        return None
 
 
 def _decodes(n: int, body: bytes) -> bool:

@@ -39,7 +39,9 @@ class Chunk(msgspec.Struct, frozen=True):
 
 
 def table_chunks(blocks: Sequence[Block], prepared: dict[str, bytes], known: dict[str, Chunk]) -> tuple[Chunk, ...]:
-    """The chunks of a table's blocks. Chunks not in `known` are encoded, and added to it and to `prepared`."""
+    """The chunks of a table's blocks. A chunk not in `known` is encoded; it is added to `known`, and its bytes to
+    `prepared`.
+    """
     chunks = []
     for block in blocks:
         chunk = known.get(block.chunk.sha256) if block.chunk.sha256 else None
@@ -54,7 +56,7 @@ def table_chunks(blocks: Sequence[Block], prepared: dict[str, bytes], known: dic
 
 
 def replace_dead(chunk: Chunk, dead: tuple[tuple[int, int], ...]) -> Chunk:
-    """The same chunk with other dead rows."""
+    """The same chunk with the runs `dead` as its dead rows."""
     return msgspec.structs.replace(chunk, dead=dead)
 
 
@@ -95,7 +97,7 @@ def refused_as_taken(store: ObjectStore, key: str) -> StoreUnavailable:
 
 
 def unpacked(store: ObjectStore, n: int, chunk: Chunk, kind: Callable[..., T] | type[T]) -> T:
-    """The value in a chunk that the snapshot of entry `n` names. Raises ChainDamaged."""
+    """The value in a chunk that the snapshot of entry `n` names, decoded as `kind`. Raises ChainDamaged."""
     body = _body(store, n, chunk)
     try:
         return msgspec.msgpack.decode(body, type=kind)
@@ -132,7 +134,7 @@ def _encode_columns(columns: Mapping[str, Column]) -> bytes:
 
 
 def read_block(store: ObjectStore, n: int, chunk: Chunk, dtypes: Mapping[str, str]) -> Block:
-    """The block in a chunk that the snapshot of entry `n` names. Raises ChainDamaged."""
+    """The block in a chunk that the snapshot of entry `n` names; `dtypes` are its columns. Raises ChainDamaged."""
     import pyarrow as pa
 
     body = pa.py_buffer(_body(store, n, chunk))

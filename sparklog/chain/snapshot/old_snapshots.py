@@ -5,9 +5,9 @@
 The three newest whole snapshots stay, and so does everything newer. Manifests are deleted before their chunks: a reader
 that misses a chunk finds the manifest gone and takes a newer one.
 
-A snapshot that is being written may be about to name a chunk that is deleted here. The process that acts later notices
-this: `snapshot.write` looks for its chunks after it has put the manifest, and deletes the manifest again if one is
-gone; `delete_old` looks for new manifests after each deletion, and puts the chunk back. So `delete_old` deletes only
+A snapshot that is being written may be about to name a chunk that `delete_old` deletes. The process that acts later
+notices this: `snapshot.write` looks for its chunks after it has put the manifest, and deletes the manifest again if one
+is gone; `delete_old` looks for new manifests after each deletion, and puts the chunk back. So `delete_old` deletes only
 the oldest manifests: another, faster run may have kept only the newest.
 """
 
@@ -38,7 +38,9 @@ class FoundSnapshot(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """Objects of a store that may become old: snapshots, newest first; chunks; bodies below the newest FLOOR."""
+    """Objects of a chain's store that may be old: snapshots, newest first; chunks; bodies of commands below the newest
+    FLOOR.
+    """
 
     snapshots: tuple[FoundSnapshot, ...]
     chunks: tuple[StoredKey, ...]
@@ -67,7 +69,9 @@ class OldDeleted(msgspec.Struct, frozen=True):
 
 
 def find(store: ObjectStore) -> Found:
-    """List the objects. Chunks are listed after the manifests are read, so a missing chunk is not on its way."""
+    """List the objects. Chunks are listed after the manifests were read, so a named chunk that is not listed is really
+    gone.
+    """
     snapshots = tuple(_found(store, snapshot_) for snapshot_ in store.list_keys(SNAPSHOTS))
     chunks = tuple(store.list_keys(CHUNKS))
     floor = max((snapshot_.floor for snapshot_ in snapshots if snapshot_.floor is not None), default=0)
@@ -117,7 +121,9 @@ def _is_below(key: str, floor: EntryNumber) -> bool:
 
 
 def delete_old(store: ObjectStore, found: Found, old: Old) -> OldDeleted:
-    """Delete `old` one by one, despite failures. But if a manifest can't be deleted, all chunks and bodies stay."""
+    """Delete the objects of `old` one by one, despite failures. But if a manifest can't be deleted, all chunks and
+    bodies stay.
+    """
     manifests = _deleted(store, old.manifests)
     if manifests.failed:
         return manifests
@@ -144,7 +150,7 @@ def _deleted(store: ObjectStore, keys: Sequence[StoredKey]) -> OldDeleted:
 
 
 def _deleted_chunks(store: ObjectStore, found: Found, chunks: Sequence[StoredKey]) -> OldDeleted:
-    """Delete the chunks that no new snapshot names: no snapshot that appeared since `found`."""
+    """Delete the chunks that no new snapshot may name: no snapshot that has appeared since `found`."""
     new = _NewSnapshots(store, found)
     new.look()
     gone = size_bytes = 0
@@ -159,7 +165,9 @@ def _deleted_chunks(store: ObjectStore, found: Found, chunks: Sequence[StoredKey
 
 
 def _is_deleted(store: ObjectStore, chunk: str, new: _NewSnapshots) -> bool:
-    """Delete a chunk, and put it back if a snapshot that may name it has appeared meanwhile. True if it is deleted."""
+    """Delete a chunk, and put it back if a snapshot that may name it has appeared meanwhile. True if the chunk stays
+    deleted.
+    """
     try:
         body = bytes(store.get(chunk))
     except KeyNotFound:  # another run was faster
@@ -177,7 +185,7 @@ def _is_deleted(store: ObjectStore, chunk: str, new: _NewSnapshots) -> bool:
 
 
 class _NewSnapshots:
-    """Snapshots that have appeared since `found`, and the chunks that they name."""
+    """Snapshots that have appeared since `found` was listed, and the chunks that they name."""
 
     def __init__(self, store: ObjectStore, found: Found) -> None:
         self._store = store

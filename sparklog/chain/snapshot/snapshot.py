@@ -1,7 +1,7 @@
 """Snapshots: the whole state after entry n, as a manifest that names immutable chunks by checksum.
 
     meta/snapshot/<10^20-1-n>   manifest: one framed JSON document
-    meta/chunks/<sha256>        the chunks (`chunks.py`): blocks of the tables, and the rest of the state
+    meta/chunks/<sha256>        the chunks (`chunks.py`): blocks of the tables, and the other parts of the state
 
 A chunk that has not changed since the last snapshot is named again, not written again; the manifest lists the table
 rows that have died since. So a snapshot costs only what changed.
@@ -59,7 +59,7 @@ from sparklog.core.types import (
     TopicPartition,
 )
 from sparklog.storage.keys import SNAPSHOTS, chunk_key, entry_key, parse_snapshot_key, snapshot_key
-from sparklog.storage.object_store import ObjectStore
+from sparklog.storage.object_store import ObjectStore, exists
 
 T = TypeVar("T")
 _log = logging.getLogger("sparklog")
@@ -71,7 +71,7 @@ class ChunksGone(StoreUnavailable):
 
 
 class StoredProducer(msgspec.Struct, frozen=True, array_like=True):
-    """`ProducerState` with pairs in place of its map, whose keys are structs."""
+    """`ProducerState` with its map as pairs, because the keys of the map are structs."""
 
     producer_id: ProducerId
     producer_epoch: int
@@ -211,8 +211,8 @@ def write(store: ObjectStore, prepared: Prepared) -> Manifest:
     """Put the new chunks, then the manifest. Returns the manifest that is in the store.
 
     That may be another process's snapshot of the same entry, which is as good but may name other chunks. Raises
-    ChunksGone, and leaves no manifest, if a chunk that it names was deleted meanwhile because no snapshot, or only old
-    snapshots, named it.
+    ChunksGone, and leaves no manifest, if a chunk that the manifest names was deleted meanwhile because no snapshot, or
+    only old snapshots, named it.
     """
     *chunks, (key, manifest) = objects_of(prepared)
     for chunk, body in chunks:
@@ -237,7 +237,9 @@ def missing_chunks(store: ObjectStore, manifest: Manifest) -> list[str]:
     """The keys of chunks that a snapshot names and the store does not have."""
     keys = [chunk_key(sha256) for sha256 in known_chunks(manifest)]
     with ThreadPoolExecutor(PARALLEL_CHUNKS) as pool:
-        return [key for key, there in zip(keys, pool.map(lambda key: _has(store, key), keys), strict=True) if not there]
+        return [
+            key for key, there in zip(keys, pool.map(lambda key: exists(store, key), keys), strict=True) if not there
+        ]
 
 
 def objects_of(prepared: Prepared) -> Iterator[tuple[str, bytes]]:
@@ -259,18 +261,18 @@ def load_newest(store: ObjectStore) -> tuple[Manifest, ClusterState] | None:
             manifest = read_manifest(store, key)
             return manifest, load(store, manifest)
         except ChainDamaged as damaged:
-            if _has(store, key):  # otherwise it was deleted as old while it was read
+            if exists(store, key):  # otherwise it was deleted as old while it was read
                 first = first or damaged
                 _log.warning("another snapshot or the entries are read instead: %s", damaged)
         except KeyNotFound:  # it was deleted as old since it was found
             pass
-    if first is not None and not _has(store, entry_key(0)):
+    if first is not None and not exists(store, entry_key(0)):
         raise first
     return None
 
 
 def _newest_first(store: ObjectStore) -> Iterator[str]:
-    """Keys of manifests, newest first. A manifest that appears meanwhile comes next: older ones may be deleted soon."""
+    """Keys of manifests, newest first. One that appears meanwhile comes next: older ones may soon be deleted."""
     tried: set[str] = set()
     key = store.first_key_after(SNAPSHOTS, SNAPSHOTS)
     while key is not None:
@@ -279,14 +281,6 @@ def _newest_first(store: ObjectStore) -> Iterator[str]:
             yield key
         newest_key = store.first_key_after(SNAPSHOTS, SNAPSHOTS)
         key = store.first_key_after(SNAPSHOTS, key) if newest_key in tried else newest_key
-
-
-def _has(store: ObjectStore, key: str) -> bool:
-    try:
-        store.size(key)
-    except KeyNotFound:
-        return False
-    return True
 
 
 def newest(store: ObjectStore) -> Manifest | None:
@@ -372,7 +366,7 @@ def load(store: ObjectStore, manifest: Manifest) -> ClusterState:
 
 
 def known_chunks(manifest: Manifest) -> dict[str, Chunk]:
-    """The chunks that a snapshot names, by sha256. They need not be written again."""
+    """The chunks that a snapshot names, by sha256: later snapshots need not write them again."""
     groups = () if manifest.groups is None else (manifest.groups,)
     small = (manifest.topics, manifest.partitions, manifest.small, *groups)
     tables = (*manifest.slices, *manifest.objects, *manifest.results, *manifest.retired, *manifest.offsets)

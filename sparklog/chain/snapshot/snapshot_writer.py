@@ -1,4 +1,6 @@
-"""Writes a snapshot of the chain now and then, after a commit and in its own thread, so that opening it stays fast."""
+"""Writes a snapshot every SNAPSHOT_EVERY entries, after a commit and in a thread of its own, so that the chain opens
+fast.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,11 @@ class SnapshotWriter:
                 self._thread = thread
 
     def write(self) -> int:
-        """Write a snapshot of the current state, unless there is one; returns its entry number."""
+        """Write a snapshot of the newest known state, here and on the mirrors, unless it is known to exist. Returns its
+        entry number.
+
+        Raises ChunksGone, after which another attempt may succeed, and the store's errors.
+        """
         follower = self._follower
         head = follower.head
         if head.n == follower.snapshot_n:
@@ -56,7 +62,7 @@ class SnapshotWriter:
         return head.n
 
     def close(self) -> None:
-        """Wait for a snapshot that is being written."""
+        """Wait until no snapshot is being written."""
         thread = self._thread
         if thread is not None:
             thread.join()

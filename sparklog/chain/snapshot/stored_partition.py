@@ -47,7 +47,7 @@ class StoredPartition(msgspec.Struct, frozen=True, array_like=True):
 
 
 def stored(partition: Partition, numbers: Mapping[StoreId, int]) -> StoredPartition:
-    """The partition with `numbers` in place of stores."""
+    """The partition in stored form: in place of each store its number in `numbers`."""
     value = partition.replication
 
     def numbered(stores: Iterable[StoreId]) -> tuple[int, ...]:
@@ -79,7 +79,7 @@ def stored(partition: Partition, numbers: Mapping[StoreId, int]) -> StoredPartit
 
 
 def restored(partition: StoredPartition, stores: Sequence[StoreId]) -> Partition:
-    """Inverse of `stored`. `stores` are those of the snapshot. Raises IndexError if a number is not in it."""
+    """Inverse of `stored`. `stores` are those of the snapshot. Raises IndexError if `stores` has no such position."""
 
     def named(bits: StoredStores) -> tuple[StoreId, ...]:
         return tuple(stores[number] for number in bits)

@@ -11,13 +11,15 @@ from sparklog.core.errors import ChainDamaged, KeyNotFound
 from sparklog.core.maintenance.differences import DifferenceKind
 from sparklog.core.state import ClusterState
 from sparklog.storage.keys import SNAPSHOTS, chunk_key, snapshot_key
-from sparklog.storage.object_store import ObjectStore
+from sparklog.storage.object_store import ObjectStore, exists
 
 Differs = Callable[[DifferenceKind, str, str, str], None]  # kind, key, wanted, found
 
 
 def read_manifests(store: ObjectStore, differs: Differs) -> list[Manifest]:
-    """The manifests that can be read, oldest first. A manifest that was deleted as old meanwhile is left out."""
+    """The manifests that can be read, oldest first. Damaged ones are passed to `differs`; those deleted meanwhile are
+    left out.
+    """
     manifests = []
     for stored in list(store.list_keys(SNAPSHOTS)):
         try:
@@ -30,7 +32,9 @@ def read_manifests(store: ObjectStore, differs: Differs) -> list[Manifest]:
 
 
 def load_state(store: ObjectStore, manifest: Manifest, differs: Differs) -> ClusterState | None:
-    """The state that a snapshot holds; None if a part of it is damaged, or it was deleted as old meanwhile."""
+    """The state that a snapshot holds; None if a part is damaged, which `differs` gets, or the snapshot was deleted
+    meanwhile.
+    """
     damaged: list[tuple[str, str, str]] = []
     for sha256 in snapshot.known_chunks(manifest):
         key = chunk_key(sha256)
@@ -47,17 +51,8 @@ def load_state(store: ObjectStore, manifest: Manifest, differs: Differs) -> Clus
             state = snapshot.load(store, manifest)
         except ChainDamaged as error:
             damaged.append((snapshot_key(manifest.n), "a snapshot that can be loaded", error.message))
-    if damaged and not _is_there(store, manifest):
-        return None
+    if damaged and not exists(store, snapshot_key(manifest.n)):
+        return None  # it was deleted meanwhile: a manifest is deleted before its chunks
     for key, wanted, text in damaged:
         differs(DifferenceKind.SNAPSHOT_DAMAGED, key, wanted, text)
     return state
-
-
-def _is_there(store: ObjectStore, manifest: Manifest) -> bool:
-    """True if the snapshot still exists: its manifest is deleted before its chunks."""
-    try:
-        store.size(snapshot_key(manifest.n))
-    except KeyNotFound:
-        return False
-    return True

@@ -54,7 +54,9 @@ def _show(note: Note) -> None:
 
 @contextmanager
 def _stopped_by_signals(stop: Callable[[], None]) -> Iterator[None]:
-    """Call `stop` at the first SIGTERM or SIGINT. A second signal is handled as if there were no agent."""
+    """Call `stop` at the first SIGTERM or SIGINT. Then the handlers from before apply, so a second signal ends the
+    process.
+    """
 
     def handle(number: int, frame: FrameType | None) -> None:
         stop()

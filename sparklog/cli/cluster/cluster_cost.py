@@ -1,4 +1,4 @@
-"""`sparklog cluster cost`."""
+"""`sparklog cluster cost`: an estimate of the cluster's cost per day."""
 
 from __future__ import annotations
 

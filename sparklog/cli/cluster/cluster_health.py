@@ -75,7 +75,7 @@ def _checked(url: str) -> tuple[dict[str, Any], dict[str, list[Any] | dict[str, 
 
 
 def _connected(url: str) -> Cluster:
-    """Connect to the cluster. Raises if its metadata cannot be read before the deadline."""
+    """Connect to the cluster. Raises the store's error, or RequestTimedOut if this takes longer than DEADLINE_MS."""
     from sparklog.client.cluster import connect
     from sparklog.client.stores.store_health import CALL_TIMEOUT_MS, DEADLINE_MS, in_time
     from sparklog.core.config.storage import METADATA_STORE
@@ -96,7 +96,7 @@ def _show_unreadable(problem: str) -> None:
 def _report(
     cluster: Cluster, state: ClusterState, coordinator: CoordinatorHealth, checked: ClusterHealth
 ) -> tuple[dict[str, Any], dict[str, list[Any] | dict[str, Any] | None]]:
-    """The scalar values, and the lists of stores, jobs and orphans."""
+    """The document to show: its single values, and its lists of stores and jobs with the orphans."""
     from sparklog.core.describe.cluster_findings import clock_remarks, failed_jobs, stale_snapshot, store_findings
     from sparklog.core.placement.replica_health import replication_health
     from sparklog.core.types import StoreId
@@ -191,7 +191,7 @@ def _store_in_words(store: dict[str, Any]) -> str:
 
 
 def position(cluster: Cluster, state: ClusterState) -> dict[str, Any]:
-    """The end of the chain, and how far its newest snapshot lags behind."""
+    """Values by name: the newest entry of the chain, FLOOR, the newest snapshot, and the number of entries since it."""
     from sparklog.chain.snapshot.snapshot import newest
 
     manifest = newest(cluster.connection.follower.store)
@@ -206,7 +206,7 @@ def position(cluster: Cluster, state: ClusterState) -> dict[str, Any]:
 
 
 def size(state: ClusterState) -> dict[str, Any]:
-    """The numbers of topics, partitions, records, slices and applications, and the bytes of the log."""
+    """Values by name: the numbers of topics, partitions, records, slices and applications, and the bytes of the log."""
     partitions = state.partitions.values()
     return {
         "topics": len(state.topics),
@@ -219,7 +219,7 @@ def size(state: ClusterState) -> dict[str, Any]:
 
 
 def _waiting(state: ClusterState, at_ms: int) -> dict[str, Any]:
-    """The work that waits for the next run of each job, by this machine's clock."""
+    """Values by name: the work that waits for the next run of each job, by this machine's clock."""
     from sparklog.core.maintenance.retention_rule import due_for_deletion, plan_retention
     from sparklog.core.maintenance.roll_rule import plan_roll
 
@@ -241,7 +241,10 @@ def _waiting(state: ClusterState, at_ms: int) -> dict[str, Any]:
 
 
 def _orphans(state: ClusterState) -> dict[str, int] | None:
-    """The orphans that the last vacuum counted: a new count would have to list every store."""
+    """The orphans that the last vacuum counted: a new count would have to list every store.
+
+    None before its first run.
+    """
     import msgspec
 
     last = state.jobs.get("vacuum")

@@ -74,7 +74,9 @@ def init(
 
 
 def _make_reserve(url: str) -> None:
-    """Reserve space for commits if the metadata is on a disk. A cluster works without the reserve."""
+    """Reserve space for commits if the metadata is on a disk. Print a warning if that fails: a cluster works without
+    it.
+    """
     from sparklog.core.errors import SparklogError
     from sparklog.storage.local.store import LocalStore
     from sparklog.storage.open_store import open_store

@@ -37,7 +37,7 @@ class Diagnosis(NamedTuple):
     mend: str | None = None
 
     def row(self) -> dict[str, str | None]:
-        """The diagnosis as a row of the table."""
+        """The diagnosis as a row of the table that `show` prints."""
         return {"what": self.what, "check": self.check, "found": self.problem, "mend": self.mend}
 
 
@@ -69,7 +69,10 @@ def show(diagnoses: Iterator[Diagnosis]) -> None:
 
 
 def examine(url: str | None, *, spark: bool) -> Iterator[Diagnosis]:
-    """All diagnoses; those that explain others come first."""
+    """All diagnoses; those that explain others come first.
+
+    Without `url`, no cluster is examined; without `spark`, neither Java nor Spark.
+    """
     if url is not None:
         yield from _cluster(url)
     if spark:
@@ -115,7 +118,9 @@ def _cluster(url: str) -> Iterator[Diagnosis]:
 
 
 def _extra(what: str, url: str) -> list[Diagnosis]:
-    """Check that the extra that the address needs is installed; nothing if it needs none."""
+    """Check that the packages of the extra that `url` needs are installed; [] if it needs none. `what`: the store's
+    name.
+    """
     from importlib.util import find_spec
 
     from sparklog.core.extras import MODULES, extra_of, install_line
@@ -147,7 +152,7 @@ def _probed(name: str, store: ObjectStore, url: str) -> Iterator[Diagnosis]:
 
 
 def _failed(what: str, check: str, error: SparklogError) -> Diagnosis:
-    """The diagnosis for an error that is being handled."""
+    """The diagnosis for a check of the store `what` that raised `error`."""
     from sparklog.client.error_line import print_traceback_if_wanted
     from sparklog.core.errors import MAKE_ROOM, StoreAccessDenied, StoreFull, StoreReadOnly, StoreUnavailable
 

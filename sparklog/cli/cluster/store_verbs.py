@@ -99,8 +99,8 @@ def list_stores() -> None:
 def fence(store: str = ID, dry_run: bool = DRY_RUN) -> None:
     """Exclude a store until it is added again.
 
-    It leaves every ISR. For each partition that it led, another replica is elected. --dry-run shows the effect on its
-    partitions.
+    Its replicas leave every ISR. For each partition that it led, another replica is elected. --dry-run shows the effect
+    on its partitions.
     """
     from sparklog.core.commands import FenceStore
     from sparklog.core.placement.replica_plans import outcomes
@@ -165,7 +165,7 @@ def reserve() -> None:
 
 
 def _disk_of_metadata() -> LocalStore:
-    """The disk that holds the metadata. Raises InvalidInput if it is on a server, or not on this machine."""
+    """The disk that holds the metadata. Raises InvalidInput if the metadata is on a server or on another machine."""
     from sparklog.core.errors import InvalidInput
     from sparklog.storage.keys import LOG
     from sparklog.storage.local.store import LocalStore

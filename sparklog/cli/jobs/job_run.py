@@ -36,7 +36,10 @@ def run_on_spark(
     dry_run: bool,
     report_file: str | None,
 ) -> None:
-    """Run a maintenance job, its heavy part on Spark, which starts only if needed. A dry run prints to stdout."""
+    """Run a maintenance job. `session` starts Spark if the job has tasks for it. A dry run prints its plan to stdout.
+
+    The options are those of the command line: `now` is --now, `report_file` is --report.
+    """
 
     def run_here() -> JobReport:
         from sparklog.maintenance.job_output import plan_console

@@ -23,7 +23,10 @@ JOB_COMMAND = typer.Option(
 
 
 def job_runner(given: str | None) -> Callable[[str], JobCommand] | None:
-    """A function that makes a runner for the cluster at an address; None if no jobs are to run. Raises InvalidInput."""
+    """Return a function that makes the runner of jobs for a cluster's address, or None if --job-command is none.
+
+    `given` is the option --job-command. Raises InvalidInput.
+    """
     from sparklog.maintenance.job_command import LOCAL, JobCommand, command_words
 
     text = settings.job_command(given)

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 
 def run_jobs(names: Sequence[str], every_s: int | None, job_command: str | None) -> None:
-    """Run these jobs, by default those that a coordinator runs: once, or forever. Raises typer.Exit if one failed."""
+    """Run the jobs `names` (by default those that coordinators schedule): once, or every `every_s` seconds.
+
+    Repeated runs end at SIGTERM or SIGINT. Raises typer.Exit if the last run of a job failed.
+    """
     from sparklog.maintenance.jobs import JOBS, SCHEDULED, in_order
 
     for name in names:
@@ -115,7 +118,10 @@ class _RunAll:
 
 
 def scheduled(connection: Connection) -> tuple[JobStanding, ...] | None:
-    """The jobs of the coordinator in force, or None without one. Raises SparklogError if it does not answer."""
+    """The jobs as the coordinator in force reports them, or None if none is in force.
+
+    Raises SparklogError if the coordinator does not answer.
+    """
     if not connection.follower.state.coordinator.in_force:
         return None
     return connection.committer.jobs()

@@ -38,7 +38,7 @@ RECORDS_PER_TABLE = 10_000  # a group member commits after this many, which also
 class Wanted:
     """The records to read: from `topics`, or from all topics that match `pattern`. `offset` is the option --offset.
 
-    Without `partitions`, `num` or `columns`, all of them are read.
+    Empty `partitions` mean all partitions; `num` None means no limit, and `columns` None all columns.
     """
 
     topics: Sequence[str]
@@ -52,23 +52,24 @@ class Wanted:
 
 
 class Reader(Protocol):
-    """Reads with its consumer. The caller closes the consumer."""
+    """A source of records for `tables`. It reads with its consumer, which the caller closes."""
 
     consumer: Consumer
 
     def next(self, most_records: int) -> pa.Table | None:
-        """The next records, maybe none for now; None at the end."""
+        """The next records, at most `most_records`; an empty table if there are none for now, None at the end."""
         ...
 
     def printed(self) -> None:
-        """Note that the records of the last table are printed."""
+        """Note that the last table has been printed: as a member of a group, commit its offsets."""
         ...
 
 
 def tables(cluster: Cluster, wanted: Wanted, group: str | None) -> Generator[pa.Table, None, None]:
     """Yield the records to print. A request for the next table means that the one before it was printed.
 
-    Raises as `offsets_to_print`, `Consumer.subscribe` and `Consumer.poll`; InvalidOption for an end in a group.
+    Raises as `offsets_to_print`, `Consumer.subscribe` and `Consumer.poll`; InvalidOption if --offset gives an end
+    although there is a group.
     """
     reader: Reader = AloneReader(cluster, wanted) if group is None else MemberReader(cluster, wanted, group)
     left = wanted.num
@@ -86,14 +87,15 @@ def tables(cluster: Cluster, wanted: Wanted, group: str | None) -> Generator[pa.
 
 
 class AloneReader(RebalanceListener):
-    """Reads one partition after the other, each up to the end that it has at that moment; then a follower reads all.
+    """Reads one partition after the other, each up to the end that it has at that moment.
 
-    If no partitions were chosen, a follower also reads partitions that are added later and, with a pattern, new topics.
-    Records that retention removes before they are read are skipped with a warning.
+    With --follow it then reads the new records of all of them. If no partitions were chosen, it then also reads
+    partitions that are added later and, with a pattern, new topics. Records that retention removes before they are read
+    are skipped with a warning.
     """
 
     def __init__(self, cluster: Cluster, wanted: Wanted) -> None:
-        """Raise as `tables` does."""
+        """Assign the partitions to read, each at its first offset. Raises as `tables` does."""
         self._cluster, self._wanted = cluster, wanted
         state = cluster.connection.follower.newest_state()
         topics = [topic_of(state, name) for name in subscription(state, wanted.topics, wanted.pattern).names(state)]
@@ -141,7 +143,7 @@ class AloneReader(RebalanceListener):
         """Do nothing: this reader commits no offsets."""
 
     def on_partitions_assigned(self, partitions: Sequence[Place]) -> None:
-        """Follow these partitions, each from the offset reached so far, or a new one from its start."""
+        """Follow these partitions, each from the offset reached so far, or a new partition from its log start."""
         for place in partitions:
             if self._wanted.pattern is not None and place[0] not in self._topic_ids:  # created since the start
                 self._topic_ids[place[0]] = self._cluster.connection.follower.state.topic_ids[place[0]]
@@ -159,7 +161,7 @@ class AloneReader(RebalanceListener):
                 print_warning(f"topic {topic} was deleted while it was read")
 
     def _end(self, place: Place) -> int:
-        """The offset at which to stop in the partition that is being read."""
+        """The offset at which to stop in partition `place`: the end given by --offset, else the high watermark."""
         end = self._ends.get(place)
         if end is not None:
             return end
@@ -188,13 +190,17 @@ class AloneReader(RebalanceListener):
             return table
 
     def _up_to(self, end: int, table: pa.Table) -> pa.Table:
-        """The records before the end. In a compacted log, there are fewer records than offsets before it."""
+        """The records of `table` below offset `end`.
+
+        In a compacted log, a range of offsets has fewer records, so a poll for that many records may have read beyond
+        `end`.
+        """
         import pyarrow.compute as pc
 
         return table.filter(pc.less(table["offset"], end)) if self._ends else table
 
     def _go(self, place: Place, offset: int) -> None:
-        """Continue at this offset, or at the log start if the offset was removed meanwhile."""
+        """Continue at `offset`, or at the log start, with a warning, if the record there was removed meanwhile."""
         while True:
             try:
                 self.consumer.seek(place, offset)
@@ -229,7 +235,7 @@ class MemberReader(RebalanceListener):
     """
 
     def __init__(self, cluster: Cluster, wanted: Wanted, group: str) -> None:
-        """Raise as `tables` does."""
+        """Join the group. Raises as `tables` does."""
         self._wanted = wanted
         state = cluster.connection.follower.newest_state()
         topics = subscription(state, wanted.topics, wanted.pattern).names(state)

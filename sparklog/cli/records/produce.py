@@ -76,7 +76,11 @@ def produce(
         None, "--partition", "-p", min=0, metavar="P", help="The partition of every record. Default: by key."
     ),
     compression: str | None = typer.Option(
-        None, "--compression", "-z", metavar="zstd|lz4|none", help="Default: the topic's compression.type, else zstd."
+        None,
+        "--compression",
+        "-z",
+        metavar="zstd|lz4|none",
+        help="The codec, unless the topic's compression.type names one. Default: zstd.",
     ),
 ) -> None:
     """Append the lines of stdin, or whole files, to a topic as one record each.
@@ -157,7 +161,10 @@ def _check_target(cluster: Cluster, topic: str, partition: int | None, compressi
 
 
 def _note(ranges: dict[int, list[list[int]]], result: CommandResult) -> None:
-    """Add the ranges that a commit wrote. A range that continues the previous range extends it."""
+    """Add the ranges that a commit wrote to `ranges`: pairs [start, end) by partition.
+
+    A range that continues the previous one of its partition extends it.
+    """
     for written in result.ranges:
         known = ranges.setdefault(written.partition, [])
         if known and known[-1][1] == written.start:
@@ -167,7 +174,7 @@ def _note(ranges: dict[int, list[list[int]]], result: CommandResult) -> None:
 
 
 def _file_groups(files: Sequence[Path], most: int, max_message_bytes: int) -> Iterator[list[bytes]]:
-    """The contents of files, in groups of at most `most` and about COMMIT_BYTES.
+    """The contents of files, in groups of at most `most` files and about COMMIT_BYTES.
 
     Raises InvalidInput for an unreadable file; RecordTooLarge for a file that is too large, before reading it.
     """
@@ -195,7 +202,11 @@ def _file_groups(files: Sequence[Path], most: int, max_message_bytes: int) -> It
 
 
 def stdin_reader() -> Read:
-    """Read stdin as it arrives, without waiting for a full buffer."""
+    """Return a function that reads stdin as it arrives, without waiting for a full buffer.
+
+    Its argument is the longest wait in ms (None: no limit). It returns None if nothing arrived, b"" at the end of
+    stdin.
+    """
     try:
         file = sys.stdin.fileno()
     except OSError:  # not a file
@@ -262,7 +273,10 @@ def line_columns(lines: list[bytes], separator: str | None, first: int) -> dict[
 
 
 def json_columns(lines: list[bytes], first: int, base64: bool) -> dict[str, list[Any]]:
-    """The columns of JSON lines, without columns that no record has. Raises InvalidInput."""
+    """The columns of JSON lines, without columns that no record has; the first is line number `first` of the input.
+
+    Raises InvalidInput.
+    """
     columns: dict[str, list[Any]] = {name: [] for name in ("key", "value", "partition", "timestamp", "headers")}
     for number, line in enumerate(lines, first):
         record = _json_record(line, number)
@@ -321,7 +335,10 @@ def _timestamp_us(record: JsonRecord, number: int) -> int | None:
 
 
 def _bytes(raw: msgspec.Raw, base64: bool, number: int, what: str) -> bytes | None:
-    """The bytes of a JSON value: a string as UTF-8 (`base64`: decoded), null as None, anything else as JSON text."""
+    """The bytes of a JSON value: a string as UTF-8 (`base64`: decoded), null as None, anything else as JSON text.
+
+    Errors name line `number` and `what` the value is: key, value or header.
+    """
     body = bytes(raw)
     if body == b"null":
         return None

@@ -58,7 +58,7 @@ def produce(
     partitions: int | None = typer.Option(None, metavar="N", help="With --create: the number of partitions."),
     config: list[str] = typer.Option([], metavar="KEY=VALUE", help="With --create: a config key of the topic."),
     compression: str | None = typer.Option(
-        None, metavar="zstd|lz4|none", help="Default: the topic's compression.type."
+        None, metavar="zstd|lz4|none", help="The codec, unless the topic's compression.type names one. Default: zstd."
     ),
     on_bad_row: str = typer.Option(
         "fail",

@@ -64,7 +64,7 @@ def render_cli() -> str:
 
 
 def _commands(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """The verbs, and the nouns that are commands themselves."""
+    """Yield every verb, and every noun that is a command itself, each with its path of names."""
     children = getattr(command, "commands", {})
     if not children or command.invoke_without_command:
         yield path, command

@@ -54,7 +54,7 @@ def _schema(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _used(described: dict[str, Any], schemas: dict[str, Any]) -> set[str]:
-    """The messages of questions, and the types that they contain."""
+    """The names of the messages of questions (requests that change nothing), and of the types that they contain."""
     used = {"ErrorReply"}
     waiting: list[Any] = [of for path, of in described["paths"].items() if path.split("/")[2] in _QUESTIONS]
     while waiting:

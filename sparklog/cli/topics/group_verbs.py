@@ -148,10 +148,10 @@ def evict(
     group: str = typer.Argument(metavar="GROUP", help="The group.", autocompletion=completed_groups),
     member: str = typer.Argument(metavar="MEMBER", help="The member's id, which describe shows."),
 ) -> None:
-    """Remove a member that is gone from its group at once.
+    """Remove a member from its group at once, because its process is gone.
 
-    Other members or a coordinator evict it after its session timeout. Without either of them, use this command. A
-    member that still works can commit no more, and joins again.
+    Usually the other members or a coordinator evict such a member after its session timeout. If there are neither, use
+    this command. A member that is evicted while it still works can commit no more, and joins again.
     """
     from sparklog.core.commands import LeaveGroup
 
@@ -175,7 +175,7 @@ def _summary(found: GroupDescription) -> dict[str, Any]:
 def _target(
     to_earliest: bool, to_latest: bool, to_offset: int | None, to_datetime: str | None, shift_by: int | None
 ) -> ResetTarget:
-    """The given target. Raises InvalidOption unless exactly one is given."""
+    """The one target that is given. Raises InvalidOption unless there is exactly one."""
     from sparklog.client.groups.resets import ResetKind, ResetTarget
 
     given = []

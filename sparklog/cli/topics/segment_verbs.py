@@ -156,7 +156,10 @@ def _shown(rows: list[dict[str, Any]]) -> str:
 
 
 def _failure(place: str, rows: list[dict[str, Any]], failures: Mapping[int, SparklogError]) -> SparklogError:
-    """The error for the unusable batches, keyed by first offset. An unreadable batch is not called damaged."""
+    """The error for unusable batches; `failures` has their errors by first offset.
+
+    It is Damaged or DataLoss only if a batch is damaged or gone, not if batches just could not be read.
+    """
     from sparklog.core.errors import Damaged, DataLoss, KeyNotFound
 
     bad = [error for error in failures.values() if isinstance(error, (Damaged, KeyNotFound))]
@@ -176,9 +179,11 @@ def _failure(place: str, rows: list[dict[str, Any]], failures: Mapping[int, Spar
 
 
 def _slices(state: ClusterState, partition: Partition, offset: int, most: int | None) -> Iterator[SliceToRead]:
-    """The slices of a partition with their objects, starting with the slice that holds `offset`.
+    """The slices of a partition with their objects, starting with the slice that holds `offset`; at most `most` of
+    them.
 
-    An offset that was removed leads to the log start. Raises OffsetOutOfRange for an offset beyond the end of the log.
+    If the offset was removed, they start at the log start. Raises OffsetOutOfRange for an offset beyond the end of the
+    log.
     """
     from sparklog.core.reading.plan import slices_to_read
     from sparklog.core.types import Offset, OffsetRange, TopicPartition
@@ -257,7 +262,10 @@ def _row(
 
 
 def _index(part: SliceToRead, store: ObjectStore, key: str) -> SliceIndex:
-    """The slice's part of the object's index. Print a warning if the index had to be rebuilt from the object."""
+    """The entries of the object's index for this slice.
+
+    Print a warning if the index had to be rebuilt from the object.
+    """
     from sparklog.core.errors import Damaged, KeyNotFound
     from sparklog.log.index import cut_to_slice, decode_index
     from sparklog.log.read.object_reader import read_index
@@ -278,7 +286,7 @@ def _index(part: SliceToRead, store: ObjectStore, key: str) -> SliceIndex:
 
 
 def _verified(index: Index, at: int, store: ObjectStore, key: str) -> ObjectStore:
-    """Return the store if the batch can be read there. Raises Damaged if its bytes do not match the checksum."""
+    """Return `store` if it can serve batch `at` of the index. Raises Damaged if the bytes do not match the checksum."""
     import pyarrow as pa
 
     from sparklog.log.batch import verify

@@ -21,7 +21,10 @@ from sparklog.storage.keys import data_key
 def verified_rows(
     cluster: Cluster, topic: TopicId, partitions: Collection[PartitionIndex], stores: Collection[str]
 ) -> Iterator[dict[str, Any]]:
-    """A row for each object and store, in the order of their numbers. Raises BrokerIdNotRegistered."""
+    """A row for each object on each store, in the order of object numbers.
+
+    No `stores` mean all. Raises BrokerIdNotRegistered for a store that the cluster does not have.
+    """
     state = cluster.connection.follower.newest_state()
     chosen = [registered_store(state, StoreId(store)).store for store in stores]
     opened = cluster.connection.stores(state)

@@ -84,7 +84,7 @@ def delete_records(
 
 
 def _offset(text: str, where: str) -> int:
-    """Parse an offset; -1 is the high watermark."""
+    """Parse an offset; -1, also for "end", is the high watermark. Raises InvalidOption, which begins with `where`."""
     if text == "end":
         return -1
     if text != "-1" and not _NUMBER.fullmatch(text):  # int() also accepts 1_0 and the digits of other scripts
@@ -143,7 +143,9 @@ def _at_terminal() -> bool:
 
 
 def _row(deletion: RecordDeletion, outcome: Offset | SparklogError) -> dict[str, Any]:
-    """The row of a partition. Without an error, `log_start` is the new log start (with --dry-run, the planned one)."""
+    """The row of a partition. `log_start` is the new log start (with --dry-run, the planned one), or after an error the
+    old.
+    """
     error = outcome if isinstance(outcome, SparklogError) else None
     return {
         "partition": deletion.command.partition,

@@ -352,7 +352,10 @@ def offsets(
 
 
 def _epoch_ends(cluster: Cluster, topic: str, partitions: int, leader_epoch: int) -> list[dict[str, object]]:
-    """A row for each partition: the greatest epoch with records that is at most `leader_epoch`, and its end."""
+    """A row for each partition: the greatest epoch with records that is at most `leader_epoch`, and its end.
+
+    Both are None if the partition has no such epoch.
+    """
     rows: list[dict[str, object]] = []
     for partition in range(partitions):
         written = cluster.offsets_for_leader_epoch(topic, partition, leader_epoch)

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 
 from sparklog.client.plans.read_plan import offsets_to_read, partitions_to_read, tasks_of
 from sparklog.core.errors import DataLoss, InconsistentClusterId, UnknownTopicOrPartition
-from sparklog.core.reading.plan import RangeToRead, offset_behind_bytes, weigh
+from sparklog.core.reading.plan import RangeToRead, offset_after_bytes, weigh
 from sparklog.core.reading.positions import Position, right_up_to
 from sparklog.core.reading.stream_positions import StreamPositions
 from sparklog.core.reading.trigger_limits import TriggerLimits, shares
@@ -71,7 +71,7 @@ def next_positions(
     if limits.max_bytes is not None:
         sizes = {place: _stored_bytes(state, newest.at[place], offsets) for place, offsets in unread.items()}
         for place, share in shares(limits.max_bytes, sizes).items():
-            ends[place] = min(ends[place], offset_behind_bytes(state, _key(newest.at[place]), unread[place], share))
+            ends[place] = min(ends[place], offset_after_bytes(state, _key(newest.at[place]), unread[place], share))
     at = {}
     for place, position in newest.at.items():
         known = start.at.get(place)

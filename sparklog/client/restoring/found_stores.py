@@ -101,13 +101,13 @@ class FoundStores:
         """The number of the restore that began the newest chain; 0 for the first chain."""
         return len(self.head.state.ancestors)
 
-    def copies(self) -> dict[StoreId, int]:
+    def mirrored_to(self) -> dict[StoreId, int]:
         """The entry up to which each store has the chain, or -1. For display: a store that fails is left out."""
-        copies = {}
+        mirrored = {}
         for store in sorted(self.found):
             with suppress(SparklogError):
-                copies[store] = last_mirrored(self._place(store))
-        return copies
+                mirrored[store] = last_mirrored(self._place(store))
+        return mirrored
 
     def newer(self) -> str | None:
         """Evidence of entries or chains newer than those that were read, in words, or None. Reads the stores again."""
@@ -225,14 +225,14 @@ class FoundStores:
         numbers = {found_store.mark.chain_id: 0 for found_store in self.found.values()}
         for found_store in self.found.values():
             numbers.update({owner.chain_id: number for number, owner in found_store.owners.items()})
-        copied = {chain: number for chain, number in numbers.items() if self._has_copies(chain)}
-        newest = [chain for chain, number in copied.items() if number == max(copied.values())]
+        mirrored = {chain: number for chain, number in numbers.items() if self._has_mirror(chain)}
+        newest = [chain for chain, number in mirrored.items() if number == max(mirrored.values())]
         if len(newest) > 1:
             named = "; ".join(f"{chain}: {', '.join(self._stores_of(chain))}" for chain in sorted(newest))
             raise Conflict(f"wanted stores of one cluster, found those of {named}: leave out with --without, or --from")
         return newest[0] if newest else None
 
-    def _has_copies(self, chain_id: str) -> bool:
+    def _has_mirror(self, chain_id: str) -> bool:
         return any(begins(MirrorPlace(target, chain_id)) for target in self._targets())
 
     def _stores_of(self, chain_id: str) -> list[StoreId]:

@@ -166,7 +166,7 @@ class _Restore:
         self._check_again(owner, newer)
         report = self._report(owner, newer)
         self._begin(owner)
-        return msgspec.structs.replace(report, chain_id=owner.chain_id, copied=self._copied())
+        return msgspec.structs.replace(report, chain_id=owner.chain_id, copied=self._put_on_mirrors())
 
     # ---- the present state ----------------------------------------------------------------------
 
@@ -225,7 +225,7 @@ class _Restore:
             self._url,
             stores.chain_id,
             None,
-            stores.copies(),
+            stores.mirrored_to(),
             state.n,
             state.time_ms,
             first_entry(number_of(stores, owner)),
@@ -340,7 +340,7 @@ class _Restore:
             self._url,
             previous,
             entry.chain_id,
-            {} if done else stores.copies(),
+            {} if done else stores.mirrored_to(),
             restored.last,
             entry.time_ms,
             entry.n,
@@ -351,10 +351,10 @@ class _Restore:
             },
             tuple(sorted(record.store for record in _records_of(entry) if isinstance(record, StoreFenced))),
             len(state.topics),
-            copied=not dry_run and self._copied(),
+            copied=not dry_run and self._put_on_mirrors(),
         )
 
-    def _copied(self) -> bool:
+    def _put_on_mirrors(self) -> bool:
         """Put the new chain on its own mirrors. The next commit does that, too. Returns True if it was done."""
         with suppress(SparklogError), closing(Connection(self._url, settings=self._settings)) as connection:
             follower = connection.follower

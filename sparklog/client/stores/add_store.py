@@ -146,10 +146,10 @@ def announce(connection: Connection, store: StoreId, target: ObjectStore) -> tup
             continue
         if not other.fenced and is_elsewhere(connection.url, other.url):
             announced[other.store] = other.registration
-    may_have_copies = [other for other in others if not other.fenced and is_elsewhere(connection.url, other.url)]
-    if copies and len(announced) < len(may_have_copies):
+    may_have_mirrors = [other for other in others if not other.fenced and is_elsewhere(connection.url, other.url)]
+    if copies and len(announced) < len(may_have_mirrors):
         raise NotEnoughReplicas(
-            f"store {store} has to be announced to {counted(len(may_have_copies), 'store')} that may have copies of "
+            f"store {store} has to be announced to {counted(len(may_have_mirrors), 'store')} that may have copies of "
             f"the metadata (metadata.copies), and only {len(announced)} could be reached: {'; '.join(failures)}; fence "
             "those that are lost"
         )

@@ -16,8 +16,9 @@ from sparklog.client.connection import Connection
 from sparklog.core.commands import HeldEnd
 from sparklog.core.describe.readable import counted
 from sparklog.core.errors import DuplicateBrokerRegistration, InvalidInput, SparklogError
+from sparklog.core.machine import run
 from sparklog.core.placement.held_objects import HeldObject, held_partitions
-from sparklog.core.placement.loss_search import LookFor, Search, held_ends, missing_of_sample
+from sparklog.core.placement.loss_search import LookFor, Newest, Search, held_ends, missing_of_sample
 from sparklog.core.state import ClusterState, Store
 from sparklog.core.types import StoreId, TopicPartition
 from sparklog.host.dice import SystemDice
@@ -78,16 +79,13 @@ def _lost(state: ClusterState, store: StoreId) -> Search[dict[TopicPartition, He
 
 def _outcome(search: Search[T], connection: Connection, target: ObjectStore) -> T:
     with ThreadPoolExecutor(_LOOKS_AT_ONCE, "sparklog-looks") as pool:
-        try:
-            wanted = next(search)
-            while True:
-                if isinstance(wanted, LookFor):
-                    wanted = search.send(list(pool.map(partial(_looked, target), wanted.objects)))
-                else:
-                    wanted = search.send(connection.follower.catch_up().state)
-        except StopIteration as ended:
-            outcome: T = ended.value
-            return outcome
+
+        def perform(request: LookFor | Newest) -> object:
+            if isinstance(request, LookFor):
+                return list(pool.map(partial(_looked, target), request.objects))
+            return connection.follower.catch_up().state
+
+        return run(search, perform)
 
 
 def _looked(target: ObjectStore, held: HeldObject) -> bool | SparklogError:

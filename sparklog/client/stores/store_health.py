@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,6 +22,7 @@ from sparklog.core.errors import KeyNotFound, RequestTimedOut, SparklogError, St
 from sparklog.core.maintenance.object_samples import ObjectSample, live_slices, sampled_objects
 from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber, StoreId
+from sparklog.host.daemon import in_daemon
 from sparklog.host.deadline import Deadline
 from sparklog.host.dice import new_id
 from sparklog.storage.keys import (
@@ -50,6 +52,7 @@ CALL_TIMEOUT_MS: Final = 8_000  # for one call to a server, so that threads end 
 MOST_SAMPLES: Final = 100
 GIVEN_BACK: Final = "its space for commits was given back: sparklog store reserve keeps it again, once there is room"
 _SAMPLERS: Final = 8
+_THREADS: Final = "sparklog-health"
 _PROBE: Final = b"sparklog cluster health\n" * 200  # more than a file system stores in an inode
 
 
@@ -95,23 +98,11 @@ class ClusterHealth:
 
 def in_time(call: Callable[[], T], deadline_ms: int, what: str) -> T:
     """The result of `call`. Raises RequestTimedOut; then the call continues in a thread that ends with the process."""
-    results: list[T] = []
-    raised: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            results.append(call())
-        except BaseException as error:
-            raised.append(error)
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    thread.join(deadline_ms / 1000)
-    if raised:
-        raise raised[0]
-    if not results:
+    outcome = in_daemon(call, "sparklog-call")
+    wait((outcome,), deadline_ms / 1000)
+    if not outcome.done():
         raise RequestTimedOut(f"{what}: no answer in {duration(deadline_ms)}")
-    return results[0]
+    return outcome.result()
 
 
 def check_stores(connection: Connection, state: ClusterState) -> ClusterHealth:
@@ -131,10 +122,10 @@ def check_stores(connection: Connection, state: ClusterState) -> ClusterHealth:
         checks.append(at_root)
     at_root.folders += _metadata_folders(n)
     deadline = Deadline(DEADLINE_MS)
-    threads = [_begin(check.run) for check in checks]
-    for check, thread in zip(checks, threads, strict=True):
-        thread.join(deadline.left_s())
-        check.end(late=thread.is_alive())
+    runs = [in_daemon(check.run, _THREADS) for check in checks]
+    for check, run in zip(checks, runs, strict=True):
+        wait((run,), deadline.left_s())
+        check.end(late=not run.done())
     if any(check.bad for check in checks):
         connection.follower.catch_up()  # a roll or a delete may have run since the sample was drawn
         for check in checks:
@@ -155,12 +146,6 @@ def _data_folders(samples: list[ObjectSample]) -> list[str]:
 
 def _metadata_folders(n: EntryNumber) -> list[str]:
     return [LOG, entry_block_prefix(entry_block(n + 1)), SNAPSHOTS, CHUNKS, COMMANDS, VOID]
-
-
-def _begin(run: Callable[[], None]) -> threading.Thread:
-    thread = threading.Thread(target=run, name="sparklog-health", daemon=True)
-    thread.start()
-    return thread
 
 
 class _Check:
@@ -205,9 +190,7 @@ class _Check:
                     self._note(_unwritable(store, self.folders))
             samples = iter(self._samples)
             most = min(_SAMPLERS, len(self._samples))
-            threads = [_begin(lambda: self._look_for(store, samples)) for _ in range(most)]
-            for thread in threads:
-                thread.join()
+            wait([in_daemon(lambda: self._look_for(store, samples), _THREADS) for _ in range(most)])
 
     @contextmanager
     def _noted(self) -> Iterator[None]:

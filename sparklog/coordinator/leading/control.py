@@ -1,7 +1,7 @@
 """The decisions of a coordinator, in order and without I/O. `service.py` performs them in an event loop.
 
-`run` and `submit` are generators. They yield the next step and get its reply. An error of the step is raised at the
-yield. The process has one `run`, and one `submit` for each request of a client.
+`run` and `submit` are machines (`core/machine.py`) that yield steps. The process has one `run`, and one `submit` for
+each request of a client. The reply to a step, unless it is an error:
 
     ReadChain     read the chain to its end -> Moment
     CommitOwn     commit a command of its own as the coordinator of an epoch -> Moment
@@ -11,7 +11,7 @@ yield. The process has one `run`, and one `submit` for each request of a client.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -38,6 +38,7 @@ from sparklog.core.errors import (
 )
 from sparklog.core.groups.membership import unknown_member
 from sparklog.core.lookup import existing_group
+from sparklog.core.machine import Machine, answered
 from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber
 from sparklog.wire.error_messages import error_reply
@@ -95,7 +96,7 @@ class Rest:
 
 Step = ReadChain | CommitOwn | CommitAll | Rest
 T = TypeVar("T")
-Steps = Generator[Step, Any, T]
+ControlMachine = Machine[Step, Any, T]
 
 
 class CoordinatorControl:
@@ -125,7 +126,7 @@ class CoordinatorControl:
 
     # ---- requests -------------------------------------------------------------------------------
 
-    def submit(self, request: SubmitRequest, moment: Moment) -> Steps[SubmitReply]:
+    def submit(self, request: SubmitRequest, moment: Moment) -> ControlMachine[SubmitReply]:
         """Commit a client's commands.
 
         Raises NotController, InconsistentClusterId, InvalidInput, and errors of reading.
@@ -139,9 +140,9 @@ class CoordinatorControl:
         try:
             author = self._author(self.leadership.known.epoch)
             if moment.state.n < request.seen:
-                yield ReadChain()
+                yield from answered(ReadChain())
             outcomes: Sequence[Outcome]
-            moment, outcomes = yield CommitAll(author, taken)
+            moment, outcomes = yield from answered(CommitAll(author, taken))
         finally:
             self.queued -= len(taken)
         self._observe(moment)  # the next claim is due a third of a session after this entry, not after a later look
@@ -184,22 +185,21 @@ class CoordinatorControl:
 
     # ---- leading --------------------------------------------------------------------------------
 
-    def run(self, moment: Moment) -> Steps[None]:
+    def run(self, moment: Moment) -> ControlMachine[None]:
         """Follow and lead until `stop`; then resign, if this process leads."""
         retry_ms = self.leadership.session_ms // FAILURES_PER_SESSION
         while not self._stopping:
             asked_ms = moment.now_ms
-            try:
-                moment = yield ReadChain()
-            except UnsupportedVersion as error:  # of a newer sparklog: only processes that can read it may decide now
-                self.is_outdated, self.watching = True, None
-                self._say("stands-by", f"this process can't read the chain, and claims nothing: {error}")
+            reply: Moment | SparklogError = yield ReadChain()
+            if isinstance(reply, SparklogError):
+                if isinstance(reply, UnsupportedVersion):  # only processes of a newer sparklog may decide now
+                    self.is_outdated, self.watching = True, None
+                    self._say("stands-by", f"this process can't read the chain, and claims nothing: {reply}")
+                else:
+                    self._say("error", f"the chain can't be read: {reply}")
                 moment = yield Rest(retry_ms)
                 continue
-            except SparklogError as error:
-                self._say("error", f"the chain can't be read: {error}")
-                moment = yield Rest(retry_ms)
-                continue
+            moment = reply
             self._observe(moment, is_newest=True)
             claim = self.leadership.claim_due(moment.now_ms)
             if claim is not None:
@@ -230,21 +230,20 @@ class CoordinatorControl:
         elif known is NO_COORDINATOR and self.leadership.known.in_force:
             self._say("stands-by", _not_leading(moment.state).message)
 
-    def _claim(self, claim: ClaimCoordination) -> Steps[Moment | None]:
+    def _claim(self, claim: ClaimCoordination) -> ControlMachine[Moment | None]:
         """Submit a claim: the first one, or one that shows that the leader is alive. Return None if it did not land."""
-        moment: Moment
-        try:
-            moment = yield CommitOwn(self._author(claim.epoch), claim, self.leadership.session_ms)
-        except (StaleControllerEpoch, NotController) as error:
-            self._say("stands-by", f"another process was faster: {error.message}")
+        reply: Moment | SparklogError
+        reply = yield CommitOwn(self._author(claim.epoch), claim, self.leadership.session_ms)
+        if isinstance(reply, (StaleControllerEpoch, NotController)):
+            self._say("stands-by", f"another process was faster: {reply.message}")
             return None
-        except SparklogError as error:
-            self._say("error", f"the claim of epoch {claim.epoch} failed: {error}")
+        if isinstance(reply, SparklogError):
+            self._say("error", f"the claim of epoch {claim.epoch} failed: {reply}")
             return None
-        self._observe(moment)
-        return moment
+        self._observe(reply)
+        return reply
 
-    def _watch(self, asked_ms: int, moment: Moment) -> Steps[Moment]:
+    def _watch(self, asked_ms: int, moment: Moment) -> ControlMachine[Moment]:
         """Submit commands for silent agents and members, and for followers that lag."""
         if self.watching is None:
             return moment
@@ -252,22 +251,21 @@ class CoordinatorControl:
         author = self._author(self.leadership.known.epoch)
         # One after the other: meanwhile a store may be heard of.
         for command in self.watching.due(moment.state, moment.now_ms):
-            try:
-                moment = yield CommitOwn(author, command, self.leadership.session_ms)
-            except SparklogError as error:
-                self._say("error", f"{type(command).__name__} failed: {error}")
+            reply: Moment | SparklogError = yield CommitOwn(author, command, self.leadership.session_ms)
+            if isinstance(reply, SparklogError):
+                self._say("error", f"{type(command).__name__} failed: {reply}")
             else:
+                moment = reply
                 self._say("watch", _what(command))
         return moment
 
-    def _resign(self) -> Steps[None]:
+    def _resign(self) -> ControlMachine[None]:
         if not self.leads:
             return
         epoch = self.leadership.known.epoch
-        try:
-            yield CommitOwn(self._author(epoch), ResignCoordination(epoch), self.leadership.session_ms)
-        except SparklogError as error:
-            self._say("error", f"this process could not resign; another one takes over after a session: {error}")
+        reply = yield CommitOwn(self._author(epoch), ResignCoordination(epoch), self.leadership.session_ms)
+        if isinstance(reply, SparklogError):
+            self._say("error", f"this process could not resign; another one takes over after a session: {reply}")
 
     def _author(self, epoch: int) -> Author:
         return Author("coordinator", self.leadership.name, epoch)

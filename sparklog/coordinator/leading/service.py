@@ -23,13 +23,13 @@ from sparklog.coordinator.leading.commit_loop import CommitLoop
 from sparklog.coordinator.leading.control import (
     CommitAll,
     CommitOwn,
+    ControlMachine,
     CoordinatorControl,
     Moment,
     ReadChain,
     Rest,
     Say,
     Step,
-    Steps,
 )
 from sparklog.coordinator.leading.leadership import Leadership
 from sparklog.coordinator.leading.scheduling import Scheduling
@@ -46,6 +46,7 @@ from sparklog.core.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
+from sparklog.core.machine import Ended, resume
 from sparklog.core.state import ClusterState
 from sparklog.core.types import EntryNumber, StoreId
 from sparklog.host.clock import Clock, SystemClock
@@ -195,16 +196,18 @@ class Service:
 
     # ---- steps of the control -------------------------------------------------------------------
 
-    async def _performed(self, steps: Steps[T]) -> T:
+    async def _performed(self, steps: ControlMachine[T]) -> T:
         """Perform step after step, up to the last. Return the result of the steps."""
         reply: object = None
         try:
             while True:
                 led = self.leads
                 try:
-                    step = steps.throw(reply) if isinstance(reply, SparklogError) else steps.send(reply)
+                    step = resume(steps, reply)
                 finally:
                     self._led_until_now(led)
+                if isinstance(step, Ended):
+                    return step.outcome
                 try:
                     reply = await self._perform(step)
                     if isinstance(step, CommitOwn):
@@ -213,8 +216,6 @@ class Service:
                     reply = error
                     if isinstance(step, CommitOwn) and error.code in _OF_STORAGE:
                         self.activity.storage_failure = str(error)
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
         finally:
             steps.close()
 

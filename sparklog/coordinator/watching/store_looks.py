@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from functools import partial
 from typing import Final
 
@@ -16,6 +17,7 @@ from sparklog.core.describe.readable import duration
 from sparklog.core.errors import SparklogError
 from sparklog.core.state import ClusterState, Store
 from sparklog.core.types import StoreId
+from sparklog.host.daemon import in_daemon
 from sparklog.log.cluster_stores import Stores
 from sparklog.storage.object_store import ObjectStore
 from sparklog.storage.open_store import join_url
@@ -35,7 +37,7 @@ class StoreLooks:
     def __init__(self, open_stores: Callable[[ClusterState], Stores], metadata: ObjectStore) -> None:
         self._open_stores = open_stores
         self._metadata = metadata
-        self._under_way: dict[_Target, tuple[threading.Thread, int]] = {}  # with the time of its beginning
+        self._under_way: dict[_Target, tuple[Future[None], int]] = {}  # with the time of its beginning
         self._newest: dict[_Target, StoreLook] = {}
         self._lock = threading.Lock()
 
@@ -49,21 +51,17 @@ class StoreLooks:
             targets[StoreId(METADATA_STORE), 0] = partial(look_at, self._metadata, None)
         with self._lock:
             self._newest = {key: look for key, look in self._newest.items() if key in targets}
-        self._under_way = {key: at for key, at in self._under_way.items() if at[0].is_alive()}
+        self._under_way = {key: at for key, at in self._under_way.items() if not at[0].done()}
         for key, look in targets.items():
             if key not in self._under_way:
-                thread = threading.Thread(
-                    target=self._look, args=(key, look), name=f"sparklog-look-{key[0]}", daemon=True
-                )
-                self._under_way[key] = thread, now_ms
-                thread.start()
+                self._under_way[key] = in_daemon(partial(self._look, key, look), f"sparklog-look-{key[0]}"), now_ms
 
     def newest(self, now_ms: int) -> Mapping[StoreId, StoreLook]:
         """The newest look at each store. For a store that does not answer, the missing answer is the problem."""
         with self._lock:
             newest = {store: look for (store, _), look in self._newest.items()}
-        for (store, _), (thread, began_ms) in self._under_way.items():
-            if thread.is_alive() and now_ms - began_ms >= PATIENCE_MS:
+        for (store, _), (looking, began_ms) in self._under_way.items():
+            if not looking.done() and now_ms - began_ms >= PATIENCE_MS:
                 newest[store] = StoreLook(f"no answer in {duration(now_ms - began_ms)}")
         return newest
 

@@ -1,7 +1,7 @@
 """The config keys of a whole cluster: those of Kafka's broker keys that make sense here, and sparklog's own.
 
-Some are defaults for topics, under the names that Kafka's brokers use (`log.retention.ms` for `retention.ms`). They are
-stored like a topic's config: only the keys that were set, as canonical text.
+Some are defaults for topics, under the names that Kafka's brokers use (`log.retention.ms` for `retention.ms`). All keys
+are stored like a topic's config: only the keys that were set, as canonical text.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One key of a registry: one declaration serves parsing, checks and docs."""
+"""A config key: one declaration serves parsing, checks and docs."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class ConfigKey(msgspec.Struct, frozen=True):
         return value
 
     def legal(self) -> str:
-        """The legal values, in words that follow "wanted"."""
+        """The legal values in words, for an error message: they follow "wanted"."""
         if self.choices:
             named = ", ".join(self.choices)
             return f"one or more of {named}, separated by commas" if self.type is ValueType.LIST else f"one of {named}"
@@ -131,7 +131,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def shown(raw: object) -> str:
-    """A value for an error message: short, and with its type visible."""
+    """The `repr` of a value, which shows its type, cut off after 117 characters; for error messages."""
     text = repr(raw)
     return text if len(text) <= 120 else f"{text[:117]}…"
 
@@ -224,5 +224,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 def typed(values: Mapping[str, ConfigValue | None], struct: type[S], **given: object) -> S:
-    """The struct whose fields are named after the keys of `values`, with _ for each dot. `given`: its other fields."""
+    """Return a `struct` with the fields `given`, and each of `values` in the field of its key's name, with _ for each
+    dot.
+    """
     return msgspec.convert({name.replace(".", "_"): value for name, value in values.items()} | given, struct)

@@ -22,8 +22,9 @@ class StorageSettings(msgspec.Struct, frozen=True):
     """Settings of stores and of the cluster. The `repr` hides the secrets.
 
     `plain` and `secret` map "store.key" to a value. The names are in lower case, because Spark passes them on that way.
-    `token` is for coordinators, and a secret. `ca` is the file with the certificates to trust when connecting to
-    coordinators, in place of the system's. Both stay in the process that connects to coordinators, which tasks don't.
+    `token` is the secret by which a coordinator knows this process. `ca` is a file of certificates that are trusted, in
+    place of the system's, when connecting to coordinators. Neither is sent to tasks, which don't connect to
+    coordinators.
     """
 
     plain: Mapping[str, str] = {}
@@ -32,7 +33,10 @@ class StorageSettings(msgspec.Struct, frozen=True):
     ca: str | None = None
 
     def without_secrets(self) -> StorageSettings:
-        """The settings that may travel to executors, which take secrets and their ids from their own environment."""
+        """The settings that may travel to executors: without secrets, and without the ids that belong to them.
+
+        Executors take secrets and their ids from their own environment.
+        """
         with_secret = {name.rpartition(".")[0] for name in self.secret}
         halves = {f"{store}.{key}" for store in with_secret for key in _HALVES_OF_SECRETS}
         return StorageSettings(plain={name: value for name, value in self.plain.items() if name not in halves})
@@ -47,7 +51,9 @@ class StorageSettings(msgspec.Struct, frozen=True):
         )
 
     def of(self, store: str, *, at_root: bool = False) -> dict[str, str]:
-        """The settings of a store by key. `at_root`: it is at the chain's own address, so the chain's apply as well."""
+        """The settings of a store by key. With `at_root`, the store is at the chain's own address, and the settings of
+        the chain apply unless the store has its own.
+        """
         by_key = self.of(METADATA_STORE) if at_root else {}
         prefix = f"{store.lower()}."
         for settings in (self.plain, self.secret):
@@ -61,7 +67,10 @@ class StorageSettings(msgspec.Struct, frozen=True):
 
 
 def storage_settings(given: Mapping[str, str], token: str | None = None, ca: str | None = None) -> StorageSettings:
-    """Settings from a map of "store.key" names, with the secrets separated out."""
+    """Settings from `given`, which maps "store.key" to values. `token` and `ca` are as in `StorageSettings`.
+
+    Names are put in lower case, and secrets are kept apart.
+    """
     folded = {name.lower(): value for name, value in given.items()}
     secret = {name: value for name, value in folded.items() if name.rpartition(".")[2] in SECRET_STORAGE_KEYS}
     return StorageSettings({name: value for name, value in folded.items() if name not in secret}, secret, token, ca)

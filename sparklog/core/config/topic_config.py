@@ -77,8 +77,8 @@ def merge_topic_config(current: Mapping[str, str], changes: Mapping[str, object]
 
 
 def topic_values(config: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, tuple[ConfigValue, str]]:
-    """Every key with its effective value and the origin of that value: "topic", "cluster" or "default"
-    (human-readable).
+    """The effective value of each key, and its origin: "topic", "cluster" or "default". Keys without value are left
+    out.
     """
     values: dict[str, tuple[ConfigValue, str]] = {}
     for name, key in TOPIC_KEYS.items():
@@ -94,8 +94,8 @@ def topic_values(config: Mapping[str, str], defaults: Mapping[str, str]) -> dict
 def effective(config: Mapping[str, str], defaults: Mapping[str, str] | None = None) -> TopicConfig:
     """The effective values: the topic's own canonical `config`, then the cluster's `defaults`, then Kafka's.
 
-    `defaults` come from `cluster_config.topic_defaults`. Both are in canonical form. Results are cached, so this is
-    cheap enough for every append.
+    `defaults` come from `cluster_config.topic_defaults`. Both arguments are in canonical form. Results are cached, so
+    this is cheap enough for every append.
     """
     if not defaults:
         return _effective(tuple(config.items())) if config else DEFAULTS

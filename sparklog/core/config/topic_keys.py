@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from sparklog.core.config.key import LONG_MAX, ConfigKey, ValueType, did_you_mean
+from sparklog.core.config.key import LONG_MAX, ConfigKey, ConfigValue, ValueType, did_you_mean
 from sparklog.core.errors import InvalidConfig
 
 _DAY_MS: Final = 86_400_000
-_STORES_ONLY: Final = "Without effect: all data is in the stores of the cluster, there is no local tier."
+_STORES_ONLY: Final = "all data is in the stores of the cluster, there is no local tier"
+_NOT_THROTTLED: Final = "copies between stores are not throttled"
 _ONLY_PRODUCERS: Final = (
     "Other writers hold nothing back, so it has no effect on them: a Spark task's write ends with its upload. All "
     "acknowledged records are durable."
@@ -32,39 +33,12 @@ _DECLARED: Final = (
         choices=("delete", "compact"),
     ),
     ConfigKey(
-        "compression.gzip.level",
-        _INT,
-        -1,
-        "Without effect: objects are not written with gzip.",
-        minimum=-1,
-        maximum=9,
-        effect=False,
-    ),
-    ConfigKey(
-        "compression.lz4.level",
-        _INT,
-        9,
-        "Without effect: lz4 is written with its own default level.",
-        minimum=1,
-        maximum=17,
-        effect=False,
-    ),
-    ConfigKey(
         "compression.type",
         _STRING,
         "producer",
         "Compression of record batches. `producer` leaves it to the writer (zstd by default); the other values bind "
         "every writer. `uncompressed` is Kafka's name for `none`. Arrow IPC supports neither gzip nor snappy.",
         choices=("producer", "zstd", "lz4", "none", "uncompressed"),
-    ),
-    ConfigKey(
-        "compression.zstd.level",
-        _INT,
-        3,
-        "Without effect: zstd is written with its own default level.",
-        minimum=-131_072,
-        maximum=22,
-        effect=False,
     ),
     ConfigKey(
         "delete.retention.ms",
@@ -98,30 +72,6 @@ _DECLARED: Final = (
         f"even if its linger time is not over. {_ONLY_PRODUCERS}",
         minimum=0,
     ),
-    ConfigKey(
-        "follower.replication.throttled.replicas",
-        _STRING,
-        "",
-        "Without effect: copies between stores are not throttled.",
-        effect=False,
-    ),
-    ConfigKey(
-        "index.interval.bytes",
-        _INT,
-        4096,
-        "Without effect: the index has one entry per record batch.",
-        minimum=0,
-        effect=False,
-    ),
-    ConfigKey(
-        "leader.replication.throttled.replicas",
-        _STRING,
-        "",
-        "Without effect: copies between stores are not throttled.",
-        effect=False,
-    ),
-    ConfigKey("local.retention.bytes", _LONG, -2, _STORES_ONLY, minimum=-2, effect=False),
-    ConfigKey("local.retention.ms", _LONG, -2, _STORES_ONLY, minimum=-2, effect=False),
     ConfigKey(
         "max.compaction.lag.ms",
         _LONG,
@@ -185,12 +135,6 @@ _DECLARED: Final = (
         "them, with a warning.",
         minimum=1,
     ),
-    ConfigKey("preallocate", _BOOL, False, "Without effect: objects are written once, whole.", effect=False),
-    ConfigKey("remote.copy.lag.bytes", _LONG, 0, _STORES_ONLY, minimum=-1, effect=False),
-    ConfigKey("remote.copy.lag.ms", _LONG, 0, _STORES_ONLY, minimum=-1, effect=False),
-    ConfigKey("remote.log.copy.disable", _BOOL, False, _STORES_ONLY, effect=False),
-    ConfigKey("remote.log.delete.on.disable", _BOOL, False, _STORES_ONLY, effect=False),
-    ConfigKey("remote.storage.enable", _BOOL, False, _STORES_ONLY, effect=False),
     ConfigKey(
         "retention.bytes",
         _LONG,
@@ -220,22 +164,6 @@ _DECLARED: Final = (
         minimum=1,
     ),
     ConfigKey(
-        "segment.index.bytes",
-        _INT,
-        10_485_760,
-        "Without effect: an index is as large as its object needs.",
-        minimum=4,
-        effect=False,
-    ),
-    ConfigKey(
-        "segment.jitter.ms",
-        _LONG,
-        0,
-        "Without effect: segments are rolled by one job, not by all brokers at once.",
-        minimum=0,
-        effect=False,
-    ),
-    ConfigKey(
         "segment.ms",
         _LONG,
         7 * _DAY_MS,
@@ -252,7 +180,37 @@ _DECLARED: Final = (
     ),
 )
 
-TOPIC_KEYS: Final[Mapping[str, ConfigKey]] = {key.name: key for key in _DECLARED}
+# Kafka's keys that change nothing: name, type, default, minimum, maximum, and the reason.
+_WITHOUT_EFFECT: Final = (
+    ("compression.gzip.level", _INT, -1, -1, 9, "objects are not written with gzip"),
+    ("compression.lz4.level", _INT, 9, 1, 17, "lz4 is written with its own default level"),
+    ("compression.zstd.level", _INT, 3, -131_072, 22, "zstd is written with its own default level"),
+    ("follower.replication.throttled.replicas", _STRING, "", None, None, _NOT_THROTTLED),
+    ("index.interval.bytes", _INT, 4_096, 0, None, "the index has one entry per record batch"),
+    ("leader.replication.throttled.replicas", _STRING, "", None, None, _NOT_THROTTLED),
+    ("local.retention.bytes", _LONG, -2, -2, None, _STORES_ONLY),
+    ("local.retention.ms", _LONG, -2, -2, None, _STORES_ONLY),
+    ("preallocate", _BOOL, False, None, None, "objects are written once, whole"),
+    ("remote.copy.lag.bytes", _LONG, 0, -1, None, _STORES_ONLY),
+    ("remote.copy.lag.ms", _LONG, 0, -1, None, _STORES_ONLY),
+    ("remote.log.copy.disable", _BOOL, False, None, None, _STORES_ONLY),
+    ("remote.log.delete.on.disable", _BOOL, False, None, None, _STORES_ONLY),
+    ("remote.storage.enable", _BOOL, False, None, None, _STORES_ONLY),
+    ("segment.index.bytes", _INT, 10_485_760, 4, None, "an index is as large as its object needs"),
+    ("segment.jitter.ms", _LONG, 0, 0, None, "segments are rolled by one job, not by all brokers at once"),
+)
+
+
+def _without_effect(
+    name: str, type_: ValueType, default: ConfigValue, minimum: float | None, maximum: float | None, reason: str
+) -> ConfigKey:
+    return ConfigKey(name, type_, default, f"Without effect: {reason}.", minimum, maximum, effect=False)
+
+
+TOPIC_KEYS: Final[Mapping[str, ConfigKey]] = {
+    key.name: key
+    for key in sorted((*_DECLARED, *(_without_effect(*row) for row in _WITHOUT_EFFECT)), key=lambda key: key.name)
+}
 
 # Kafka names some cluster-wide defaults differently, and users try those names on a topic.
 _BROKER_NAMES: Final = {

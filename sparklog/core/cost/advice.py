@@ -1,4 +1,4 @@
-"""Advice that makes a day cheaper: on batches, segments, agents and copies of the chain."""
+"""Advice on how to lower the cost of a day: on batches, segments, agents and copies of the chain."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ NOT_COUNTED: Final = (
 
 
 class Line(msgspec.Struct, frozen=True):
-    """One kind of work, its requests in the time counted, and their price."""
+    """A kind of work, its requests in the counted time, and their price in that time."""
 
     what: str
     requests: Requests
@@ -65,7 +65,10 @@ class CostReport(msgspec.Struct, frozen=True):
 def cost_report(
     usage: Usage, provider: str, prices: Prices, *, reads_per_day: int = 0, gib_out_per_day: float = 0.0
 ) -> CostReport:
-    """The requests of the day, priced, with storage and transfer."""
+    """The requests of the day, priced, with storage and transfer.
+
+    The chain doesn't show reads: `reads_per_day` is their number, `gib_out_per_day` the GiB that they transfer out.
+    """
     lines = tuple(
         Line(what, requests, prices.of_requests(requests))
         for what, requests in work_lines(usage, reads_per_day).items()
@@ -103,7 +106,7 @@ def cost_report(
 
 
 def work_lines(usage: Usage, reads_per_day: int = 0) -> dict[str, Requests]:
-    """The requests of each kind of work."""
+    """The requests of each kind of work, by its name in the report, in the time that `usage` covers."""
     work = usage.work
     rolled = READ_SLICE.times(work.appended.slices) if usage.rolled else NONE
     snapshots = (1 + usage.copies) * work.entries / usage.snapshot_every
@@ -120,7 +123,7 @@ def work_lines(usage: Usage, reads_per_day: int = 0) -> dict[str, Requests]:
 
 
 def agents_looking(usage: Usage) -> Requests:
-    """The requests of agents that follow the chain. None if a coordinator is in force, because it notifies them."""
+    """The requests of agents that follow the chain. Zero if a coordinator is in force, because it notifies them."""
     if usage.coordinator_in_force:
         return NONE
     looks = PLAN.times(usage.agents * usage.period_ms / usage.fetch_wait_ms)

@@ -28,12 +28,12 @@ class Prices(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     out_gib: Usd
 
     def of_requests(self, requests: Requests) -> float:
-        """The price of the requests."""
+        """The price of the requests in USD."""
         return (requests.writes * self.writes_per_1000 + requests.gets * self.reads_per_1000) / 1000
 
 
 def prices_of(provider: str, tables: Mapping[str, Any], where: str) -> Prices:
-    """The prices of `provider` among the tables of the file at `where`. Raises InvalidOption."""
+    """The prices of `provider` in the tables of a price file at `where`, a path for errors. Raises InvalidOption."""
     if provider not in tables:
         raise InvalidOption(
             f"--provider: wanted one of {', '.join(tables) or 'none'} (the tables of {where}), found {provider!r}"

@@ -28,7 +28,7 @@ class Requests(msgspec.Struct, frozen=True):
 
     @property
     def total(self) -> int:
-        """All requests."""
+        """The number of all requests."""
         return self.writes + self.gets
 
     def __add__(self, other: Requests) -> Requests:
@@ -62,7 +62,7 @@ def stored(size_bytes: int) -> Requests:
 
 
 def on_stores(size_bytes: int, stores: int) -> Requests:
-    """The same requests on several stores."""
+    """The requests to put an object of this size and its index on several stores, and to check each of these stores."""
     return stored(size_bytes).times(stores)
 
 

@@ -11,7 +11,7 @@ from sparklog.core.types import NewObject, StoreId
 
 
 class WrittenObjects(msgspec.Struct, frozen=True):
-    """Objects that were put. `size_bytes` and `requests` count each store; `between_zones_bytes` go to other zones.
+    """Objects that were put. `size_bytes` and `requests` count each copy, `between_zones_bytes` copies in other zones.
 
     An object is written to each of its holders: by the writer for an append, by the job for a segment.
     """
@@ -46,7 +46,7 @@ class WrittenObjects(msgspec.Struct, frozen=True):
 
 
 class EntryWork(msgspec.Struct, frozen=True):
-    """The work behind some entries. `planned`: entries whose author read the chain first; a coordinator need not."""
+    """The work behind some entries. `planned`: entries whose author read the chain first. Coordinators need not."""
 
     entries: int = 0
     size_bytes: int = 0
@@ -81,10 +81,10 @@ class EntryWork(msgspec.Struct, frozen=True):
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """The work of a cluster between two times, at most a day, and what it holds now: the input of the report.
+    """The work of a cluster between two times, at most a day, and its present size: the input of the report.
 
     `sampled`: the number of entries read, evenly spread; the others are assumed to be like them. `agents` is the number
-    of agents that are up. `snapshot_every` and `fetch_wait_ms`: see chain/snapshot/snapshot_writer.py and
+    of agents that are up. For `snapshot_every` and `fetch_wait_ms`, see chain/snapshot/snapshot_writer.py and
     `replica.fetch.wait.max.ms`.
     """
 
@@ -103,12 +103,15 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def period_ms(self) -> int:
-        """The time that was counted."""
+        """The length of the counted time in milliseconds."""
         return max(1, self.to_ms - self.from_ms)
 
 
 def written(objects: Iterable[NewObject], slices: int, zones: Mapping[StoreId, str]) -> WrittenObjects:
-    """The totals for these objects, put on each of their holders."""
+    """The totals for these objects, with a copy on each of their holders.
+
+    `slices`: the number of slices in the objects. `zones`: the zone of each store.
+    """
     total = WrittenObjects(slices=slices)
     for object_ in objects:
         elsewhere = [

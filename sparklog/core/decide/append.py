@@ -26,7 +26,7 @@ from sparklog.core.idempotence.producers import check_batch_left, joined, repeat
 from sparklog.core.lookup import existing_partition
 from sparklog.core.names.topic_names import check_not_internal
 from sparklog.core.names.write_names import check_write_name
-from sparklog.core.numbering import offset_behind
+from sparklog.core.numbering import offset_after
 from sparklog.core.records import AgentChanged, Appended, AppendedRange, At, CommandResult
 from sparklog.core.replication.election import take_over
 from sparklog.core.replication.partition import Replication, check_epoch
@@ -91,9 +91,11 @@ def known_append(state: ClusterState, command: Append) -> CommandResult | None:
 
 
 def decide_append(state: ClusterState, command: Append, at: At) -> tuple[Appended | AgentChanged, ...]:
-    """Return the append, with offsets for its slices and the changes to the replicas, and the stores that are back.
+    """Return the append, with offsets for its slices and the changes to the replicas, and records of stores that are
+    back.
 
-    A store that holds an object of the write can be reached, even if its agent was reported as down (rule E8).
+    A store that holds an object of the write can be reached. If its agent was reported as down, a record corrects that
+    (rule E8).
     """
     _check_shape(command)
     _check_fence(state, command.fence)
@@ -118,8 +120,8 @@ def decide_append(state: ClusterState, command: Append, at: At) -> tuple[Appende
 def assign_offsets(state: ClusterState, command: Append, at: At, changes: tuple[PartitionChange, ...] = ()) -> Appended:
     """Assign offsets to the slices: dense from each partition's next offset on, in the order of the command.
 
-    `changes` are those of the partitions in which some replica does not have the log up to its end. A change may name a
-    leader that took over; then its epoch counts.
+    `changes`: one for each partition in which some replica then lacks part of the log. If a change names a leader that
+    took over, the slices get that leader's epoch.
     """
     numbers = [ObjectNumber(state.next_object_number + index) for index in range(len(command.objects))]
     before: dict[TopicPartition, Replication] = {}
@@ -142,7 +144,7 @@ def assign_offsets(state: ClusterState, command: Append, at: At, changes: tuple[
             source = state.topic_config(state.topics[new.topic_id]).message_timestamp_type
             sources[new.topic_id] = source
         overlaid = source is TimestampSource.APPEND_TIME
-        end = ends[topic_partition] = offset_behind(start, new.records)
+        end = ends[topic_partition] = offset_after(start, new.records)
         sizes[topic_partition] = sizes.get(topic_partition, 0) + new.length
         # The producer is set later: a call with more than fifteen keywords passes a dict and costs four times as much.
         slice_ = Slice(
@@ -187,7 +189,10 @@ def _producer_spans(slices: Sequence[NewSlice]) -> dict[TopicPartition, list[Pro
 
 
 def _check_committed(state: ClusterState, topic_partition: TopicPartition, end: Offset, place: str) -> None:
-    """Refuse a repeat with acks=all of a batch that is not on every in-sync replica yet."""
+    """Raise RequestTimedOut unless the log up to `end` is on every in-sync replica: a repeat with acks=all needs that.
+
+    `place` is the name of the partition, for errors.
+    """
     replicas = state.partitions[topic_partition].replication
     with placed(place):
         if not committed(replicas, end, min_isr_of(state, topic_partition.topic_id), named=True):
@@ -199,7 +204,7 @@ def _check_committed(state: ClusterState, topic_partition: TopicPartition, end: 
 
 
 def is_replicated(state: ClusterState, ranges: Sequence[AppendedRange]) -> bool:
-    """True if the records of a write with `acks=all` and `pull` are on every in-sync replica. If not, wait.
+    """True if the records of a write with `acks=all` and `pull` are on every in-sync replica; else the caller waits.
 
     Raises NotEnoughReplicasAfterAppend, NotLeaderOrFollower (an election forgot them), UnknownTopicOrPartition.
     """
@@ -225,9 +230,7 @@ def _check_shape(command: Append) -> None:
 
 
 def _check_fence(state: ClusterState, fence: ProducerEpoch | None) -> None:
-    """Refuse a transaction of a producer that has a newer instance. A producer unknown to the chain has no newer
-    instance.
-    """
+    """Refuse a transaction of a producer that has a newer instance. A producer that the chain doesn't know has none."""
     known = None if fence is None else state.producers.get(ProducerId(fence.producer_id))
     if fence is not None and known is not None and known.producer_epoch > fence.producer_epoch:
         raise InvalidProducerEpoch(
@@ -237,10 +240,7 @@ def _check_fence(state: ClusterState, fence: ProducerEpoch | None) -> None:
 
 
 def check_holder(state: ClusterState, holder: Holder) -> Store:
-    """Return the holder's store.
-
-    Raises StaleBrokerEpoch unless it is registered under the holder's number.
-    """
+    """Return the holder's store. Raises StaleBrokerEpoch unless the store still has the holder's registration."""
     store = state.stores.get(holder.store)
     if store is None or store.registration != holder.registration or store.fenced:
         registered = "not registered" if store is None else f"registered as {store.registration}"
@@ -276,10 +276,10 @@ def _partitions(state: ClusterState, command: Append) -> dict[TopicPartition, Re
 def _replicas_after(
     state: ClusterState, command: Append, replicas_of: Mapping[TopicPartition, Replication]
 ) -> tuple[PartitionChange, ...]:
-    """Return the changes of partitions for which a write has another outcome than the usual one, in the write's order.
+    """Return a change for each partition in which some replica lacks part of the log after the write, in the write's
+    order.
 
-    The usual outcome: every replica of the partition has the write. Raises the error of the first partition that
-    refuses the write.
+    Raises the error of the first partition that refuses the write.
     """
     is_more = command.application is not None or command.consumed is not None or len(replicas_of) > 1
     if (command.acks is not Acks.ALL or command.pull) and is_more:
@@ -313,7 +313,10 @@ def _replicas_after(
 
 
 def _appended(command: Append, before: Replication, held: Sequence[HeldSlice], min_isr: int) -> Replication:
-    """Return the replicas of one partition after its slices, by the rules."""
+    """Return the replicas of one partition after the write. `held`: the write's slices in that partition.
+
+    With `take_over`, another replica becomes the leader if the leader's store lacks them.
+    """
     everywhere = frozenset.intersection(*(slice_.holders for slice_ in held))
     if command.take_over and before.leader not in everywhere:
         before = take_over(before, everywhere, min_isr)
@@ -321,7 +324,7 @@ def _appended(command: Append, before: Replication, held: Sequence[HeldSlice], m
 
 
 def min_isr_of(state: ClusterState, topic_id: TopicId) -> int:
-    """`min.insync.replicas` of a topic."""
+    """Return `min.insync.replicas` of a topic."""
     return state.topic_config(state.topics[topic_id]).min_insync_replicas
 
 
@@ -346,7 +349,7 @@ def placed(place: str) -> Iterator[None]:
 
 
 def where(state: ClusterState, topic_partition: TopicPartition) -> str:
-    """`topic-partition`, for messages."""
+    """Return the partition as TOPIC-NUMBER, for messages."""
     topic = state.topics.get(topic_partition.topic_id)
     name = f"topic id {topic_partition.topic_id}" if topic is None else topic.name
     return f"{name}-{topic_partition.partition}"

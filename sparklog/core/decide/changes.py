@@ -1,4 +1,4 @@
-"""Applies transitions to partitions, and turns what changed into records."""
+"""Applies transitions (core/replication) to partitions, and turns the changes into records."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def of_each(
     *,
     together: bool = False,
 ) -> tuple[PartitionsChanged, ...]:
-    """Apply a transition to each of these partitions, each with its own request.
+    """Apply a transition to several partitions. `wanted`: each partition with the request that is passed to the
+    transition.
 
     A refused request is skipped; if all are refused, the first error is raised. With `together`, all succeed or none
     does.
@@ -83,9 +84,9 @@ def silent_stores(state: ClusterState) -> list[StoreId]:
 
 
 def delay_begins_ms(state: ClusterState, at: At) -> int:
-    """Return the time at which a deletion delay begins.
+    """Return the time at which a deletion delay begins, in milliseconds.
 
-    This is now, but never before the time of the previous entry (this clock may be slow).
+    This is the time of entry `at`, or that of the entry before if it is later (the author's clock may be slow).
     """
     return max(at.time_ms, state.time_ms)
 
@@ -107,8 +108,8 @@ def held_end(state: ClusterState, key: TopicPartition, end: Offset) -> Offset:
     across = state.slices.find(key, OffsetRange(end, Offset(end + 1))).columns["start"]
     if len(across):
         return Offset(across.item(0))
-    behind = state.slices.find(key, OffsetRange(end, next_offset)).columns["start"]
-    return Offset(behind.item(0)) if len(behind) else next_offset
+    later = state.slices.find(key, OffsetRange(end, next_offset)).columns["start"]
+    return Offset(later.item(0)) if len(later) else next_offset
 
 
 def named_end(state: ClusterState, key: TopicPartition, end: Offset, store: StoreId) -> Offset:

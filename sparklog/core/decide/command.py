@@ -1,8 +1,8 @@
 """`decide` turns a state and a command into records, an earlier result or where to read it, or an error.
 
-It never changes the state. Order of the checks: command id known -> the entry that has its result; producer or
-application duplicate -> success; FLOOR; then the rest. It uses no clock and no random numbers: the time of the entry
-and all ids are arguments.
+The state is never changed. Order of the checks: command id known -> the entry that has its result; producer or
+application duplicate -> success; FLOOR; then the checks of that kind of command. There is no clock and no random
+number: the time of the entry and all ids are arguments.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ from sparklog.core.types import EntryNumber, NewObject, ProducerId
 class Decision(msgspec.Struct, frozen=True):
     """The `records` to write: none if the state is already as wanted, or if an earlier submission did the work.
 
-    In the second case `known` is the earlier result, or `committed_in` is the entry to read it from.
+    If an earlier submission did it, `known` is its result, or `committed_in` is the entry to read the result from.
     """
 
     records: tuple[Record, ...] = ()
@@ -146,7 +146,8 @@ def decide(state: ClusterState, submission: Submission, at: At) -> Decision:
 def _keeps_result(command: Command) -> bool:
     """True if a repeat of the command, once it is applied, gets the same result.
 
-    Either the state remembers it by its id (see `apply_command`), or it is a claim, whose repeats change nothing.
+    Either the state remembers the command by its id (see `apply_command`), or it is a claim, whose repeats change
+    nothing.
     """
     match command:
         case Append():
@@ -236,9 +237,7 @@ def _records(state: ClusterState, submission: Submission, at: At) -> tuple[Recor
 
 
 def _check_floor(floor: EntryNumber, submission: Submission) -> None:
-    """Refuse a command begun before FLOOR, or one with objects uploaded before FLOOR: they may have been deleted
-    already.
-    """
+    """Refuse a command begun before FLOOR, or with objects uploaded before FLOOR, which may have been deleted."""
     objects: tuple[NewObject, ...] = getattr(submission.command, "objects", ())
     oldest = min((submission.n0, *(object_.n0 for object_ in objects)))
     if oldest < floor:

@@ -47,8 +47,8 @@ _MINUTE_MS = 60_000
 def decide_join_group(state: ClusterState, command: JoinGroup, at: At) -> tuple[Record, ...]:
     """Return the group with the member in it.
 
-    The next generation begins, unless a member joins again unchanged. A static member that restarted gets back what it
-    had, in the same generation, and its former instance is fenced.
+    The next generation begins, unless a member joins again unchanged. A static member that restarted gets its
+    partitions back, in the same generation, and its former member id is fenced.
 
     Raises InvalidGroupId, InvalidSessionTimeout, InvalidTopic, InvalidInput, FencedInstanceId.
     """
@@ -96,10 +96,11 @@ def decide_leave_group(state: ClusterState, command: LeaveGroup, at: At) -> tupl
 
 
 def silent_members(state: ClusterState, before: EntryNumber) -> dict[str, tuple[Member, ...]]:
-    """Return the members that were not renewed since entry `before`, by group. Empty while a coordinator watches them.
+    """Return the members that were not renewed since entry `before`, by group. {} while a coordinator is in force,
+    which watches the members itself.
 
-    Entry `before` was written at least `floor.delay.ms` ago; a member whose session is longer than that is left alone.
-    A coordinator heard the members until its last entry, or would have evicted them.
+    Entry `before` was written at least `floor.delay.ms` ago; a member whose session is longer than `floor.delay.ms` is
+    left alone. All members count as alive at a coordinator's last entry, since it would have evicted silent ones.
     """
     if state.coordinator.in_force:  # the chain shows nothing of heartbeats
         return {}
@@ -117,9 +118,7 @@ def silent_members(state: ClusterState, before: EntryNumber) -> dict[str, tuple[
 
 
 def last_heard(state: ClusterState, member: Member) -> EntryNumber:
-    """Return the newest entry up to which the member was alive, as far as the chain shows without a coordinator in
-    force.
-    """
+    """Return the newest entry at which the member was alive: its last renewal, or the last coordinator's last entry."""
     return max(member.renewed_at, state.coordinator.entry)
 
 
@@ -171,8 +170,9 @@ def decide_commit_offsets(state: ClusterState, command: CommitOffsets) -> tuple[
 def decide_consumed(state: ClusterState, command: CommitOffsets) -> tuple[Record, ...]:
     """Return the offsets that are set together with an append (I-05).
 
-    Raises as `decide_commit_offsets` does, and OutOfOrderSequence. An overtaken commit is refused here, unlike a commit
-    by itself: otherwise its records would be written without offsets.
+    Raises as `decide_commit_offsets` does, and OutOfOrderSequence if the commit's number is not above the member's last
+    one. A commit without an append would then just change nothing; but an append must not be written without its
+    offsets.
     """
     check_commit_size(command.offsets, with_records=True)
     if command.member_id is not None:
@@ -258,7 +258,9 @@ def _without(state: ClusterState, group: ConsumerGroup, gone: Sequence[Member], 
 def _divided(
     state: ClusterState, group: ConsumerGroup, changed: dict[str, TopicSize | None] | None = None
 ) -> ConsumerGroup:
-    """Return the group at its next generation. `changed` has the new sizes of topics that are about to change."""
+    """Return the group at its next generation, with the partitions divided again. `changed` has the new sizes of topics
+    that are about to change; None as a size: the topic is deleted.
+    """
     sizes: dict[str, TopicSize] = {}
     for name in {name for member in group.members for name in member.topics}:
         topic = state.topic_named(name)
@@ -275,7 +277,7 @@ def _subscribed(state: ClusterState, group: ConsumerGroup) -> frozenset[TopicId]
 
 
 def _ahead(state: ClusterState, group: ConsumerGroup, offsets: Iterable[OffsetToCommit]) -> tuple[OffsetToCommit, ...]:
-    """Return the offsets that are above those of the group, or new to it."""
+    """Return those offsets that are above the group's, or in partitions in which the group has none."""
     known = state.offsets.of_group(group.number)
     places = ((TopicPartition(offset.topic_id, offset.partition), offset) for offset in offsets)
     return tuple(offset for place, offset in places if place not in known or known[place].offset < offset.offset)

@@ -114,8 +114,9 @@ def decide_swap(state: ClusterState, command: Swap, at: At) -> SlicesSwapped:
 
 
 def _check_rewritten(command: Swap, replaced: SliceColumns, partition: Partition) -> None:
-    """Check that the swap replaces whole slices with slices of their partition that cover the same offsets, except
-    `lost`.
+    """Check that the swap replaces whole slices by slices of their partition with the same offsets, except `lost`.
+
+    `replaced`: the slices that cover the range of the swap now.
     """
     starts, ends = replaced.columns["start"], replaced.columns["end"]
     if not len(replaced) or starts[0] != command.start or ends[-1] != command.end:
@@ -155,7 +156,10 @@ def _check_rewritten(command: Swap, replaced: SliceColumns, partition: Partition
 
 
 def _check_count(command: Swap, replaced: SliceColumns, config: TopicConfig, place: str) -> None:
-    """Check that the swap keeps all records. Fewer are allowed in a compacted topic, or if records are `lost`."""
+    """Check that the swap keeps all records. Fewer are allowed in a compacted topic, or if records are `lost`.
+
+    `replaced`: the slices that the swap replaces. `place`: the name of the partition, for errors.
+    """
     before, after = int(replaced.columns["records"].sum()), sum(rewritten.new.records for rewritten in command.slices)
     if after > before or (after < before and not (config.compact or command.lost)):
         raise PolicyViolation(
@@ -165,7 +169,7 @@ def _check_count(command: Swap, replaced: SliceColumns, config: TopicConfig, pla
 
 
 def decide_move_log_start(state: ClusterState, command: MoveLogStart, at: At) -> tuple[LogStartMoved, ...]:
-    """Raise the log start, at most to the high watermark. Does nothing if it is already there.
+    """Raise the log start, at most to the high watermark. Returns () if it is already there or above.
 
     Any offset is allowed (R-05): a slice that it cuts stays whole until the log start has passed its end.
     """
@@ -199,10 +203,11 @@ def decide_move_log_start(state: ClusterState, command: MoveLogStart, at: At) ->
 
 
 def decide_move_cleaner(state: ClusterState, command: MoveCleaner, at: At) -> tuple[Record, ...]:
-    """Move the cleaner's position, at most to the high watermark, unless another run has moved it since; never back.
+    """Move the cleaner's position forward, at most to the high watermark. Raises SwapRefused if another run did so.
 
-    What a command says about the records below `to` stays true as the log changes meanwhile: the log only loses records
-    there. If the log start has passed the position itself, the position is gone, and so is everything it was about.
+    The statements of the command about records below `to` stay true whatever happens to the log meanwhile, because the
+    log only loses records there. If the log start has passed the position that the command expects, the state has no
+    cleaner any more, and the command is accepted.
     """
     key = TopicPartition(command.topic_id, command.partition)
     partition = existing_partition(state, key)

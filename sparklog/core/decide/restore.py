@@ -22,7 +22,8 @@ def restored_records(
 ) -> tuple[Record, ...]:
     """Return the records with which the restored chain begins, at entry `at`.
 
-    `urls`: new addresses of stores; `given_up`: chains of restores that never began, and will not.
+    `chain_id`: the new chain's. `urls`: new addresses of stores; `given_up`: ids of the chains of earlier restores that
+    failed before their first entry, and are abandoned.
     """
 
     def renewed(key: TopicPartition, before: Replication, config: TopicConfig) -> ReplicationChange | Replication:

@@ -46,7 +46,9 @@ from sparklog.core.types import Offset, StoreId, TopicPartition
 
 
 def decide_register_store(state: ClusterState, command: RegisterStore) -> tuple[Record, ...]:
-    """Register a new store, or a fenced one that is back with its data. It may lead partitions that have no leader."""
+    """Register a new store, or a fenced one that is back with its data. The store may then lead partitions that have no
+    leader.
+    """
     new = command.store
     known = state.stores.get(new.store)
     check_zone(new.zone)
@@ -103,7 +105,7 @@ def decide_remove_store(state: ClusterState, command: RemoveStore) -> tuple[Reco
 
 
 def decide_report_loss(state: ClusterState, command: ReportLoss) -> tuple[Record, ...]:
-    """Register the store under a new number, and lower its log ends to what it really holds."""
+    """Register the store under a new number, and lower the log ends of its replicas to what the store still holds."""
     store = registered_store(state, command.store)
     _check_registration(store, command.registration)
     _check_incarnation(state, store.store, store.url, command.incarnation)
@@ -135,7 +137,7 @@ def decide_report_loss(state: ClusterState, command: ReportLoss) -> tuple[Record
 
 
 def decide_move_recovery_point(state: ClusterState, command: MoveRecoveryPoint) -> tuple[Record, ...]:
-    """Raise the recovery point of a store. It never falls under one registration, unless the store gets a replica.
+    """Raise the recovery point of a store. Returns () if it is already there or above.
 
     Refused if the store got a replica since the objects were read: what was copied for that replica was not among them.
     """
@@ -197,7 +199,10 @@ def leaders_for(state: ClusterState, command: Append, records: Collection[Record
 def _check_harmless(
     state: ClusterState, store: StoreId, damaged: Collection[TopicPartition], changes: Collection[PartitionsChanged]
 ) -> None:
-    """Refuse a loss that can wait if it takes the leader from a partition, or records that only this store has."""
+    """Refuse a harmless loss report that would cost a partition its leader, or records that only this store has.
+
+    `damaged`: the partitions in the report; `changes`: its effects. Raises NotEnoughReplicas.
+    """
     for change in (change for record in changes for change in record.changes):
         if change.topic_partition not in damaged:
             continue
@@ -225,7 +230,10 @@ def _with_agent(state: ClusterState, command: AgentUp | AgentDown) -> Store:
 
 
 def _check_incarnation(state: ClusterState, store: StoreId, url: str, incarnation: str) -> None:
-    """Refuse to register one place as two stores: a single copy there would count as two replicas."""
+    """Raise DuplicateBrokerRegistration if another store has this INCARNATION: both ids would name one place.
+
+    A single copy of a record would then count as two replicas.
+    """
     for other in state.stores.values():
         if other.incarnation == incarnation and other.store != store:
             raise DuplicateBrokerRegistration(

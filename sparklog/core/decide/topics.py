@@ -1,4 +1,4 @@
-"""Creates and alters the cluster, and creates, alters, widens and deletes topics (N-03)."""
+"""Creates and alters the cluster, creates, alters and deletes topics, and adds partitions (N-03)."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ MAX_PARTITIONS = 100_000  # of one topic: their assignment must fit into one ent
 
 
 def decide_create_cluster(state: ClusterState, command: CreateCluster) -> tuple[Record, ...]:
-    """Entry 0: the cluster and its first stores."""
+    """Return the records of entry 0: the cluster and its first stores."""
     if state.n >= 0:
         raise ClusterAlreadyExists(
             f"the address already has a cluster, {state.chain_id}: connect to it, or choose another address"
@@ -156,7 +156,7 @@ def decide_alter_topic(state: ClusterState, command: AlterTopic) -> tuple[Record
 
 
 def decide_add_partitions(state: ClusterState, command: AddPartitions) -> tuple[Record, ...]:
-    """Add partitions. From now on keys map to other partitions; existing records stay where they are."""
+    """Add partitions to a topic. Existing records stay where they are, but from now on keys map to other partitions."""
     topic = existing_topic(state, command.topic_id)
     if command.total <= topic.partitions:
         raise InvalidPartitions(
@@ -191,7 +191,10 @@ def decide_add_partitions(state: ClusterState, command: AddPartitions) -> tuple[
 
 
 def decide_delete_topic(state: ClusterState, command: DeleteTopic, at: At) -> tuple[Record, ...]:
-    """Forget the topic at once; its objects are deleted after `file.delete.delay.ms`. Raises Conflict."""
+    """Forget the topic at once; its objects are deleted after `file.delete.delay.ms`.
+
+    Raises Conflict if the command has `if_never_written` and the topic has ever had records.
+    """
     topic = existing_topic(state, command.topic_id)
     if command.if_never_written and any(partition.next_offset for partition in state.partitions_of(topic)):
         raise Conflict(f"wanted to delete topic {topic.name} if nothing was ever written to it, found records")
@@ -205,7 +208,7 @@ def _check_count(partitions: int) -> None:
 
 
 def _check_lives(stores: Sequence[NewStore]) -> None:
-    """Refuse two ids for one store, which has the same INCARNATION at both addresses."""
+    """Refuse two stores with one INCARNATION: they are one store under two ids. Raises DuplicateBrokerRegistration."""
     seen: dict[str, NewStore] = {}
     for store in stores:
         other = seen.setdefault(store.incarnation, store)
@@ -235,8 +238,9 @@ def _spread(
 def _first_leaders(
     state: ClusterState, topic_id: TopicId, first: int, assignment: Assignment
 ) -> tuple[PartitionsChanged, ...]:
-    """Return changes for the partitions, from `first` on, whose preferred leader is unreachable and another replica is
-    not.
+    """Elect another leader where the preferred one can't be reached and another replica can. Returns the changes.
+
+    `assignment`: the replicas of the new partitions `first`, `first + 1`, …
     """
     reachable = reachable_stores(state)
     changes: list[PartitionChange] = []

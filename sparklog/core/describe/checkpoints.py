@@ -43,7 +43,7 @@ CHECKPOINTS: Final = (*_OFFSETS, LEADER_EPOCHS)
 
 
 def checkpoints_of(state: ClusterState, store: StoreId) -> dict[str, str]:
-    """The text of each file for one store: a line for each of its replicas, by topic and partition.
+    """The text of each checkpoint file for one store, by file name: a line for each replica, by topic and partition.
 
     The file of cleaners has a line only for each replica of a partition that was compacted.
     """
@@ -65,7 +65,7 @@ def checkpoints_of(state: ClusterState, store: StoreId) -> dict[str, str]:
 
 
 def parse_checkpoint(text: str) -> list[tuple[str, tuple[int, ...]]]:
-    """The lines of a file: topics, each with its numbers. Raises InvalidInput unless the text is a whole checkpoint."""
+    """The lines of a checkpoint file: each a topic with its numbers. Raises InvalidInput unless it is complete."""
     lines = text.split("\n")
     if len(lines) < 3 or lines[0] != _VERSION or lines[1] != str(len(lines) - 3) or lines[-1]:
         raise InvalidInput(f"wanted a checkpoint of version {_VERSION} with as many lines as it says, found {text!r}")

@@ -1,4 +1,4 @@
-"""Problems of a cluster beside those of its replicas, in human-readable sentences."""
+"""Problems of a cluster, except those of its replicas, in human-readable sentences."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ _FULL_DISK: Final = "docs/maintenance.md, A full disk"
 
 
 def failed_jobs(state: ClusterState) -> list[str]:
-    """The jobs whose last run failed."""
+    """A sentence for each job whose last run failed in some partitions."""
     runs = sorted(state.jobs.values(), key=lambda run: run.job)
     failed = (run for run in runs if run.failed_partitions)
     return [f"job {run.job}: {run.failed_partitions} failed, see sparklog job status" for run in failed]
 
 
 def stale_snapshot(entries_since: int) -> list[str]:
-    """A remark if the last snapshot of the metadata chain is too old."""
+    """A remark if more than STALE_SNAPSHOT_ENTRIES entries were written since the last snapshot; else []."""
     if entries_since <= STALE_SNAPSHOT_ENTRIES:
         return []
     return [f"no snapshot for {counted(entries_since, 'entry')}: sparklog chain snapshot"]
 
 
 def clock_remarks(chain_ms: int, now_ms: int) -> list[str]:
-    """Return a remark if the newest entry, of time `chain_ms`, comes from a clock that is ahead of this machine's."""
+    """A remark if `chain_ms`, the time of the newest entry, is at least CLOCK_AHEAD_MS after `now_ms`; else []."""
     if chain_ms - now_ms < CLOCK_AHEAD_MS:
         return []
     ahead = duration((chain_ms - now_ms) // 1000 * 1000)
@@ -41,19 +41,17 @@ def clock_remarks(chain_ms: int, now_ms: int) -> list[str]:
 
 
 class Findings(msgspec.Struct):
-    """Sentences about problems, and remarks about lesser ones."""
+    """Sentences about problems (`wrong`), and about lesser problems (`remarks`)."""
 
     wrong: list[str] = []
     remarks: list[str] = []
 
 
 def store_findings(state: ClusterState, store: StoreId, problems: Sequence[str], free_bytes: int | None) -> Findings:
-    """The findings about a store with these problems and this much free space; None if it does not report its free
-    space.
+    """The findings about a store: its problems, and too little space. `free_bytes`: None if the store can't tell.
 
-    Nothing about a fenced store is wrong: the cluster does not count on it. Little space is wrong below
-    `store.free.min.bytes`, and gets a remark below `store.free.low.bytes`. The advice depends on what is on the store:
-    if other stores have the records too, it deletes none.
+    Of a fenced store nothing counts as wrong, only as a remark, because the cluster does not use it. Less than
+    `store.free.min.bytes` is wrong, with advice on how to make room; less than `store.free.low.bytes` is a remark.
     """
     config, findings = effective_cluster(state.config), Findings()
     registered = state.stores.get(store)  # the place of the metadata need not be one
@@ -69,7 +67,7 @@ def store_findings(state: ClusterState, store: StoreId, problems: Sequence[str],
 
 
 def _what_makes_room(state: ClusterState, store: StoreId) -> str:
-    """Advice for a store that is nearly full, which loses nothing where other stores have the same records."""
+    """Advice on making room on a store that is nearly full, without deleting records if other stores have them, too."""
     registered = state.stores.get(store)
     if registered is None or registered.url == ".":  # the metadata is there
         commands = "stop the writers, then sparklog store free, shorten retention, sparklog job retention and vacuum"

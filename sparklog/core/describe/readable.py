@@ -12,12 +12,12 @@ _REPR_LENGTH: Final = 95
 
 
 def counted(number: int, noun: str) -> str:
-    """A count with its noun: 1 record, 2,000 records. Regular nouns only; in a phrase the last word changes."""
+    """A count with its noun: 1 record, 2,000 records. Regular nouns only; of several words the last gets the plural."""
     return f"{number:,} {noun if number == 1 else plural(noun)}"
 
 
 def one_line_repr(kind: str, *parts: str) -> str:
-    """Return a `repr` of less than 100 characters: <Consumer orders, group billing>. A longer one is cut off."""
+    """Return a `repr` such as <Consumer orders, group billing>, cut off if it would have 100 characters or more."""
     text = f"{kind} {', '.join(parts)}"
     return f"<{text}>" if len(text) <= _REPR_LENGTH else f"<{text[: _REPR_LENGTH - 1]}…>"
 
@@ -65,12 +65,12 @@ def duration(length_ms: int) -> str:
 
 
 def point_in_time(at_ms: int) -> str:
-    """A time in UTC: 2013-01-31T23:59:59.000Z. A time outside the years 1 to 9999 is shown as a number, and says so."""
+    """A time in UTC: 2013-01-31T23:59:59.000Z. Outside the years 1 to 9999: the number of milliseconds, and a note."""
     return _iso(at_ms * 1000) or f"{at_ms} ms ({_beyond_calendar(at_ms)})"
 
 
 def point_in_time_us(at_us: int) -> str:
-    """The same for microseconds, which are shown only if there are any: 2013-01-31T23:59:59.000001Z."""
+    """A time in UTC. Microseconds are shown only if they are not zero: 2013-01-31T23:59:59.000001Z."""
     return _iso(at_us) or f"{at_us} us ({_beyond_calendar(at_us)})"
 
 

@@ -11,7 +11,7 @@ from sparklog.core.describe.readable import amount, counted
 
 
 def summary(record: records.Record, names: Mapping[int, str]) -> str:
-    """A record in a few words. `names` are the topics by id."""
+    """A record of the chain in a few words. `names`: the names of topics by id."""
 
     def place(topic_id: int, partition: int) -> str:
         return f"{names.get(topic_id, f'topic id {topic_id}')}-{partition}"
@@ -103,7 +103,10 @@ def _forgotten(record: records.OffsetsForgotten) -> str:
 
 
 def _changed(record: records.PartitionsChanged, place: Callable[[int, int], str]) -> str:
-    """The first partition that changed, with its new leader or else its stores in sync, and a count of the others."""
+    """The first partition of the record, with its new leader or else its new ISR, and the number of others.
+
+    `place` makes the name of a partition from topic id and number.
+    """
     first, *more = record.changes
     what = ""
     if first.leader is not UNSET:

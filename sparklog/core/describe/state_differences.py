@@ -1,4 +1,4 @@
-"""Compare two states of one chain: how their tables are cut into blocks does not count."""
+"""Compares two states of one chain. How their tables are cut into blocks makes no difference."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sparklog.core.tables.block_table import BlockTable
 
 
 def differing_parts(first: ClusterState, second: ClusterState) -> list[str]:
-    """The names of the fields in which two states differ. Costs a pass over both, and a copy of the tables."""
+    """The names of the fields in which two states differ. Reads both states whole, and copies their tables."""
     names = (field.name for field in fields(ClusterState))
     return [name for name in names if not _same(getattr(first, name), getattr(second, name))]
 

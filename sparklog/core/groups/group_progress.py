@@ -1,4 +1,4 @@
-"""The progress of a group: committed offset, end and lag of each partition. Also defines lag, for any reader."""
+"""The progress of a group: committed offset, high watermark and lag of each partition. Defines lag for any reader."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from sparklog.core.types import Offset, TopicPartition
 
 
 def committed_offsets(state: ClusterState, group: str) -> Mapping[TopicPartition, CommittedOffset]:
-    """The committed offsets of a group by partition, ascending; empty if there is no such group."""
+    """The committed offsets of a group by partition, in ascending order; empty if there is no such group."""
     known = state.groups.get(group)
     return {} if known is None else state.offsets.of_group(known.number)
 
 
 def lag_of(offset: int, log_start: Offset, high_watermark: Offset) -> int:
-    """The number of offsets left to read for a reader at `offset`, as Kafka counts them.
+    """The number of offsets that a reader at `offset` has left to read in the log, as Kafka counts them.
 
-    After compaction there may be fewer records. Offsets below the log start don't count: they can't be read any more.
+    After compaction there may be fewer records than offsets. Offsets below the log start can't be read any more.
     """
     return max(0, high_watermark - max(log_start, offset))
 
@@ -40,12 +40,12 @@ class GroupPartition(msgspec.Struct, frozen=True):
 
     @property
     def lag(self) -> int | None:
-        """The lag, as `lag_of` counts it."""
+        """The partition's lag, as `lag_of` counts it; None if nothing is committed."""
         return None if self.committed is None else lag_of(self.committed.offset, self.log_start, self.end)
 
 
 def group_partitions(state: ClusterState, group: ConsumerGroup) -> Iterator[GroupPartition]:
-    """The partitions of a group, by topic name and number."""
+    """The partitions in which the group has a committed offset or which a member reads, by topic name and number."""
     committed = state.offsets.of_group(group.number)
     readers = {key: member.member_id for member in group.members for key in member.assigned}
     names = {key.topic_id: state.topics[key.topic_id].name for key in (*committed, *readers)}

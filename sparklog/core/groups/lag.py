@@ -39,37 +39,38 @@ class TopicLag(msgspec.Struct, frozen=True):
 
 
 class GroupLag(msgspec.Struct, frozen=True):
-    """A group with its topics by name. It may have no topics: nothing is committed yet."""
+    """A group, and its lag by topic, ordered by name; no topics if nothing is committed yet."""
 
     group: ConsumerGroup
     topics: tuple[TopicLag, ...] = ()
 
     @property
     def lag_records(self) -> int:
-        """The offsets that are left to read, in all topics together."""
+        """The number of offsets that are left to read in all topics."""
         return sum(topic.lag_records for topic in self.topics)
 
     @property
     def max_lag_records(self) -> int:
-        """The largest lag of a partition."""
+        """The largest lag among the partitions of the group."""
         return max((topic.max_lag_records for topic in self.topics), default=0)
 
     @property
     def unread_since_ms(self) -> int | None:
-        """The time at which the oldest unread record was appended; None if nothing is left to read."""
+        """The time in milliseconds at which the oldest unread record was appended; None if nothing is left to read."""
         return min((topic.unread_since_ms for topic in self.topics if topic.unread_since_ms is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class GroupLags:
-    """The lag of all groups. `columns`: a row for each group (by number) and topic (by id), ascending."""
+    """The lag of all groups. `columns` have a row for each group and topic, ordered by group number and topic id."""
 
     state: ClusterState
     columns: Mapping[str, Column]
 
     def most_behind(self, most: int) -> list[GroupLag]:
-        """The groups with the oldest unread records first, and among equally old ones those with most to read; others
-        by name.
+        """At most `most` groups, those with the oldest unread records first, then those with the largest lag.
+
+        Groups with nothing to read follow, by name.
         """
         rows = _first_of_each(self.columns["group"])
         numbers = self.columns["group"][rows]
@@ -85,12 +86,12 @@ class GroupLags:
         return [self.of(group) for group in chosen]
 
     def of(self, group: ConsumerGroup) -> GroupLag:
-        """The lag of a group of the state."""
+        """The lag of this group, in each topic in which it has committed."""
         low, high = np.searchsorted(self.columns["group"], [group.number, group.number + 1]).tolist()
         return GroupLag(group, tuple(sorted(self._rows(np.arange(low, high)), key=lambda topic: topic.topic)))
 
     def in_topic(self, topic_id: TopicId, most: int) -> list[GroupLag]:
-        """At most `most` groups that have committed in a topic, with their lag there, the furthest behind first."""
+        """At most `most` groups that have committed in a topic, with their lag there; oldest unread records first."""
         rows = np.flatnonzero(self.columns["topic_id"] == topic_id)
         since, lags, numbers = (self.columns[name][rows] for name in ("since_ms", "lag", "group"))
         rows = rows[np.lexsort((numbers, -lags, since))][:most]
@@ -136,12 +137,13 @@ def group_lags(state: ClusterState) -> GroupLags:
 
 
 def appended_ms(state: ClusterState, keys: Column, offsets: Column) -> Column:
-    """The time at which the record at each offset of a partition key, or the next existing record, was appended.
+    """For each partition key and offset, the time in milliseconds at which the record there, or else the next one, was
+    appended.
 
     Exact, by the clock of the coordinator that committed it, until the record is rolled. For a sealed segment only the
-    time of its newest append is known. Then the time is estimated by the place of the offset between the oldest and the
-    newest timestamp of the segment's records: no later than that append, and no earlier than the newest append of the
-    slice before it, or than the creation of the topic. `NEVER` where there is no record.
+    time of its newest append is known. Then the time is interpolated by offset between the oldest and the newest
+    timestamp of the segment's records: no later than that append, and no earlier than the newest append of the slice
+    before it, or than the creation of the topic. `NEVER` where there is no record.
     """
     slices = slices_at(state.slices, keys, offsets)
     times = np.where(slices["start"] == NO_SLICE, NEVER, slices["append_time_ms"])
@@ -157,7 +159,10 @@ def appended_ms(state: ClusterState, keys: Column, offsets: Column) -> Column:
 
 
 def _known_before(state: ClusterState, keys: Column, starts: Column) -> Column:
-    """A time before which no record of the slice at `start` was appended, whatever its timestamps are."""
+    """The earliest time at which records of the slices that begin at `starts` can have been appended.
+
+    It is that of the newest append in the slice before, or of the creation of the topic if that is later.
+    """
     topic_ids, which = np.unique(split_keys(keys)[0], return_inverse=True)
     created = (state.topics[topic_id].created_ms for topic_id in map(TopicId, topic_ids.tolist()))
     created_ms = np.fromiter(created, np.int64, len(topic_ids))[which]
@@ -166,7 +171,7 @@ def _known_before(state: ClusterState, keys: Column, starts: Column) -> Column:
 
 
 def _bounds(state: ClusterState, keys: Column) -> tuple[Column, Column]:
-    """Log start and high watermark of the partition of each key."""
+    """Log start and high watermark for each partition key."""
     named, which = np.unique(keys, return_inverse=True)
     partitions = state.partitions.get_all(map(topic_partition_of, named.tolist()))
     values = [partition.replication for partition in partitions]
@@ -176,7 +181,7 @@ def _bounds(state: ClusterState, keys: Column) -> tuple[Column, Column]:
 
 
 def _first_of_each(*columns: Column) -> Column:
-    """The rows at which a value of one of the columns differs from that of the row before."""
+    """The first row, and each row in which a value differs from the value in the row before in any of the columns."""
     differs = np.zeros(len(columns[0]), dtype=np.bool_)
     differs[:1] = True
     for column in columns:

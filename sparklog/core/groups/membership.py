@@ -6,7 +6,8 @@ member and generation, and a commit of an older generation is refused. So no mem
 member has by now.
 
 A static member (KIP-345) has an instance id, with which its member id begins. If it dies and joins again within its
-session, it takes its own place: the generation and all shares stay, and only the commits of its former life are fenced.
+session, it takes the place of its former member: the generation and all shares stay, and only commits of the former
+member are fenced.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ TEXT_BYTES_PER_COMMIT = 4 * 2**20  # of the metadata of all offsets, in UTF-8
 
 
 class OffsetToCommit(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A group has consumed everything below `offset`, as the log was under `leader_epoch` (see `Position`)."""
+    """A group has consumed everything below `offset` of a partition, as the log was under `leader_epoch`."""
 
     topic_id: TopicId
     partition: PartitionIndex
@@ -44,9 +45,7 @@ class OffsetToCommit(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class CommittedOffset(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """The offset at which a group continues in a partition, and its commit time. `metadata` is the committer's own
-    text.
-    """
+    """The offset at which a group continues in a partition, and its commit time. `metadata`: text of the committer."""
 
     offset: Offset
     leader_epoch: LeaderEpoch
@@ -55,10 +54,11 @@ class CommittedOffset(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Member(msgspec.Struct, frozen=True, array_like=True):
-    """A consumer of a group, which reads `assigned` of its `topics`. Topics that do not exist yet may be named.
+    """A consumer of a group, subscribed to `topics`, which need not exist yet. The member reads the partitions
+    `assigned`.
 
-    `renewed_at` is the last entry in which it showed that it is alive. If that stays the same for `session_timeout_ms`
-    by the observer's clock, the member may be evicted. `commits` is the number of its last commit.
+    `renewed_at` is the last entry in which it showed that it is alive. If `renewed_at` stays the same for
+    `session_timeout_ms` by the observer's clock, the member may be evicted. `commits` is the number of its last commit.
     """
 
     member_id: str
@@ -70,7 +70,7 @@ class Member(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def instance_id(self) -> str | None:
-        """The instance of a static member, else None."""
+        """The instance id of a static member, or None if the member is not static."""
         return instance_of(self.member_id)
 
 
@@ -96,7 +96,8 @@ class ConsumerGroup(msgspec.Struct, frozen=True, array_like=True):
         return next((member for member in self.members if instance_id and member.instance_id == instance_id), None)
 
     def with_member(self, changed: Member) -> ConsumerGroup:
-        """The group with this member in place of the one of the same id or instance, or added.
+        """The group with this member in place of the member of the same id or instance; if there is none, the member is
+        added.
 
         Generation and shares stay.
         """
@@ -107,12 +108,12 @@ class ConsumerGroup(msgspec.Struct, frozen=True, array_like=True):
         return msgspec.structs.replace(self, members=members, emptied_ms=0)
 
     def reads(self, topic: str) -> bool:
-        """True if a member wants this topic."""
+        """True if a member has subscribed to this topic."""
         return any(topic in member.topics for member in self.members)
 
     @property
     def condition(self) -> str:
-        """One of `GROUP_CONDITIONS`: Kafka's names."""
+        """The group's state under Kafka's name, one of `GROUP_CONDITIONS`."""
         return "Stable" if self.members else "Empty"
 
 
@@ -123,25 +124,28 @@ class GroupGeneration(msgspec.Struct, frozen=True):
     number: int
 
     def follows(self, before: GroupGeneration | None) -> bool:
-        """True if no generation lies between the two."""
+        """True if this is the generation directly after `before` in the same group; False if `before` is None."""
         return before is not None and (before.group_number, before.number + 1) == (self.group_number, self.number)
 
 
 class TopicSize(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A topic as an assignment sees it."""
+    """The id of a topic, and its number of partitions: all that an assignment needs."""
 
     topic_id: TopicId
     partitions: int
 
 
 def check_name(what: str, name: str) -> None:
-    """Raise InvalidGroupId unless `name` has 1 to 249 printable characters and no space at its ends."""
+    """Raise InvalidGroupId unless `name` has 1 to 249 printable characters and no space at its ends.
+
+    `what` says in the error what the name is for.
+    """
     if not 1 <= len(name) <= MAX_NAME_LENGTH or not name.isprintable() or name != name.strip():
         raise InvalidGroupId(f"wanted {what} of 1 to {MAX_NAME_LENGTH} printable characters, found {name[:80]!r}")
 
 
 def check_instance_id(instance_id: str) -> None:
-    """Raise InvalidGroupId unless it is a name that leaves room for the random part of member ids."""
+    """Raise InvalidGroupId unless the id is legal and leaves room in a member id for the random part."""
     check_name("a group_instance_id", instance_id)
     if len(instance_id) > MAX_INSTANCE_LENGTH:
         raise InvalidGroupId(
@@ -157,7 +161,7 @@ def instance_of(member_id: str) -> str | None:
 def check_commit_size(offsets: Sequence[OffsetToCommit], *, with_records: bool = False) -> None:
     """Raise InvalidCommitOffsetSize if a commit would be too large for an entry of the chain.
 
-    `with_records`: it comes with an append, so its offsets can't be committed in several parts.
+    `with_records`: the commit comes with an append, so its offsets can't be committed in several parts.
     """
     text_bytes = sum(len(offset.metadata.encode()) for offset in offsets if offset.metadata)
     if len(offsets) <= OFFSETS_PER_COMMIT and text_bytes <= TEXT_BYTES_PER_COMMIT:
@@ -186,7 +190,7 @@ def check_same_group(group: ConsumerGroup, number: int | None) -> None:
 
 
 def check_fencing(group: ConsumerGroup, member_id: str, generation: int) -> Member:
-    """The member, if it belongs to the present generation.
+    """Return the member of this id. `generation` must be the group's present one.
 
     Raises UnknownMemberId, FencedInstanceId, IllegalGeneration.
     """
@@ -202,7 +206,11 @@ def check_fencing(group: ConsumerGroup, member_id: str, generation: int) -> Memb
 
 
 def unknown_member(group: ConsumerGroup, member_id: str) -> UnknownMemberId | FencedInstanceId:
-    """The error for a member that has left, was evicted, or is static and had its place taken."""
+    """Return the error for a member id that the group does not have.
+
+    FencedInstanceId if a newer member of the same instance has taken its place; UnknownMemberId if it left or was
+    evicted.
+    """
     instance_id = instance_of(member_id)
     if group.holder(instance_id) is not None:
         return FencedInstanceId(
@@ -216,7 +224,7 @@ def unknown_member(group: ConsumerGroup, member_id: str) -> UnknownMemberId | Fe
 
 
 def next_generation(group: ConsumerGroup, topics: Mapping[str, TopicSize]) -> ConsumerGroup:
-    """The group with its next generation, which divides the partitions of `topics` (by name) again."""
+    """The group at its next generation, with the partitions of `topics` (by name) divided again among the members."""
     shares = range_assignment({member.member_id: member.topics for member in group.members}, topics)
     members = tuple(msgspec.structs.replace(member, assigned=shares[member.member_id]) for member in group.members)
     return msgspec.structs.replace(group, generation=group.generation + 1, members=members)
@@ -225,11 +233,12 @@ def next_generation(group: ConsumerGroup, topics: Mapping[str, TopicSize]) -> Co
 def range_assignment(
     wanted: Mapping[str, Sequence[str]], topics: Mapping[str, TopicSize]
 ) -> dict[str, tuple[TopicPartition, ...]]:
-    """The partitions of each member, as Kafka's RangeAssignor assigns them. `wanted`: topics by member id.
+    """The partitions of each member, as Kafka's RangeAssignor assigns them. `wanted`: the topics that each member has
+    subscribed to, by member id.
 
     Topic by topic, the members that want it get neighbouring partitions: static members first, in the order of their
-    instances, then the others in the order of their ids. If they can't be divided evenly, the first members get one
-    more each. A topic that does not exist is assigned to no member.
+    instances, then the others in the order of their ids. If the partitions can't be divided evenly, the first members
+    get one more each. A topic that does not exist is assigned to no member.
     """
     shares: dict[str, list[TopicPartition]] = {member_id: [] for member_id in wanted}
     for name in sorted({name for names in wanted.values() for name in names} & topics.keys()):

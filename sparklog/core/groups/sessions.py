@@ -1,7 +1,8 @@
 """Silent members of groups, as one process sees them by its own monotonic clock.
 
 While a coordinator is in force, members send it heartbeats, which it keeps in memory, and it alone evicts. Without one,
-members renew themselves in the chain, where all of them see it, and each evicts others. A commit counts in both cases.
+members renew themselves in the chain, where all members see it, and each member evicts others. A commit counts as a
+sign of life in both cases.
 
 An eviction is a command that names the last renewal seen, so a member that was renewed in the meantime stays: a wrong
 clock, or an old state, evicts no member that is active in the chain. A member that was wrongly evicted all the same
@@ -23,13 +24,13 @@ RENEWALS_PER_SESSION = 3  # as in Kafka, where heartbeat.interval.ms is at most 
 
 
 def renewal_interval_ms(session_timeout_ms: int) -> int:
-    """The longest time that a member may do nothing before it should show that it is alive."""
+    """The time in milliseconds after which an idle member should show that it is alive."""
     return max(1, session_timeout_ms // RENEWALS_PER_SESSION)
 
 
 @dataclass(slots=True)
 class _LastSign:
-    """The last sign of life of a member: the renewal that the chain shows, and when that or a heartbeat was new."""
+    """The last sign of life of a member: its newest renewal, and when that or a later heartbeat was seen."""
 
     renewed_at: EntryNumber
     seen_ms: int
@@ -44,10 +45,11 @@ class MemberWatch:
         self._signs: dict[str, _LastSign] = {}
 
     def silent(self, group: ConsumerGroup, asked_ms: int, now_ms: int) -> list[LeaveGroup]:
-        """The evictions that are due, after a state that was requested at `asked_ms` and arrived at `now_ms`.
+        """The evictions that are due. `group` is from a state that was requested at `asked_ms` and arrived at `now_ms`.
 
-        A renewal counts as new when it arrives, and as old only by states that were requested later. So time in which
-        this process saw nothing of the chain does not count against any member.
+        A renewal counts as seen when a state with it arrives, and the member as silent only by a state that was
+        requested a whole session later. So time in which this process saw nothing of the chain does not count against
+        any member.
         """
         known = self._signs
         self._signs = {}
@@ -63,7 +65,7 @@ class MemberWatch:
         ]
 
     def heard(self, member_id: str, now_ms: int) -> None:
-        """Note a heartbeat of the member. A member not seen yet gets a whole session once it is seen."""
+        """Note a heartbeat of the member. A member that no state has shown yet gets a whole session once one does."""
         sign = self._signs.get(member_id)
         if sign is not None:
             sign.seen_ms = now_ms
@@ -85,7 +87,7 @@ class PeerWatch:
     def silent(self, group: ConsumerGroup, coordinator: Coordinator, asked_ms: int, now_ms: int) -> list[LeaveGroup]:
         """The evictions of others that are due, as in `MemberWatch.silent`: none while a coordinator is in force.
 
-        The chain does not show heartbeats. So once that coordinator is gone, every member gets a whole session.
+        The chain does not show heartbeats. So once the coordinator is gone, every member gets a whole session.
         """
         if coordinator.in_force or coordinator != self._coordinator:
             self._watch, self._coordinator = MemberWatch(), coordinator
@@ -100,7 +102,7 @@ class GroupsWatch:
         self._watches: dict[str, MemberWatch] = {}
 
     def silent(self, state: ClusterState, asked_ms: int, now_ms: int) -> Iterator[LeaveGroup]:
-        """The evictions that are due in all groups, as in `MemberWatch.silent`, each group when its turn comes."""
+        """The evictions that are due, as in `MemberWatch.silent`, group after group as the caller iterates."""
         active = {group.name: group for group in state.groups.values() if group.members}
         self._watches = {name: self._watches.get(name) or MemberWatch() for name in active}
         for name, watch in self._watches.items():
@@ -113,6 +115,6 @@ class GroupsWatch:
             watch.heard(member_id, now_ms)
 
     def was_deaf(self, deaf_ms: int, now_ms: int) -> None:
-        """As `MemberWatch.was_deaf`."""
+        """Note in all groups that this process heard no heartbeats for `deaf_ms`: the time counts against no member."""
         for watch in self._watches.values():
             watch.was_deaf(deaf_ms, now_ms)

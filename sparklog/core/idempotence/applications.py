@@ -3,7 +3,8 @@
 A streaming query that is started again is another run of the same application. A run becomes the present one with the
 first version that it adds, and from then on every earlier run is fenced: of two runs at once, the older one can write
 nothing more, not even its next version. Runs have no order of their own (Spark draws their ids), so the chain orders
-them. The newest 32 runs are remembered. An older one that is still alive is at a version written long ago.
+them. The newest 32 runs are remembered. An older run that is still alive would write a version that was written long
+ago.
 
 Spark repeats the last micro-batch at most, with the same records. So a version below the last is no repeat: the
 checkpoint was set back. The last version is no repeat either if it is now made of something else: the checkpoint was
@@ -42,11 +43,12 @@ def old_applications(state: ClusterState, before_ms: int, app_ids: Collection[st
 
 
 def check_run(state: ClusterState, application: Application) -> None:
-    """Refuse a run that may not write: InvalidProducerEpoch if another run of the application has written since.
+    """Refuse a run that may not write: InvalidProducerEpoch if another run of the application has written after this
+    one.
 
-    A run begins with the last version or the one after it. An older version is not taken for a repeat, because it may
-    have other records (OutOfOrderSequence), and neither is the last one if it is made of something else. Both rules
-    also hold for a version without a run that says what it is made of.
+    A run begins with the application's last version or the one after it. An older version raises OutOfOrderSequence,
+    because it may have other records than the version written. So does the last version if its `made_of` differs. Both
+    rules about versions also hold without a run if the version has a `made_of`.
     """
     known = state.applications.get(application.app_id)
     if known is not None and application.run in known.runs[1:]:
@@ -71,12 +73,12 @@ def check_run(state: ClusterState, application: Application) -> None:
 
 
 def _is_other(application: Application, written: Application) -> bool:
-    """True if two writes of one version are made of different things, as far as their authors could tell."""
+    """True if two writes of one version differ in `made_of`; False if either has none."""
     return bool(application.made_of and written.made_of) and application.made_of != written.made_of
 
 
 def runs_after(state: ClusterState, application: Application) -> tuple[str, ...]:
-    """The runs of an application after it has written, the present one first."""
+    """The ids of the runs of an application after this write, the present run first."""
     known = state.applications.get(application.app_id)
     runs = () if known is None else known.runs
     if not application.run or runs[:1] == (application.run,):
@@ -85,7 +87,7 @@ def runs_after(state: ClusterState, application: Application) -> tuple[str, ...]
 
 
 def decide_forget_applications(state: ClusterState, command: ForgetApplications) -> tuple[Record, ...]:
-    """Forget the applications that are still at the version given; skip any that has written since or is gone."""
+    """Forget the applications that are still at the versions given; skip those that have written since or are gone."""
     forgotten = []
     for application in command.applications:
         known = state.applications.get(application.app_id)

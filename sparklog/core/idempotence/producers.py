@@ -45,7 +45,10 @@ def by_producer(slices: Sequence[NewSlice | Slice]) -> bool:
 
 
 def joined(spans: Sequence[ProducerSpan], where: str) -> ProducerSpan:
-    """One span for consecutive ones. Raises InvalidInput if they have gaps or come from several producers."""
+    """Join consecutive spans of one producer. Raises InvalidInput if there are gaps or several producers.
+
+    `where` is the name of the partition, for errors.
+    """
     first = spans[0]
     for before, after in pairwise(spans):
         if (before.producer_id, before.producer_epoch) != (after.producer_id, after.producer_epoch):
@@ -58,10 +61,11 @@ def joined(spans: Sequence[ProducerSpan], where: str) -> ProducerSpan:
 def repeated_batch(
     producer: ProducerState | None, topic_partition: TopicPartition, span: ProducerSpan, where: str
 ) -> SequencedBatch | None:
-    """The earlier batch that `span` repeats exactly, or None if it is the next one.
+    """The earlier batch that `span` repeats exactly (`where`: the partition's name, for errors), or None if `span`
+    continues the last batch.
 
     Raises UnknownProducerId (not in the state: expired, or never given), InvalidProducerEpoch (a newer instance is
-    active, or the epoch was never given), WriteLost (an unclean election gave up some of its records; it is raised
+    active, or the epoch was never given), WriteLost (an unclean election gave up some of the producer's records; raised
     until the producer begins its next epoch, so that none of its writes under way lands after the gap),
     OutOfOrderSequence (a gap, or a partial repeat).
     """
@@ -94,16 +98,16 @@ def repeated_batch(
 
 
 def next_sequence(producer: ProducerState, topic_partition: TopicPartition) -> int:
-    """The sequence at which the producer continues in this partition."""
+    """The sequence number that the producer's next batch in this partition must begin with."""
     known = producer.batches.get(topic_partition, ())
     return sequence_after(known[-1].last_sequence, 1) if known else 0
 
 
 def check_not_landed(producer: ProducerState, batch: BatchInDoubt) -> None:
-    """Raise OutOfOrderSequence if the batch of the producer's epoch has landed, and was not forgotten since.
+    """Raise OutOfOrderSequence if this batch of the producer's present epoch is in the log, whole or in part.
 
-    Sequences have no gaps. So the batch, or a part of it, is there if the next sequence is after its first, by less
-    than half of the sequence range.
+    Sequences have no gaps. So the batch, or a part of it, is there if the partition's next sequence is greater than the
+    batch's first one, by less than half of the sequence range.
     """
     reached = next_sequence(producer, TopicPartition(batch.topic_id, batch.partition))
     if 0 < (reached - batch.first_sequence) % SEQUENCES < SEQUENCES // 2:
@@ -115,9 +119,10 @@ def check_not_landed(producer: ProducerState, batch: BatchInDoubt) -> None:
 
 
 def check_batch_left(state: ClusterState, topic_partition: TopicPartition, span: ProducerSpan, where: str) -> None:
-    """Raise WriteLost if an election cut the producer's last batch, and `span` repeats the batch as it was before.
+    """Raise WriteLost if an election cut the producer's last batch, and `span` repeats the whole batch.
 
-    A batch of several objects is cut if the new leader held only the first of them: a gap then begins at its new end.
+    A batch of several objects is cut if the new leader held only the first of them: a gap then begins where it now
+    ends.
     """
     partition, producer = state.partitions.get(topic_partition), state.producers.get(span.producer_id)
     known = () if producer is None else producer.batches.get(topic_partition, ())
@@ -139,9 +144,9 @@ def check_batch_left(state: ClusterState, topic_partition: TopicPartition, span:
 def with_batches(
     producer: ProducerState, written: Mapping[TopicPartition, SequencedBatch], now_ms: int
 ) -> ProducerState:
-    """The producer after an append of one batch per partition.
+    """The state of a producer after an append at `now_ms`, with one batch per partition.
 
-    An author's slow clock does not make the producer look idle for longer.
+    `now_ms` of a slow clock does not move `last_used_ms` back.
     """
     batches = producer.batches.copy()  # once for all partitions: a producer may know thousands
     for topic_partition, batch in written.items():

@@ -1,7 +1,7 @@
 """The progress of compaction in a partition, and the time since which its tombstones have been passed (C-02, C-03).
 
-Below the cleaner's position (Kafka: the first dirty offset) each key has at most one record. A tombstone there is the
-only record of its key, so it may be dropped at any time without bringing an older value back. It stays for
+Below the cleaner's position (Kafka: the first dirty offset) each key has at most one record. A tombstone below the
+position is the only record of its key, so dropping it at any time brings no older value back. The tombstone stays for
 `delete.retention.ms` after the first run that passed it, because a reader that has seen an older value must be able to
 see that it was deleted.
 """
@@ -16,9 +16,9 @@ MOST_PASSES = 16
 
 
 class Pass(msgspec.Struct, frozen=True, array_like=True):
-    """A run that first passed tombstones: those below `to`, and not below the `to` of the pass before.
+    """A compaction run that first passed the tombstones between the `to` of the pass before and its own `to`.
 
-    `at_ms` is the time of the entry that recorded it.
+    `at_ms` is the time of the entry that recorded the run.
     """
 
     to: Offset
@@ -26,10 +26,11 @@ class Pass(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Cleaner(msgspec.Struct, frozen=True, array_like=True):
-    """The cleaner of a partition. `passes` ascend, and end at `position` or below: after the last one there is no
-    tombstone.
+    """The cleaner of a partition: compaction has cleaned everything below `position`.
 
-    `keeps_superseded`: somewhere below the position a record was kept although a later one has its key, because its
+    `passes` ascend, and none has a `to` above `position`; above the last `to` there is no tombstone up to `position`.
+
+    `keeps_superseded`: somewhere below the position a record was kept although a later record has its key, because a
     slice must have a record. A tombstone of that key must stay.
     """
 
@@ -40,7 +41,7 @@ class Cleaner(msgspec.Struct, frozen=True, array_like=True):
     def tombstones_due(self, clock_ms: int, delay_ms: int) -> Offset | None:
         """The offset below which tombstones were passed at least `delay_ms` ago; None if no such offset is known.
 
-        `clock_ms` must be the machine's clock, never a time that a user passes in: readers were promised the delay.
+        `clock_ms` must come from this computer's clock, never from a user: readers rely on the delay.
         """
         if self.keeps_superseded:
             return None
@@ -58,7 +59,7 @@ def moved(
     """The cleaner after a run that cleaned everything below `to`.
 
     The run dropped all tombstones below `dropped_below`. `passed_at_ms`: the time of the entry if the run may have left
-    tombstones that no run had passed before, else None.
+    tombstones that no run had passed before, else None. `keeps_superseded`: as in `Cleaner`.
     """
     passes = () if before is None else before.passes
     if dropped_below is not None:
@@ -70,7 +71,7 @@ def moved(
 
 
 def within_log(cleaner: Cleaner, log_start: Offset, end: Offset) -> Cleaner | None:
-    """The cleaner when the log is [log_start, end), perhaps followed by a gap; None if nothing of it is cleaned."""
+    """Limit the cleaner to the log [log_start, end), which a gap may follow; None if nothing of the log is cleaned."""
     position = min(cleaner.position, end)
     if position <= log_start:
         return None
@@ -83,10 +84,10 @@ def within_log(cleaner: Cleaner, log_start: Offset, end: Offset) -> Cleaner | No
 
 
 def _bounded(passes: tuple[Pass, ...]) -> tuple[Pass, ...]:
-    """Limit the passes to MOST_PASSES. The range of a dropped pass counts as passed by the next one, which is later.
+    """Drop passes until MOST_PASSES are left. The next pass, a later one, takes over the range of a dropped one.
 
-    The oldest pass stays, so that its delay ends. Of the others, the one with the closest neighbours is dropped, so
-    that a tombstone waits little longer than it must.
+    The oldest pass stays, so that its delay ends, and so does the newest. Of the others, the one with the shortest time
+    between its neighbours is dropped, so that tombstones wait little longer than they must.
     """
     while len(passes) > MOST_PASSES:
         times = [pass_.at_ms for pass_ in passes]

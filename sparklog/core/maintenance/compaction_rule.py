@@ -1,4 +1,4 @@
-"""Plans compaction: the sealed segments to rewrite (C-02, C-03; KIP-58, KIP-354). Time is an argument."""
+"""Plans compaction: chooses the sealed segments to rewrite (C-02, C-03; KIP-58, KIP-354). Time is an argument."""
 
 from __future__ import annotations
 
@@ -35,7 +35,9 @@ class StretchToCompact(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Stretches:
-    """The stretches of a partition, ascending, as rows of columns. A large segment is a stretch by itself."""
+    """The stretches of a partition, ascending, as rows of columns. A segment of more than `segment.bytes` is one by
+    itself.
+    """
 
     rows: npt.NDArray[np.int64]  # a column for each field of StretchToCompact
 
@@ -47,14 +49,14 @@ class Stretches:
             yield StretchToCompact(Offset(start), Offset(end), *counts)
 
     def sums(self) -> StretchToCompact:
-        """All stretches as one, with the gaps between them."""
+        """One stretch from the start of the first to the end of the last, with the sums of all stretches."""
         segments, records, size_bytes = self.rows[:, 2:].sum(axis=0).tolist()
         start, end = int(self.rows[0, 0]), int(self.rows[-1, 1])
         return StretchToCompact(Offset(start), Offset(end), segments, records, size_bytes)
 
 
 class PartitionToCompact(msgspec.Struct, frozen=True):
-    """The cleanable part of a partition. A run compacts the whole part: of each key, the last record there stays.
+    """The cleanable part of a partition. Compacting it leaves the last record of each key in it.
 
     Tombstones below `tombstones_below` are dropped (None: all stay). The run was planned on `cleaner`, and `digest`
     identifies the segments of all `stretches`, of which there is at least one.
@@ -77,14 +79,14 @@ def plan_compaction(
 
     The cleanable part ends at the first slice that is not sealed (the roll comes first), that is not below the high
     watermark, or whose largest timestamp is younger than `min.compaction.lag.ms`. A slice that the log start cuts is
-    left alone, because a swap replaces whole slices. While there is one, no tombstone is dropped, and while it is
-    younger than the lag, nothing after it is compacted. Nothing is due if the part ends before the cleaner's position
-    (the lag was raised, or an earlier run had a later `now_ms`): the part is clean.
+    left alone, because a swap replaces whole slices. While the log begins with such a slice, no tombstone is dropped,
+    and while the slice is younger than the lag, nothing after it is compacted. Nothing is due if the part ends before
+    the cleaner's position: the part is clean (the lag was raised, or an earlier run had a later `now_ms`).
 
-    A compaction is due if new segments are more than `min.cleanable.dirty.ratio` of the part's stored bytes, if the
-    earliest record of new segments is older than `max.compaction.lag.ms`, if tombstones have waited for
-    `delete.retention.ms`, or with `everything`. `now_ms` counts the ages of records; `clock_ms` is the machine's clock,
-    for the delay of tombstones.
+    A compaction is due if segments above the cleaner's position are more than `min.cleanable.dirty.ratio` of the part's
+    stored bytes, if the earliest record of these segments is older than `max.compaction.lag.ms`, if tombstones have
+    waited for `delete.retention.ms`, or with `everything`. The ages of records count up to `now_ms`; `clock_ms` is this
+    computer's clock, for the delay of tombstones.
     """
     config = state.topic_config(topic)
     if not config.compact:
@@ -117,7 +119,7 @@ def plan_compaction(
 def _cleanable(
     state: ClusterState, key: TopicPartition, partition: Partition, config: TopicConfig, now_ms: int
 ) -> tuple[SliceColumns, bool]:
-    """The slices that may be compacted, and whether the log start cuts the slice before them."""
+    """The slices that may be compacted, and True if the log start cuts the slice before them."""
     slices = state.slices.find(key, OffsetRange(partition.log_start, partition.high_watermark))
     columns = slices.columns
     stays = state.objects.kinds(columns["object_number"]) != ObjectKind.SEGMENT
@@ -135,7 +137,11 @@ def _cleanable(
 def _reason(
     rows: SliceColumns, position: int, config: TopicConfig, now_ms: int, due_below: Offset | None, *, everything: bool
 ) -> str | None:
-    """The reason why the cleanable part is due, or None."""
+    """The reason why the cleanable part, `rows`, is due for compaction, as text; None if it is not due.
+
+    `position` is the cleaner's; tombstones below `due_below` have waited long enough. With `everything`, the part is
+    always due.
+    """
     columns = rows.columns
     dirty = columns["end"] > position
     dirty_bytes, all_bytes = int(columns["length"][dirty].sum()), int(columns["length"].sum())
@@ -152,7 +158,10 @@ def _reason(
 
 
 def _stretches(rows: SliceColumns, segment_bytes: int) -> Stretches:
-    """Segments that are rewritten together: neighbours up to `segment_bytes`, of one epoch and timestamp source."""
+    """Divide segments into stretches: neighbours of one epoch and timestamp source, at most `segment_bytes` together.
+
+    A larger segment is a stretch by itself.
+    """
     columns = rows.columns
     created = columns["timestamp_source"] == TimestampSource.CREATE_TIME
     joins = np.zeros(len(rows), dtype=np.bool_)

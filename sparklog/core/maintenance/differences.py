@@ -43,7 +43,7 @@ class DifferenceKind(StrEnum):
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """One difference. `store` is the id of a store, or METADATA; `object` is a key there.
+    """One difference. `store` is the id of a store, or METADATA; `object` is a key on that store.
 
     Records with offsets [start, end) of the partition are affected; both are None if no record is. `repairable`: True
     if the right bytes are available elsewhere, False if not, None if that was not checked. `advice` is the next step
@@ -64,7 +64,7 @@ class Difference(msgspec.Struct, frozen=True):
 
     @property
     def place(self) -> str:
-        """The place of the difference, human-readable."""
+        """The place of the difference in words, for messages and tables."""
         partition = "" if self.partition is None else f"-{self.partition}"
         offsets = "" if self.start is None else f" [{self.start}, {self.end})"
         of = "" if self.topic is None else f"{self.topic}{partition}{offsets} on "
@@ -86,16 +86,16 @@ _OF_METADATA: Final[Mapping[DifferenceKind, str]] = {
 }
 
 
-def advice_for_metadata(kind: DifferenceKind, *, copied: bool) -> str:
-    """The advice for a difference of the metadata. `copied`: another store has a copy of the chain."""
+def advice_for_metadata(kind: DifferenceKind, *, mirrored: bool) -> str:
+    """The advice to the operator on a difference of the metadata. `mirrored`: another store has a copy of the chain."""
     text = _OF_METADATA.get(kind)
     if text is not None:
         return text
-    return f"copy it from copies/ on another store, or {_BACKUP}" if copied else _BACKUP
+    return f"copy it from copies/ on another store, or {_BACKUP}" if mirrored else _BACKUP
 
 
 def advice_for_object(difference: Difference) -> str:
-    """The advice for a difference of a data object."""
+    """The advice to the operator about a difference of a data object."""
     on = f"--store {difference.store}"
     if difference.kind is DifferenceKind.INCARNATION:
         return f"run 'sparklog agent {on} --once': it reports the loss and fills the store again"

@@ -1,7 +1,7 @@
 """Uploads that the chain names, in a form for comparison with many listings (F-09). Pure.
 
-An object is an orphan forever if the n0 in its name is below FLOOR and no state since FLOOR was raised names it: a
-command that would name it now is refused. Retired objects count as named until their bytes have been deleted.
+An object stays an orphan forever if the n0 in its name is below FLOOR and no state since FLOOR was raised names it,
+because a command that names it now is refused. Retired objects count as named until their bytes have been deleted.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ FEW_OBJECTS = 65_536  # up to this many, splitting the listing of append objects
 
 
 class NamedUploads:
-    """The first 64 bits of every upload id that a state names, sorted, grouped by the place of the objects.
+    """The first 64 bits of every upload id that a state names, sorted: those of append objects together, those of
+    segments by topic.
 
     Two ids that agree in these bits count as one. At worst an orphan stays; nothing that is named is ever deleted.
     """

@@ -1,4 +1,4 @@
-"""Samples of data objects to look for when there are too many: the newest and the oldest of each partition first."""
+"""Samples of data objects, to look for when there are too many: the newest and the oldest of each partition first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sparklog.core.types import NamedObject, ObjectNumber, OffsetRange, Slice, S
 
 
 class ObjectSample(msgspec.Struct, frozen=True):
-    """An object, a slice that lies in it, and the stores that hold the slice."""
+    """An object, one of the slices in it, and the stores that hold the slice."""
 
     topic: str
     slice: Slice
@@ -22,7 +22,7 @@ class ObjectSample(msgspec.Struct, frozen=True):
 
 
 def sampled_objects(state: ClusterState, most: int) -> list[ObjectSample]:
-    """At most `most` objects that slices name, each once, spread evenly over topics and their partitions."""
+    """At most `most` objects that slices name, each once, taken from all partitions of all topics in turn."""
     topics = [_of_topic(state, topic) for topic in state.topics.values()]
     chosen: dict[int, ObjectSample] = {}
     while topics and len(chosen) < most:

@@ -1,6 +1,6 @@
 """Objects that stores should hold, with the slices in them: the input of `verify`, one window of objects at a time.
 
-A state may have ten million slices. At any time about WINDOW_SLICES of them are Python objects.
+A state may have ten million slices. About WINDOW_SLICES of them at a time are turned into Python objects.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ _CACHED_PARTITIONS: Final = 10_000
 
 
 class Share(msgspec.Struct, frozen=True):
-    """One of `of` shares of all objects, by their numbers: `part` is in [0, of)."""
+    """A part of all objects: those whose number modulo `of` is `part`. A run of `verify` may read one such part."""
 
     part: int = 0
     of: int = 1
 
 
 class ObjectsWanted(msgspec.Struct, frozen=True):
-    """The objects to verify: of these topics (and partitions, if any are given), on these stores."""
+    """The objects to verify: those of these topics (and of these partitions, if any are given), on these stores."""
 
     topics: frozenset[TopicId]
     stores: frozenset[StoreId]
@@ -51,7 +51,7 @@ class ObjectsWanted(msgspec.Struct, frozen=True):
 class ObjectToVerify(msgspec.Struct, frozen=True, array_like=True):
     """An object with the slices that it holds, by partition and offset, and the stores that should have it.
 
-    `all_stores` includes stores that were not asked for.
+    `all_stores`: all stores that should have the object, also those that `ObjectsWanted` does not name.
     """
 
     named: NamedObject
@@ -62,7 +62,7 @@ class ObjectToVerify(msgspec.Struct, frozen=True, array_like=True):
 
 
 def objects_to_verify(state: ClusterState, wanted: ObjectsWanted) -> Iterator[ObjectToVerify]:
-    """The objects by number, each once, if any of the stores should have it. Retired objects are left out."""
+    """Yield the wanted objects that a wanted store should have, each once, by number. Retired objects are left out."""
     blocks = state.slices.in_blocks().blocks
     holdings = _Holdings(state)
     low, width = 0, WINDOW_OBJECTS
@@ -100,7 +100,7 @@ def sums_to_verify(
 ) -> Iterator[tuple[StoreId, Topic, ObjectSums]]:
     """Sums of what `objects_to_verify` will yield, by store and topic, without creating a Python object for each.
 
-    A ranged read is `read_bytes` long. Pairs without any object are left out.
+    A ranged read is `read_bytes` long. A store and topic without any object is left out.
     """
     for store in sorted(wanted.stores):
         for topic_id in sorted(wanted.topics):
@@ -124,8 +124,9 @@ def sums_to_verify(
 
 
 def _held(state: ClusterState, store: StoreId, partition: Partition, wanted: ObjectsWanted) -> tuple[Column, int]:
-    """The objects of a partition that a replica on the store holds, and their records; none if the partition isn't
-    wanted.
+    """The numbers of the objects that the store's replica of the partition holds, and the number of their records.
+
+    Empty and 0 if the partition isn't wanted, or has no replica on the store.
     """
     if store not in partition.replication.replicas or (
         wanted.partitions and partition.partition not in wanted.partitions
@@ -137,10 +138,10 @@ def _held(state: ClusterState, store: StoreId, partition: Partition, wanted: Obj
 
 
 def slices_still_held(state: ClusterState, object_: ObjectToVerify, store: StoreId) -> tuple[Slice, ...]:
-    """The slices of the object that the store should still hold in this newer state.
+    """The slices of the object that the store should hold according to `state`, which is newer than `object_`.
 
-    None are left if retention, a rewrite, an election, a move or a reported loss came in between: then the store may
-    lack the object.
+    () if retention, a rewrite, an election, a move or a reported loss came in between: then the store may lack the
+    object.
     """
     holdings, named = _Holdings(state), object_.named
     return tuple(
@@ -158,7 +159,7 @@ def _is_named(state: ClusterState, slice_: Slice) -> bool:
 
 
 def _rows(block: Block, low: int, high: int, wanted: ObjectsWanted) -> Column:
-    """The live rows of a block whose objects have numbers in [low, high) and are wanted."""
+    """The rows of a block that are not removed, are wanted, and have object numbers in [low, high)."""
     number, key = block.columns["object_number"], block.columns["partition_key"]
     inside = (number >= low) & (number < high)
     if block.dead is not None:
@@ -174,7 +175,7 @@ def _rows(block: Block, low: int, high: int, wanted: ObjectsWanted) -> Column:
 
 
 class _Holdings:
-    """The stores that hold slices, for one partition after another."""
+    """The stores that hold each slice, looked up for one partition after another."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state

@@ -21,9 +21,9 @@ from sparklog.core.types import EntryNumber, ObjectNumber, Offset, OffsetRange, 
 class RecordDeletion(msgspec.Struct, frozen=True, kw_only=True):
     """The deletion in one partition: its log start moves from `before` to `after`, and `records` records are deleted.
 
-    `records` is an upper limit if `after` cuts a compacted segment. The offsets are equal if the log start is already
-    that high. `objects` are then no longer named by any slice; they have `size_bytes` on each store that holds them,
-    and may be deleted once the clock has passed `delete_after_ms`.
+    `records` is an upper limit if `after` cuts a compacted segment. `before` and `after` are equal if the log start is
+    already at the wanted offset or above. `objects` are those that no slice names any more after the deletion; they
+    have `size_bytes` on each store that holds them, and may be deleted once the clock has passed `delete_after_ms`.
     """
 
     topic: str
@@ -45,9 +45,9 @@ def plan_record_deletion(
 ) -> list[RecordDeletion]:
     """Plan the deletion of the records below the given offset in each partition. None stands for the high watermark.
 
-    The partitions are in ascending order; an object counts for the partition with which its last slice goes. The plan
-    is decided and applied as the commands would be, on a fork of the state. Raises UnknownTopicOrPartition,
-    OffsetOutOfRange and PolicyViolation, as the first refused command would; InvalidInput if no partition is named.
+    The result is in ascending order of partitions; an object counts for the partition that deletes its last slice. The
+    plan runs the commands on a fork of the state. Raises UnknownTopicOrPartition, OffsetOutOfRange and PolicyViolation,
+    as the first refused command would; InvalidInput if no partition is named.
     """
     if not offsets:
         raise InvalidInput(f"nothing to delete in topic {topic}: name at least one partition")
@@ -56,7 +56,7 @@ def plan_record_deletion(
 
 
 def _planned(state: ClusterState, topic: str, number: int, offset: int | None, now_ms: int) -> RecordDeletion:
-    """Plan one partition, and apply the plan to `state`."""
+    """Plan the deletion in one partition, and apply the plan to `state`."""
     partition = partition_of(state, topic_of(state, topic), number)
     before = partition.log_start
     to = partition.high_watermark if offset is None else offset

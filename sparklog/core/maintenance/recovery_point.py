@@ -2,14 +2,14 @@
 
 Objects are numbered by the chain in order, and an object is named only once it is durable on its holders: the store has
 synced the file and its folder, or has answered the PUT. So a process that dies leaves no half-written object that the
-chain names, and every end of a process is a clean one. Only the store itself can lose or damage what it had. Kafka's
-recovery point says what was flushed; this one says what was read since, and found whole:
+chain names: every shutdown is a clean one. Only the store itself can lose or damage an object. Kafka's recovery point
+says what was flushed; this one says what was read later, and is whole:
 
     recovery point = P  <=>  each object that the store holds with a number below P was read and is whole
 
-A store that was fenced, lost something, or came back has a new registration. That was no clean end: earlier reads no
-longer count, so P = 0. Under the same registration, only objects from P on have to be read, if there are any. A store
-that gets a replica of older records also gets objects with smaller numbers; this sets P back to the smallest of them.
+A store that was fenced, lost something, or came back has a new registration. Then earlier reads no longer count, so P =
+0. Under the same registration, only objects from P on have to be read, if there are any. A store that gets a replica of
+older records also gets objects with smaller numbers; this sets P back to the smallest of them.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ Numbers = npt.NDArray[np.int64]
 
 
 class ReplicaToCheck(msgspec.Struct, frozen=True):
-    """Objects of a replica that must be read, ascending. An object of several partitions is listed with the first.
+    """The objects of a replica that must be read, ascending. An object of several partitions is listed with the first.
 
-    `lacking` are those that the replica does not hold: what is left of them there may be damaged, and could be taken
-    for a copy. Both are columns, because there may be millions.
+    `lacking`: the objects that the replica does not hold according to the chain. Remains of them on the store may be
+    damaged, and could be taken for a copy. `numbers` and `lacking` are columns, because there may be millions of
+    objects.
     """
 
     topic_partition: TopicPartition
@@ -52,7 +53,10 @@ class ReplicaToCheck(msgspec.Struct, frozen=True):
 def replicas_to_check(
     state: ClusterState, store: StoreId, topics: Iterable[Topic], *, everything: bool
 ) -> Iterator[ReplicaToCheck]:
-    """The objects to read of each replica on the store, from its recovery point on or all, and those that it lacks."""
+    """Yield for each replica on the store the objects to read, and those that the replica lacks.
+
+    Objects to read are those from the recovery point on, or all with `everything`.
+    """
     start = 0 if everything else state.stores[store].recovery_point
     for topic in topics:
         replicas = [
@@ -79,7 +83,8 @@ def _to_check(state: ClusterState, store: StoreId, topic: Topic, partition: Part
 def _each_object_once(replicas: Sequence[ReplicaToCheck]) -> Iterator[ReplicaToCheck]:
     """The replicas of a topic, with each object listed only once. Replicas left without objects are dropped.
 
-    An object that one replica lacks and another one holds must be read, because the store should have it.
+    An object that one replica lacks and another replica on the store holds must be read, because the store should have
+    it.
     """
     columns = [replica.numbers for replica in replicas] + [replica.lacking for replica in replicas]
     if not columns:
@@ -94,9 +99,11 @@ def _each_object_once(replicas: Sequence[ReplicaToCheck]) -> Iterator[ReplicaToC
 
 
 def recovery_point_after(state: ClusterState, store: StoreId, whole: Collection[int]) -> ObjectNumber:
-    """The object number to which the recovery point can rise if the objects `whole` were read and are whole.
+    """Return the recovery point that the store may have if the objects `whole` were read and are whole.
 
-    That is the first object that is not among them, held or not: objects that a replica lacks will still be copied.
+    The result is the number of the first object not in `whole` that the chain names for any replica of the store, held
+    or not: objects that a replica lacks will still be copied. If there is none, it is the number of the next object of
+    the chain.
     """
     point = state.stores[store].recovery_point
     read = np.append(np.sort(np.fromiter(whole, dtype=np.int64, count=len(whole))), -1)  # -1: unlike any number
@@ -111,7 +118,7 @@ def recovery_point_after(state: ClusterState, store: StoreId, whole: Collection[
 
 
 def recovered_end(state: ClusterState, store: StoreId, partition: Partition) -> Offset:
-    """The offset up to which a replica is known to be whole, as Kafka counts its recovery point."""
+    """The offset up to which the store's replica was read and is whole: Kafka's recovery point of a partition."""
     slices, held = held_by_store(state, store, partition)
     unread = np.flatnonzero(~held | (slices["object_number"] >= state.stores[store].recovery_point))
     if not len(unread):
@@ -120,7 +127,7 @@ def recovered_end(state: ClusterState, store: StoreId, partition: Partition) -> 
 
 
 def note_new_replicas(state: ClusterState, changes: Iterable[PartitionChange], at: At) -> None:
-    """Lower the recovery points of stores that get a replica with these changes: its objects will be copied there.
+    """Lower the recovery points of the stores that get a replica with these changes: its objects will be copied there.
 
     Call this before the changes are applied.
     """

@@ -15,7 +15,7 @@ from sparklog.core.types import Offset, OffsetRange, TopicPartition
 
 
 class RetentionCut(msgspec.Struct, frozen=True):
-    """The part of one partition that retention drops: everything from its log start up to `to`."""
+    """The slices that retention drops in one partition: from the log start up to `to`. `segments` is their number."""
 
     topic: str
     partition: Partition
@@ -30,8 +30,8 @@ def plan_retention(state: ClusterState, topic: Topic, partition: Partition, now_
     """The cut that is due, or None.
 
     The unit is a slice (a sealed segment, or one that is not rolled yet); oldest first, never above the high watermark.
-    A slice goes if its largest timestamp is older than `retention.ms`, or if at least `retention.bytes` remain without
-    it. Compact-only topics keep everything.
+    A slice is dropped if its largest timestamp is older than `retention.ms`, or if at least `retention.bytes` remain
+    without it. A topic whose only policy is `compact` keeps everything.
     """
     config = state.topic_config(topic)
     if not config.delete:
@@ -67,7 +67,7 @@ def plan_retention(state: ClusterState, topic: Topic, partition: Partition, now_
 
 
 def _leading(goes: np.typing.NDArray[np.bool_]) -> int:
-    """The number of rows at the start that are all true."""
+    """The number of rows before the first false one."""
     stays = np.flatnonzero(~goes)
     return int(stays[0]) if len(stays) else len(goes)
 
@@ -75,7 +75,7 @@ def _leading(goes: np.typing.NDArray[np.bool_]) -> int:
 def due_for_deletion(state: ClusterState, clock_ms: int, topics: Collection[str] | None = None) -> Column:
     """The numbers of retired objects (of these topics) whose delay has passed, oldest first (R-04).
 
-    The delay began at the time of the entry that retired them. So `clock_ms` must be the machine's clock, never a time
-    that a user passes in: readers were promised the whole delay.
+    The delay of an object began at the time of the entry that retired it. `clock_ms` must come from this computer's
+    clock, never from a user, because readers rely on the whole delay.
     """
     return state.retired.due(clock_ms, topics)

@@ -1,4 +1,4 @@
-"""Plans rolls: the slices to turn into sealed segments (S-06). Pure: time is an argument."""
+"""Plans rolls: chooses the slices to turn into sealed segments (S-06). Pure: time is an argument."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ MOST_SLICES = 10_000
 class SegmentToRoll(msgspec.Struct, frozen=True):
     """Slices that cover [start, end) of a partition and become one sealed segment; `digest` identifies them.
 
-    If they hold more than `segment.bytes` (a single slice that is larger), they become several segments, cut between
-    batches and named by the same swap. `size_bytes` counts stored batch bytes; `reason` is human-readable.
+    A single slice of more than `segment.bytes` becomes several segments, cut between batches and named by the same
+    swap. `size_bytes` counts stored batch bytes; `reason` is human-readable.
     """
 
     topic: str
@@ -44,10 +44,10 @@ def plan_roll(
     Consecutive slices of append objects are gathered until the next one would exceed `segment.bytes`, or there are
     MOST_SLICES; then they are due. The remaining slices are due when they reach `segment.bytes`, when the first of them
     was appended `segment.ms` ago (in a compacted topic, also `max.compaction.lag.ms` ago: KIP-354), when a slice
-    follows that can't be joined to them, or with `everything`. A segment ends at a sealed segment, at a gap, and where
-    the leader epoch or the timestamp source changes. A slice that the log start cuts stays as it is (a swap replaces
-    whole slices), and so does one that is not below the high watermark. `check_swap` checks whether the replicas can
-    take the segments now.
+    follows that can't go into the same segment, or with `everything`. A segment ends at a sealed segment, at a gap, and
+    where the leader epoch or the timestamp source changes. A slice that the log start cuts stays as it is (a swap
+    replaces whole slices), and so does one that is not below the high watermark. `check_swap` checks whether the
+    replicas can take the segments now.
     """
     config = state.topic_config(topic)
     key = TopicPartition(topic.topic_id, partition.partition)
@@ -68,7 +68,10 @@ def plan_roll(
 
 
 def _reason(rows: SliceColumns, config: TopicConfig, now_ms: int, *, everything: bool) -> str | None:
-    """The reason why these slices are due by themselves, or None."""
+    """The reason, as text, why slices are due although later slices could still join them; None if they are not due.
+
+    With `everything`, they are always due.
+    """
     columns = rows.columns
     if int(columns["length"].sum()) >= config.segment_bytes:
         return setting_bytes("segment.bytes", config.segment_bytes)
@@ -98,7 +101,10 @@ def _segment(topic: Topic, partition: Partition, rows: SliceColumns, reason: str
 
 
 def _runs(state: ClusterState, slices: SliceColumns, log_start: Offset) -> list[tuple[int, int]]:
-    """Runs [low, high) of slices of append objects that can be joined: no gap, one epoch, one timestamp source."""
+    """Runs [low, high) of rows of `slices` that can go into one segment, if its size allows.
+
+    All are slices of append objects, without a gap, of one leader epoch and one timestamp source.
+    """
     columns = slices.columns
     if not len(slices):
         return []
@@ -117,7 +123,10 @@ def _runs(state: ClusterState, slices: SliceColumns, log_start: Offset) -> list[
 
 
 def size_edges(lengths: npt.NDArray[np.int64], segment_bytes: int) -> list[tuple[int, int]]:
-    """Rows [begin, end) of each segment: as many slices as fit `segment_bytes`, at least one, at most MOST_SLICES."""
+    """The rows [begin, end) of each segment: as many slices as fit into `segment_bytes`, but 1 to MOST_SLICES.
+
+    `lengths`: the bytes of each slice.
+    """
     edges = []
     begin = size = 0
     for row, length in enumerate(lengths.tolist()):

@@ -1,4 +1,4 @@
-"""Schedules recurring work: intervals, one run of a task at a time, longer pauses after runs that broke off.
+"""Schedules recurring work: at intervals, one run of a task at a time, with longer pauses after runs that broke off.
 
     due(now) ─► the caller starts these, and says so: started(name, now) ─► ended(name, now, broke_off=…) ─► due again
 
@@ -31,7 +31,7 @@ class Task:
 class Planned:
     """The state of a task: due at `due_ms`, or running since `started_ms`.
 
-    `broken_runs`: the number of runs in a row that broke off.
+    `broken_runs`: the number of runs in a row that broke off (left no report).
     """
 
     task: Task
@@ -44,7 +44,7 @@ class Planned:
         return self.started_ms is not None
 
     def pause_ms(self) -> int:
-        """The time from the beginning of the last run until the next one is due."""
+        """The time in milliseconds from the start of the last run until the next one is due."""
         if not self.broken_runs:
             return self.task.interval_ms
         doubled_ms = self.task.interval_ms << min(self.broken_runs - 1, 30)
@@ -52,16 +52,18 @@ class Planned:
 
 
 class Schedule:
-    """The tasks of one process, in their order. If several are due, each waits until those before it have ended.
+    """The tasks of one process in a fixed order. A due task waits until the due or running tasks before it have ended.
 
-    It waits no longer than its own interval, and no longer than `LONGEST_WAIT_MS`: a task that hangs stops no other.
+    A task waits no longer than its own interval, and no longer than LONGEST_WAIT_MS, so a hanging task stops no other.
     """
 
     def __init__(self, tasks: Sequence[Task], now_ms: int, *, delay_ms: int, ages_ms: Mapping[str, int]) -> None:
-        """Nothing is due before `delay_ms` have passed. `ages_ms`: the time since the last run of each task began.
+        """Schedule the tasks, none earlier than in `delay_ms`. `ages_ms`: the time since the last run of each task
+        began.
 
-        A task that never ran, or whose interval has passed, is due after the delay. An age comes from clocks of other
-        machines: if it lies in the future, it counts as 0, so a wrong clock costs one interval at most.
+        A task that never ran (it has no age), or whose interval has passed, is due after `delay_ms`. An age comes from
+        the clocks of other computers: a negative one counts as 0, so a wrong clock delays a task by one interval at
+        most.
         """
         self._planned: dict[str, Planned] = {}
         for task in tasks:
@@ -75,7 +77,7 @@ class Schedule:
         return iter(self._planned.values())
 
     def due(self, now_ms: int) -> list[str]:
-        """The tasks to start now."""
+        """The names of the tasks to start now."""
         return [
             planned.task.name
             for planned in self
@@ -83,7 +85,7 @@ class Schedule:
         ]
 
     def wait_ms(self, now_ms: int) -> int | None:
-        """The time until something else is due, as long as no run ends; None if only the end of a run changes that."""
+        """The milliseconds until a task is to be started if no run ends before; None if all tasks are running."""
         left_ms = [
             (_patience_end_ms(planned) if planned.due_ms <= now_ms else planned.due_ms) - now_ms
             for planned in self
@@ -99,9 +101,9 @@ class Schedule:
         planned.started_ms = now_ms
 
     def ended(self, name: str, now_ms: int, *, broke_off: bool) -> None:
-        """Note that the run has ended. A run that broke off (without a report) makes the next pause longer.
+        """Note that the run of this task has ended. If it broke off (left no report), the next pause is longer.
 
-        A run that took longer than its interval is followed by one run, not by all that were due meanwhile.
+        A run that took longer than its interval is followed by one run, however many intervals have passed.
         """
         planned = self._planned[name]
         if planned.started_ms is None:
@@ -122,5 +124,5 @@ class Schedule:
 
 
 def _patience_end_ms(planned: Planned) -> int:
-    """The time at which a due task stops waiting for those before it."""
+    """The time at which a due task stops waiting for the tasks before it in the schedule."""
     return planned.due_ms + min(planned.task.interval_ms, LONGEST_WAIT_MS)

@@ -1,7 +1,7 @@
 """Assignment of replicas to stores: spread over zones first, then evenly over stores (KIP-36, KIP-841).
 
-As in Kafka, zones are meant to be of about the same size: a store that is alone in its zone gets as many replicas as
-the zone needs. Stores without a zone form a zone of their own.
+As in Kafka, zones should have about the same number of stores: a store that is alone in its zone gets all replicas of
+that zone. Stores without a zone form a zone of their own.
 """
 
 from __future__ import annotations
@@ -30,12 +30,13 @@ class Home(msgspec.Struct, frozen=True):
 def assign(
     homes: Collection[Home], partitions: int, replication_factor: int, first: int, existing: Assignment = ()
 ) -> Assignment:
-    """The stores of `partitions` new partitions. `replication_factor` is at most the number of `homes`.
+    """The stores of the replicas of `partitions` new partitions. `replication_factor` is at most the number of `homes`.
 
-    Replicas of a partition are in different zones as far as there are enough zones. Leaders go round the stores,
-    beginning with store number `first` of the ring. In each round, a leader's followers are on other stores than in the
-    round before: if a store fails, the next leaders of its partitions are spread over all the others. Partitions added
-    later continue after the `existing` ones of the topic: the outcome is the same as if all had been created at once.
+    Replicas of a partition are in different zones as far as there are enough zones. Leaders take turns over the stores,
+    beginning with store number `first` in the order of `_ring`. Each time that a store leads again, its followers are
+    on other stores than the time before, so that if the store fails, the next leaders of its partitions are spread over
+    all other stores. New partitions continue after the `existing` ones of the topic: the result is the same as if all
+    had been created at once.
     """
     ring = _ring(homes)
     size, others = len(ring), max(len(ring) - 1, 1)
@@ -59,9 +60,9 @@ def assign(
 def moved_off(
     leaving: StoreId, assignment: Iterable[tuple[StoreId, ...]], homes: Collection[Home], load: Mapping[StoreId, int]
 ) -> Assignment:
-    """The assignment of partitions that have a replica on the store `leaving`, with another store in its place.
+    """The new assignment of those partitions that have a replica on the store `leaving`: another store takes its place.
 
-    `load` is the number of replicas that each store has now. Raises InvalidReplicationFactor if no other store is left
+    `load` is the number of replicas that each store has now. Raises InvalidReplicationFactor if no other store is free
     for a partition.
     """
     ring = [home for home in _ring(homes) if home.store != leaving]
@@ -84,9 +85,9 @@ def moved_off(
 
 
 def _ring(homes: Iterable[Home]) -> list[Home]:
-    """The stores in rounds, each with one more store of every zone that has one left.
+    """The stores in turns: one of each zone, then a second one of each zone that has two, and so on.
 
-    So neighbours are in different zones until only one zone has stores left.
+    So neighbours are in different zones, until only one zone has stores left.
     """
     zones: dict[str, list[Home]] = {}
     for home in sorted(homes, key=lambda home: (home.zone, home.store)):
@@ -97,7 +98,10 @@ def _ring(homes: Iterable[Home]) -> list[Home]:
 def _next(
     ring: Sequence[Home], replicas: Sequence[Home], load: Mapping[StoreId, int], ranks: Mapping[StoreId, int]
 ) -> Home:
-    """The store of the next replica: in the zone with the fewest of them, and there the store with the least load."""
+    """The store of the next replica: in the zone with the fewest of `replicas`, and there with the least load.
+
+    Silent stores come last. `ranks` decides between equal stores.
+    """
     in_zone = Counter(home.zone for home in replicas)
     free = (home for home in ring if home not in replicas)
     return min(free, key=lambda home: (home.silent, in_zone[home.zone], load[home.store], ranks[home.store]))

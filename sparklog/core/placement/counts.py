@@ -14,7 +14,7 @@ from sparklog.core.types import StoreId, TopicId
 
 @dataclass(slots=True)
 class StoreReplicas:
-    """The replicas on one store. A lag is a difference of offsets: between a replica's LEO and the end of the log."""
+    """The replicas on one store. Lags are numbers of offsets from a replica's LEO to the end of the log."""
 
     replicas: int = 0
     leaders: int = 0
@@ -25,7 +25,7 @@ class StoreReplicas:
 
 @dataclass(slots=True)
 class ReplicaCounts:
-    """Counts of partitions. As in Kafka, one partition may be in several counts, such as offline and under min ISR."""
+    """Counts of partitions. As in Kafka, a partition may be in several counts: an offline one is also under min ISR."""
 
     partitions: int = 0
     offline: int = 0
@@ -36,7 +36,7 @@ class ReplicaCounts:
 
 
 def replica_counts(state: ClusterState) -> ReplicaCounts:
-    """Count over all partitions of the state. Every registered store is in `stores`."""
+    """Count all partitions of the state, and the replicas of every registered store."""
     counts = ReplicaCounts(stores={store: StoreReplicas() for store in state.stores})
     min_isr: dict[TopicId, int] = {}
     for partition in state.partitions.values():

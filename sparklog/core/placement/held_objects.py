@@ -1,6 +1,6 @@
 """Objects that a store should hold according to the chain: samples of them, or all of a partition in order.
 
-The agent of a store looks for these objects. This file knows only the state, not what is really on the store.
+The agent of a store checks that these objects are there. This file knows only the state, not the store itself.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sparklog.core.types import NewObject, ObjectNumber, Offset, OffsetRange, Sl
 
 
 class HeldObject(msgspec.Struct, frozen=True, array_like=True):
-    """An object with a slice below the log end of a replica. The slice begins at offset `start`."""
+    """An object that a replica should hold, with the start of one of its slices below the replica's LEO."""
 
     topic_partition: TopicPartition
     start: Offset
@@ -34,7 +34,7 @@ def held_partitions(state: ClusterState, store: StoreId) -> list[TopicPartition]
 
 
 def newest_held(state: ClusterState, store: StoreId, key: TopicPartition) -> HeldObject | None:
-    """The object of the last slice of a partition that the store should hold whole; None if there is none."""
+    """The object of the last slice that the store should hold of a partition; None if it should hold none."""
     partition = state.partitions[key]
     log_end, width = partition.replication.log_end(store), 1
     while width < 2 * (log_end - partition.log_start):
@@ -50,7 +50,7 @@ def newest_held(state: ClusterState, store: StoreId, key: TopicPartition) -> Hel
 def some_held(
     state: ClusterState, store: StoreId, among: Collection[TopicPartition], count: int, below: Callable[[int], int]
 ) -> list[HeldObject]:
-    """At most `count` objects of these partitions at random. `below(n)` draws from [0, n)."""
+    """At most `count` random objects of these partitions that the store should hold. `below(n)` draws from [0, n)."""
     keys = sorted(among)
     drawn: dict[ObjectNumber, HeldObject] = {}
     for _ in range(count if keys else 0):
@@ -63,16 +63,16 @@ def some_held(
 
 
 def all_held(state: ClusterState, store: StoreId, key: TopicPartition) -> Iterator[HeldObject]:
-    """The objects of a partition that the store should hold, in the order of offsets. Lazy: callers may stop early."""
+    """Yield the objects of a partition that the store should hold, in the order of offsets."""
     partition = state.partitions[key]
     held = OffsetRange(partition.log_start, partition.replication.log_end(store))
     return (_held(state, key, slice_) for slice_ in state.slices.walk(key, held))
 
 
 def is_still_held(state: ClusterState, store: StoreId, held: HeldObject) -> bool:
-    """True if the store should still hold the object at this offset according to this newer state.
+    """True if the store should still hold the object `held`, which is from an older state, at the same offset.
 
-    False if retention, a rewrite, an election or a move came in between: then the object is rightly gone.
+    False if retention, a rewrite, an election or a move came in between: then the store may lack the object.
     """
     partition = state.partitions.get(held.topic_partition)
     if partition is None or store not in partition.replication.replicas:

@@ -1,4 +1,4 @@
-"""Stores that hold the slices of partitions and of objects: `replication/slice_holders.py` for many slices."""
+"""The stores that hold slices: `replication/slice_holders.py` for many slices at once."""
 
 from __future__ import annotations
 
@@ -34,7 +34,10 @@ class Holding:
         self._everywhere = self._of(self._level_up_to, ())
 
     def of(self, slice_end: Offset, named: Sequence[Holder]) -> tuple[StoreId, ...]:
-        """The stores that hold a slice up to `slice_end`, in the order in which a reader tries them."""
+        """The stores that hold a slice that ends at `slice_end`, in the order in which a reader tries them.
+
+        `named`: the holders of its object.
+        """
         return self._everywhere if slice_end <= self._level_up_to else self._of(slice_end, named)
 
     def _of(self, slice_end: Offset, named: Sequence[Holder]) -> tuple[StoreId, ...]:
@@ -55,7 +58,7 @@ def held_by_store(
 
 
 def named_object(state: ClusterState, slice_: Slice) -> NamedObject:
-    """The object that a slice of the state names."""
+    """The object of a slice of the state."""
     existing = state.objects.get(slice_.object_number)
     if existing is None:
         raise AssertionError(f"slice {slice_} names an object that the state does not have")
@@ -87,9 +90,7 @@ def holders_of(state: ClusterState, slice_: Slice) -> tuple[StoreId, ...]:
 def held_slices(
     state: ClusterState, store: StoreId, numbers: Collection[ObjectNumber]
 ) -> dict[ObjectNumber, list[Slice]]:
-    """The slices in each of these objects that the store holds according to the chain. Objects without one are left
-    out.
-    """
+    """The slices in each object that the store holds according to the chain. Objects without any are left out."""
     held = {
         number: [slice_ for slice_ in slices if store in holders_of(state, slice_)]
         for number, slices in slices_by_object(state, numbers).items()
@@ -103,7 +104,7 @@ def partitions_of(slices: Iterable[Slice]) -> list[TopicPartition]:
 
 
 def whole_log(partition: Partition) -> OffsetRange:
-    """All offsets of a partition, up to its LEO."""
+    """All offsets of a partition's log, from its log start to its end."""
     return OffsetRange(partition.log_start, partition.next_offset)
 
 

@@ -1,10 +1,10 @@
-"""Followers that lag: they were not at the leader's LEO of that time for `replica.lag.time.max.ms` (rule I2).
+"""Followers that lag: for `replica.lag.time.max.ms` they have been behind the leader (rule I2).
 
-A follower need not be level with the leader: while writers continue, it may always be a little behind. It was caught up
-at a given time if it now has all that the leader had then. So a follower lags if it lacks something that the leader had
-one period ago, and was in sync for that period. Kafka computes the same from the fetches that its leader serves
-(KIP-16, `Replica.isCaughtUp`). Here no leader sees a follower fetch, so the leader's LEOs of the last period are
-remembered.
+A follower need not have everything that the leader has: while writers continue, it may always be a little behind. A
+follower was caught up at a given time if it now has everything that the leader had then. So a follower lags if it lacks
+something that the leader had one period ago, and was in sync for that period. Kafka computes the same from the fetches
+that its leader serves (KIP-16, `Replica.isCaughtUp`). Here no leader sees a follower fetch, so the leader's LEOs of the
+last period are remembered.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LOG_ENDS: Final = 16  # LEOs of the leader kept per period and partition (at mos
 
 @dataclass(slots=True)
 class _Behind:
-    """A partition with a follower in the ISR that lacks something. Times in ms, of the caller's clock."""
+    """A partition with a follower in the ISR that lacks something. Times are milliseconds of the caller's clock."""
 
     leader_epoch: LeaderEpoch
     leader_ends: list[tuple[int, Offset]] = field(default_factory=list)  # since when the leader's LEO is known; ascends
@@ -32,10 +32,10 @@ class _Behind:
 
 
 class LagClock:
-    """Watches the followers of the partitions that `store` leads, or (None) of all partitions.
+    """Watches the followers of the partitions that `store` leads; of all partitions if `store` is None.
 
-    A process that takes over begins with a new clock. Call `observe` with each state that is followed, then `check`.
-    Partitions without a change whose followers have everything cost nothing, and are not remembered.
+    A process that takes over begins with a new LagClock. Call `observe` with each newer state, then `check`. Unchanged
+    partitions whose followers have everything take no time and no memory.
     """
 
     def __init__(self, store: StoreId | None) -> None:
@@ -49,8 +49,8 @@ class LagClock:
     def observe(self, state: ClusterState, asked_ms: int, now_ms: int) -> None:
         """Take a state that was requested at `asked_ms` and arrived at `now_ms`: it is no older than the request.
 
-        A follower is judged as of `asked_ms`, and the leader's log end counts from `now_ms` on. So a process that was
-        paused in between counts no follower as lagging by mistake.
+        A follower is judged as of `asked_ms`, and the leader's log end counts from `now_ms` on. So if this process was
+        paused between the two, no follower counts as lagging by mistake.
         """
         self._period_ms = effective_cluster(state.config).replica_lag_time_max_ms
         self._asked_ms = asked_ms
@@ -63,8 +63,9 @@ class LagClock:
         self._partitions = state.partitions
 
     def check(self, now_ms: int) -> tuple[LaggingReplicas, ...]:
-        """The followers that lag in the state observed last, by partition. Empty until half a period has passed since
-        the last check.
+        """The followers that lag in the newest state, by partition. () within half a period after the last check.
+
+        A period is `replica.lag.time.max.ms`.
         """
         if now_ms < self._check_ms:
             return ()
@@ -99,7 +100,9 @@ class LagClock:
             )
 
     def _lagging(self, behind: _Behind, value: Replication) -> tuple[StoreId, ...]:
-        """The followers that were in sync a period ago and lack what the leader had then."""
+        """The followers that were in sync a period before the newest state, and lack something that the leader had
+        then.
+        """
         then_ms = self._asked_ms - self._period_ms
         ends = behind.leader_ends
         while len(ends) > 1 and ends[1][0] < then_ms:

@@ -1,21 +1,22 @@
 """Finds out which objects a store has lost: by samples, and then where each damaged log breaks off.
 
-Searches are generators without I/O: they yield requests, and get replies. The agent of a store drives them, and so does
-the registration of a store that is back.
+Searches are machines (`core/machine.py`). The agent of a store drives them, and so does the registration of a store
+that is back.
 
-    LookFor  look for objects on the store -> for each, whether it is there with its length, or the error of its look
+    LookFor  look for objects on the store -> for each, True or False, or the SparklogError of its look
     Newest   catch up with the chain -> the state
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, TypeVar
 
 from sparklog.core.commands import HeldEnd
 from sparklog.core.errors import SparklogError
+from sparklog.core.machine import Machine
 from sparklog.core.placement.held_objects import HeldObject, all_held, is_still_held, newest_held, some_held
 from sparklog.core.state import ClusterState
 from sparklog.core.types import StoreId, TopicPartition
@@ -30,7 +31,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class LookFor:
-    """Look for these objects on the store. Reply: for each, True if it is there, False if not, or a SparklogError."""
+    """Look for these objects on the store.
+
+    The reply is a list: for each object True if it is there in full length, False if not, or a SparklogError.
+    """
 
     objects: list[HeldObject]
 
@@ -40,7 +44,7 @@ class Newest:
     """Catch up with the chain. Reply: the ClusterState."""
 
 
-Search = Generator[LookFor | Newest, Any, T]
+Search = Machine[LookFor | Newest, Any, T]
 
 
 def missing_of_sample(
@@ -50,7 +54,8 @@ def missing_of_sample(
     all_: Collection[TopicPartition],
     below: Callable[[int], int],
 ) -> Search[dict[TopicPartition, HeldObject]]:
-    """Objects that are missing or truncated, at most one per partition. Raises the store's error.
+    """Objects of a sample that are missing or truncated, at most one per partition. Raises the store's error if looks
+    stay unanswered.
 
     The sample: the newest object of each partition in `newest_of`, and up to RANDOM_OBJECTS in total, drawn from the
     partitions `all_`.
@@ -68,10 +73,10 @@ def missing_of_sample(
 def held_ends(
     state: ClusterState, store: StoreId, damaged: Collection[TopicPartition], *, whole_too: bool
 ) -> Search[tuple[ClusterState, dict[TopicPartition, HeldEnd]]]:
-    """The newest state, and the offsets at which the logs of damaged partitions break off on the store in that state.
+    """The newest state, and the end of what the store holds of each damaged partition in that state.
 
-    With `whole_too`, partitions that miss nothing are named as well; else they are left out. If a partition changes
-    during the search, it is searched again. Raises the store's error.
+    With `whole_too`, partitions that lack nothing are included, else left out. If a partition changes during the
+    search, it is searched again. Raises the store's error if looks stay unanswered.
     """
     ends: dict[TopicPartition, HeldEnd] = {}
     rest = list(damaged)
@@ -90,9 +95,9 @@ def held_ends(
 def _first_missing(
     state: ClusterState, store: StoreId, partitions: Collection[TopicPartition]
 ) -> Search[dict[TopicPartition, HeldObject]]:
-    """The first object of each partition that is missing or cut; partitions that miss nothing are left out.
+    """The first object of each partition that is missing or truncated; partitions that lack nothing are left out.
 
-    An empty store costs one look for each partition; a store that misses little costs a look for each object.
+    An empty store costs one look for each partition; a store that lacks little costs a look for each object.
     """
     missing: dict[TopicPartition, HeldObject] = {}
     rest = {key: all_held(state, store, key) for key in sorted(partitions)}
@@ -110,7 +115,10 @@ def _first_missing(
 def _next_of(
     rest: dict[TopicPartition, Iterator[HeldObject]], in_a_row: int
 ) -> tuple[list[HeldObject], set[TopicPartition]]:
-    """The next objects of as many partitions as fit into LOOKS_AT_ONCE, and the partitions that end there."""
+    """Take the next `in_a_row` objects of each partition in `rest`, until there are LOOKS_AT_ONCE.
+
+    Returns the objects, and the partitions that have no more.
+    """
     chunk: list[HeldObject] = []
     done: set[TopicPartition] = set()
     for key, objects in rest.items():
@@ -124,8 +132,9 @@ def _next_of(
 
 
 def _looked(wanted: Collection[HeldObject]) -> Search[list[tuple[HeldObject, bool]]]:
-    """Look for each object: True if it is there. Looks without an answer are repeated. Raises the error if none is
-    answered.
+    """Look for each object, and repeat looks that failed. Returns each object with True if it is there.
+
+    Raises the store's error if no object of the first round is answered, or VAIN_LOOKS rounds in a row bring no answer.
     """
     looked_at: list[tuple[HeldObject, bool]] = []
     rest = list(wanted)
@@ -149,7 +158,10 @@ def _looked(wanted: Collection[HeldObject]) -> Search[list[tuple[HeldObject, boo
 def _is_unchanged(
     before: ClusterState, now: ClusterState, store: StoreId, key: TopicPartition, missing: HeldObject | None
 ) -> bool:
-    """True if what was seen of a partition in the state `before` still holds: the same slices, on this store."""
+    """True if the result of a search in the state `before` is still valid in `now`, a newer state.
+
+    The store must still have its replica, the partition its version, and the log the slice of the first missing object.
+    """
     if not _has_replica(now, store, key) or (missing is not None and not is_still_held(now, store, missing)):
         return False  # retention, a move or a rewrite came before the look
     return now.partitions[key].replication.version == before.partitions[key].replication.version
@@ -162,6 +174,8 @@ def _has_replica(state: ClusterState, store: StoreId, key: TopicPartition) -> bo
 
 
 def _held_end(state: ClusterState, store: StoreId, key: TopicPartition, missing: HeldObject | None) -> HeldEnd:
-    """The end of what the store holds of a partition whose first missing object is this one."""
+    """The end of what the store holds of a partition: the start of the first `missing` object; the LEO if None is
+    missing.
+    """
     log_end = state.partitions[key].replication.log_end(store)
     return HeldEnd(key.topic_id, key.partition, log_end if missing is None else missing.start)

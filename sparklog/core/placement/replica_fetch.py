@@ -20,7 +20,7 @@ from sparklog.core.types import NewObject, ObjectNumber, Offset, OffsetRange, St
 
 
 class FetchLimits(msgspec.Struct, frozen=True):
-    """Limits of a plan: objects and bytes from each source.
+    """Limits of a fetch plan: the objects and the bytes from each source.
 
     The plan also ends after `in_vain` partitions whose sources are busy or already have a full batch.
     """
@@ -33,7 +33,7 @@ class FetchLimits(msgspec.Struct, frozen=True):
 class ObjectToFetch(msgspec.Struct, frozen=True, array_like=True):
     """An object that a replica of `topic_partition` needs, and the `sources` that hold it, in the order of asking.
 
-    If there are no sources, only the store itself holds the object according to the chain: look for it there.
+    Without `sources`, only the replica's own store holds the object according to the chain: look for it there.
     """
 
     number: ObjectNumber
@@ -58,11 +58,12 @@ class FetchBatch(msgspec.Struct, frozen=True):
 
 @dataclass(slots=True)
 class UnderWay:
-    """Work in progress, which a plan leaves out.
+    """Fetches in progress, which a new plan leaves out.
 
-    `checked` are objects that are on the store and not reported yet, `copying` are objects on their way there.
-    `partitions` are in an unfinished batch, or wait after an error. `busy` sources have a batch, `failing` sources wait
-    after an error. A plan starts after the partition `after`, so that no partition waits forever.
+    `checked`: objects that are on the store but not reported yet. `copying`: objects that are being copied there.
+    `partitions`: those of unfinished batches, or waiting after an error. `busy`: sources with an unfinished batch.
+    `failing`: sources that wait after an error. A plan starts after the partition `after`, so that every partition gets
+    its turn.
     """
 
     checked: Collection[ObjectNumber] = ()
@@ -113,10 +114,11 @@ def plan_fetch(
     under_way: UnderWay,
     limits: FetchLimits | None = None,
 ) -> tuple[list[FetchBatch], TopicPartition | None]:
-    """A batch for each source that has none, and the partition after which the next plan starts (its `after`).
+    """Plan a batch for each source that has none. Also returns the `after` of the next plan.
 
-    `behind` ascends. A partition is fetched from one source at a time: the first that holds its first missing slice. An
-    object that several partitions need is fetched once.
+    `behind`: the partitions whose replica on the store lacks slices, ascending. `under_way`: the fetches in progress. A
+    partition is fetched from one source at a time: the first that holds its first missing slice. An object that several
+    partitions need is fetched once.
     """
     limits = limits or FetchLimits()
     copying = set(under_way.copying)
@@ -148,10 +150,10 @@ def plan_fetch(
 def replica_reports(
     state: ClusterState, store: StoreId, at: UnfinishedReplicas, checked: Collection[ObjectNumber]
 ) -> tuple[ReplicaReport, ...]:
-    """The reports that the store's agent may make on this state, given the objects that are known to be there.
+    """The reports that the store's agent may make on this state. `checked`: objects known to be on the store.
 
-    A log end rises over the contiguous slices whose objects are there. A replica that may join the ISR is reported even
-    if its log end does not rise.
+    A log end rises past consecutive slices as long as their objects are on the store. A replica that may join the ISR
+    is reported even if its log end does not rise.
     """
     joinable = set(at.joinable)
     reports = []
@@ -182,7 +184,7 @@ def _rotated(keys: Sequence[TopicPartition], after: TopicPartition | None) -> Se
 
 
 class _SourceRun:
-    """The objects that a partition needs next from one source."""
+    """The objects that a partition needs next, from the one `source` that holds the first of them."""
 
     def __init__(
         self,
@@ -204,7 +206,7 @@ class _SourceRun:
         self.source = None if self._next is None else self._source_of(self._next)
 
     def objects(self, copying: Collection[ObjectNumber]) -> Iterator[ObjectToFetch]:
-        """The objects in order, up to the first one that the source does not hold."""
+        """Yield the objects in order, up to the first one that the source does not hold."""
         next_ = self._next
         while next_ is not None and (self.source in next_.sources or self._source_of(next_) == self.source):
             others = tuple(store for store in next_.sources if store != self.source)
@@ -213,7 +215,7 @@ class _SourceRun:
             next_ = self._following(copying)
 
     def _following(self, copying: Collection[ObjectNumber]) -> ObjectToFetch | None:
-        """The next object that is neither there nor on its way; None at the end, or if no source can provide it now."""
+        """The next object that is neither checked nor being copied; None if there is none, or no source for it now."""
         for slice_ in self._slices:
             number = slice_.object_number
             if number in self._under_way.checked or number in copying:
@@ -234,7 +236,7 @@ class _SourceRun:
 
 @dataclass(slots=True)
 class _GrowingBatch:
-    """A batch under construction."""
+    """A batch to which a plan still adds objects."""
 
     limits: FetchLimits
     partitions: list[TopicPartition] = field(default_factory=list)
@@ -246,7 +248,7 @@ class _GrowingBatch:
         return len(self.objects) < self.limits.objects and self.size_bytes < self.limits.size_bytes
 
     def take(self, key: TopicPartition, run: _SourceRun, copying: set[ObjectNumber]) -> None:
-        """Add objects of a partition while there is room. They count as `copying` from now on."""
+        """Add objects of the partition `key` while there is room, and add their numbers to `copying`."""
         self.partitions.append(key)
         for wanted in run.objects(copying):
             self.objects.append(wanted)

@@ -1,7 +1,7 @@
 """The health of the replicas of a cluster, in human-readable sentences.
 
-A partition is wrong if it has no leader or can't take a write with acks=all. A partition with fewer replicas in sync
-than it should have gets a remark. So does a store that is fenced or silent.
+A partition is reported as wrong if it has no leader or can't take a write with acks=all. There is a remark for a
+partition with fewer replicas in sync than it should have, and for a store that is fenced or silent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SHOWN = 5  # partitions of a topic that are named
 
 
 class ReplicationHealth(msgspec.Struct, frozen=True, kw_only=True):
-    """Counts of partitions, and the sentences. A partition counts only once, in the first of the three that fits."""
+    """Counts of partitions, and sentences about them. A partition counts only once, in the first count that applies."""
 
     offline: int
     under_min_isr: int
@@ -72,7 +72,7 @@ def replication_health(state: ClusterState) -> ReplicationHealth:
 
 
 def min_isr_warning(topic: str, config: TopicConfig, replication_factor: int) -> str | None:
-    """A warning if min.insync.replicas is more than a topic's replicas: as in Kafka, it then means all of them."""
+    """A warning if min.insync.replicas exceeds the topic's replicas, else None. As in Kafka, it then means all."""
     if config.min_insync_replicas <= replication_factor:
         return None
     return (
@@ -110,7 +110,7 @@ def _of_stores(state: ClusterState) -> list[str]:
 
 
 def _without_agents(state: ClusterState) -> list[str]:
-    """A remark if there were agents and none is up: then no copy is made for a replica that lacks records."""
+    """A remark if there were agents and none is up, so that replicas that lack records get no copies; else []."""
     stores = [store for store in state.stores.values() if not store.fenced]
     if not any(store.had_agent for store in stores) or any(store.agent_up for store in stores):
         return []

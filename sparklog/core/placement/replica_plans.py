@@ -21,7 +21,7 @@ from sparklog.core.types import OffsetRange, StoreId
 
 
 class PartitionOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """A partition before and after a command. `refused`: why it stays as it is, or None."""
+    """A partition before and after a command. `refused`: the error that kept it unchanged, or None."""
 
     topic: str
     partition: int
@@ -31,12 +31,15 @@ class PartitionOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def lost_records(self) -> int:
-        """Offsets below the high watermark that the command gives up."""
+        """The number of offsets below the high watermark that the command gives up."""
         return _length(self.after.lost) - _length(self.before.lost)
 
 
 def partitions_named(state: ClusterState, topic: str | None, partition: int | None = None) -> list[Partition]:
-    """One partition, those of a topic, or all of the cluster, by topic name. Raises UnknownTopicOrPartition."""
+    """The partition of this number, all of the topic, or all of the cluster, by topic name and number.
+
+    Raises UnknownTopicOrPartition.
+    """
     names = sorted(state.topic_ids) if topic is None else [topic]
     topics = [topic_of(state, name) for name in names]
     if partition is not None and topic is not None:
@@ -62,7 +65,7 @@ def moves_off(state: ClusterState, leaving: StoreId, partitions: Iterable[Partit
 
 
 def moves_back(partitions: Iterable[Partition]) -> tuple[Move, ...]:
-    """The moves that cancel those under way. Raises NoReassignmentInProgress if there is none."""
+    """The moves that cancel the moves under way. Raises NoReassignmentInProgress if there is none."""
     moving = [partition for partition in partitions if partition.replication.adding or partition.replication.removing]
     if not moving:
         raise NoReassignmentInProgress("wanted to cancel moves of replicas, found none under way there")
@@ -70,9 +73,10 @@ def moves_back(partitions: Iterable[Partition]) -> tuple[Move, ...]:
 
 
 def preferred_elections(state: ClusterState, partitions: Iterable[Partition]) -> tuple[Election, ...]:
-    """The elections that make the preferred leader lead each partition, or at least a store that can be reached.
+    """The elections that make each preferred leader lead, or any replica where the leader can't be reached.
 
-    The preferred leader is the first replica. While the present leader can be reached, it must catch up first.
+    The preferred leader is the first replica. While the present leader can be reached, it needs all of that leader's
+    records.
     """
     elections = []
     for partition in partitions:

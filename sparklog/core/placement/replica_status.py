@@ -13,10 +13,10 @@ from sparklog.core.types import Offset, OffsetRange, StoreId, TopicPartition
 
 
 class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A replica of a partition. `lag_records` and `lag_bytes` lie between its `log_end` and the end of the log.
+    """A replica of a partition. `lag_records` and `lag_bytes` are what it lacks from `log_end` to the end of the log.
 
     `size_bytes` are stored batch bytes up to `log_end`. `may_lead`: it has every committed record, so it may lead if no
-    replica before it can be reached. `reachable` is as far as the chain knows.
+    replica before it can be reached. `reachable`: its store is neither fenced nor reported as down.
     """
 
     store: StoreId
@@ -36,7 +36,7 @@ class ReplicaStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoreUse(msgspec.Struct, frozen=True, kw_only=True):
-    """A store's share of the cluster. `size_bytes` are stored batch bytes of its replicas, without orphans."""
+    """The use of a store: its replicas, those that lead, and their stored batch bytes, without orphans."""
 
     replicas: int
     leaders: int
@@ -68,7 +68,7 @@ def replica_statuses(state: ClusterState, partition: Partition) -> Iterator[Repl
 
 
 def store_uses(state: ClusterState) -> dict[StoreId, StoreUse]:
-    """The share of the cluster on each store."""
+    """The use of each registered store."""
     replicas: Counter[StoreId] = Counter()
     leaders: Counter[StoreId] = Counter()
     sizes: Counter[StoreId] = Counter()

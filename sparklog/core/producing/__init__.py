@@ -1,4 +1,4 @@
-"""The producer of Python programs, without I/O, clock or threads: what waits, what is sent, in which order.
+"""The producer of Python programs, without I/O, clock or threads: waiting records, flushes under way, and their order.
 
 Read producer_settings.py, buffer.py (when to take the waiting records), flush.py (the records taken), then flushes.py
 (how they are sent).

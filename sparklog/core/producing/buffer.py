@@ -10,14 +10,14 @@ from sparklog.core.producing.producer_settings import ProducerSettings
 
 @dataclass(frozen=True, slots=True)
 class FlushLimits:
-    """The limits on the waiting records of a topic (row F-01): their number, and their waiting time. None: no limit."""
+    """The limits on a topic's waiting records (F-01): their number and their waiting time. None: no limit."""
 
     messages: int | None
     ms: int | None
 
 
 def flush_limits(config: TopicConfig) -> FlushLimits | None:
-    """The limits from a topic's `flush.messages` and `flush.ms`; None without any."""
+    """The limits from a topic's `flush.messages` and `flush.ms`; None if neither is set."""
     if config.flush_messages is None and config.flush_ms is None:
         return None
     return FlushLimits(config.flush_messages, config.flush_ms)
@@ -26,8 +26,9 @@ def flush_limits(config: TopicConfig) -> FlushLimits | None:
 class ProducerBuffer:
     """Counts the bytes of records. Times are from a monotonic clock. Not thread-safe.
 
-    `waiting_bytes` and `waiting_records` have waited since `since_ms`. `room_bytes` are free: neither waiting, nor
-    under way. When a limit of one topic is reached, all waiting records are due, because they go into one commit.
+    `waiting_bytes` and `waiting_records` count the records that wait, the first of them since `since_ms`. `room_bytes`
+    are free: neither waiting, nor under way. When a limit of one topic is reached, all waiting records are due, because
+    they go into one commit.
     """
 
     __slots__ = ("_limit_ms", "_settings", "room_bytes", "since_ms", "waiting_bytes", "waiting_records")
@@ -40,9 +41,10 @@ class ProducerBuffer:
         self._limit_ms: int | None = None  # when the first limit of a topic is reached
 
     def add(self, size_bytes: int) -> bool:
-        """Count a record that waits. Returns True if a sender should look: for the first record, or for enough bytes.
+        """Count a record that waits. Returns True if a sender should check `due_ms`: at the first record and at
+        `batch_size`.
 
-        The caller sets `since_ms` with the first one.
+        The caller sets `since_ms` with the first record.
         """
         before = self.waiting_bytes
         self.waiting_bytes = now = before + size_bytes
@@ -53,7 +55,7 @@ class ProducerBuffer:
     def limit(self, limits: FlushLimits, records: int, since_ms: int) -> bool:
         """Note that this many records of a topic with these limits wait, the first since `since_ms`.
 
-        Returns True if a sender should look, because the waiting records are due earlier than before.
+        Returns True if a sender should check `due_ms`, because the waiting records are due earlier than before.
         """
         times = [] if limits.ms is None else [since_ms + limits.ms]
         if limits.messages is not None and records >= limits.messages:
@@ -64,7 +66,7 @@ class ProducerBuffer:
         return True
 
     def due_ms(self, *, urged: bool) -> int | None:
-        """The time at which to take the waiting records; None if none waits. `urged`: a caller waits for them, or for
+        """The time at which to take the waiting records; None if none waits. `urged`: a caller waits for them or for
         room.
         """
         if not self.waiting_records:
@@ -75,11 +77,11 @@ class ProducerBuffer:
         return lingered_ms if self._limit_ms is None else min(lingered_ms, self._limit_ms)
 
     def take(self) -> int:
-        """Move everything that waits to under way. Returns its number of bytes."""
+        """Count all waiting records as under way. Returns their number of bytes."""
         taken, self.waiting_bytes, self.waiting_records = self.waiting_bytes, 0, 0
         self._limit_ms = None
         return taken
 
     def release(self, size_bytes: int) -> None:
-        """Free this many bytes that were under way: they are settled."""
+        """Free the room of this many bytes that were under way: their records are settled."""
         self.room_bytes += size_bytes

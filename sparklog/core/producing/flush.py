@@ -15,15 +15,15 @@ ATTEMPT_MS: Final = 5_000  # longest time of one attempt to commit, while a part
 
 
 class Rows(Protocol):
-    """The records of a flush, in the form that its sender uses."""
+    """The records of a flush, in whatever form its sender uses."""
 
     def only(self, parts: Collection[TopicPartition]) -> Rows:
-        """The records of these partitions, in the same order."""
+        """The records of the partitions `parts`, in the same order."""
         ...
 
 
 class Stage(Enum):
-    """The stage of a flush. In ROUTING, UPLOADING and COMMITTING a sender thread works on it."""
+    """The stage of a flush. A sender works on it in ROUTING (it finds the partitions), UPLOADING and COMMITTING."""
 
     ROUTING = auto()
     ROUTED = auto()
@@ -37,14 +37,14 @@ class Flush:
     """Records that waited together, or those of some of their partitions; or several such flushes of one partition.
 
     `order` rises with every take. The parts of one take have the same order, and no partition in common. `parts`: the
-    number of records of each partition, None until they are known. `upload` belongs to the sender: what was uploaded.
-    `numbers`: the first sequences of the commit that is under way, in doubt, or not on all replicas yet.
+    number of records of each partition, None until they are known. `upload`: the uploaded objects, in the sender's
+    form. `numbers`: the first sequences of the commit that is under way, in doubt, or not on all replicas yet.
 
-    `joined`: the flushes that are written together as this one, in their order; it has no `rows` of its own.
+    `joined`: the flushes that this one commits together, in their order; then it has no `rows` of its own.
 
     `parked`: its partitions can't be written to for now. `patient`: it is committed only once the earlier flushes of
-    its partitions are settled. `alone`: they were settled when its last commit began. `error`: the error of the last
-    attempt.
+    its partitions are settled. `alone`: they had been settled when its last commit began. `error`: the error of the
+    last attempt.
     """
 
     order: int
@@ -67,22 +67,22 @@ class Flush:
 
     @property
     def pieces(self) -> tuple[Flush, ...]:
-        """The flushes that have the rows: those joined in it, or the flush itself."""
+        """The flushes that have the rows: those in `joined`, or only this flush if it is not joined."""
         return self.joined or (self,)
 
     @property
     def is_open(self) -> bool:
-        """True if it has certainly not landed, and no commit of it is under way."""
+        """True if the flush has certainly not landed, and no commit of it is under way."""
         return self.numbers is None
 
     @property
     def may_land(self) -> bool:
-        """True if its last commit may or may not have landed, or may land later."""
+        """True if the last commit of the flush is in doubt: it may have landed, or may land later."""
         return self.in_doubt and not self.is_written
 
     @property
     def is_idle(self) -> bool:
-        """True if no sender works on it."""
+        """True if no sender works on the flush."""
         return self.stage in (Stage.ROUTED, Stage.UPLOADED)
 
     def shares(self, other: Flush) -> bool:
@@ -90,7 +90,7 @@ class Flush:
         return self.parts is None or other.parts is None or not self.parts.keys().isdisjoint(other.parts)
 
     def part(self, parts: Mapping[TopicPartition, int]) -> Flush:
-        """The records of these partitions as a flush of their own, routed. Not for a joined flush."""
+        """Return a flush with only the records of these partitions, in stage ROUTED. Not for a joined flush."""
         assert self.rows is not None
         return Flush(
             self.order,
@@ -104,7 +104,7 @@ class Flush:
         )
 
     def of(self, pieces: Sequence[Flush]) -> Flush:
-        """These flushes of the same partition as one, routed, in the place of this one."""
+        """Return a flush that replaces this one and joins `pieces`, flushes of its only partition, in stage ROUTED."""
         (key,) = self.parts or {}
         parts = {key: sum((piece.parts or {}).get(key, 0) for piece in pieces)}
         rows, joined = (pieces[0].rows, ()) if len(pieces) == 1 else (None, tuple(pieces))
@@ -130,7 +130,7 @@ class FlushUpload:
 
 @dataclass(frozen=True, slots=True)
 class FlushCommit:
-    """Commit what this flush has uploaded, with these first sequences."""
+    """Commit what this flush has uploaded. `numbers`: the first sequence in each partition."""
 
     flush: Flush
     producer_id: int
@@ -141,7 +141,7 @@ class FlushCommit:
 
 @dataclass(frozen=True, slots=True)
 class Renew:
-    """Request the producer's next epoch, or a new producer."""
+    """Request the producer's next epoch, or a new producer id, with this command."""
 
     command: AllocateProducer
     timeout_ms: int = ATTEMPT_MS
@@ -152,7 +152,7 @@ Work = FlushUpload | FlushCommit | Renew
 
 @dataclass(frozen=True, slots=True)
 class FailedFlush:
-    """This flush failed for good; the error says whether it has landed."""
+    """A flush that failed for good. `error.landed` says whether it has landed."""
 
     flush: Flush
     error: SparklogError

@@ -1,4 +1,4 @@
-"""The flushes of a producer under way: what to send next, in which order, and what a reply means. No I/O, no clock.
+"""The flushes of a producer under way: what to send next, in which order, and how to handle a reply. No I/O, no clock.
 
     take -> routed -> FlushUpload -> uploaded -> FlushCommit -> written
                         ^                             |
@@ -6,7 +6,7 @@
 
 A flush is the records that waited together: one upload and one commit over all of its partitions. Uploads run in
 parallel. A commit begins once the commits of the earlier flushes that share a partition with it are under way, so the
-chain gets them in order. If one of these is refused, the chain refuses those after it by their sequences
+chain gets them in order. If one of these commits is refused, the chain refuses those after it by their sequences
 (OUT_OF_ORDER_SEQUENCE_NUMBER), and they are numbered again. A commit in doubt keeps its numbers and its command: if it
 has landed, the chain finds the repeat.
 
@@ -18,8 +18,8 @@ the records after it until then. So the producer asks for its next epoch, on con
 the new epoch shuts the commit out, and the flush is open again. If it has landed, the epoch is refused, and the chain
 finds the repeat.
 
-It is polled, not a generator like other machines: any idle sender thread asks for the `next` work, several flushes are
-under way at once, and their replies come in any order.
+This machine is polled, not a generator like others: any idle sender thread asks for the `next` work, several flushes
+are under way at once, and their replies come in any order.
 
 If a flush fails for good and may have landed, the next sequence is unknown. Then the producer begins its next epoch,
 which also shuts out what may still be under way.
@@ -86,7 +86,7 @@ _OF_SOME = (*_OF_PARTITIONS, InvalidInput, NotFound, AccessRefused)
 class Flushes:
     """The flushes that are not settled yet, in order. Not thread-safe. Times are from a monotonic clock.
 
-    `identity`: the id and epoch of its writes. `fatal`: the reason why this producer can't write any more.
+    `identity`: the id and epoch under which the producer writes. `fatal`: the error that ended its writing, or None.
     """
 
     def __init__(self, settings: ProducerSettings, producer_id: int, producer_epoch: int) -> None:
@@ -102,16 +102,16 @@ class Flushes:
 
     @property
     def has_slot(self) -> bool:
-        """True if another flush may be taken."""
+        """True if another flush may be taken: fewer than `max_in_flight` are under way, parked ones not counted."""
         under_way = {flush.order for flush in self._all if not flush.parked}
         return len(under_way) < self._settings.max_in_flight
 
     def is_settled(self, order: int) -> bool:
-        """True if everything that was taken up to this order is written, or has failed."""
+        """True if every flush up to this order has been written, or has failed and was returned by `failures`."""
         return not self._failed and all(flush.order > order for flush in self._all)
 
     def due_ms(self, now_ms: int) -> int | None:
-        """The time at which `next` or `failures` may have something new even without a reply. None: not at all."""
+        """The time at which `next` or `failures` may return something new without a reply; None if they won't."""
         times = [self.identity.not_before_ms]
         for flush in self._idle():
             times += [flush.not_before_ms, self._deadline_ms(flush)]
@@ -120,18 +120,17 @@ class Flushes:
     # ---- the way of a flush -----------------------------------------------------------------------
 
     def take(self, since_ms: int, rows: Rows) -> Flush:
-        """Make a flush of the waiting records, the first of which waits since `since_ms`. The caller finds their
-        partitions.
-        """
+        """Add a flush of the waiting records `rows`, in stage ROUTING. The first record has waited since `since_ms`."""
         self.last_order += 1
         flush = Flush(self.last_order, since_ms, rows)
         self._all.append(flush)
         return flush
 
     def routed(self, flush: Flush, parts: Mapping[TopicPartition, int]) -> None:
-        """Note the partitions of the records. If `parts` is empty, there is nothing to send.
+        """Note the number of records of each partition in the flush. If `parts` is empty, there is nothing to send.
 
-        Without acks=all each partition becomes a flush of its own, because such a commit has one partition.
+        Without acks=all each partition becomes a flush of its own, because a commit without acks=all has only one
+        partition.
         """
         flush.parts, flush.stage = dict(parts), Stage.ROUTED
         if not parts:
@@ -145,7 +144,7 @@ class Flushes:
                 self._set_aside(piece)
 
     def next(self, now_ms: int) -> Work | None:
-        """The next work for a sender; None if there is none."""
+        """The next work for a sender thread; None if there is none now."""
         if self.fatal is not None:
             return None
         if self._may_renew(now_ms):
@@ -168,12 +167,12 @@ class Flushes:
         return None
 
     def uploaded(self, flush: Flush) -> None:
-        """Note that the rows are in the stores."""
+        """Note that the rows of the flush were uploaded to the stores."""
         flush.stage = Stage.UPLOADED
         self._set_aside(flush)
 
     def written(self, flush: Flush) -> None:
-        """Note that the commit succeeded, now or earlier: the flush is settled."""
+        """Note that a commit of the flush succeeded, this one or an earlier one: the flush is settled."""
         self._count_written(flush)
         self._all.remove(flush)
         for other in self._all:
@@ -181,7 +180,7 @@ class Flushes:
                 other.parked = False
 
     def refused(self, flush: Flush, error: SparklogError, now_ms: int) -> None:
-        """Note that the upload or the commit ended with an error."""
+        """Note that the upload or the commit of the flush failed with this error, and decide whether to try again."""
         flush.error = error
         committed = flush.stage is Stage.COMMITTING
         if committed:
@@ -209,7 +208,7 @@ class Flushes:
         self._make_way()
 
     def renewed(self, producer_id: int, producer_epoch: int) -> None:
-        """Begin the new epoch or id of the producer: sequences begin at 0. Commits in doubt have not landed."""
+        """Begin the producer's new epoch or id: sequences begin at 0. So no commit in doubt has landed or will."""
         self.identity.begin(producer_id, producer_epoch)
         self._written.clear()
         for flush in self._in_doubt():
@@ -219,7 +218,7 @@ class Flushes:
         self._make_way()
 
     def not_renewed(self, error: SparklogError, now_ms: int) -> None:
-        """Note that the producer got no new epoch."""
+        """Note that the producer got no new epoch or id."""
         self.identity.refused(error, now_ms)
         if isinstance(error, OutOfOrderSequence):  # a commit in doubt has landed: send each again to learn which
             for flush in self._in_doubt():
@@ -228,7 +227,7 @@ class Flushes:
             self.fatal = error
 
     def failures(self, now_ms: int) -> Sequence[FailedFlush]:
-        """The flushes that failed since the last call, including idle ones whose time is over."""
+        """The flushes that failed since the last call, and those whose delivery timeout has passed."""
         for flush in self._idle():
             if self.fatal is not None:
                 self._fail(flush, self.fatal)
@@ -242,7 +241,10 @@ class Flushes:
     # ---- order --------------------------------------------------------------------------------------
 
     def _in_turn(self) -> list[Flush]:
-        """The flushes in the order in which senders take them: parked ones last, and never on most of the senders."""
+        """The flushes in the order in which senders take them.
+
+        Parked flushes come last, and not at all while half of the senders work on parked ones.
+        """
         parked = [flush for flush in self._all if flush.parked]
         if not parked:
             return self._all
@@ -255,7 +257,7 @@ class Flushes:
         return (other for other in self._all if other.order < flush.order and other.shares(flush))
 
     def _may_commit(self, flush: Flush) -> bool:
-        """True if the chain would get this commit after those before it.
+        """True if the commit of this flush may be sent now: the chain will get it after those of the earlier flushes.
 
         Nothing new is sent after a commit in doubt: the chain remembers only the last five batches of a partition.
         """
@@ -271,7 +273,7 @@ class Flushes:
         )
 
     def _numbers(self, flush: Flush) -> dict[TopicPartition, int]:
-        """The first sequences: after the records that are written, and those under way before it."""
+        """The flush's first sequence in each partition: after the records written, and those of earlier flushes."""
         before = list(self._earlier(flush))
         return {
             key: sequence_after(
@@ -281,7 +283,11 @@ class Flushes:
         }
 
     def _out_of_order(self, flush: Flush, error: SparklogError) -> None:
-        """Handle a refusal because something before it has not landed."""
+        """Handle the refusal of a commit because its sequences don't continue the last ones in the chain.
+
+        An earlier commit has not landed: try again after it. If there was none, the flush fails and a new epoch is
+        needed.
+        """
         if not flush.alone:
             flush.patient = True
             return
@@ -293,7 +299,7 @@ class Flushes:
     # ---- after a refusal ----------------------------------------------------------------------------
 
     def _try_again(self, flush: Flush, error: SparklogError, now_ms: int) -> None:
-        """Send the flush again, in halves if that may help, or let it fail."""
+        """Send the flush again after `error`, in halves if that may help, or let the flush fail."""
         of_partitions = isinstance(error, _OF_PARTITIONS)
         may_pass = of_partitions or error.retriable or isinstance(error, StaleBrokerEpoch | OutcomeUnknown)
         if not flush.is_open or not isinstance(error, _OF_SOME):
@@ -322,23 +328,30 @@ class Flushes:
         flush.tries += 1
 
     def _make_way(self) -> None:
-        """Park what comes after parked records, so that the other partitions continue."""
+        """Park the records that follow parked ones, so that the other partitions continue.
+
+        Also asks for the next epoch if a commit in doubt can't be settled for now.
+        """
         for flush in self._idle():
             if flush.may_land and self._may_stay_so(flush):
                 self.identity.need(Renewal.EPOCH)
             self._set_aside(flush)
 
     def _may_stay_so(self, flush: Flush) -> bool:
-        """True if a commit in doubt can't be settled for now: the chain refused it, or would refuse it for a gap."""
+        """True if a commit in doubt can't be settled for now.
+
+        Either its stores refused it, or earlier records of its partitions are parked, and the chain would find a gap.
+        """
         return isinstance(flush.error, _OF_STORES) or any(
             other.is_open and other.parked for other in self._earlier(flush)
         )
 
     def _set_aside(self, flush: Flush) -> None:
-        """Park the records that follow parked ones of the same partition, and join them if no sender works there.
+        """Park those records of the flush that follow parked ones of their partition, and join them to these if
+        possible.
 
-        Once it is committed, a joined flush has the deadline of its newest records. That gives the oldest records at
-        most a quarter of `delivery_timeout_ms` more.
+        A flush on which a sender works is not joined. Once its commit has begun, a joined flush has the deadline of its
+        newest records. So the oldest records get at most a quarter of `delivery_timeout_ms` more.
         """
         if not flush.is_open or flush.parked or flush.parts is None:
             return
@@ -363,7 +376,7 @@ class Flushes:
         self._replace(flush, pieces)
 
     def _fail(self, flush: Flush, error: SparklogError) -> None:
-        """Settle the flush with an error. If it may have landed, the next sequences are unknown: the epoch is over."""
+        """Settle the flush with an error. If it may have landed, the next sequences are unknown: renew the epoch."""
         landed = error.landed
         if flush.is_written:
             self._count_written(flush)
@@ -375,10 +388,9 @@ class Flushes:
         self._failed.append(FailedFlush(flush, type(error)(error.message, landed=landed)))
 
     def _may_renew(self, now_ms: int) -> bool:
-        """True if it is time to renew and no commit is under way: the next epoch would refuse it, and it could not be
-        looked up.
+        """True if the needed renewal can be requested now: no commit is under way, which the next epoch would fence.
 
-        The next epoch settles commits in doubt; a new id does not.
+        Commits in doubt may remain if the next epoch is requested, which settles them. A new id does not.
         """
         is_next = self.identity.needed is Renewal.EPOCH
         return self.identity.is_due(now_ms) and all(
@@ -386,7 +398,7 @@ class Flushes:
         )
 
     def _batches_in_doubt(self) -> tuple[BatchInDoubt, ...]:
-        """The first batch in doubt of each partition: the later ones can't have landed without it."""
+        """The first batch in doubt of each partition: the later batches can't have landed without it."""
         firsts: dict[TopicPartition, int] = {}
         for flush in self._in_doubt():
             firsts = (flush.numbers or {}) | firsts
@@ -417,7 +429,7 @@ class Flushes:
         return max(1, self._deadline_ms(flush) - now_ms)
 
     def _time_out(self, flush: Flush, now_ms: int) -> None:
-        """Fail the flush, because its time is over; if it is joined and open, only those records that are late."""
+        """Fail the flush because its delivery timeout has passed; if it is joined and open, only its late pieces."""
         late = [piece for piece in flush.pieces if self._deadline_ms(piece) <= now_ms]
         left = flush.pieces[len(late) :]
         if not (flush.is_open and left):

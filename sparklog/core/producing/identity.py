@@ -22,8 +22,9 @@ class Renewal(Enum):
 
 @dataclass(slots=True)
 class Identity:
-    """The identity of a producer. `needed` is the renewal to ask for. `asked` may already be granted without its
-    knowledge.
+    """The identity of a producer: its id and epoch.
+
+    `needed`: the renewal to request. `asked`: a renewal that was requested, and may have been granted without a reply.
     """
 
     producer_id: int
@@ -35,20 +36,22 @@ class Identity:
 
     @property
     def current(self) -> tuple[int, int]:
-        """The id and the epoch."""
+        """The producer's id and epoch."""
         return self.producer_id, self.producer_epoch
 
     def need(self, renewal: Renewal) -> None:
-        """Record that this renewal is needed."""
+        """Record that this renewal is needed. A new id takes precedence over a new epoch."""
         if self.needed is Renewal.NONE or renewal is Renewal.ID:
             self.needed = renewal
 
     def is_due(self, now_ms: int) -> bool:
-        """True if it is time to ask."""
+        """True if a renewal is needed, none is being requested, and the pause after the last request is over."""
         return self.needed is not Renewal.NONE and not self.is_under_way and now_ms >= self.not_before_ms
 
     def ask(self, in_doubt: tuple[BatchInDoubt, ...]) -> AllocateProducer:
-        """The command that asks for the needed renewal. The next epoch begins only if no batch in doubt has landed."""
+        """Return the command that requests the needed renewal. The chain refuses it if a batch of `in_doubt` has
+        landed.
+        """
         self.asked, self.is_under_way = self.needed, True
         if self.needed is Renewal.ID:
             return AllocateProducer()
@@ -61,7 +64,9 @@ class Identity:
         self.is_under_way = False
 
     def refused(self, error: SparklogError, now_ms: int) -> None:
-        """Note that nothing was granted, or that this is unknown: ask again later if the renewal is still needed."""
+        """Note that the request for a renewal failed, or got no answer. Another request may follow after
+        RENEW_PAUSE_MS.
+        """
         self.is_under_way, self.not_before_ms = False, now_ms + RENEW_PAUSE_MS
         if isinstance(error, UnknownProducerId):
             self.needed = Renewal.ID

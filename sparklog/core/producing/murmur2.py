@@ -23,9 +23,10 @@ OffsetArray = npt.NDArray[np.int32] | npt.NDArray[np.int64]
 def murmur2_of_keys(offsets: OffsetArray, data: npt.NDArray[np.uint8]) -> npt.NDArray[np.int32]:
     """The hashes of n keys as Java sees them: signed, int32[n].
 
-    Key i is `data[offsets[i]:offsets[i + 1]]`: the offsets (n + 1 of them, not falling) and the value buffer of an
-    Arrow binary array. The first offset need not be 0, and the data may continue after the last: slices work as they
-    are. A null key counts as empty; the caller knows the validity bits and routes those rows by other rules.
+    Key i is `data[offsets[i]:offsets[i + 1]]`: `offsets` are the n + 1 ascending offsets of an Arrow binary array, and
+    `data` is its value buffer. The first offset need not be 0, and the data may continue after the last one, so sliced
+    arrays need no copy. A null key counts as empty; the caller knows the validity bits and routes rows with null keys
+    by other rules.
     """
     return _hash(np.asarray(offsets, dtype=np.int64), data).view(np.int32)
 
@@ -43,7 +44,7 @@ def partitions_for_keys(
 
 
 def _absorb(hashed: int, key: bytes, start: int) -> int:
-    """Mix the whole words of `key` from byte `start` on into the hash."""
+    """Mix the whole 4-byte words of `key` from byte `start` on into the hash `hashed`, and return the new hash."""
     for at in range(start, len(key) & ~3, 4):
         word = (int.from_bytes(key[at : at + 4], "little") * _M) & _MASK
         word = ((word ^ (word >> _R)) * _M) & _MASK
@@ -80,7 +81,7 @@ def _hash_of_one_length(data: npt.NDArray[np.uint8], rows: int, length: int) -> 
 def _hash_of_mixed_lengths(
     offsets: npt.NDArray[np.int64], lengths: npt.NDArray[np.int64], data: npt.NDArray[np.uint8]
 ) -> npt.NDArray[np.uint32]:
-    """Hashes of keys of any lengths: longest first, so that the keys that still have a word left come first."""
+    """Hashes of keys of any lengths, sorted longest first: so the keys that still have a word left come first."""
     longest = int(lengths.max())
     short = longest - lengths
     order = np.argsort(short.astype(np.uint16) if longest < 1 << 16 else short, kind="stable")
@@ -111,7 +112,7 @@ def _hash_of_mixed_lengths(
 
 
 def _words_at_every_byte(data: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint32]:
-    """A view without a copy: element i is the little-endian word at bytes [i, i + 4)."""
+    """View `data` so that element i is the little-endian word of 4 bytes at [i, i + 4). Nothing is copied."""
     data = np.ascontiguousarray(data)
     return np.ndarray(shape=(max(0, len(data) - 3),), dtype="<u4", buffer=data, strides=(1,))
 

@@ -28,9 +28,9 @@ class ProducerSettings(msgspec.Struct, frozen=True, kw_only=True):
     `linger_ms`: how long the first record waits for others. `batch_size`: once this many bytes wait, they are sent
     without lingering; unlike Kafka's it counts the records of all partitions, because they go into one commit.
     `buffer_memory`: the bytes that may wait or be under way; `send` blocks for up to `max_block_ms` for room.
-    `delivery_timeout_ms`: how long after `send` a record may still be sent again. `max_in_flight`: the number of
-    flushes that may be under way, at most five, because the chain remembers the last five batches of a producer in each
-    partition. Times are at most LONGEST_MS.
+    `delivery_timeout_ms`: the time after `send` at which a record that is not written yet fails. `max_in_flight`: the
+    number of flushes that may be under way, at most five, because the chain remembers the last five batches of a
+    producer in each partition. Times are at most LONGEST_MS.
     """
 
     acks: Acks = Acks.ALL

@@ -2,7 +2,7 @@
 
     change = positions.change(share, generation)     the difference that a new share would make
     positions.take(change)
-    positions.begin(state, committed)                choose the start in partitions that are new to it
+    positions.begin(state, committed)                choose the start in new partitions
     for unread in positions.unread(state):           what can be read now, least recently read partitions first
         positions.has_read(unread.key, offset, …)    its caller has been given everything below
     positions.to_commit()
@@ -46,14 +46,14 @@ class ShareChange:
 
 
 class Unread(msgspec.Struct, frozen=True):
-    """Offsets of a partition that can be read now, from the consumer's position on; at least one."""
+    """The offsets of a partition that can be read now, from the consumer's position on; at least one."""
 
     key: TopicPartition
     topic: str
     offsets: OffsetRange
 
     def after(self, offset: Offset) -> Unread:
-        """The part of it from this offset on, perhaps empty."""
+        """The part of these offsets from `offset` on, perhaps empty."""
         return Unread(self.key, self.topic, OffsetRange(offset, max(offset, self.offsets.end)))
 
 
@@ -61,7 +61,8 @@ class Unread(msgspec.Struct, frozen=True):
 class _HeldPartition:
     """A partition that the consumer holds. `offset` is None until `begin` has decided where to start.
 
-    Records between `base` and `offset` were handed out, and are not committed.
+    Records from `base` to `offset` were given to the caller since the last commit, seek or start, and are not
+    committed.
     """
 
     topic: str
@@ -73,7 +74,7 @@ class _HeldPartition:
 
 
 class ConsumerPositions:
-    """The partitions of one consumer. `warnings` collects what should be logged; the caller empties it.
+    """The partitions of one consumer. `warnings` collects texts to log; the caller empties the list.
 
     `known` is the number of partitions of each topic when the consumer subscribed: partitions added later were empty
     then, so LATEST begins at their start.
@@ -94,11 +95,11 @@ class ConsumerPositions:
     # ---- its share ------------------------------------------------------------------------------
 
     def change(self, share: Mapping[TopicPartition, str], generation: GroupGeneration | None) -> ShareChange | None:
-        """The difference that this share would make; None if it is the present one.
+        """The difference between the present share and this one; None if share and generation are the same.
 
-        A partition that stays keeps its position if no generation of the group lies between: no other member can have
-        read it. Otherwise another member may have, so it is given up, and begins again at the committed offset. Without
-        a group (`generation` None), every partition that stays keeps its position.
+        A partition that stays keeps its position if `generation` is the present one or the next: no other member can
+        have read it. Otherwise it is revoked and assigned again, so it begins at the committed offset. Without a group
+        (`generation` None), every partition that stays keeps its position.
         """
         if generation == self.generation and share.keys() == self._held.keys():
             return None
@@ -109,7 +110,7 @@ class ConsumerPositions:
         return ShareChange(dict(share), generation, revoked, assigned)
 
     def take(self, change: ShareChange) -> None:
-        """Take over a new share: give up the revoked partitions, and add the assigned ones."""
+        """Make this change: give up the revoked partitions, and add the assigned ones."""
         for key in change.revoked:
             del self._keys[self._held.pop(key).topic, key.partition]
         for key in change.assigned:
@@ -119,11 +120,11 @@ class ConsumerPositions:
 
     @property
     def share(self) -> dict[TopicPartition, str]:
-        """The partitions, with the names of their topics, in ascending order."""
+        """The consumer's partitions in ascending order, with the names of their topics."""
         return {key: self._held[key].topic for key in sorted(self._held)}
 
     def key(self, place: Place) -> TopicPartition | None:
-        """The partition of its share with this topic name and index; None if it is not in the share."""
+        """The partition with this topic name and index; None if the consumer does not have it."""
         return self._keys.get((place[0], place[1]))
 
     # ---- positions ------------------------------------------------------------------------------
@@ -131,11 +132,12 @@ class ConsumerPositions:
     def begin(
         self, state: ClusterState, committed: Mapping[TopicPartition, CommittedOffset]
     ) -> dict[TopicPartition, Position]:
-        """Choose where to begin in the partitions that are new: at the committed offset, else by the reset policy.
+        """Choose where to begin in the partitions that have no position yet: at the committed offset, else by the reset
+        policy.
 
-        Returns the positions that depend on when the consumer started (LATEST). A group should commit them at once: a
-        member that took over before the first commit would begin at a later end, and the records in between would never
-        be read. Raises OffsetOutOfRange if nothing is committed and the policy is NONE.
+        Returns the positions chosen by LATEST, which depend on when the consumer started. A group should commit them at
+        once: a member that took over before the first commit would begin at a later end, and the records in between
+        would never be read. Raises OffsetOutOfRange if nothing is committed and the policy is NONE.
         """
         at_end: dict[TopicPartition, Position] = {}
         for key, held in self._held.items():
@@ -157,29 +159,29 @@ class ConsumerPositions:
         return at_end
 
     def decide_again(self, keys: Collection[TopicPartition]) -> None:
-        """Let `begin` choose again in these partitions: the group did not accept the chosen start."""
+        """Let `begin` choose again in these partitions: the group did not accept the start that was chosen."""
         for key in keys:
             self._held[key].offset = None
 
     @property
     def is_undecided(self) -> bool:
-        """True if there is a partition in which `begin` has to choose."""
+        """True if `begin` has to choose the start in some partition."""
         return any(held.offset is None for held in self._held.values())
 
     def position(self, key: TopicPartition) -> Position | None:
-        """The consumer's position in a partition of its share; None until `begin`."""
+        """The consumer's position in a partition of its share; None if `begin` has not chosen it yet."""
         held = self._held[key]
         return None if held.offset is None else self._position(key, held.offset, held.leader_epoch)
 
     def has_read(self, key: TopicPartition, offset: Offset, leader_epoch: LeaderEpoch) -> None:
-        """Note that the caller was given everything below `offset`, as the log was under this leader epoch."""
+        """Note that the consumer's caller has everything below `offset`, as the log was under this leader epoch."""
         held = self._held[key]
         held.offset, held.leader_epoch = offset, leader_epoch
 
     def seek(self, state: ClusterState, targets: Mapping[TopicPartition, Callable[[Partition], int]]) -> None:
-        """Continue at these offsets, which are computed from the current partitions: at all of them, or at none.
+        """Continue at the offsets that `targets` compute from the present partitions: at all of them, or at none.
 
-        Raises OffsetOutOfRange unless they are from the log start to the high watermark, UnknownTopicOrPartition.
+        Raises UnknownTopicOrPartition, and OffsetOutOfRange unless each is from the log start to the high watermark.
         """
         wanted = []
         for key, target in targets.items():
@@ -197,22 +199,22 @@ class ConsumerPositions:
             held.base = offset, held.leader_epoch
 
     def is_ahead(self, key: TopicPartition) -> bool:
-        """True if records of this partition were handed out that are not committed."""
+        """True if records of this partition were given to the caller and are not committed."""
         held = self._held[key]
         return held.base is not None and held.offset is not None and held.offset > held.base[0]
 
     def go_back(self) -> None:
-        """Rewind each partition to its last commit or seek, or else to where this consumer started."""
+        """Go back to the last commit or seek in each partition, or else to where this consumer started."""
         for held in self._held.values():
             if held.base is not None and held.offset is not None:
                 held.offset, held.leader_epoch = held.base
 
     def unread(self, state: ClusterState) -> Iterator[Unread]:
-        """The offsets that can be read now, least recently read partitions first.
+        """Yield the offsets that can be read now, least recently read partitions first.
 
-        Deleted partitions are left out, and those in which `begin` has not chosen yet. A position that is not in the
-        log is reset on the way. Raises OffsetOutOfRange if the policy is NONE, DataLoss if records that the consumer
-        has read were given up since and `fail_on_data_loss` is true, and the errors of `right_up_to`.
+        Left out are deleted and paused partitions, and those without a position. A position that is not in the log is
+        reset by the policy. Raises OffsetOutOfRange if the policy is NONE, DataLoss if records that the consumer has
+        read were given up since and `fail_on_data_loss` is true, and the errors of `right_up_to`.
         """
         for key, held in list(self._held.items()):
             if held.paused or held.offset is None:
@@ -225,19 +227,19 @@ class ConsumerPositions:
                 yield Unread(key, held.topic, OffsetRange(at, partition.high_watermark))
 
     def had_turn(self, keys: Collection[TopicPartition]) -> None:
-        """Let the other partitions come first from now on."""
+        """Note that these partitions were read last, so that `unread` yields all others before them."""
         for key in keys:
             self._held[key] = self._held.pop(key)
 
     def awaited(self) -> tuple[Position, ...]:
-        """The positions at which the consumer waits for records: paused partitions have none."""
+        """The positions at which the consumer waits for records, without those of paused partitions."""
         unpaused = (self.position(key) for key, held in self._held.items() if not held.paused)
         return tuple(position for position in unpaused if position is not None)
 
     # ---- pauses ---------------------------------------------------------------------------------
 
     def pause(self, key: TopicPartition, *, paused: bool = True) -> None:
-        """Stop reading this partition, or read it again."""
+        """Stop reading this partition; with `paused=False`, read it again."""
         self._held[key].paused = paused
 
     @property
@@ -248,7 +250,7 @@ class ConsumerPositions:
     # ---- commits --------------------------------------------------------------------------------
 
     def to_commit(self) -> dict[TopicPartition, Position]:
-        """The positions that differ from what is committed."""
+        """The positions that differ from the committed offsets."""
         positions = {}
         for key, held in self._held.items():
             position = self.position(key)
@@ -257,7 +259,7 @@ class ConsumerPositions:
         return positions
 
     def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Note that these offsets are committed by now. Partitions that were given up meanwhile are left out."""
+        """Note that these offsets were committed. Partitions that the consumer has given up since are ignored."""
         for key, offset in offsets.items():
             if key in self._held:
                 held = self._held[key]
@@ -268,7 +270,10 @@ class ConsumerPositions:
     def _checked(
         self, state: ClusterState, key: TopicPartition, held: _HeldPartition, at: Offset, partition: Partition
     ) -> Offset:
-        """The position, after comparing it with the log. Raises as `unread` does."""
+        """Return the position `at` if it is in the log; else move it, note a warning, and return the new one.
+
+        Raises as `unread` does.
+        """
         right = right_up_to(state, self._position(key, at, held.leader_epoch))
         if right < at:
             loss = (

@@ -21,9 +21,9 @@ def next_piece(
     *,
     down: bool,
 ) -> OffsetRange:
-    """The beginning of `rest`, or its end if it is read `down`: at least one offset, and not many stored bytes.
+    """Return the first piece of `rest`, or the last one with `down`: at least one offset, at most `most_offsets`.
 
-    The bytes of a slice count as evenly spread over its offsets, so a piece may have somewhat more than `most_bytes`.
+    The piece has about `most_bytes` stored bytes at most: the bytes of a slice count as evenly spread over its offsets.
     """
     if down:
         piece = OffsetRange(Offset(max(rest.start, rest.end - most_offsets)), rest.end)

@@ -1,4 +1,4 @@
-"""Plans reads: from an offset range of a partition to the slices that hold it, and from many ranges to tasks."""
+"""Plans reads: from an offset range of a partition to the slices that cover it, and from many ranges to tasks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from sparklog.core.errors import OffsetOutOfRange
 from sparklog.core.lookup import existing_partition
-from sparklog.core.numbering import offset_behind, records_between
+from sparklog.core.numbering import offset_after, records_between
 from sparklog.core.placement.held_slices import Holding, named_object
 from sparklog.core.reading.positions import Position, right_up_to
 from sparklog.core.state import ClusterState, Partition, Topic
@@ -31,7 +31,7 @@ from sparklog.core.types import (
 
 
 class SliceToRead(msgspec.Struct, frozen=True, array_like=True):
-    """A slice, the object it lies in, and the stores that hold it, in the order in which to try them."""
+    """A slice to read, its object, and the stores that hold it, in the order in which to try them."""
 
     slice: Slice
     object: NamedObject
@@ -41,8 +41,8 @@ class SliceToRead(msgspec.Struct, frozen=True, array_like=True):
 class RangeToRead(msgspec.Struct, frozen=True, array_like=True):
     """Offsets [start, end) of one partition, and the slices that cover them, ascending.
 
-    It was planned with the state of cluster `chain_id` at chain position `position`, in which the partition was at
-    `leader_epoch`. `lost`: the ranges that overlap it and that an unclean election or an operator gave up.
+    The read was planned with the state of cluster `chain_id` at chain position `position`, in which the partition was
+    at `leader_epoch`. `lost`: the ranges given up by an unclean election or an operator that overlap [start, end).
     """
 
     topic: str
@@ -57,16 +57,16 @@ class RangeToRead(msgspec.Struct, frozen=True, array_like=True):
     lost: tuple[OffsetRange, ...] = ()
 
     def position_at(self, offset: Offset) -> Position:
-        """The position of a reader that has read the range up to `offset`."""
+        """The position of a reader that has read this range up to `offset`."""
         return Position(self.chain_id, self.topic_id, self.partition, offset, self.leader_epoch)
 
 
 class WeighedRange(msgspec.Struct, frozen=True, array_like=True):
     """Offsets [start, end) of a partition, their stored bytes and their records, for sizing tasks.
 
-    `marks`: the number of records of the range that lie before these offsets, from (start, 0) to (end, all records).
-    The records between two marks count as evenly spread, although inside a compacted slice they may not be. None if
-    every offset has a record.
+    `marks`: pairs of an offset and the number of the range's records below it, from (start, 0) to (end, all records).
+    Records between two marks count as evenly spread, although inside a compacted slice they may not be. `marks` is None
+    if every offset has a record.
     """
 
     topic_id: TopicId
@@ -81,10 +81,10 @@ class WeighedRange(msgspec.Struct, frozen=True, array_like=True):
         """The number of records in the range."""
         return records_between(self.start, self.end) if self.marks is None else self.marks[-1][1]
 
-    def behind(self, records: int) -> Offset:
-        """The offset after the first `records` records."""
+    def after(self, records: int) -> Offset:
+        """The offset after the first `records` records of the range."""
         if self.marks is None:
-            return offset_behind(self.start, records)
+            return offset_after(self.start, records)
         if records == self.records:
             return self.end
         at = bisect_right(self.marks, records, key=itemgetter(1))
@@ -107,9 +107,9 @@ def check_range(topic: str, partition: Partition, start: int, end: int) -> Offse
 def plan_range(
     state: ClusterState, topic: Topic, partition: int, offsets: OffsetRange, most_slices: int | None = None
 ) -> RangeToRead:
-    """The slices that cover `offsets`, which must lie between log start and high watermark.
+    """Plan to read `offsets`, which must lie between log start and high watermark.
 
-    With `most_slices`, the range may end earlier: at the start of the slice after that many.
+    With `most_slices`, the plan covers at most that many slices, and may end before the end of `offsets`.
     """
     key = TopicPartition(topic.topic_id, PartitionIndex(partition))
     planned = state.partitions[key]
@@ -132,7 +132,7 @@ def plan_range(
 
 
 def replanned(state: ClusterState, plan: RangeToRead, at: Offset) -> RangeToRead:
-    """A new plan for [at, plan.end) from a newer state. Raises as `right_up_to` does."""
+    """Plan [at, plan.end) again with a newer state, without offsets below the log start. Raises as `right_up_to`."""
     right_up_to(state, plan.position_at(at))  # the same topic of the same cluster, and no older state of it
     partition = existing_partition(state, TopicPartition(plan.topic_id, plan.partition))
     start = min(max(at, partition.log_start), plan.end)
@@ -141,7 +141,7 @@ def replanned(state: ClusterState, plan: RangeToRead, at: Offset) -> RangeToRead
 
 
 def slices_to_read(state: ClusterState, partition: Partition, slices: Iterable[Slice]) -> tuple[SliceToRead, ...]:
-    """Slices of a partition with their objects, and the stores that can provide these."""
+    """The slices of a partition, each with its object and the stores that can provide it."""
     holding = Holding(state, partition)
     readable = []
     for slice_ in slices:
@@ -151,7 +151,9 @@ def slices_to_read(state: ClusterState, partition: Partition, slices: Iterable[S
 
 
 def weigh(state: ClusterState, topic_id: TopicId, partition: PartitionIndex, offsets: OffsetRange) -> WeighedRange:
-    """The range with its stored bytes and records; a slice that lies partly in it counts by its share of offsets."""
+    """The range with its stored bytes and records. A slice that lies partly in the range counts by its share of
+    offsets.
+    """
     slices = state.slices.find(TopicPartition(topic_id, partition), offsets)
     marks = _marks(slices, offsets)
     return WeighedRange(topic_id, partition, offsets.start, offsets.end, _stored_bytes(slices, offsets), marks)
@@ -189,8 +191,8 @@ def _stored_bytes(slices: SliceColumns, offsets: OffsetRange) -> int:
     return max(total, 0)
 
 
-def offset_behind_bytes(state: ClusterState, key: TopicPartition, offsets: OffsetRange, size_bytes: int) -> Offset:
-    """The offset after about the first `size_bytes` stored bytes of a range, and at least one offset after its start.
+def offset_after_bytes(state: ClusterState, key: TopicPartition, offsets: OffsetRange, size_bytes: int) -> Offset:
+    """The offset after about the first `size_bytes` stored bytes of a range, at least one offset after its start.
 
     The bytes of a slice count as evenly spread over its offsets.
     """
@@ -211,8 +213,8 @@ def pack(
 ) -> list[list[WeighedRange]]:
     """Tasks of about `max_bytes` each: large ranges are cut, small ones share a task. Order is kept.
 
-    Ranges come ordered by (topic, partition, start). A task holds at most `max_records` records (about that many of
-    compacted slices). If there are fewer tasks than `min_tasks`, ranges are cut further in proportion to their records,
+    Ranges come ordered by (topic, partition, start). A task has at most `max_records` records (of compacted slices,
+    about that many). If there are fewer tasks than `min_tasks`, ranges are cut further in proportion to their records,
     as Spark's Kafka source does.
     """
     ranges = [range_ for range_ in ranges if range_.start < range_.end]
@@ -228,7 +230,7 @@ def pack(
 
 
 def _shares(ranges: Sequence[WeighedRange], tasks: int) -> list[int]:
-    """The number of tasks of each range: small ranges get one each, the others share the rest by their records."""
+    """The number of tasks for each range: small ranges get one each, the others share what is left by their records."""
     records = [range_.records for range_ in ranges]
     total = sum(records)
     small = [_share(count, total, tasks) == 1 for count in records]
@@ -254,7 +256,7 @@ def _cut(range_: WeighedRange, pieces: int) -> Iterable[WeighedRange]:
     for low, high in pairwise(edges):
         # These differences add up to the whole size.
         share = range_.size_bytes * high // records - range_.size_bytes * low // records
-        start, end = range_.start if low == 0 else range_.behind(low), range_.behind(high)
+        start, end = range_.start if low == 0 else range_.after(low), range_.after(high)
         marks = None if range_.marks is None else ((int(start), 0), (int(end), high - low))
         yield WeighedRange(range_.topic_id, range_.partition, start, end, share, marks)
 

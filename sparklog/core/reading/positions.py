@@ -1,4 +1,4 @@
-"""Positions that readers keep, and the offset up to which they still hold after elections (KIP-320)."""
+"""The positions that readers keep, and how far a position is still valid after elections (KIP-320)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from sparklog.core.types import LeaderEpoch, Offset, PartitionIndex, TopicId, To
 
 
 class Position(msgspec.Struct, frozen=True, array_like=True):
-    """The position of a reader that has everything below `offset`, as the log was under `leader_epoch`.
+    """The position of a reader that has read everything below `offset`, as the log was under `leader_epoch`.
 
-    `leader_epoch` is the partition's epoch in the state that the reader planned with. (A Kafka client keeps the epoch
-    of its last record, which is checked in the same way.) A topic that is deleted and created again has another id.
+    `leader_epoch` is the partition's epoch in the state with which the read was planned. (A Kafka client keeps the
+    epoch of its last record, which is checked in the same way.) A topic that is deleted and created again has another
+    id.
     """
 
     chain_id: str
@@ -26,13 +27,13 @@ class Position(msgspec.Struct, frozen=True, array_like=True):
 
 
 def right_up_to(state: ClusterState, position: Position) -> Offset:
-    """The largest offset, at most that of the position, below which the log still has what the reader has read.
+    """The largest offset, up to the position's, below which the log has the same records that the reader has read.
 
-    It is below the position's offset if an unclean election gave up records there after the position was taken. If the
-    history no longer has the position's epoch, records that were given up a little earlier count, too. It does not
-    check that the offset is still above the log start. Raises InconsistentClusterId (the position belongs to another
-    cluster), UnknownTopicOrPartition (the topic was deleted, or created again), UnknownLeaderEpoch (the epoch is newer
-    than this state).
+    The result is below the position's offset if an unclean election gave up records there after the position was taken.
+    If the epoch history no longer has the position's epoch, records given up shortly before it count, too. The log
+    start is not checked. Raises InconsistentClusterId (the position belongs to another cluster),
+    UnknownTopicOrPartition (the topic was deleted, or created again), UnknownLeaderEpoch (the epoch is newer than this
+    state).
     """
     if position.chain_id != state.chain_id:
         raise InconsistentClusterId(

@@ -3,8 +3,9 @@
     {"version": 1, "cluster": "9f…", "offsets": {"orders": {"0": 23, "1": 7}},
      "topic_ids": {"orders": 3}, "leader_epochs": {"orders": {"1": 2}}}
 
-`offsets` is what Spark's Kafka source writes. The rest shows if a cluster or a topic was replaced by another one of the
-same name, or if an election gave up records. `leader_epochs` leaves out partitions at epoch 0.
+`offsets` has the form that Spark's Kafka source writes. The other fields show whether the cluster or a topic was
+replaced by another one of the same name, and whether an election gave up records. `leader_epochs` leaves out partitions
+at epoch 0.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ VERSION: Final = 1
 
 
 class StreamPositions(msgspec.Struct, frozen=True):
-    """The next offset to read in each partition of a stream."""
+    """The next offset to read in each partition of a stream, by topic name and partition number."""
 
     chain_id: str
     at: Mapping[Place, Position]
@@ -38,7 +39,7 @@ class _Stored(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def to_json(positions: StreamPositions) -> dict[str, Any]:
-    """The JSON of positions, always in the same order: Spark compares it as text."""
+    """The positions as JSON, always in the same order because Spark compares it as text."""
     offsets: dict[str, dict[str, int]] = {}
     topic_ids: dict[str, int] = {}
     epochs: dict[str, dict[str, int]] = {}

@@ -11,10 +11,10 @@ _K = TypeVar("_K")
 
 
 class TriggerLimits(msgspec.Struct, frozen=True):
-    """The limits of a stream's micro-batches; None if there is no such limit.
+    """The limits of a stream's micro-batches; a limit of None does not apply.
 
-    A micro-batch takes about `max_offsets` offsets and `max_bytes` stored bytes at most. It waits for `min_offsets` new
-    offsets, but not for longer than `max_delay_ms` after the last one that did not wait.
+    A micro-batch takes at most about `max_offsets` offsets and `max_bytes` stored bytes. A micro-batch waits for
+    `min_offsets` new offsets, but for no longer than `max_delay_ms` after the last micro-batch that did not wait.
     """
 
     max_offsets: int | None = None
@@ -24,18 +24,18 @@ class TriggerLimits(msgspec.Struct, frozen=True):
 
     @property
     def is_limited(self) -> bool:
-        """True if any limit is set."""
+        """True if `max_offsets`, `min_offsets` or `max_bytes` is set."""
         return any(limit is not None for limit in (self.max_offsets, self.min_offsets, self.max_bytes))
 
     def without_minimum(self) -> TriggerLimits:
-        """The same limits, but a micro-batch never waits."""
+        """The same limits without `min_offsets`, so that no micro-batch waits."""
         return msgspec.structs.replace(self, min_offsets=None)
 
     def holds_back(self, new_offsets: int, now_ms: int, last_ms: int | None) -> bool:
-        """True if a micro-batch must wait for more than `new_offsets`. The first one of a run never waits.
+        """True if a micro-batch must wait for more offsets than `new_offsets`. The first one of a run never waits.
 
-        `last_ms` is when this was last called and returned false, whether or not there was anything to read (as in
-        Spark's connector); None if that has not happened yet in this run. Both times are from one monotonic clock.
+        `last_ms`: when this function last returned False in this run, whether or not there was anything to read (as in
+        Spark's connector); None if it has not yet. `now_ms` and `last_ms` are from one monotonic clock.
         """
         if self.min_offsets is None or last_ms is None or now_ms - last_ms >= self.max_delay_ms:
             return False
@@ -43,9 +43,9 @@ class TriggerLimits(msgspec.Struct, frozen=True):
 
 
 def shares(limit: int, backlogs: Mapping[_K, int]) -> dict[_K, int]:
-    """Share `limit` in proportion to the backlogs: rounded down, but at least 1 if the backlog is not empty.
+    """Divide `limit` in proportion to the backlogs: rounded down, but at least 1 for a backlog that is not empty.
 
-    So with many small backlogs the shares together may be greater than the limit.
+    So with many small backlogs the sum of the shares may exceed the limit.
     """
     total = sum(backlogs.values())
     return {

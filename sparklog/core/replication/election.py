@@ -29,13 +29,14 @@ def with_leader(
     unclean: bool = False,
     rewritten: bool = False,
 ) -> ReplicationChange:
-    """`changed`, settled, and led by a reachable replica that has every committed record, if there is one (rule E1).
+    """Settle `changed`, and elect a reachable replica with every committed record if its leader can't stay (rule E1).
 
     With `unclean`, the reachable replica with the longest log is the second choice.
 
-    A leader that is in sync and reachable stays. A leader that left the ISR does not stay: without a successor the
-    partition is offline. A leader that is in sync but silent stays until another replica may lead. A move that waited
-    for the change ends with it. A change has at most one election.
+    A leader that is in sync and reachable stays. A leader that is in sync but silent stays until another replica may
+    lead. A leader that left the ISR does not stay: without a successor the partition is offline. If a move can end now,
+    it ends. There is at most one election. `before`: the value before the change. `ineligible` and `rewritten`: as in
+    `settled`.
     """
     leader = changed.leader if changed.leader in changed.isr else None
     changed = msgspec.structs.replace(changed, leader=leader)
@@ -77,10 +78,10 @@ def elect(
 def elect_store(
     value: Replication, store: StoreId, reachable: Collection[StoreId], min_isr: int, *, unclean: bool = False
 ) -> ReplicationChange:
-    """Make this store the leader at an operator's request, perhaps to bring the preferred leader back.
+    """Elect this store at an operator's request, for example to make the preferred leader lead again.
 
-    While the present leader can be reached, its successor must have all of its records (rule E7). Raises
-    IneligibleReplica, ElectionNotNeeded, PreferredLeaderNotAvailable, EligibleLeadersNotAvailable.
+    While the present leader can be reached, the store must have all of its records (rule E7). Raises IneligibleReplica,
+    ElectionNotNeeded, PreferredLeaderNotAvailable, EligibleLeadersNotAvailable.
     """
     if store not in value.replicas:
         raise IneligibleReplica(
@@ -102,10 +103,10 @@ def elect_store(
 
 
 def take_over(value: Replication, holders: Collection[StoreId], min_isr: int) -> Replication:
-    """Elect one of the holders of a write that did not reach the present leader, in the entry of that write (rule E8).
+    """Elect an in-sync holder of a write that did not reach the present leader, in the entry of that write (rule E8).
 
-    No process watches the stores of an embedded cluster. So the old leader may be alive, and nothing may be forgotten.
-    Raises NotEnoughReplicas.
+    The holder must have the whole log: in an embedded cluster no process watches the stores, so the old leader may be
+    alive, and none of its records may be forgotten. Raises NotEnoughReplicas.
     """
     for store in value.isr:
         if store in holders and store != value.leader and value.log_end(store) == value.next_offset:
@@ -117,7 +118,7 @@ def take_over(value: Replication, holders: Collection[StoreId], min_isr: int) ->
 
 
 def _check_equal(value: Replication, store: StoreId) -> None:
-    """Check that the candidate is in sync and has every record that the living leader has (rule E7)."""
+    """Raise PreferredLeaderNotAvailable unless the store is in sync and has every record of the leader (rule E7)."""
     if store not in value.isr or value.log_end(store) != value.next_offset:
         raise PreferredLeaderNotAvailable(
             f"store {value.leader} leads and can be reached; store {store} ends at offset {value.log_end(store)} of "
@@ -128,10 +129,10 @@ def _check_equal(value: Replication, store: StoreId) -> None:
 def _with_move_ended(
     before: Replication, change: ReplicationChange, reachable: Collection[StoreId], min_isr: int
 ) -> ReplicationChange:
-    """The change, and the end of a move that waited for it.
+    """Return the change, with a move ended if it can end after this change.
 
-    This needs no second election. A replica that the move removes has been elected only if no replica that stays and is
-    in sync can be reached, so no replica can succeed it.
+    The end of a move needs no second election. If the new leader is a replica that the move removes, then no in-sync
+    replica that stays can be reached, and so none can succeed it.
     """
     after = change.after
     if not (after.adding or after.removing):

@@ -14,9 +14,9 @@ from sparklog.core.types import LeaderEpoch, Offset, StoreId
 
 
 class LogEndReport(msgspec.Struct, frozen=True):
-    """An agent's report: its store holds the log up to `log_end`, as the log was at this epoch and version.
+    """An agent's report: its store holds the log up to `log_end`, as the log was at this leader epoch and version.
 
-    `log_end` is the end of a slice, or the end of the gap that follows the slice.
+    `log_end` is the end of a slice, or of a gap that follows the slice.
     """
 
     store: StoreId
@@ -38,7 +38,7 @@ def report(
 
     If the partition has no leader, a reachable replica that has every committed record is elected (rule E1).
     `registrations` are the numbers of the stores that are registered and not fenced. A `silent` store is not elected. A
-    report never lowers a LEO (rule F2), so a late or repeated one changes nothing. Raises FencedLeaderEpoch,
+    report never lowers a LEO (rule F2), so a late or repeated report changes nothing. Raises FencedLeaderEpoch,
     UnknownLeaderEpoch, InvalidUpdateVersion, StaleBrokerEpoch, OffsetOutOfRange.
     """
     check_view(value, reported.leader_epoch, reported.version)
@@ -62,10 +62,11 @@ def report(
 
 
 def may_join(value: Replication, store: StoreId) -> bool:
-    """True if a live replica may join the ISR: it has everything below HW and below this leader's epoch (rule I1).
+    """True if a live replica may join the ISR: it has everything below HW and all records of earlier epochs (rule I1).
 
-    A replica that a move removes may join, too, until it is gone. Otherwise, if the old replicas were away for a moment
-    during a long move, writes with `acks=all` would fail until the new replicas have caught up.
+    False if it is in the ISR already, or if there is no leader. A replica that a move removes may join, too, until it
+    is gone. Otherwise, if the old replicas were away for a moment during a long move, writes with `acks=all` would fail
+    until the new replicas have caught up.
     """
     if value.leader is None or store in value.isr:
         return False
@@ -78,7 +79,7 @@ def drop_lagging(
 ) -> Replication:
     """Remove from the ISR the replicas that were not caught up for `replica.lag.time.max.ms` (rule I2).
 
-    The leader never leaves this way. A replica that has all of the leader's records stays too, however long it was
+    The leader never leaves this way. A replica that has all of the leader's records stays, too, however long it was
     silent. Raises FencedLeaderEpoch, UnknownLeaderEpoch, InvalidUpdateVersion.
     """
     check_view(value, leader_epoch, version)

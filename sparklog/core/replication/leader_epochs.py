@@ -13,7 +13,7 @@ def end_of_leader_epoch(state: ClusterState, topic: Topic, partition: int, leade
     """The greatest leader epoch of a partition, at most `leader_epoch`, that has written, and its end (L-05).
 
     The newest epoch ends at the log end, which may lie above the high watermark. An older one ends where the next
-    greater one begins. None for an epoch that is still to come. Raises InvalidInput (a negative epoch),
+    greater one begins. None for an epoch that has not begun. Raises InvalidInput (a negative epoch),
     UnknownTopicOrPartition.
     """
     if leader_epoch < 0:

@@ -1,7 +1,7 @@
 """Acknowledged records that an unclean election gave up, and how their authors learn of it (rule E4).
 
-A producer is refused until it begins its next epoch. An application gets the error once, in place of its next write; a
-record in the chain says that it got it. A command that is submitted again gets an error that says which part is left.
+A producer is refused until it begins its next epoch. An application gets the error once, in place of its next write,
+and a record in the chain notes that. A command that is submitted again gets an error that says which part is left.
 """
 
 from __future__ import annotations
@@ -17,12 +17,14 @@ from sparklog.core.types import Offset, OffsetRange, TopicPartition
 
 
 def listed(lost: Sequence[LostRecords]) -> str:
-    """The ranges, for messages."""
+    """The lost ranges in words, separated by commas, for messages."""
     return ", ".join(map(str, lost))
 
 
 def unheard_loss(state: ClusterState, application: Application | None) -> LossReported | None:
-    """The record that notifies an application of its loss in place of its next write; None if it lost nothing."""
+    """The record that notifies an application of its loss in place of its next write; None if there is no loss to
+    report.
+    """
     known = None if application is None else state.applications.get(application.app_id)
     if application is None or known is None or known.lost is None:
         return None
@@ -30,7 +32,7 @@ def unheard_loss(state: ClusterState, application: Application | None) -> LossRe
 
 
 def version_lost(application: Application, lost: LostVersion) -> WriteLost:
-    """The error of a write whose result says that its application lost something."""
+    """The error for a write whose result says that its application has lost records."""
     left = "write it again" if lost.is_whole else "its other records are left, and it counts as written"
     return WriteLost(
         f"version {lost.version} of {application.app_id} was lost in an unclean election: {listed(lost.records)}; "
@@ -39,7 +41,7 @@ def version_lost(application: Application, lost: LostVersion) -> WriteLost:
 
 
 def check_left(state: ClusterState, result: CommandResult) -> None:
-    """Raise WriteLost if an election has given up a part of what this command wrote.
+    """Raise WriteLost if an election has given up a part of the records that this command wrote.
 
     Records removed by retention or by deleting the topic are no loss.
     """
@@ -54,13 +56,13 @@ def check_left(state: ClusterState, result: CommandResult) -> None:
 
 
 def given_up(state: ClusterState, written: Sequence[AppendedRange]) -> tuple[tuple[LostRecords, ...], bool]:
-    """The parts of a write's ranges that elections gave up, and whether that is the whole write."""
+    """The parts of a write's ranges that elections gave up, and True if they are the whole write."""
     gaps = tuple(gap for range_ in written for gap in _gaps(state, range_))
     return gaps, sum(gap.end - gap.start for gap in gaps) == sum(range_.end - range_.start for range_ in written)
 
 
 def _gaps(state: ClusterState, written: AppendedRange) -> list[LostRecords]:
-    """The parts of a range above the log start that no slice covers: only elections leave such gaps."""
+    """The parts of a written range that no slice covers, above the log start: only elections leave such gaps."""
     key = TopicPartition(written.topic_id, written.partition)
     partition = state.partitions.get(key)
     if partition is None or written.end <= partition.log_start:

@@ -10,10 +10,10 @@ from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, StoreId
 
 
 def led_by(value: Replication, leader: StoreId) -> ReplicationChange:
-    """`leader` opens the next epoch at the next offset (rule E3), and the slices above its LEO are forgotten (rule E4).
+    """Open the next epoch with `leader`, at the next offset (rule E3), and forget slices above its LEO (rule E4).
 
-    Their offsets are never used again. So every replica that has as much as the leader gets the same LEO: the next
-    offset. The result is not settled yet: its ELR, HW and version are still the old ones.
+    The offsets of these slices are never used again. So every replica whose LEO is at or above the leader's gets the
+    next offset as its LEO. The result is not settled yet: its ELR, HW and version are still the old ones.
     """
     end, next_offset = value.log_end(leader), value.next_offset
     epoch = LeaderEpoch(value.leader_epoch + 1)
@@ -29,7 +29,7 @@ def led_by(value: Replication, leader: StoreId) -> ReplicationChange:
 
 
 def _with_lost(lost: tuple[OffsetRange, ...], end: Offset, high_watermark: Offset) -> tuple[OffsetRange, ...]:
-    """The lost ranges with [end, HW) added, ascending and disjoint."""
+    """Add the range [end, HW) to the lost ranges, and keep them ascending and disjoint."""
     if end >= high_watermark:
         return lost
     below = tuple(range_ for range_ in lost if range_.end < end)

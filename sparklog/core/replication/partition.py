@@ -1,4 +1,4 @@
-"""The replicas of one partition as a value, and `settled`, the end of every change to it: ELR, HW and version."""
+"""The replicas of one partition as a value, and `settled`, which ends every change by computing ELR, HW and version."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ class Replication(msgspec.Struct, frozen=True, array_like=True):
     contiguous part of the log that this store holds; a gap in the offsets counts as held. `leader` is None while no
     replica may lead. `isr` and `elr` are in the order of `replicas`. `version` rises at every swap, truncation, loss,
     assignment or ISR change. During a move, `replicas` are the new ones followed by those that are `removing`. `lost`
-    are ranges below HW that an unclean election gave up, or an operator as damaged: a read there is DATA_LOSS.
-    `arrived` are replicas that a move added, each with the next offset at that time, until they have everything below
-    it.
+    are ranges below HW that an unclean election gave up, or an operator as damaged: reading them raises DataLoss.
+    `arrived` are replicas that a move added, each with the partition's next offset when it was added, until they have
+    everything below that offset.
     """
 
     replicas: tuple[StoreId, ...]
@@ -49,7 +49,7 @@ class Replication(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def original(self) -> tuple[StoreId, ...]:
-        """The replicas before the move under way, which a cancelled move brings back. Without a move, all replicas."""
+        """The replicas before the move under way, which a cancelled move restores. Without a move, all replicas."""
         return tuple(store for store in self.replicas if store not in self.adding) if self.adding else self.replicas
 
     @property
@@ -63,7 +63,7 @@ class Replication(msgspec.Struct, frozen=True, array_like=True):
         return [store for store, end in zip(self.replicas, self.log_ends, strict=True) if end >= self.high_watermark]
 
     def enough(self, min_isr: int) -> int:
-        """The size that the ISR needs for HW to move and for writes with `acks=all`: at most the replication factor.
+        """The ISR size needed for HW to move and for writes with `acks=all`: `min_isr`, but at most all replicas.
 
         Replicas that a move adds do not count until it is done, so a move neither stops writes nor weakens them.
         """
@@ -71,14 +71,14 @@ class Replication(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ReplicationChange(msgspec.Struct, frozen=True):
-    """The value after a transition that may elect, and the offsets whose slices it forgets, if any (rule E4)."""
+    """The result of a transition that may elect. `forgotten`: offsets whose slices it forgets, or None (rule E4)."""
 
     after: Replication
     forgotten: OffsetRange | None = None
 
 
 def created(replicas: tuple[StoreId, ...]) -> Replication:
-    """An empty partition: its first replica leads, and all are in sync."""
+    """The replicas of a new, empty partition: the first of them leads, and all are in sync."""
     zero, epoch = Offset(0), LeaderEpoch(0)
     return Replication(
         replicas, replicas[0], epoch, 0, replicas, (zero,) * len(replicas), zero, zero, zero, ((epoch, zero),)
@@ -93,7 +93,7 @@ def settled(
     ineligible: Collection[StoreId] = (),
     rewritten: bool = False,
 ) -> Replication:
-    """`changed` with the ELR, HW and version that follow from `before` and its ISR. Every transition ends here.
+    """`changed` with the ELR, HW and version that follow from its ISR and from `before`. Every transition ends here.
 
     `ineligible` stores may have lost records, so they can't be in the ELR. With `rewritten`, the version rises even if
     neither the ISR nor the replicas changed.
@@ -118,18 +118,18 @@ def settled(
 
 
 def still_arriving(value: Replication) -> tuple[tuple[StoreId, Offset], ...]:
-    """The arrived replicas that still lack something from before their arrival."""
+    """The entries of `arrived` whose replicas still lack something from before they were added."""
     return tuple((store, end) for store, end in value.arrived if store in value.replicas and value.log_end(store) < end)
 
 
 def with_log_ends(value: Replication, log_ends: dict[StoreId, Offset]) -> Replication:
-    """The value with new LEOs for some of its replicas."""
+    """Return `value` with new LEOs for some of its replicas."""
     ends = tuple(log_ends.get(store, end) for store, end in zip(value.replicas, value.log_ends, strict=True))
     return msgspec.structs.replace(value, log_ends=ends)
 
 
 def check_epoch(value: Replication, epoch: LeaderEpoch) -> None:
-    """Refuse a request that began under a different leader epoch (rule F1)."""
+    """Raise FencedLeaderEpoch or UnknownLeaderEpoch if a request began under a different leader epoch (rule F1)."""
     if epoch < value.leader_epoch:
         raise FencedLeaderEpoch(f"it was begun under epoch {epoch}, the partition is at epoch {value.leader_epoch}")
     if epoch > value.leader_epoch:
@@ -137,7 +137,10 @@ def check_epoch(value: Replication, epoch: LeaderEpoch) -> None:
 
 
 def check_view(value: Replication, epoch: LeaderEpoch, version: int) -> None:
-    """Refuse a request that was planned on a different leader epoch or version of the partition (rule F1)."""
+    """Refuse a request that was planned at a different leader epoch or version of the partition (rule F1).
+
+    Raises FencedLeaderEpoch, UnknownLeaderEpoch, InvalidUpdateVersion.
+    """
     check_epoch(value, epoch)
     if version != value.version:
         raise InvalidUpdateVersion(f"it was planned on version {version}, the partition is at version {value.version}")

@@ -1,7 +1,8 @@
 """The change of a partition's replicas in a record: the fields that differ, with their new values.
 
 A record carries the outcome of a transition and not its reason, so that applying it repeats no rule. The usual outcome
-of an append or a rewrite follows from the offsets: every replica has it. The record then has only the differences.
+of an append or a rewrite, that every replica has it, follows from the offsets; a record has a change only if the
+outcome differs from that.
 """
 
 from __future__ import annotations
@@ -15,9 +16,10 @@ from sparklog.core.types import LeaderEpoch, Offset, OffsetRange, PartitionIndex
 
 
 class PartitionChange(msgspec.Struct, frozen=True):
-    """New values for fields of `Replication`. Unset fields stay as they are.
+    """New values for fields of a partition's `Replication`. Unset fields stay as they are.
 
-    The slices from `forgotten_from` on are forgotten, along with everything that was remembered of them (rule E4).
+    The slices from `forgotten_from` on are forgotten, along with the sequences, results and versions of their writes
+    (rule E4).
     """
 
     topic_id: TopicId
@@ -49,7 +51,7 @@ _FIELDS = tuple(name for name in Replication.__struct_fields__ if name in Partit
 def change_from(
     before: Replication, after: Replication, of: TopicPartition, forgotten: OffsetRange | None = None
 ) -> PartitionChange | None:
-    """The change that turns `before` into `after`; None if they are equal and nothing was forgotten."""
+    """The change that turns `before` into `after` in partition `of`; None if nothing changed or was forgotten."""
     if after == before and forgotten is None:
         return None
     differing = {name: getattr(after, name) for name in _FIELDS if getattr(after, name) != getattr(before, name)}
@@ -58,6 +60,6 @@ def change_from(
 
 
 def changed_by(change: PartitionChange, before: Replication) -> Replication:
-    """The replicas after the change."""
+    """Return `before` with the new values of the change."""
     changed = {name: value for name in _FIELDS if (value := getattr(change, name)) is not UNSET}
     return msgspec.structs.replace(before, **changed)

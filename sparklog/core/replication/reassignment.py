@@ -21,11 +21,12 @@ def move(
     *,
     silent: Collection[StoreId] = (),
 ) -> Replication:
-    """Begin a move to `target`. It replaces a move that is under way. A new replica is empty: its LEO is `empty_end`.
+    """Begin a move to the replicas `target`, in place of a move under way. A new replica has the LEO `empty_end`.
 
     The old replicas stay until the new ones are in sync. A move back to the original replicas cancels the move under
-    way. A move to the same replicas in another order is done at once. A `silent` store does not become the leader.
-    Raises InvalidReplicaAssignment, NotEnoughReplicas, PreferredLeaderNotAvailable.
+    way. A move to the same replicas in another order is done at once. `usable`: the stores that new replicas may be put
+    on. A `silent` store does not become the leader. Raises InvalidReplicaAssignment, NotEnoughReplicas,
+    PreferredLeaderNotAvailable.
     """
     if not target or len(set(target)) != len(target):
         raise InvalidReplicaAssignment(f"a partition needs different stores for its replicas, found {list(target)}")
@@ -63,10 +64,10 @@ def move(
 def with_move_completed(
     before: Replication, changed: Replication, min_isr: int, *, silent: Collection[StoreId] = ()
 ) -> Replication:
-    """`changed`, settled, and without its old replicas if the move can end now.
+    """Settle `changed`, and remove the old replicas of a move if the move can end now.
 
-    It can end if every new replica is in sync, if at least min ISR of the target are in sync, and if the leader stays
-    or has a successor that is not `silent` and has all of its records (rule E7).
+    The move can end if every new replica is in sync, if at least min ISR of the target are in sync, and if the leader
+    stays or has a successor that is not `silent` and has all of its records (rule E7).
     """
     if not (changed.adding or changed.removing):
         return settled(before, changed, min_isr)
@@ -91,7 +92,7 @@ def with_move_completed(
 
 
 def _successor(value: Replication, among: Collection[StoreId], silent: Collection[StoreId]) -> StoreId:
-    """The first of these replicas that may succeed the leader."""
+    """The first of the stores `among` that may succeed the leader."""
     for store in _successors(value, among, silent):
         return store
     raise PreferredLeaderNotAvailable(
@@ -101,5 +102,5 @@ def _successor(value: Replication, among: Collection[StoreId], silent: Collectio
 
 
 def _successors(value: Replication, among: Collection[StoreId], silent: Collection[StoreId]) -> list[StoreId]:
-    """Those of these replicas that have all of the leader's records (rule E7) and can be reached."""
+    """The stores `among` that are not `silent` and whose replicas have all of the leader's records (rule E7)."""
     return [store for store in among if value.log_end(store) == value.next_offset and store not in silent]

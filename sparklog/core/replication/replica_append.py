@@ -1,4 +1,4 @@
-"""Appends: the replicas that have the new records, and those that leave the ISR for lack of them."""
+"""Appends: the replicas that get the new records, and the replicas that leave the ISR because they lack them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sparklog.core.types import LeaderEpoch, Offset, StoreId
 
 
 class Acks(IntEnum):
-    """The replicas that a writer waits for, as on Kafka's wire."""
+    """The replicas that a writer waits for. The numbers are those of Kafka's protocol."""
 
     ALL = -1
     NONE = 0
@@ -44,9 +44,9 @@ class HeldSlice(msgspec.Struct, frozen=True):
 
 
 def is_level(value: Replication) -> bool:
-    """True if all replicas are in sync and have the whole log, under a leader, with no move under way.
+    """True if all replicas are in sync and have the whole log, with a leader, and without a move under way.
 
-    This is the usual case. If all replicas hold an append, the outcome is then `at_end`, whatever its acks. (During a
+    This is the usual case. Then an append that is on all replicas results in `at_end`, whatever its acks. (During a
     move, an append may also end the move.)
     """
     return (
@@ -58,7 +58,7 @@ def is_level(value: Replication) -> bool:
 
 
 def at_end(value: Replication, end: Offset) -> Replication:
-    """The value when the log ends at `end` and every member of the ISR has all of it."""
+    """Return the replicas for the case that the log ends at `end` and every member of the ISR has all of it."""
     if value.isr == value.replicas:
         log_ends = (end,) * len(value.replicas)
     else:
@@ -76,10 +76,10 @@ def append(
     *,
     pull: bool = False,
 ) -> Replication:
-    """Append the slices at the next offset. With `acks=all`, HW passes them at once (rule H1).
+    """Append the slices at the next offset. With `acks=all` and without `pull`, HW passes them at once (rule H1).
 
-    With `pull` the writer uploaded to the leader's store alone: its records become visible as the followers fetch them.
-    With `acks=all` and `pull` it waits until they are `committed`. Raises FencedLeaderEpoch, UnknownLeaderEpoch,
+    With `pull` the writer uploaded only to the leader's store: its records become visible as the followers fetch them,
+    and a writer with `acks=all` waits until they are `committed`. Raises FencedLeaderEpoch, UnknownLeaderEpoch,
     NoReplicaOnline, NotLeaderOrFollower, NotEnoughReplicas.
     """
     check_epoch(value, leader_epoch)
@@ -104,9 +104,7 @@ def append(
 
 
 def committed(value: Replication, end: Offset, min_isr: int, *, named: bool) -> bool:
-    """True if records up to `end`, written with `acks=all` and `pull`, are on every in-sync replica.
-
-    False if they are not there yet: the caller waits.
+    """True if records up to `end`, written with `acks=all` and `pull`, are on every in-sync replica; False: wait.
 
     `named` says that the slices are still in the log. If an election forgot them, HW passes their offsets all the same,
     so HW alone proves nothing. Raises NotLeaderOrFollower (they are forgotten), NotEnoughReplicasAfterAppend.
@@ -126,7 +124,7 @@ def committed(value: Replication, end: Offset, min_isr: int, *, named: bool) -> 
 
 
 def _log_end(store: StoreId, log_end: Offset, slices: Sequence[HeldSlice]) -> Offset:
-    """The LEO after the append of a replica that had the whole log: the start of the first slice that it lacks."""
+    """The new LEO of a replica that had the whole log before the append: the start of the first slice that it lacks."""
     for slice_ in slices:
         if store not in slice_.holders:
             break

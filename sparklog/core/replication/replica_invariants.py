@@ -13,9 +13,9 @@
 Steps:
 
  9. HW, next offset, log start, version and leader epoch never go back. HW moves only if the ISR is as large as min ISR.
-10. A new leader opens exactly the next epoch, at the next offset that the partition had before. 11. The version rises
-by one if the replicas, the ISR, `adding` or `removing` changed or a LEO fell; never by more. 12. The history has no
-epoch that it did not have before, except the one that a new leader opened.
+10. A new leader opens exactly the next epoch, at the next offset that the partition had before.
+11. The version rises by one if the replicas, the ISR, `adding` or `removing` changed or a LEO fell; never by more.
+12. The history has no epoch that it did not have before, except the one that a new leader opened.
 
 Rewrites:
 
@@ -32,24 +32,24 @@ from sparklog.core.types import StoreId
 
 
 def check(value: Replication, min_isr: int) -> None:
-    """Raise AssertionError that names each broken invariant of the value by its number."""
+    """Raise an AssertionError with each broken invariant of `value`, by number."""
     _raise_if_any(broken(value, min_isr), str(value))
 
 
 def check_step(before: Replication, after: Replication, min_isr: int) -> None:
-    """Raise AssertionError that names each broken invariant of the step by its number."""
+    """Raise an AssertionError with each broken invariant of the step from `before` to `after`, by number."""
     _raise_if_any(violations(before, after, min_isr), f"{before}\n{after}")
 
 
 def check_rewrite(before: Replication, after: Replication, min_isr: int) -> None:
-    """Raise AssertionError unless the step of a rewrite leaves enough whole replicas."""
+    """Raise an AssertionError unless enough whole replicas are left after a rewrite (invariant 13)."""
     wanted = min(len(before.whole), before.enough(min_isr))
     messages = [f"13: whole are {after.whole} after {before.whole}"] if len(after.whole) < wanted else []
     _raise_if_any(iter(messages), f"{before}\n{after}")
 
 
 def broken(value: Replication, min_isr: int) -> Iterator[str]:
-    """Each broken invariant of a value, as "number: what was found"."""
+    """Yield each broken invariant of `value` as "number: text", where the text says what was found."""
     replicas = value.replicas
     if not replicas or len(set(replicas)) != len(replicas) or len(value.log_ends) != len(replicas):
         yield f"1: replicas {replicas} with LEOs {value.log_ends}"
@@ -86,7 +86,7 @@ def broken(value: Replication, min_isr: int) -> Iterator[str]:
 
 
 def violations(before: Replication, after: Replication, min_isr: int) -> Iterator[str]:
-    """Each broken invariant of a step."""
+    """Yield each broken invariant of the step from `before` to `after`, as `broken` does."""
     for name in ("high_watermark", "next_offset", "log_start", "version", "leader_epoch"):
         if getattr(after, name) < getattr(before, name):
             yield f"9: {name} went from {getattr(before, name)} to {getattr(after, name)}"

@@ -1,4 +1,4 @@
-"""LEOs after rewrites and retention: no replica counts as holding an object that it never got."""
+"""LEOs after rewrites and retention: a replica counts as holding only objects that it got."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from sparklog.core.types import Offset, OffsetRange, StoreId
 
 
 def rewritten_everywhere(value: Replication) -> Replication:
-    """The value after a rewrite that is on every replica that had the rewritten slices."""
+    """The replicas after a rewrite whose new slices are on every replica that had the old ones."""
     return msgspec.structs.replace(value, version=value.version + 1)
 
 
 def check_swap(value: Replication, holders: Collection[StoreId], min_isr: int) -> None:
-    """Refuse a rewrite that these live stores hold if it could cost records that the old slices would have kept.
+    """Refuse a rewrite held by these live stores if it could lose records that the old slices would have kept.
 
-    If min ISR of the in-sync stores hold it, it is accepted, and in-sync stores without it leave the ISR. The partition
-    may then survive fewer losses than before, but never fewer than min ISR - 1, which is what the topic asks for. An
+    If min ISR of the in-sync stores hold the rewrite, it is accepted, and in-sync stores without it leave the ISR. The
+    partition may then survive fewer losses than before, but at least min ISR - 1, which is what the topic asks for. An
     append with `acks=all` requires no more. Replicas outside the ISR don't count: the ELR is empty then (KIP-966).
 
-    If fewer hold it, every replica that has all committed records must hold it, be it in the ISR, in the ELR or in
-    neither. Each of them may be the next leader (rule E1), and after one more loss it may be the only one that still
-    has the records. So a dead store delays rewrites, but only while it stops writes with `acks=all` too.
+    If fewer in-sync stores hold it, every replica that has all committed records must hold it, in sync or not. Each of
+    them may be the next leader (rule E1), and after one more loss it may be the only one that still has the records. So
+    a dead store delays rewrites, but only while it stops writes with `acks=all`, too.
 
     Raises NoReplicaOnline, NotLeaderOrFollower, NotEnoughReplicas.
     """
@@ -45,10 +45,10 @@ def check_swap(value: Replication, holders: Collection[StoreId], min_isr: int) -
 
 
 def swap(value: Replication, rewritten: OffsetRange, holders: Collection[StoreId], min_isr: int) -> Replication:
-    """The value after the slices of this range were replaced. These live stores hold the new slices.
+    """The replicas after the slices of a range were rewritten. `holders`: the live stores that hold the new slices.
 
-    The range includes a gap that follows. A replica without the new slices ends where they begin, and is in neither ISR
-    nor ELR. Raises the errors of `check_swap`.
+    The range includes a gap that follows the slices. The log of a replica without the new slices ends at the start of
+    the range, and the replica leaves ISR and ELR. Raises the errors of `check_swap`.
     """
     check_swap(value, holders, min_isr)
     return _swapped(value, rewritten, holders, min_isr)
@@ -64,20 +64,19 @@ def _swapped(value: Replication, rewritten: OffsetRange, holders: Collection[Sto
 
 
 def given_up(value: Replication, at: OffsetRange, min_isr: int) -> Replication:
-    """The value after all records of some slices are lost (see `without`). `at`: the gap that replaces the slices.
+    """The replicas after all records in the range `at` are lost (see `without`): a gap replaces their slices.
 
-    No store has to hold anything there, so this needs no leader. A partition whose whole log no replica has can get a
-    leader again this way.
+    No store has to hold anything of a gap, so this needs no leader. If no replica has the whole log, this may allow the
+    partition to have a leader again.
     """
     return _swapped(value, at, value.replicas, min_isr)
 
 
 def check_given_up(value: Replication, lost: Sequence[OffsetRange], live: Collection[StoreId]) -> None:
-    """Refuse to give up records that a fenced store may have: one that is not among the `live` stores.
+    """Raise NotEnoughReplicas if a fenced store, one not among the `live` ones, may have these records.
 
-    That is a replica whose log goes beyond the start of the records. While no replica may lead, it is any replica: its
-    log may end before an object that it lost, and the bytes after that end may be the last ones. Raises
-    NotEnoughReplicas.
+    A replica may have them if its log goes beyond their start. While no replica may lead, any replica may: its log may
+    end before an object that it lost, and its bytes after that end may be the last copy.
     """
     away = [
         store
@@ -92,10 +91,10 @@ def check_given_up(value: Replication, lost: Sequence[OffsetRange], live: Collec
 
 
 def without(value: Replication, first: OffsetRange, lost: Sequence[OffsetRange]) -> Replication:
-    """The value after an operator accepted that no store can provide the `lost` records: a read there is DATA_LOSS.
+    """The replicas after an operator accepted that no store has the `lost` records: reading them raises DataLoss.
 
-    `first`: the lost part at the start of a rewrite, maybe empty. A replica that ends inside it ends after it from now
-    on, because no replica lacks records that no store has.
+    `first`: the lost part at the start of a rewrite, maybe empty. The LEO of a replica that ends inside `first` rises
+    to its end, because no replica lacks records that no store has.
     """
     ranges: list[OffsetRange] = []
     for range_ in sorted((*value.lost, *lost)):
@@ -108,10 +107,10 @@ def without(value: Replication, first: OffsetRange, lost: Sequence[OffsetRange])
 
 
 def move_log_start(value: Replication, to: Offset, empty_end: Offset | None = None) -> Replication:
-    """The value after retention forgot everything below `to`, which is at most HW.
+    """The replicas after everything below `to`, which is at most HW, was forgotten.
 
-    No replica lacks it any more, and the epoch history begins at `to` (rule E6). `empty_end`: the LEO of a replica that
-    then holds nothing, if a gap begins at `to`.
+    The LEO of each replica rises to `to` at least, and the epoch history begins at `to` (rule E6). `empty_end`: the LEO
+    of a replica that then holds nothing, if a gap begins at `to`.
     """
     least = to if empty_end is None else empty_end
     after = msgspec.structs.replace(
@@ -125,7 +124,7 @@ def move_log_start(value: Replication, to: Offset, empty_end: Offset | None = No
 
 
 def _log_end(end: Offset, rewritten: OffsetRange, *, held: bool) -> Offset:
-    """LEO after the swap. A LEO below the range stays.
+    """Return the LEO after a rewrite of a replica whose LEO was `end`. A LEO below the range stays.
 
     Any other LEO becomes at least the end of the range if the replica has the new slices (`held`), else its start.
     """

@@ -1,4 +1,4 @@
-"""Stores that hold a slice: the single answer for readers, rewrites, deletion and the metadata tables."""
+"""The stores that hold a slice: one answer for readers, rewrites, deletion and the metadata tables."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ def stores_holding(
 ) -> tuple[StoreId, ...]:
     """The stores that hold a slice of the partition, in the order in which a reader tries them.
 
-    A replica holds the slice if its LEO is at or above the slice's end, no matter how the bytes got there. Above its
-    LEO, it holds the slice if the slice's object names it (`named`), under the registration that it still has. A store
-    without a replica holds nothing, because its copies may be deleted at any time. For the same reason, an object that
-    named a store before its replica arrived there does not count.
+    A replica holds the slice if its LEO is at or above `slice_end`, no matter how the bytes got there. If its LEO is
+    lower, it holds the slice only if its store is among the holders of the slice's object (`named`), under its present
+    registration. A store without a replica holds nothing, because its copies may be deleted at any time. For the same
+    reason, a holder does not count if the object was named before a move brought the replica to that store.
 
     `registrations` are the present numbers of all registered stores. The leader comes first, then the ISR, then the
     others; `unreachable` stores come last. A reader that knows its zone asks the stores there before the others.

@@ -17,7 +17,8 @@ def fence(
 ) -> ReplicationChange:
     """Fence the store: it leaves the ISR, and if it led, another replica is elected.
 
-    It keeps its data. So if too few replicas are in sync, it stays eligible to lead once it is back (rule E2).
+    The store keeps its data. So if too few replicas are in sync, it enters the ELR (rule E2), and may lead once it is
+    back.
     """
     isr = tuple(member for member in value.isr if member != store)
     others = [other for other in reachable if other != store]
@@ -35,8 +36,8 @@ def lose(
 ) -> ReplicationChange:
     """Record that the store was wiped, or lacks objects that the chain says it holds: its log ends at `held_end`.
 
-    In one entry it leaves the ISR and the ELR, its LEO falls, and it gets a new registration (rule F2). A `held_end`
-    above its LEO does not raise it.
+    The store leaves the ISR and the ELR, and its LEO falls to `held_end`, unless it was lower (rule F2). In the same
+    entry, the store gets a new registration.
     """
     held = max(value.log_start, min(held_end, value.log_end(store)))
     isr = tuple(member for member in value.isr if member != store)
@@ -47,7 +48,7 @@ def lose(
 def reachable_changed(
     value: Replication, reachable: Collection[StoreId], min_isr: int, *, unclean: bool = False
 ) -> ReplicationChange:
-    """Replace a leader that can't be reached, if possible: a store is back, or an agent came up or fell silent.
+    """Elect another replica if the leader can't be reached. For a store that came back, or an agent's change.
 
     A silent store stays in the ISR until it lags (rule I2), and leads until another replica may lead (rule E1).
     """
@@ -57,7 +58,7 @@ def reachable_changed(
 def min_isr_changed(value: Replication, min_isr: int, *, silent: Collection[StoreId] = ()) -> Replication:
     """Settle the replicas after a change of the topic's `min.insync.replicas`.
 
-    HW may move, and the ELR is cleared if enough are in sync. If that ends a move, no `silent` store becomes the
-    leader.
+    HW may move, and the ELR is cleared if enough replicas are in sync. If that ends a move, no `silent` store becomes
+    the leader.
     """
     return with_move_completed(value, value, min_isr, silent=silent)

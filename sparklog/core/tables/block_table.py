@@ -1,4 +1,4 @@
-"""`BlockTable`: rows in blocks of columns, the newest ones in a small tail. The large tables of the state are such."""
+"""`BlockTable`: rows in blocks of columns, the newest rows in a small tail. All large tables are BlockTables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ V = TypeVar("V", bound=Hashable)
 
 
 class BlockTable(ABC):
-    """A table that forks in O(1): a fork shares the blocks, and copies the tail where it is written to.
+    """A table that forks in O(1): a fork shares the blocks, and copies a part of the tail when it writes to it.
 
     A subclass declares its columns, writes its rows into the tail, and adds its searches. The columns of a block never
     change: a removed row is marked dead.
@@ -39,7 +39,7 @@ class BlockTable(ABC):
         self._tail = CopyOnWriteMap()
 
     def fork(self) -> Self:
-        """A table that starts equal; changes to it are seen in no other."""
+        """Return an equal table. Later changes to one of the two are not seen in the other."""
         other = object.__new__(type(self))
         for name in self._fields:
             value = getattr(self, name)
@@ -51,38 +51,38 @@ class BlockTable(ABC):
 
     @abstractmethod
     def _tail_columns(self) -> Columns:
-        """The rows of the tail, in any order. Called while there are some."""
+        """The rows of the tail as columns, in any order of rows. Called only if the tail has rows."""
 
     def _clear_tail(self) -> None:
         self._tail.clear()
 
     def seal(self) -> None:
-        """Move the tail into the blocks, and tidy the blocks."""
+        """Make the tail a block, and tidy the blocks (see `tidied`)."""
         self.blocks = tuple(tidied((*self.blocks, *self._tail_block()), self.ORDER))
         self._clear_tail()
 
     def in_blocks(self) -> Self:
-        """An equal table without a tail, to be stored. Blocks that need no tidying are shared."""
+        """Return an equal table without a tail, to be stored. Blocks that need no tidying are shared."""
         other = self.fork()
         other.blocks = (*tidied(self.blocks, self.ORDER), *other._tail_block())
         other._clear_tail()
         return other
 
     def columns(self, *names: str) -> Columns:
-        """These columns of all rows, or all columns, in any order of the rows."""
+        """The columns `names` of all rows, or all columns without `names`. The order of the rows is arbitrary."""
         parts = [self._columns(()), *map(live_columns, self.in_blocks().blocks)]
         return {name: np.concatenate([part[name] for part in parts]) for name in names or self.DTYPES}
 
     def all_columns(self) -> Columns:
-        """All rows, in the order of the table. Copies the whole table."""
+        """All columns of all rows, sorted by ORDER. Copies the whole table."""
         return make_block(self.columns(), self.ORDER).columns
 
     def comparable(self) -> Columns:
-        """`all_columns`, with values that mean the same in every table of this type."""
+        """Like `all_columns`, but with values in place of indexes, so that two tables can be compared."""
         return self.all_columns()
 
     def same(self, other: Self) -> bool:
-        """True if both tables hold the same rows, however these are cut into blocks."""
+        """True if both tables have the same rows, however the rows are cut into blocks."""
         first, second = self.comparable(), other.comparable()
         lengths = {len(columns[name]) for columns in (first, second) for name in columns}
         return len(lengths) == 1 and all(bool((column == second[name]).all()) for name, column in first.items())
@@ -92,29 +92,32 @@ class BlockTable(ABC):
             self.seal()
 
     def _tail_block(self) -> tuple[Block, ...]:
-        """The tail as a block; nothing if the tail is empty."""
+        """The tail as a tuple of one block, or () if the tail is empty."""
         return (make_block(self._tail_columns(), self.ORDER),) if self._tail else ()
 
     def _columns(self, rows: Iterable[Sequence[Any]]) -> Columns:
-        """Columns of rows that have their values in the order of DTYPES."""
+        """Turn rows into columns. Each row has its values in the order of DTYPES."""
         values = list(zip(*rows, strict=True)) or [()] * len(self.DTYPES)
         columns = zip(self.DTYPES.items(), values, strict=True)
         return {name: np.array(column, dtype=dtype) for (name, dtype), column in columns}
 
     def _kill(self, rows_of: Callable[[Block], Rows]) -> None:
-        """Mark rows as dead: those that `rows_of` names in each block."""
+        """Mark as dead the rows whose numbers `rows_of` returns for each block."""
         self.blocks = tuple(
             without_rows(block, rows) if len(rows := rows_of(block)) else block for block in self.blocks
         )
 
 
 def number_of(value: V, values: tuple[V, ...]) -> tuple[int, tuple[V, ...]]:
-    """The place of `value` in `values`, which are the values of a column of numbers, and `values` with it."""
+    """Return the index of `value` in `values`, and `values`, to which it is appended if it is missing.
+
+    A column then stores the index in place of the value.
+    """
     if value not in values:
         values = (*values, value)
     return values.index(value), values
 
 
 def values_at(numbers: Column, values: Iterable[Hashable]) -> Column:
-    """For each number the value at this place of `values`, as objects; -1 is the last one."""
+    """For each number in the column, the item of `values` at that index, as a column; -1 means the last item."""
     return np.fromiter(values, dtype=np.object_)[numbers]

@@ -1,9 +1,9 @@
 """Immutable blocks of columns: how the state holds millions of rows without a Python object for each.
 
-A block is a set of numpy columns of equal length, sorted by its order columns, with a mask of the rows that have
-died since it was made. A block never changes: `without_rows` returns another one that shares the columns. Merging
-blocks of similar size keeps the list of blocks short (the binary counter of log-structured merge trees), so adding a
-row costs O(log rows) amortised, whatever the size of the table.
+A block is a set of numpy columns of equal length, sorted by its order columns, with a mask of the rows that were
+removed since it was made (dead rows). A block never changes: `without_rows` returns another block that shares the
+columns. Merging blocks of similar size keeps the list of blocks short (the binary counter of log-structured merge
+trees), so adding a row costs O(log rows) amortised, whatever the size of the table.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ MAX_DEAD_RUNS = 256  # a block with more separate dead runs is rewritten, to kee
 
 @dataclass(slots=True)
 class ChunkName:
-    """The name of the snapshot chunk with exactly the columns of a block; None until one has been made.
+    """The SHA-256 that names the snapshot chunk with the columns of a block; None until the chunk has been made.
 
-    It depends on the columns alone, so all versions of a block share it. The first to compute it records it here.
+    The hash depends only on the columns, so all versions of a block share one ChunkName. The first to compute it sets
+    it.
     """
 
     sha256: str | None = None
@@ -43,7 +44,7 @@ class Block:
     chunk: ChunkName = field(default_factory=ChunkName)
 
     def live(self, low: int, high: int) -> Rows:
-        """Numbers of the live rows among [low, high)."""
+        """The numbers of the rows in [low, high) that are not dead."""
         rows = np.arange(low, high, dtype=np.int64)
         return rows if self.dead is None else rows[~self.dead[low:high]]
 
@@ -65,14 +66,14 @@ def make_block(columns: Mapping[str, Column], order: Sequence[str]) -> Block:
 
 
 def without_rows(block: Block, rows: Rows) -> Block:
-    """The same block with `rows` marked dead."""
+    """A block with the same columns, in which `rows` are marked dead, too."""
     dead = np.zeros(block.rows, dtype=np.bool_) if block.dead is None else block.dead.copy()
     dead[rows] = True
     return replace(block, dead=dead, dead_rows=int(np.count_nonzero(dead)))
 
 
 def row_with(block: Block, name: str, value: int) -> int | None:
-    """The live row with this value in the column `name`, which must be ascending and without repeats; or None."""
+    """The number of the live row with this value in column `name`, or None. The column must ascend without repeats."""
     column = block.columns[name]
     if not block.rows or not column.item(0) <= value <= column.item(-1):
         return None
@@ -81,7 +82,7 @@ def row_with(block: Block, name: str, value: int) -> int | None:
 
 
 def rows_with(block: Block, name: str, values: Column, low: int = 0, high: int | None = None) -> Rows:
-    """The live rows among [low, high) with one of `values` in the column `name`, which must be ascending there."""
+    """The numbers of the live rows in [low, high) with one of `values` in column `name`, which must ascend there."""
     column = block.columns[name][low:high]
     at = np.searchsorted(column, values)
     inside = at < len(column)
@@ -90,7 +91,7 @@ def rows_with(block: Block, name: str, values: Column, low: int = 0, high: int |
 
 
 def live_columns(block: Block) -> Mapping[str, Column]:
-    """The columns of the live rows."""
+    """The columns of a block without its dead rows."""
     if block.dead is None:
         return block.columns
     lives = ~block.dead
@@ -104,9 +105,10 @@ def merged(blocks: Sequence[Block], order: Sequence[str]) -> Block:
 
 
 def tidied(blocks: Sequence[Block], order: Sequence[str]) -> list[Block]:
-    """`blocks`, with the mostly dead ones rewritten and the newest ones merged while they are similar in size.
+    """Return `blocks` without dead ones, mostly dead ones rewritten, and the newest merged if similar in size.
 
-    Call it after adding a block at the end or marking rows dead. Blocks near MAX_BLOCK_ROWS are left alone.
+    `order`: the columns by which rows are sorted. Call it after adding a block at the end or marking rows dead. Blocks
+    near MAX_BLOCK_ROWS are not merged.
     """
     kept = []
     for block in blocks:

@@ -1,8 +1,9 @@
-"""A map that forks in O(1): a fork starts equal, and changes to it are seen in no other map.
+"""A map that forks in O(1): a fork starts equal, and later changes to one map are not seen in the other.
 
 Keys are spread over shards: plain dicts of up to a few hundred keys. A fork shares all shards, and copies a shard when
-it first writes to it. That write costs 1 to 6 µs, for maps of ten keys to a million; any other write costs about as
-much as a dict's. An unused version is freed, with the shards that only it had. A fork of a fork is no deeper.
+it first writes to it. Such a first write costs 1 to 6 µs, for maps of ten keys to a million; any other write costs
+about as much as a dict's. When a fork is no longer used, it is freed, with the shards that only it had. A fork of a
+fork is no slower than a fork.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ MANY_SHARDS = 256
 
 
 class CopyOnWriteMap(MutableMapping[K, V], Generic[K, V]):
-    """A map whose values are immutable. Iteration order is arbitrary: sort where the order shows.
+    """A map whose values are immutable. Iteration order is arbitrary: sort where the order can be seen.
 
-    One thread may change a map while others read its forks, or the map it was forked from. Once several threads hold a
-    map it must not be changed any more; forking it is safe.
+    One thread may change a map while others read its forks, or the map it was forked from. Once several threads have
+    access to a map, it must not be changed any more; forking it is safe.
     """
 
     __slots__ = ("_mask", "_owned", "_shards", "_size")
@@ -56,11 +57,11 @@ class CopyOnWriteMap(MutableMapping[K, V], Generic[K, V]):
     def get(self, key: K, default: V | D) -> V | D: ...
 
     def get(self, key: K, default: Any = None) -> Any:
-        """One look-up, where the mixin's method makes two calls."""
+        """The value of `key`, or `default`. Makes one look-up, where MutableMapping's method makes two calls."""
         return self._shards[hash(key) & self._mask].get(key, default)
 
     def get_all(self, keys: Iterable[K]) -> list[V]:
-        """The values of many keys, faster than by one look-up each. Raises KeyError."""
+        """The values of many keys, in their order; faster than one look-up each. Raises KeyError if one is missing."""
         mask, shards = self._mask, self._shards
         return [shards[hash(key) & mask][key] for key in keys]
 
@@ -74,17 +75,17 @@ class CopyOnWriteMap(MutableMapping[K, V], Generic[K, V]):
         return chain.from_iterable(self._shards)
 
     def values(self) -> ValuesView[V]:
-        """One pass, where the mixin's view looks up each key."""
+        """The values. Iterating makes one pass, where MutableMapping's view looks up each key."""
         return _Values(self)
 
     def items(self) -> ItemsView[K, V]:
-        """One pass, where the mixin's view looks up each key."""
+        """The keys with their values. Iterating makes one pass, where MutableMapping's view looks up each key."""
         return _Items(self)
 
     def differing(self, before: CopyOnWriteMap[K, V]) -> Iterator[K]:
-        """The keys that are not in both maps with the same object as value.
+        """Yield the keys that only one of the two maps has, or whose values are different objects.
 
-        Between a map and its fork only the shards that were written to are looked at: 0.1 ms for a million keys.
+        Between a map and its fork only the shards that were written to are compared: 0.1 ms for a million keys.
         """
         if len(before._shards) != len(self._shards):
             yield from _differing(dict(self.items()), dict(before.items()))
@@ -130,11 +131,11 @@ class CopyOnWriteMap(MutableMapping[K, V], Generic[K, V]):
         self._size -= 1
 
     def clear(self) -> None:
-        """All at once, where the mixin's method goes key by key."""
+        """Remove all keys at once, where MutableMapping's method removes one after another."""
         self._spread({})
 
     def _own(self, at: int) -> dict[K, V]:
-        """Shard `at`, copied first if a fork shares it."""
+        """Return shard number `at`, copied first if another map shares it."""
         shards, owned = self._shards, self._owned
         if owned is None:
             shards, owned = self._shards, self._owned = shards.copy(), set()
@@ -144,7 +145,7 @@ class CopyOnWriteMap(MutableMapping[K, V], Generic[K, V]):
         return shards[at]
 
     def _spread(self, items: dict[K, V]) -> None:
-        """Start over with these items, in as many shards as they need."""
+        """Replace all content by these items, in as many shards as they need."""
         count = 1
         while _most_keys(count) < len(items):
             count *= 4
@@ -160,7 +161,7 @@ class CopyOnWriteMap(MutableMapping[K, V], Generic[K, V]):
 
 
 def _most_keys(shards: int) -> int:
-    """The most keys that this many shards may hold."""
+    """The largest number of keys that a map of this many shards may have."""
     return shards * (SHARD_KEYS if shards < MANY_SHARDS else LARGE_SHARD_KEYS)
 
 

@@ -1,4 +1,4 @@
-"""All data objects that slices name, by the number the chain gave them: blocks of columns plus a tail."""
+"""All data objects that slices name, by the number that the chain gave them: blocks of columns, and a small tail."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ HolderSets = tuple[tuple[Holder, ...], ...]
 
 
 class ObjectTable(BlockTable):
-    """Objects by number. A row is written once; the state counts how many slices still name it."""
+    """Objects by number. A row never changes; the state counts separately how many slices still name the object."""
 
     __slots__ = ("holder_sets",)
 
@@ -74,11 +74,11 @@ class ObjectTable(BlockTable):
         return None if at is None else self._object(self.blocks[at[0]].columns, at[1])
 
     def slices(self, number: ObjectNumber) -> int:
-        """The number of slices that named the object first. Raises KeyError."""
+        """The number of slices that named the object when it was added. Raises KeyError."""
         return int(self.slice_counts(np.array([number], dtype=np.int64))[0])
 
     def slice_counts(self, numbers: Column) -> npt.NDArray[np.int32]:
-        """The number of slices that named each of these objects first; int64 numbers, in any order. Raises KeyError."""
+        """The number of slices that named each object when it was added. `numbers`: int64. Raises KeyError."""
         counts = np.zeros(len(numbers), dtype=self.DTYPES["slices"])
         missing = self._look_up(numbers, "slices", counts)
         for at in missing.tolist():
@@ -87,7 +87,7 @@ class ObjectTable(BlockTable):
         return counts
 
     def kinds(self, numbers: Column) -> npt.NDArray[np.int8]:
-        """The `ObjectKind` of each of these objects (int64 numbers, in any order); -1 if it is not in the table."""
+        """The `ObjectKind` of each object; -1 if it is not in the table. `numbers`: int64, in any order."""
         kinds = np.full(len(numbers), -1, dtype=np.int8)
         missing = self._look_up(numbers, "kind", kinds)
         for at in missing.tolist():
@@ -97,7 +97,7 @@ class ObjectTable(BlockTable):
         return kinds
 
     def sizes(self, numbers: Column) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Bytes of each of these objects, and of its index (int64 numbers, in any order). Raises KeyError."""
+        """The bytes of each object, and the bytes of its index. `numbers`: int64, in any order. Raises KeyError."""
         size_bytes, index_bytes = np.zeros((2, len(numbers)), dtype=np.int64)
         self._look_up(numbers, "size_bytes", size_bytes)
         for at in self._look_up(numbers, "index_size_bytes", index_bytes).tolist():
@@ -106,14 +106,17 @@ class ObjectTable(BlockTable):
         return size_bytes, index_bytes
 
     def total_bytes(self) -> int:
-        """Bytes of all objects and their indexes, each counted once however many stores hold it."""
+        """The bytes of all objects and their indexes. Each object is counted once, however many stores hold it."""
         total = sum(object_.total_bytes for object_, _ in self._tail.values())
         for columns in map(live_columns, self.blocks):
             total += int(columns["size_bytes"].sum()) + int(columns["index_size_bytes"].sum(dtype=np.int64))
         return total
 
     def _look_up(self, numbers: Column, name: str, into: Column) -> Column:
-        """Fill in the column's value for each number that a block has. Returns the positions of the others."""
+        """Set `into[i]` to the value of column `name` for object `numbers[i]`, where a block has the object.
+
+        Returns the indexes of the other objects, which may be in the tail.
+        """
         missing = np.ones(len(numbers), dtype=np.bool_)
         if not len(numbers):
             return np.flatnonzero(missing)
@@ -136,7 +139,7 @@ class ObjectTable(BlockTable):
         return [number for number in numbers if number in self._tail or self._row(number) is not None]
 
     def remove_many(self, numbers: Sequence[ObjectNumber]) -> None:
-        """Drop rows; numbers that are not in the table are ignored."""
+        """Remove the objects with these numbers; numbers that are not in the table are ignored."""
         wanted = np.array(sorted(numbers), dtype=np.int64)
         for number in numbers:
             if number in self._tail:
@@ -152,13 +155,13 @@ class ObjectTable(BlockTable):
             yield NamedObject(number, object_)
 
     def comparable(self) -> Columns:
-        """All rows, with the holders themselves in place of their numbers."""
+        """All columns of all rows, with the set of holders itself in place of its index."""
         table = self.in_blocks()
         columns = table.all_columns()
         return {**columns, "holders": values_at(columns["holders"], table.holder_sets)}
 
     def _row(self, number: ObjectNumber) -> tuple[int, int] | None:
-        """The place of the block that has this object, and its row there."""
+        """The index of the block that has this object, and the row in that block; None if no block has it."""
         for at, block in enumerate(self.blocks):
             row = row_with(block, "number", number)
             if row is not None:
@@ -175,7 +178,7 @@ class ObjectTable(BlockTable):
         return NewObject(**fields)
 
     def _tail_columns(self) -> Columns:
-        """The rows of the tail, by number. Adds the holder sets that they need."""
+        """The rows of the tail as columns, by number. Adds missing sets of holders to `holder_sets`."""
         rows = [(number, object_, slices) for number, (object_, slices) in sorted(self._tail.items())]
         objects = [object_ for _, object_, _ in rows]
         values: dict[str, Iterable[Any]] = {name: map(attrgetter(name), objects) for name in _SAME_AS_FIELDS}

@@ -1,7 +1,7 @@
 """The offsets that groups have committed: blocks of columns plus a small tail.
 
-A row costs 40 bytes in a block, so a million rows cost about 40 MB. A commit goes into the tail. When the tail is
-sealed, the rows of the blocks that it replaces die. Metadata texts are usually empty, so only the others are kept,
+A row costs 40 bytes in a block, so a million rows cost about 40 MB. A commit goes into the tail. When the tail becomes
+a block, the older rows that it replaces are marked dead. Metadata texts are usually empty, so only the others are kept,
 each as a Python object.
 """
 
@@ -21,7 +21,7 @@ from sparklog.core.types import LeaderEpoch, Offset, TopicId, TopicPartition
 
 
 class OffsetKey(NamedTuple):
-    """A row: the number of a group, and `slice_table.partition_key` of a partition."""
+    """The key of a row: the number of a group, and `slice_table.partition_key` of a partition."""
 
     group: int
     partition_key: int
@@ -60,7 +60,7 @@ class OffsetTable(BlockTable):
         self._seal_if_long()
 
     def of_group(self, group: int) -> dict[TopicPartition, CommittedOffset]:
-        """All committed offsets of a group, by partition, ascending."""
+        """All committed offsets of the group with this number, by partition in ascending order."""
         by_key: dict[int, CommittedOffset] = {}
         for block in self.blocks:
             low, high = np.searchsorted(block.columns["group"], [group, group + 1]).tolist()
@@ -81,7 +81,7 @@ class OffsetTable(BlockTable):
         return None
 
     def remove(self, group: int, partitions: Iterable[TopicPartition]) -> None:
-        """Drop the offsets of a group in these partitions; where it has none, nothing changes."""
+        """Remove the offsets of a group in these partitions. Partitions in which it has none are ignored."""
         keys = [OffsetKey(group, partition_key(key)) for key in partitions]
         for key in keys:
             self._tail.pop(key, None)
@@ -89,18 +89,18 @@ class OffsetTable(BlockTable):
         self._kill_keys({group: [key.partition_key for key in keys]})
 
     def remove_group(self, group: int) -> None:
-        """Drop all offsets of a group."""
+        """Remove all offsets of the group with this number."""
         self._remove(lambda columns: columns["group"] == group, [key for key in self._keys() if key.group == group])
 
     def remove_topic(self, topic_id: TopicId) -> None:
-        """Drop all offsets in a topic. Looks at every row."""
+        """Remove all offsets in a topic. Reads every row."""
         self._remove(
             lambda columns: split_keys(columns["partition_key"])[0] == topic_id,
             [key for key in self._keys() if topic_partition_of(key.partition_key).topic_id == topic_id],
         )
 
     def cut(self, ends: Mapping[TopicPartition, Offset]) -> None:
-        """Lower the offsets in these partitions to their `ends`, where they are above them. Looks at every row once."""
+        """Lower each offset above the partition's value in `ends` to that value. Reads every row once."""
         if not ends:
             return
         limits = {partition_key(key): end for key, end in ends.items()}
@@ -118,14 +118,14 @@ class OffsetTable(BlockTable):
             self.put_all(group, offsets)
 
     def same(self, other: OffsetTable) -> bool:
-        """True if both hold the same offsets with the same texts."""
+        """True if both tables have the same offsets with the same metadata texts."""
         return dict(self.metadata) == dict(other.metadata) and super().same(other)
 
     def __len__(self) -> int:
         return sum(block.rows - block.dead_rows for block in self.in_blocks().blocks)
 
     def seal(self) -> None:
-        """Move the tail into the blocks in place of the rows that it replaces, and tidy the blocks."""
+        """Make the tail a block, mark the older rows that it replaces as dead, and tidy the blocks."""
         replaced: dict[int, list[int]] = {}
         for key in self._tail:
             replaced.setdefault(key.group, []).append(key.partition_key)
@@ -145,7 +145,7 @@ class OffsetTable(BlockTable):
         )
 
     def _keys(self) -> set[OffsetKey]:
-        """The rows that are not in a block alone."""
+        """The keys that are in the tail or have a metadata text."""
         return {*self._tail, *self.metadata}
 
     def _remove(self, is_gone: Callable[[Columns], Column], keys: Iterable[OffsetKey]) -> None:
@@ -156,7 +156,7 @@ class OffsetTable(BlockTable):
         self.blocks = tuple(tidied(self.blocks, self.ORDER))
 
     def _kill_keys(self, replaced: Mapping[int, list[int]]) -> None:
-        """Mark rows of the blocks as dead: for each group, those of these partition keys."""
+        """Mark rows of the blocks as dead. `replaced`: the partition keys of these rows by group number."""
         if replaced:
             self._kill(lambda block: np.concatenate([_rows_of(block, *pair) for pair in replaced.items()]))
 
@@ -169,6 +169,6 @@ class OffsetTable(BlockTable):
 
 
 def _rows_of(block: Block, group: int, keys: list[int]) -> Rows:
-    """The live rows of a group among `keys` in a block."""
+    """The numbers of the live rows of a group in a block whose partition key is one of `keys`."""
     low, high = np.searchsorted(block.columns["group"], [group, group + 1]).tolist()
     return rows_with(block, "partition_key", np.array(sorted(keys), dtype=np.int64), low, high)

@@ -1,4 +1,4 @@
-"""The commands that the chain has applied, each with its entry: blocks of columns plus a small tail.
+"""The commands that the chain has applied, with the number of the entry of each: blocks of columns plus a small tail.
 
 A row costs 48 bytes in a block, so a million commands cost about 48 MB. Results are not kept: a command's result is
 read back from its entry when a client asks. Blocks stay in chain order, so FLOOR drops the oldest ones whole.
@@ -25,7 +25,8 @@ NO_OBJECT = -1
 class AppliedBy(NamedTuple):
     """A command that entry `n` of the chain has applied. Its author had read the chain up to `n0` when it began.
 
-    `label` is the `label_hash` of the write's label; `first_object` the object of its first slice, or NO_OBJECT.
+    `label` is the `label_hash` of the write's label; `first_object` is the number of the object of the command's first
+    slice, or NO_OBJECT (see `core/apply.py`).
     """
 
     command_id: CommandId
@@ -36,7 +37,7 @@ class AppliedBy(NamedTuple):
 
 
 def label_hash(label: str) -> int:
-    """64 bits to find the writes of a label by, 0 for none. Compare the text too: two labels may share a hash."""
+    """A 64-bit hash by which to find the writes of a label; 0 for "". Labels may share it: compare the text, too."""
     return int.from_bytes(hashlib.sha256(label.encode()).digest()[:8], "big") if label else 0
 
 
@@ -70,7 +71,7 @@ class ResultTable(BlockTable):
         self._seal_if_long()
 
     def get(self, command_id: CommandId) -> AppliedBy | None:
-        """The entry that applied the command; None if it was not applied, or was begun below FLOOR."""
+        """The command with its entry; None if it was not applied, or was begun below FLOOR."""
         in_tail = self._tail.get(command_id)
         if in_tail is not None:
             return in_tail
@@ -95,14 +96,16 @@ class ResultTable(BlockTable):
         return sorted(labelled, key=lambda applied: applied.n)
 
     def drop_below(self, floor: EntryNumber) -> None:
-        """Forget the commands that were begun before `floor`. A block is dropped once all its rows are below."""
+        """Forget the commands that were begun before `floor`. A block is dropped once all its commands were begun
+        before `floor`.
+        """
         self.floor = floor
         for command_id in [applied.command_id for applied in self._tail.values() if applied.n0 < floor]:
             del self._tail[command_id]
         self.blocks = tuple(block for block in self.blocks if block.columns["n0"].max() >= floor)
 
     def forget(self, objects: Column) -> None:
-        """Forget the commands whose first object is among these. Looks at every row."""
+        """Forget the commands whose first object has one of these numbers. Reads every row."""
         wanted = set(objects.tolist())
         for command_id in [applied.command_id for applied in self._tail.values() if applied.first_object in wanted]:
             del self._tail[command_id]
@@ -126,17 +129,17 @@ class ResultTable(BlockTable):
         return in_blocks + len(self._tail)
 
     def comparable(self) -> Columns:
-        """The rows of known commands: those below FLOOR may stay in a block."""
+        """All columns of the known commands, without rows below FLOOR that are still in a block."""
         columns = self.all_columns()
         known = columns["n0"] >= self.floor
         return {name: column[known] for name, column in columns.items()}
 
     def same(self, other: ResultTable) -> bool:
-        """True if both know the same commands, and have the same FLOOR."""
+        """True if both tables know the same commands, and have the same FLOOR."""
         return self.floor == other.floor and super().same(other)
 
     def _rows(self, block: Block, rows: Column) -> Iterator[AppliedBy]:
-        """The commands in these rows of a block, without those below FLOOR."""
+        """The commands in these rows of a block, without those begun below FLOOR."""
         columns = (block.columns[name][rows].tolist() for name in self.DTYPES)
         for high, low, n, n0, label, first in zip(*columns, strict=True):
             if n0 >= self.floor:

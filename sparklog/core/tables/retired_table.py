@@ -1,6 +1,6 @@
 """Objects that no slice names any more, until their bytes are deleted: blocks of columns plus a small tail.
 
-Deleting a topic may retire millions of objects at once: these never become Python objects.
+Deleting a topic may retire millions of objects at once, so they are not kept as Python objects.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ StoreSets = tuple[tuple[StoreId, ...], ...]
 class Retired(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """An object that no slice names any more. Its bytes may be deleted from `delete_after_ms` on.
 
-    `topic` is part of the object's name. `stores` may have a copy, beside those that held it when it was named.
+    `topic` is part of the object's name. `stores` may have a copy, in addition to the object's holders.
     """
 
     number: ObjectNumber
@@ -73,7 +73,7 @@ class RetiredTable(BlockTable):
         yield from self._tail.values()
 
     def due(self, clock_ms: int, topics: Collection[str] | None = None) -> Column:
-        """The numbers of the objects (of these topics) whose bytes may be deleted at `clock_ms`, ascending."""
+        """The numbers of the objects (of these topics, or all) whose bytes may be deleted at `clock_ms`, ascending."""
         tail = self._tail.values()
         in_tail = [
             retired.number
@@ -89,7 +89,7 @@ class RetiredTable(BlockTable):
         return np.sort(np.concatenate(due))
 
     def of(self, numbers: Sequence[ObjectNumber]) -> list[Retired]:
-        """These objects, in this order, without those that are not in the table."""
+        """The retired objects with these numbers, in this order. Numbers that are not in the table are left out."""
         wanted = np.array(numbers, dtype=np.int64)
         known = {number: self._tail[number] for number in numbers if number in self._tail}
         for block in self.blocks:
@@ -99,7 +99,10 @@ class RetiredTable(BlockTable):
         return [known[number] for number in numbers if number in known]
 
     def add_all(self, numbers: Column, delete_after_ms: int, topic: str, stores: tuple[StoreId, ...] = ()) -> None:
-        """Add objects of a topic by their numbers (int64, ascending), none of which is in the table yet."""
+        """Add objects of a topic by their numbers (int64, ascending). None of them may be in the table yet.
+
+        Their bytes may be deleted from `delete_after_ms` on. `stores`: more stores that may have a copy.
+        """
         if len(numbers) <= self.TAIL_ROWS:
             self._tail.put_all(
                 {
@@ -122,7 +125,7 @@ class RetiredTable(BlockTable):
             self.blocks = tuple(tidied((*self.blocks, make_block(columns, self.ORDER)), self.ORDER))
 
     def remove_many(self, numbers: Sequence[ObjectNumber]) -> None:
-        """Drop rows; numbers that are not in the table are ignored."""
+        """Remove the objects with these numbers; numbers that are not in the table are ignored."""
         for number in numbers:
             if number in self._tail:
                 del self._tail[number]
@@ -132,7 +135,7 @@ class RetiredTable(BlockTable):
             self.blocks, self.topics, self.store_sets = (), (), ()
 
     def comparable(self) -> Columns:
-        """All rows, with topics and stores themselves in place of their numbers."""
+        """All columns of all rows, with topics and sets of stores themselves in place of their indexes."""
         table = self.in_blocks()
         columns = table.all_columns()
         return {
@@ -148,7 +151,7 @@ class RetiredTable(BlockTable):
             yield Retired(ObjectNumber(number), delete_after_ms, self.topics[topic], known)
 
     def _tail_columns(self) -> Columns:
-        """The rows of the tail. Adds the topics and sets of stores that they need."""
+        """The rows of the tail as columns. Adds missing topics and sets of stores to `topics` and `store_sets`."""
         return self._columns(
             (retired.number, retired.delete_after_ms, self._topic_row(retired.topic), self._stores_row(retired.stores))
             for retired in self._tail.values()

@@ -1,4 +1,4 @@
-"""The slices at many offsets at once, for questions about all partitions: one search per block for all of them."""
+"""Finds the slices at many offsets in any partitions, with one search per block for all of them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ FOUND: Final = ("start", "end", "object_number", "min_timestamp_us", "max_timest
 
 
 def slices_at(table: SliceTable, keys: Column, offsets: Column) -> Mapping[str, Column]:
-    """For each partition key and offset: the slice that holds the offset, or else the first one after it.
+    """For each partition key and offset: the slice that covers the offset, or else the first slice after it.
 
-    The columns `FOUND` of these slices, in the order asked for; where there is none, `start` is `NO_SLICE`.
+    Returns the columns `FOUND` of these slices, in the order of `keys`. Where there is no slice, `start` is `NO_SLICE`.
     """
     best = {name: np.zeros(len(keys), dtype=DTYPES[name]) for name in FOUND}
     best["start"][:] = NO_SLICE
@@ -37,9 +37,9 @@ def slices_at(table: SliceTable, keys: Column, offsets: Column) -> Mapping[str, 
 
 
 def _first_rows(block: Block, keys: Column, offsets: Column) -> Column:
-    """For each key and offset, the first live row of that key that ends after the offset; -1 if there is none.
+    """For each key and offset, the first live row (its number) of that key that ends after the offset, or -1.
 
-    A binary search for all of them together: ends ascend among the rows of a key, the dead ones included.
+    One binary search for all of them together: `end` ascends among the rows of a key, the dead rows included.
     """
     column, ends = block.columns["partition_key"], block.columns["end"]
     row, stop = np.searchsorted(column, keys), np.searchsorted(column, keys, side="right")

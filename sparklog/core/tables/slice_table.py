@@ -1,7 +1,7 @@
 """All live slices of a cluster, by partition and offset: blocks of columns plus a small tail of objects.
 
-Ten million slices fit into one process. Finding a range costs a binary search per block, the cost of adding a slice is
-amortised over the slices added, and forgetting some never costs a pass over the whole table.
+Ten million slices fit into one process. Finding a range costs a binary search in each block. Adding a slice costs O(log
+n) amortised, and removing slices never reads the whole table.
 """
 
 from __future__ import annotations
@@ -59,18 +59,18 @@ DTYPES: Mapping[str, str] = {
 
 
 def partition_key(topic_partition: TopicPartition) -> int:
-    """One integer for a topic partition, ascending by (topic id, partition)."""
+    """One integer for a topic partition. These integers have the order of (topic id, partition)."""
     return (topic_partition.topic_id << 32) | topic_partition.partition
 
 
 def topic_partition_of(partition_key: int) -> TopicPartition:
-    """The topic partition of a `partition_key`."""
+    """The topic partition from which `partition_key` made this integer."""
     topic_id, partition = split_keys(partition_key)
     return TopicPartition(TopicId(topic_id), PartitionIndex(partition))
 
 
 def split_keys(keys: Keys) -> tuple[Keys, Keys]:
-    """Topic id and partition of a `partition_key`, or of each in a column of them."""
+    """The topic id and the partition number of a `partition_key`, or of each key in a column."""
     return keys >> 32, keys & 0xFFFFFFFF
 
 
@@ -100,7 +100,7 @@ def slice_columns(slices: Sequence[Slice]) -> dict[str, Column]:
 
 @dataclass(frozen=True, slots=True)
 class SliceColumns:
-    """Slices as columns, ascending by partition and offset. Cheap to hold and to cut by the thousand."""
+    """Slices as columns, ascending by partition and offset: no Python object for each."""
 
     columns: Mapping[str, Column]
 
@@ -121,7 +121,7 @@ class SliceColumns:
 
 
 def digest(slices: SliceColumns) -> str:
-    """A fingerprint of exactly these slices: which bytes hold which offsets."""
+    """A SHA-256 fingerprint of these slices: of their offset ranges, and the objects and positions of their bytes."""
     seen = hashlib.sha256()
     for name in ("start", "end", "object_number", "position", "length"):
         seen.update(np.ascontiguousarray(slices.columns[name]).tobytes())
@@ -169,13 +169,13 @@ class SliceTable(BlockTable):
         self._tail_rows = 0
 
     def tail_in(self, keys: Iterable[int]) -> tuple[Block, ...]:
-        """The slices of these partitions that no block has yet, as a block; nothing if there are none."""
+        """The slices of these partitions in the tail, as a tuple of one block; () if there are none."""
         runs = [run for key in keys if (run := self._tail.get(key)) is not None]
         slices = [*chain.from_iterable(map(_slices, runs))]
         return (make_block(slice_columns(slices), self.ORDER),) if slices else ()
 
     def find(self, topic_partition: TopicPartition, offsets: OffsetRange) -> SliceColumns:
-        """The slices that overlap [start, end), ascending."""
+        """The slices that overlap `offsets`, ascending."""
         key = partition_key(topic_partition)
         parts: list[Mapping[str, Column]] = []
         for block in self.blocks:
@@ -194,7 +194,7 @@ class SliceTable(BlockTable):
         return _by_start(parts)
 
     def walk(self, topic_partition: TopicPartition, offsets: OffsetRange) -> Iterator[Slice]:
-        """The slices that overlap [start, end), ascending, found a window at a time: for callers who may stop early."""
+        """Yield the slices that overlap `offsets`, ascending. Looks up one window at a time: callers may stop early."""
         at, width = offsets.start, WALKED_OFFSETS
         while at < offsets.end:
             stop = Offset(min(at + width, offsets.end))
@@ -208,7 +208,7 @@ class SliceTable(BlockTable):
         return SliceColumns(self.all_columns())
 
     def remove(self, topic_partition: TopicPartition, offsets: OffsetRange) -> SliceColumns:
-        """Forget the slices that lie wholly inside [start, end). Returns them, ascending."""
+        """Remove the slices that lie wholly inside `offsets`, and return them, ascending."""
         key = partition_key(topic_partition)
         parts: list[Mapping[str, Column]] = []
         blocks = list(self.blocks)
@@ -238,7 +238,7 @@ class SliceTable(BlockTable):
         return _by_start(parts)
 
     def remove_topic(self, topic_id: TopicId) -> Column:
-        """Forget all slices of a topic in one pass. Returns the object number of each, in any order."""
+        """Remove all slices of a topic. Returns the object number of each, in any order."""
         first, last = topic_id << 32, (topic_id << 32) | 0xFFFFFFFF
         numbers = [np.zeros(0, dtype=DTYPES["object_number"])]
         blocks = list(self.blocks)
@@ -257,7 +257,7 @@ class SliceTable(BlockTable):
 
 
 def _by_start(parts: Sequence[Columns]) -> SliceColumns:
-    """Slices of one partition, ascending."""
+    """Join parts, each with slices of the same partition, and sort the slices by start."""
     if len(parts) == 1:
         return SliceColumns(parts[0])
     if not parts:
@@ -273,7 +273,7 @@ def _slices(run: _Run) -> list[Slice]:
 
 
 def _with(run: _Run | None, added: Slice) -> _Run:
-    """The run with one more slice. `run` stays as it is."""
+    """Return a run with one more slice. `run` itself stays valid and unchanged."""
     if run is None:
         return [added], 1
     slices, count = run
@@ -289,7 +289,7 @@ def _with(run: _Run | None, added: Slice) -> _Run:
 
 
 def _take(block: Block, rows: Column) -> Mapping[str, Column]:
-    """Rows of a block, ascending; not copied if they are contiguous."""
+    """The columns of some rows of a block, which ascend; not copied if the rows are contiguous."""
     low, high = int(rows[0]), int(rows[-1]) + 1
     if high - low == len(rows):
         return {name: column[low:high] for name, column in block.columns.items()}
@@ -297,7 +297,7 @@ def _take(block: Block, rows: Column) -> Mapping[str, Column]:
 
 
 def _row_range(block: Block, key: int, start: int, end: int) -> tuple[int, int]:
-    """Rows of a partition that overlap [start, end). In one block no two rows of a partition overlap."""
+    """The rows [low, high) of a partition that overlap [start, end). In a block no two rows of a partition overlap."""
     keys = block.columns["partition_key"]
     if not block.rows or key < keys[0] or key > keys[-1]:
         return (0, 0)

@@ -13,7 +13,8 @@ from sparklog.log.records_schema import COMPACTED_SCHEMA
 
 
 class BatchContent(msgspec.Struct, frozen=True, array_like=True):
-    """The content of a batch as the index describes it, without its place. Bounds are inclusive, timestamps are in us.
+    """The content of a batch as the index describes it, without its position. Bounds are inclusive, timestamps are in
+    microseconds.
 
     `offsets`: the first and the last one, if the batch stores them.
     """

@@ -21,7 +21,8 @@ from sparklog.storage.object_store import Bytes, ObjectStore
 
 
 def rebuilt_index(store: ObjectStore, key: str, named: NewObject) -> pa.Buffer | None:
-    """Rebuild the bytes of the index from the whole object. None if another version of Arrow wrote it with other bytes.
+    """Rebuild the bytes of the index from the whole object. None if the chain names other bytes, because another
+    version of Arrow wrote the index.
 
     Raises KeyNotFound, and Damaged if the object is not the one that the chain names.
     """
@@ -30,7 +31,7 @@ def rebuilt_index(store: ObjectStore, key: str, named: NewObject) -> pa.Buffer |
 
 
 def mend_index(store: ObjectStore, key: str, named: NewObject, others: Iterable[ObjectStore]) -> bool:
-    """Restore the index of a whole object, from the object or from `others`. Return False if neither is possible.
+    """Restore the index of a whole object, from the object or from `others`. Return True if the store has it now.
 
     A damaged index is deleted by its exact name first. If this process dies in between, the index is missing, and the
     next run puts it. Raises the store's errors.

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from sparklog.core.describe.readable import counted, exact_amount
 from sparklog.core.errors import Damaged, KeyNotFound
-from sparklog.core.numbering import Int64Array, is_dense, offset_behind
+from sparklog.core.numbering import Int64Array, is_dense, offset_after
 from sparklog.core.types import NamedObject, Offset, PartitionIndex, Slice, TimestampSource
 from sparklog.log.batch import crc32c
 from sparklog.log.check.batch_content import BatchContent, content_in_index, content_of
@@ -33,17 +33,18 @@ _LOOK_REQUESTS: Final = 1  # the length of the object
 
 
 class StoredPart(StrEnum):
-    """The object, or its index: the one that a finding is about."""
+    """The part of a stored object that a finding is about: the object itself, or its index."""
 
     OBJECT = "object"
     INDEX = "index"
 
 
 class Problem(StrEnum):
-    """A kind of difference. BATCH says where in the object the bytes differ.
+    """A kind of difference. MISSING, SHORT, LONG and CRC are about the whole object or index, BATCH about one batch of
+    the object.
 
     CONTENT: a batch has the right bytes, but its row of the index does not fit it. SLICE: the index is intact, but does
-    not fit a slice of the chain. Both were written that way.
+    not fit a slice of the chain. An object with one of these two was written that way, on every store.
     """
 
     MISSING = "missing"
@@ -58,8 +59,8 @@ class Problem(StrEnum):
 class ObjectFinding(msgspec.Struct, frozen=True, array_like=True):
     """One difference between the store and the chain. `wanted` and `actual` are human-readable.
 
-    For a batch or a slice, `position` is its first byte in the object. If a slice of the chain covers it, [start, end)
-    are its records of `partition`.
+    For a batch or a slice, `position` is its first byte in the object. If a slice of the chain covers the batch,
+    [start, end) are the offsets of its records, in `partition`.
     """
 
     part: StoredPart
@@ -81,7 +82,9 @@ class ObjectFinding(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ObjectCheck(msgspec.Struct, frozen=True, array_like=True):
-    """The findings of a check, and the amount that it read. Without findings, everything is whole."""
+    """The findings of a check, and the bytes and requests that it took. Without findings, the object and its index are
+    whole.
+    """
 
     findings: tuple[ObjectFinding, ...]
     read_bytes: int
@@ -181,7 +184,7 @@ def _checked_index(store: ObjectStore, key: str, named: NamedObject) -> tuple[In
 
 
 def _ranges(index: Index | None, size_bytes: int) -> list[tuple[int, int]]:
-    """The ranged reads that cover an object of this length. If the index is there, no read ends inside a batch."""
+    """The ranged reads that cover an object of this length. With an index, no read ends inside a batch."""
     if index is None or not len(index):
         steps = range(0, size_bytes, RANGED_READ_BYTES)
         return [(start, min(start + RANGED_READ_BYTES, size_bytes)) for start in steps]
@@ -197,7 +200,9 @@ def _ranges(index: Index | None, size_bytes: int) -> list[tuple[int, int]]:
 
 
 def _pieces(index: Index | None, start: int, end: int) -> Iterator[tuple[int, int, int | None]]:
-    """Split a ranged read, in order, into pieces [low, high), each with its batch number, or None if it is no batch."""
+    """Split a ranged read, in order, into pieces [low, high), each with its batch number (None: the piece is not a
+    batch).
+    """
     if index is None:
         yield start, end, None
         return
@@ -256,11 +261,11 @@ def _of_batch(
             start, end = slice_.start, slice_.end
             if index.base_offset is not None and index.last_offset is not None:
                 start = Offset(int(index.base_offset[batch]))
-                end = offset_behind(int(index.last_offset[batch]), 1)
+                end = offset_after(int(index.last_offset[batch]), 1)
             elif is_dense(slice_):
                 before = int(rows.records[: batch - slice_.first_batch].sum())
-                start = offset_behind(slice_.start, before)
-                end = offset_behind(start, int(index.records[batch]))
+                start = offset_after(slice_.start, before)
+                end = offset_after(start, int(index.records[batch]))
             return msgspec.structs.replace(finding, partition=slice_.partition, start=start, end=end)
     return finding
 

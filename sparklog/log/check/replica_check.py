@@ -60,7 +60,11 @@ def check_replicas(object_: ObjectToVerify, stores: Stores, silent: Collection[S
 
 
 def is_repairable(object_: ObjectToVerify, checks: Sequence[ReplicaCheck], of: ReplicaCheck) -> bool | None:
-    """True if the damage on this store can be repaired from another store, or from itself. None if that is unknown."""
+    """True if the damage in `of` can be repaired, from another store or (only the index is damaged) from the same
+    store.
+
+    None if that is unknown, because another store did not answer or was not asked. False also if `of` has no check.
+    """
     if of.check is None or any(finding.problem in _WRITTEN_SO for finding in of.check.findings):
         return False
     if of.check.object_is_whole:
@@ -78,7 +82,10 @@ def differences_of(
     slices: Sequence[Slice],
     repairable: bool | None,
 ) -> list[Difference]:
-    """The rows for the findings on a store. `slices` are those that the chain still names."""
+    """The differences for the findings on a store. `slices`: those of the object that the chain still names.
+
+    Damage that concerns only records of other slices is left out.
+    """
     key = data_key(object_.named.object, object_.topic)
     rows: list[Difference] = []
     in_batches = any(finding.partition is not None for finding in findings)
@@ -112,7 +119,7 @@ def differences_of(
 
 
 def unreadable(store: StoreId, topic: str, objects: int, error: str) -> Difference:
-    """The row for objects of a topic that could not be read, so that their state is unknown."""
+    """The difference for objects of a topic that could not be read, so that their state is unknown."""
     wanted = f"{counted(objects, 'object')} to verify"
     row = Difference(DifferenceKind.UNREADABLE, store, None, wanted, error, topic)
     return msgspec.structs.replace(row, advice=advice_for_object(row))

@@ -1,12 +1,12 @@
 """Copy a data object and its index from store to store: the object before its index, each whole or not at all.
 
     there already, with its length ....................... nothing to do
-    both stores can copy without the bytes passing by .... they do, then the length is checked
+    the stores can copy without this process ............. they do, then the length is checked
     else ................................................. ranged reads -> upload, if the CRC32C is the chain's
 
-The index is put in any case. If it is there already, the put fails, but makes the names in its folder durable. Without
-that, a power loss could take away the name of a copy that another process left behind. If no source has the index, it
-is rebuilt from the copied object.
+The index is put in any case. If the index is there already, the put fails, but makes the names in its folder durable.
+Without that, a power loss could take away the name of a copy that another process left behind. If no source has the
+index, it is rebuilt from the copied object.
 """
 
 from __future__ import annotations
@@ -59,9 +59,10 @@ class FetchResult(msgspec.Struct, frozen=True):
 def fetch_object(wanted: ObjectToFetch, store: StoreId, stores: Stores) -> FetchResult:
     """Copy an object to `store` from the first of its sources that can provide it.
 
-    If no source provides the index, it is rebuilt there, and `store` counts as its own source.
+    If none can, but `store` has the object, the index is rebuilt there, and `store` counts as its own source. Without
+    sources, only looks whether `store` has the object.
 
-    Raises the errors of the store itself; Damaged if something else is there under the object's name.
+    Raises the errors of `store` itself; Damaged if something else is there under the object's name.
     """
     target, key = stores.get(store), data_key(wanted.object, wanted.topic)
     failures: list[SourceFailure] = []
@@ -90,10 +91,10 @@ def fetch_object(wanted: ObjectToFetch, store: StoreId, stores: Stores) -> Fetch
 
 
 def fetch_in_life(wanted: ObjectToFetch, store: StoreId, stores: Stores, incarnation: str) -> FetchResult:
-    """Call `fetch_object`, then check that `store` is in its registered life and has the object.
+    """Call `fetch_object`, then check that `store` has the INCARNATION `incarnation`, and the fetched object beside it.
 
     If so, the copy may be reported. The check comes at once, because a disk may be mounted over the copy before the
-    report. Raises AnotherLife, too.
+    report. Raises AnotherLife, and what `fetch_object` raises.
     """
     fetched = fetch_object(wanted, store, stores)
     objects = () if fetched.source is None else (data_key(wanted.object, wanted.topic),)
@@ -115,7 +116,7 @@ def copy_object(source: ObjectStore, target: ObjectStore, key: str, named: NewOb
 
 
 def _index_is_rebuilt(target: ObjectStore, key: str, named: NewObject) -> bool:
-    """Rebuild the index from the whole object. True if the object is there and the index is what the chain names."""
+    """Rebuild the index on `target` from the whole object. True if `target` now has both as the chain names them."""
     if not _is_there(target, key, named.size_bytes):
         return False
     try:
@@ -130,7 +131,7 @@ def _index_is_rebuilt(target: ObjectStore, key: str, named: NewObject) -> bool:
 
 
 def _is_there(target: ObjectStore, key: str, size_bytes: int) -> bool:
-    """True if the object is there. Raises Damaged if it has another length: nothing is ever overwritten."""
+    """True if `target` has the key. Raises Damaged if the object there has another length: nothing is overwritten."""
     try:
         existing_bytes = target.size(key)
     except KeyNotFound:
@@ -144,7 +145,7 @@ def _is_there(target: ObjectStore, key: str, size_bytes: int) -> bool:
 
 
 def _certainly(put: Callable[[], object], target: ObjectStore, key: str, size_bytes: int) -> None:
-    """Put an object, again if the outcome is unknown: the second put makes an existing object durable, or puts it."""
+    """Call `put`, once more if the outcome is unknown: the second call makes an existing object durable, or puts it."""
     with suppress(OutcomeUnknown):
         return _put(put, target, key, size_bytes)
     return _put(put, target, key, size_bytes)
@@ -173,7 +174,7 @@ def _same_kind(source: ObjectStore, target: ObjectStore) -> bool:
 def _copied_by_the_stores(source: ObjectStore, target: ObjectStore, key: str, size_bytes: int) -> bool:
     """Let the stores copy, so that the bytes do not pass through this process. Return False if they can't.
 
-    The length is checked first: a short copy would keep its name for ever.
+    The length of the source is checked first: a copy that is too short would keep its name for ever.
     """
     if not _same_kind(source, target):
         return False
@@ -219,7 +220,7 @@ def _check_crc(source: ObjectStore, key: str, wanted: int, actual: int) -> None:
 
 
 def _asked(source: ObjectStore, key: str, ask: Callable[[], T]) -> T:
-    """Return the source's answer. Raises SourceFailed."""
+    """Return the result of `ask`. An error of the source becomes SourceFailed."""
     try:
         return ask()
     except SparklogError as error:

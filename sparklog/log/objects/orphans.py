@@ -1,6 +1,4 @@
-"""Find and delete orphans: data objects that no command can name any more.
-
-`core/maintenance/named_uploads.py` defines them.
+"""Find and delete orphans: data objects that no command can name any more (`core/maintenance/named_uploads.py`).
 
 A search is given the named uploads and lists its part of a store as a stream, so neither the search nor the driver
 holds all keys. Objects whose names sparklog did not make are counted and left alone.
@@ -24,7 +22,10 @@ _KEYS_AT_ONCE = 4096
 
 
 class OrphanSearch(msgspec.Struct, frozen=True):
-    """A search of the keys of one store that begin with `prefix`. `named`: sorted native uint64, see `NamedUploads`."""
+    """A search for orphans below `floor`, among the keys of one store that begin with `prefix`.
+
+    `named`: sorted native uint64, see `NamedUploads`.
+    """
 
     store: StoreId
     prefix: str
@@ -33,7 +34,8 @@ class OrphanSearch(msgspec.Struct, frozen=True):
 
 
 class OrphansFound(msgspec.Struct, frozen=True):
-    """The result of a search: `keys` listed, among them `orphans` (with `size_bytes`) and `foreign` names.
+    """The result of a search: `keys` listed, among them `orphans` (with `size_bytes`) and `foreign` ones, which
+    sparklog did not name.
 
     Of the orphans, `deleted` (with `deleted_bytes`) are gone and `failed` could not be deleted; `errors` has the first
     few failures.

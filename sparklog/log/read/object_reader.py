@@ -69,7 +69,7 @@ def read_slice(
     overlay = _Overlay(schema, slice, topic)
     if overlay.needs_no_body:
         for rows in numbered_by_chain(wanted, _ROWS_WITHOUT_BODY):
-            yield rows.behind, overlay.batch(rows, None)
+            yield rows.end, overlay.batch(rows, None)
         return
     with damage_of(slice.start, slice.end):
         index = index_of_slice(store, object_key, named, slice)
@@ -80,7 +80,7 @@ def read_slice(
             continue  # the range lies in a gap between two rows
         if high - low < batch.num_rows:
             rows, batch = rows.cut(low, high), batch.slice(low, high - low)
-        yield rows.behind, overlay.batch(rows, batch)
+        yield rows.end, overlay.batch(rows, batch)
 
 
 def read_first(
@@ -116,7 +116,7 @@ class _IndexCache:
     def get(self, key: _CacheKey, read: Callable[[], Index]) -> Index:
         """Return the index. If it is not cached, `read` reads it.
 
-        Raises the error of `read`, here or in another thread.
+        Raises the error of `read`, also if another thread called it.
         """
         while True:
             with self._lock:
@@ -179,7 +179,9 @@ def read_index(store: ObjectStore, object_key: str, named: NamedObject) -> Index
 
 
 def keep_index(store: ObjectStore, object_key: str, named: NamedObject, index: Index) -> None:
-    """Cache another store's index for reading the object on `store`: the index is the same everywhere."""
+    """Cache `index`, read from another store, for reading the object on `store`: an object's index is the same on every
+    store.
+    """
     _cache.put((store.url, object_key, named.object.crc32c), index)
 
 
@@ -268,7 +270,7 @@ class _Overlay:
         return self.slice.timestamp_source is TimestampSource.APPEND_TIME
 
     def batch(self, offsets: RowOffsets, stored: pa.RecordBatch | None) -> pa.RecordBatch:
-        """The records at these offsets."""
+        """The records at these offsets. `stored` has their `stored_columns`; None if `needs_no_body`."""
         columns = [self._column(name, offsets, stored) for name in self.schema.names]
         return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 

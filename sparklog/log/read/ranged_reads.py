@@ -12,7 +12,7 @@ RANGED_READ_BYTES: Final = 8 << 20
 
 
 class RangedRead(NamedTuple):
-    """Batches [begin, stop) of an index, in bytes [start, end) of the object."""
+    """One read: bytes [start, end) of an object, which are the batches [begin, stop) of its index."""
 
     begin: int
     stop: int

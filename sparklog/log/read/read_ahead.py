@@ -59,7 +59,7 @@ def bodies(
 
 
 def in_background(fetch: Callable[[], T]) -> Future[T]:
-    """Run `fetch` in the thread pool of this process."""
+    """Run `fetch` in the thread pool of this process, and return its future."""
     global _pool
     with _lock:
         if _pool is None:

@@ -11,7 +11,7 @@ from sparklog.log.read.source_stores import NoHolderAnswers
 
 @contextmanager
 def damage_of(start: int, end: int) -> Iterator[None]:
-    """Add the offsets [start, end) to every Damaged raised inside the block."""
+    """Add the offsets [start, end) to the message of a Damaged raised inside the block."""
     try:
         yield
     except Damaged as error:
@@ -21,8 +21,8 @@ def damage_of(start: int, end: int) -> Iterator[None]:
 def unreadable(unanswered: NoHolderAnswers) -> SparklogError:
     """The error for records that the chain still names but no holder can provide.
 
-    It is the most hopeful of the holders' errors, with the reader's offset. It is DataLoss if all holders say that the
-    object is gone.
+    It is the holders' error that is most likely to pass, with the reader's offset. It is DataLoss if all holders say
+    that the object is gone.
     """
     slice = unanswered.part.slice
     place, at = f"{unanswered.topic}-{slice.partition}", unanswered.at

@@ -1,4 +1,4 @@
-"""Find where the last records of a partition begin. In a compacted slice, a record's offset is read from its column."""
+"""Find where the last records of a partition begin. In a compacted slice, the column `offset` is read for that."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from sparklog.core.lookup import partition_of, topic_of
-from sparklog.core.numbering import is_dense, offset_behind
+from sparklog.core.numbering import is_dense, offset_after
 from sparklog.core.reading.plan import SliceToRead, slices_to_read
 from sparklog.core.types import Offset, OffsetRange, TopicPartition
 from sparklog.log.cluster_stores import Stores
@@ -21,7 +21,8 @@ from sparklog.storage.object_store import ObjectStore
 def start_of_last(now: ChainNow, topic: str, partition: int, records: int) -> Offset:
     """The offset of the first of the last `records` records below the high watermark, or the log start if it is higher.
 
-    If an object is gone or damaged, `now` is called again, because a rewrite may have replaced it.
+    `now` returns the newest state and its stores. If an object is gone or damaged, it is called again, because a
+    rewrite may have replaced it.
 
     Raises UnknownTopicOrPartition, and the error of `unreadable` if no holder can provide an object.
     """
@@ -41,7 +42,11 @@ def start_of_last(now: ChainNow, topic: str, partition: int, records: int) -> Of
 def _look(
     now: ChainNow, topic: str, partition: int, records: int
 ) -> tuple[Offset | tuple[SliceToRead, int], Offset, Stores]:
-    """The offset, or the compacted slice with the record and the record's number in it; and the log start."""
+    """The offset of the first of the last `records` records, the log start, and the stores.
+
+    If that record is in a compacted slice, the slice and the record's number in it (from 0) take the place of the
+    offset.
+    """
     state, stores = now()
     described = topic_of(state, topic)
     of_partition = partition_of(state, described, partition)
@@ -50,27 +55,27 @@ def _look(
     slices = state.slices.find(key, OffsetRange(start, end)) if start < end else None
     if slices is None or not len(slices) or records < 1:
         return end, start, stores
-    behind = np.cumsum(slices.columns["records"][::-1])[::-1]  # from the beginning of each slice to the end of the log
-    holding = np.flatnonzero(behind >= records)
+    to_end = np.cumsum(slices.columns["records"][::-1])[::-1]  # from the beginning of each slice to the end of the log
+    holding = np.flatnonzero(to_end >= records)
     if not len(holding):
         return start, start, stores
     at = int(holding[-1])
     (slice_,) = slices.rows(at, at + 1)
-    row = int(behind[at]) - records
+    row = int(to_end[at]) - records
     if is_dense(slice_):
-        return offset_behind(slice_.start, row), start, stores
+        return offset_after(slice_.start, row), start, stores
     (part,) = slices_to_read(state, of_partition, [slice_])
     return (part, row), start, stores
 
 
 def _offset_of(part: SliceToRead, row: int, stores: Stores, topic: str) -> Offset:
-    """The offset of a compacted slice's record number `row`, counted from 0."""
+    """The offset of record number `row` (from 0) of a compacted slice."""
     return first_answer(stores, part, topic, part.slice.start, partial(_offset_at, part, row))
 
 
 def _offset_at(part: SliceToRead, row: int, store: ObjectStore, key: str) -> Offset:
     index = index_of_slice(store, key, part.object, part.slice)
-    behind = np.cumsum(index.offsets.records)
-    batch = int(np.searchsorted(behind, row, side="right"))
+    totals = np.cumsum(index.offsets.records)
+    batch = int(np.searchsorted(totals, row, side="right"))
     ((offsets, _),) = read_batches(store, key, index, batch, batch + 1, [])
-    return offsets.at(row - int(behind[batch] - index.offsets.records[batch]))
+    return offsets.at(row - int(totals[batch] - index.offsets.records[batch]))

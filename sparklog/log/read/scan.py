@@ -52,8 +52,9 @@ def scan(
     chain again. Its plan may begin later than asked for, if the log start has risen since. `skip_option` is the option
     that a DataLoss advises the caller to set.
 
-    Raises InvalidInput for unknown columns, DataLoss if records are gone or were given up and `fail_on_data_loss` is
-    true, Damaged if bytes differ from what the chain says.
+    Raises InvalidInput for unknown columns, and DataLoss if records were removed or given up and `fail_on_data_loss` is
+    true. If the chain still names records that no holder can provide, raises DataLoss (all lack them), Damaged,
+    StoreUnavailable or StoreAccessDenied.
     """
     read_schema(columns)  # no holder can help if the columns are wrong
     at = plan.start
@@ -65,9 +66,11 @@ def scan(
             for number, part in enumerate(plan.slices):
                 fetched = slices_ahead.come_to(number)
                 try:
-                    for behind, batch in _read(part, OffsetRange(at, plan.end), plan.topic, stores, columns, fetched):
+                    for next_offset, batch in _read(
+                        part, OffsetRange(at, plan.end), plan.topic, stores, columns, fetched
+                    ):
                         yield batch
-                        at = behind
+                        at = next_offset
                     # The end of a compacted slice may be a gap. Nothing is left to read there, whatever happens next.
                     at = max(at, min(part.slice.end, plan.end))
                 except NoHolderAnswers as unanswered:
@@ -81,21 +84,24 @@ def scan(
 
 
 class _Fetched(NamedTuple):
-    """The first reads of an upcoming slice, from its first holder."""
+    """The bytes that the reader of an upcoming slice needs first, from the slice's first holder."""
 
     store: ObjectStore
     bodies: list[memoryview]
 
 
 class _PendingFetch(NamedTuple):
-    """First reads that are under way."""
+    """An unfinished fetch of the first bytes of a slice, from the store `store_id`."""
 
     store_id: StoreId
     fetched: Future[_Fetched]
 
 
 class SlicesAhead:
-    """Fetches the first reads of the next slices while one is read, from slow stores that serve many reads at once."""
+    """Fetches the first reads (`read_first`) of the next slices while one slice is read.
+
+    Only from slow stores that serve many reads at once.
+    """
 
     def __init__(self, plan: RangeToRead, stores: Stores, columns: Sequence[str]) -> None:
         self._plan = plan
@@ -104,9 +110,10 @@ class SlicesAhead:
         self._coming: dict[int, _PendingFetch] = {}
 
     def begin(self, most_bytes: int) -> int:
-        """Fetch the first reads of the first slice, unless they may exceed `most_bytes`. Returns their maximum size.
+        """Fetch the first reads of the first slice, unless they may exceed `most_bytes`. Returns their maximum size, or
+        0.
 
-        Fetches only from a store that answers slowly. The reader handles any error.
+        Fetches only from a store that answers slowly; otherwise returns 0. The reader handles any error.
         """
         if not self._plan.slices:
             return 0
@@ -117,9 +124,10 @@ class SlicesAhead:
         return size_bytes if self._coming else 0
 
     def come_to(self, number: int) -> _Fetched | None:
-        """Move on to slice `number`. Returns its first reads if they were fetched; the reader handles any error.
+        """Begin to fetch for the slices after `number`. Returns the first reads of slice `number`, or None if they were
+        not fetched.
 
-        Does not wait for a store that has failed since: the reader asks another one.
+        Does not wait for a store that has failed since: the reader asks another one. The reader also handles any error.
         """
         self._begin(number + 1, SLICES_AHEAD)
         coming = self._coming.pop(number, None)
@@ -193,7 +201,11 @@ def _lost(plan: RangeToRead, skip_option: str) -> DataLoss:
 def _plan_again(
     plan: RangeToRead, at: Offset, failed: NoHolderAnswers, replan: Replan, skip_option: str | None
 ) -> RangeToRead:
-    """Plan the rest of the plan with the newest state. `skip_option` is None if lost records are to be skipped."""
+    """Plan the rest of the range, from `at`, with the newest state.
+
+    Raises the error of `unreadable` if a new plan can't help. Raises DataLoss if records were removed meanwhile, unless
+    `skip_option` is None: then the new plan skips them.
+    """
     if not failed.may_be_replaced:
         raise unreadable(failed) from failed
     where = f"{plan.topic}-{plan.partition}"

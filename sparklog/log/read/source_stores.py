@@ -56,7 +56,7 @@ class NoHolderAnswers(Exception):
 
     @property
     def telling(self) -> HolderFailure:
-        """The most hopeful failure, because records are lost only if no holder can still have them.
+        """The failure that is most likely to pass, because records are lost only if no holder can still have them.
 
         Its message also names the other holders' errors.
         """
@@ -74,7 +74,9 @@ class NoHolderAnswers(Exception):
 
 
 def _hope(error: SparklogError) -> int:
-    """Rank an error, most hopeful first: the store may come back; it must be repaired; damaged bytes; missing bytes."""
+    """Rank an error; 0 is most likely to pass. In order: the store may come back, access needs repair, damaged,
+    missing.
+    """
     match error:
         case StoreUnavailable():
             return 0
@@ -96,8 +98,8 @@ def from_first_holder(
     """The pairs (next offset, item) of `read(store, object key, start)` from the first holder that can answer.
 
     If a holder fails half-way, the next holder continues at the offset after the last item. A store is opened when its
-    turn comes. One that cannot be opened is skipped, like one that does not answer, and asked last for a while. Each
-    call is bounded by the store's own timeout. Raises NoHolderAnswers.
+    turn comes. A store that cannot be opened is skipped, like a store that does not answer, and asked last for
+    FAILED_FOR_MS. Each call is bounded by the store's own timeout. Raises NoHolderAnswers.
     """
     at = start
     failures: list[HolderFailure] = []
@@ -110,9 +112,9 @@ def from_first_holder(
             failures.append(HolderFailure(stores.named(store_id), error))
             continue
         try:
-            for behind, item in read(store, key, at):
-                yield behind, item
-                at = behind
+            for next_offset, item in read(store, key, at):
+                yield next_offset, item
+                at = next_offset
             return
         except UnsupportedVersion:
             raise  # it is the same everywhere

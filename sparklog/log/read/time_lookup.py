@@ -33,7 +33,8 @@ ChainNow = Callable[[], tuple[ClusterState, Stores]]
 def first_at_or_after(now: ChainNow, topic: str, partition: int, timestamp_us: int) -> Offset | None:
     """The first readable offset of a partition whose timestamp is at or after the time, or None.
 
-    If an object is gone or damaged, `now` is called again, because a roll may have replaced it.
+    `now` returns the newest state and its stores. If an object is gone or damaged, it is called again, because a roll
+    may have replaced it.
 
     Raises UnknownTopicOrPartition, and the error of `unreadable` if no holder can provide an object.
     """
@@ -58,7 +59,7 @@ def first_at_or_after(now: ChainNow, topic: str, partition: int, timestamp_us: i
 def _look(
     now: ChainNow, topic: str, partition: int, timestamp_us: int, start: Offset
 ) -> tuple[Offset, list[SliceToRead], Stores]:
-    """The offset to begin at (`start`, or the log start if that is higher), and the slices to search."""
+    """The offset to begin at (`start`, or the log start if that is higher), the slices to search, and the stores."""
     state, stores = now()
     described = topic_of(state, topic)
     of_partition = partition_of(state, described, partition)
@@ -69,7 +70,7 @@ def _look(
 def candidates(
     state: ClusterState, topic: Topic, partition: Partition, timestamp_us: int, start: Offset
 ) -> list[SliceToRead]:
-    """The first slices that may hold a record at or after the time, ascending by offset.
+    """The first slices (at most CANDIDATES) that may hold a record at or after the time, ascending by offset.
 
     The search begins at `start`, which is at or above the log start.
     """

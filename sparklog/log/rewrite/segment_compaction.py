@@ -38,7 +38,7 @@ def compact(
     lanes: StoreLanes,
     new_upload_id: Callable[[], UploadId],
 ) -> Rewritten:
-    """Upload the records at the offsets `kept` as sealed segments, to the holders of `target` by `lanes`; None: all.
+    """Upload the records at the offsets `kept` (None: all) as sealed segments, to the holders of `target`, by `lanes`.
 
     `slices` adjoin one another (at least one). Each offset in `kept` is that of a record in them, ascending. The
     segments cover the same offsets as the slices, without a gap. A segment holds at most `segment_bytes` of stored
@@ -102,7 +102,7 @@ def _kept_from(
             rows = None if kept is None else _rows_of(column, kept)
             if rows is not None and len(rows) < batch.num_rows:
                 column, batch = column[rows], batch.take(pa.array(rows))
-            yield offsets.behind, (column, batch.select(RAW_SCHEMA.names))
+            yield offsets.end, (column, batch.select(RAW_SCHEMA.names))
 
 
 def _runs(offsets: SliceOffsets, kept: Int64Array) -> list[tuple[int, int]]:
@@ -113,7 +113,7 @@ def _runs(offsets: SliceOffsets, kept: Int64Array) -> list[tuple[int, int]]:
 
 
 def _rows_of(column: Int64Array, kept: Int64Array) -> Int64Array:
-    """The rows of a batch with these offsets that are to be kept."""
+    """The numbers of the rows to keep, in a batch whose records have the offsets `column`."""
     wanted = kept[np.searchsorted(kept, column[0]) : np.searchsorted(kept, column[-1] + 1)]
     rows = np.searchsorted(column, wanted)
     kept_rows: Int64Array = rows[column[rows] == wanted]

@@ -73,14 +73,14 @@ def reads_of(slices: Sequence[SliceToRead]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class _StoredBatch:
-    """A verified batch and its position in the object."""
+    """A stored batch whose checksum was verified, with its position in the object `key`."""
 
     key: str
     position: int
     batch: EncodedBatch
 
     def rows(self) -> pa.RecordBatch:
-        """The records, with the columns of `RAW_SCHEMA`."""
+        """Decode the records, with the columns of `RAW_SCHEMA`."""
         message = self.batch.message
         (rows,) = decode(self.key, self.position, message, [message.size], [self.batch.crc32c], RAW_SCHEMA.names)
         return rows

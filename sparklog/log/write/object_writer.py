@@ -103,7 +103,7 @@ class ObjectWriter:
     # ---- pending -> held ----------------------------------------------------------------------------
 
     def add(self, piece: PartitionRows) -> None:
-        """Add rows of one partition."""
+        """Add rows of one partition to its pending rows; encode those first if both together would exceed a batch."""
         limits = self._task.limits
         size = piece.size_bytes + ROW_BYTES * piece.rows.num_rows
         pending = self._pending.get(piece.partition)
@@ -120,7 +120,7 @@ class ObjectWriter:
         self._count_pending(size)
 
     def encode_if_full(self, partition: PartitionIndex, full_bytes: int) -> None:
-        """Encode the pending rows of the partition if they have reached this size."""
+        """Encode the pending rows of the partition if they have reached `full_bytes`."""
         if self._pending[partition].size_bytes >= full_bytes:
             self._encode(partition)
 
@@ -161,9 +161,11 @@ class ObjectWriter:
         return 0 if self._open is None else self._open.batch_bytes
 
     def stream(self) -> None:
-        """Write the held batches of a topic's only partition to the current object, if that needs no other thread.
+        """Write the held batches to the current object, if there are enough of them and the object goes to a single
+        store.
 
-        There are no other partitions to wait for, and the memory of the batches is reused at once.
+        Only for a topic with one partition: no other partition's batches have to come first. The batches' memory is
+        reused at once.
         """
         if self._held_bytes < self._task.limits.streamed_from_bytes or len(self._holders) > 1:
             return
@@ -208,7 +210,7 @@ class ObjectWriter:
         return batches
 
     def begin(self, *, here: bool) -> OpenObject:
-        """Begin an object under a new name."""
+        """Begin an object under a new name. With `here`, the calling thread writes it."""
         target = self._target
         upload_id = self._new_upload_id()
         named = not_yet_written(ObjectKind.APPEND, target.n0, upload_id, target.topic_id, self._holders)
@@ -216,7 +218,7 @@ class ObjectWriter:
 
 
 class Uploading:
-    """A closed object that is being uploaded: `batches` follow those already streamed."""
+    """A closed object that is being uploaded. `batches` are those that were not streamed before."""
 
     def __init__(
         self,
@@ -241,7 +243,7 @@ class Uploading:
         return self._open is not None and self._open.is_over
 
     def start(self) -> None:
-        """Hand all batches to the stores."""
+        """Hand all batches to the stores, and let them publish the object: one attempt."""
         self._attempts -= 1
         if self._open is None:
             self._open = self._writer.begin(here=self._here)

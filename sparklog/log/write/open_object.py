@@ -68,7 +68,11 @@ class OpenObject:
         self._upload.continue_in_background()
 
     def append(self, batch: EncodedBatch) -> None:
-        """Add a batch after the others. Its message is no longer needed when this returns."""
+        """Add a batch at the end.
+
+        If the object was begun with `here`, the batch's message is no longer needed when this returns; otherwise it is
+        needed until the stores have taken it.
+        """
         position = self._file.append(batch.message)
         size = batch.message.size
         self._rows.append(

@@ -15,7 +15,10 @@ ROW_BYTES: Final = 16  # raw bytes of timestamp and offsets, on top of key, valu
 
 
 def raw_sums(rows: pa.RecordBatch) -> Sizes:
-    """int64[rows + 1]: raw bytes before row i. Only differences matter: the sums start anywhere."""
+    """Cumulative raw bytes, int64[rows + 1]: element j minus element i is the raw size of rows [i, j).
+
+    The first element need not be 0.
+    """
     sums = cumulative_bytes(rows)
     sums += ROW_BYTES * np.arange(len(sums))
     return sums

@@ -36,7 +36,8 @@ class ReplicatedUpload:
     """Uploads one object. Call `write` any number of times, then `publish`, then `holders`; or `abort` at any time.
 
     With `here`, which is only for a single store, everything happens in the calling thread. Otherwise `publish` returns
-    at once, and `write` waits only while a store that was not given up has more than `backlog_bytes` to take.
+    at once, and `write` waits only while a store that was not given up has more than `backlog_bytes` to take (None:
+    never).
     """
 
     def __init__(
@@ -67,7 +68,7 @@ class ReplicatedUpload:
         self._check_any()
 
     def publish(self, index: Bytes) -> None:
-        """Complete the object and put its index."""
+        """Let the stores complete the object, then put `index` beside it."""
         for copy in self._live():
             copy.lane.perform(partial(self._publish, copy, index), here=self._here)
 
@@ -80,7 +81,7 @@ class ReplicatedUpload:
         """Wait for the stores, and return those that hold the object: at least one.
 
         Raises OutcomeUnknown or KeyExists if a store may have the object and none has it for sure: upload it under
-        another key. Raises the most hopeful of the stores' errors if no store can have it.
+        another key. Raises the store's error that is most likely to pass if no store can have it.
         """
         self._lanes.wait(self._copies, _is_settled, _is_done)
         with self._lanes.changed:

@@ -1,7 +1,7 @@
 """Choose a partition for each record and split rows by partition, without a loop over rows.
 
-The choice is that of Kafka's default partitioner: the given partition, else murmur2 of the key, else (for a null key)
-one "sticky" partition per gather. Records keep their order within each partition.
+The choice is that of Kafka's default partitioner: the given partition, else murmur2 of the key, else (for a null key) a
+"sticky" partition, the same for all rows that are split together. Records keep their order within each partition.
 """
 
 from __future__ import annotations
@@ -100,9 +100,9 @@ def check_sizes(rows: pa.RecordBatch, topic: str, max_message_bytes: int) -> int
 
 
 def cumulative_bytes(rows: pa.RecordBatch, at: npt.NDArray[np.int64] | None = None) -> Sizes:
-    """Bytes of keys, values and headers before each of the rows `at`; by default int64[rows + 1], end included.
+    """Cumulative bytes of keys, values and headers before the rows `at`; by default before each row and at the end.
 
-    Only differences matter: the sums start anywhere. Bytes that a writer left under a null are counted too.
+    Only differences matter: the first element need not be 0. Bytes that a writer left under a null are counted too.
     """
     places: Any = slice(None) if at is None else at
     sums: Sizes = _offsets(rows.column("key"))[places].astype(np.int64)
@@ -137,7 +137,7 @@ def partition_of_rows(rows: pa.RecordBatch, topic: str, partitions: int, sticky:
 
 
 def _runs(chosen: Chosen, partitions: int) -> tuple[Sizes, Sizes, Sizes] | None:
-    """Partition, start and end of each run of rows, or None unless each partition's rows are already together."""
+    """Partition, start and end of each run of rows of one partition. None if a partition has more than one run."""
     borders = np.flatnonzero(chosen[1:] != chosen[:-1]) + 1
     if len(borders) >= partitions:
         return None
@@ -178,7 +178,7 @@ def _take(raw: pa.RecordBatch, order: npt.NDArray[np.int64]) -> pa.RecordBatch:
 
 
 def _offsets(column: pa.Array) -> npt.NDArray[np.int32]:
-    """int32[n + 1]: the offsets of a binary, string or list column."""
+    """The offsets buffer of a binary, string or list column of n rows, as int32[n + 1]."""
     buffer = column.buffers()[1]
     if buffer is None or buffer.size == 0:  # legal for an array without rows
         return np.zeros(1, dtype=np.int32)
@@ -191,7 +191,9 @@ def _data(column: pa.Array) -> npt.NDArray[np.uint8]:
 
 
 def _refuse_too_large(rows: pa.RecordBatch, sums: Sizes, topic: str, max_message_bytes: int) -> None:
-    """Raise RecordTooLarge for the first record that is too large. None may be, if the surplus is bytes under nulls."""
+    """Raise RecordTooLarge for the first record that is too large. Does nothing if only bytes under nulls exceed the
+    limit.
+    """
     for row in np.flatnonzero(np.diff(sums) > max_message_bytes).tolist():
         key, value, headers, _ = (rows.column(name)[row].as_py() for name in RAW_SCHEMA.names)
         size = len(key or b"") + len(value or b"")

@@ -14,7 +14,7 @@ import msgspec
 import pyarrow as pa
 
 from sparklog.core.commands import RewrittenSlice
-from sparklog.core.numbering import offset_behind
+from sparklog.core.numbering import offset_after
 from sparklog.core.types import (
     EntryNumber,
     Holder,
@@ -41,7 +41,9 @@ _TIMESTAMP_AT: Final = RAW_SCHEMA.get_field_index("timestamp")
 
 
 class SegmentTarget(msgspec.Struct, frozen=True):
-    """The names of the segments and their stores. `n0` is the chain position of the plan."""
+    """The segments to write: of which partition, on which stores, and how large. `n0` is the chain position of the
+    plan.
+    """
 
     topic_id: TopicId
     topic: str
@@ -124,7 +126,7 @@ class SegmentsWriter:
     def begin_run(self, origin: Origin, append_time_ms: int) -> None:
         """Begin a segment for the records that follow.
 
-        All are of this origin, and the last was appended at this time.
+        All have this origin, and `append_time_ms` is the latest of their append times.
         """
         self._encode_pending()
         self._close()
@@ -143,7 +145,7 @@ class SegmentsWriter:
             self._encode_pending()
 
     def finish(self, end: Offset | None = None) -> Rewritten:
-        """Publish the open segment, and return all of them.
+        """Publish the open segment, and return all segments.
 
         At least one record was added. With `end`, which is after all records, the last slice ends there.
         """
@@ -184,16 +186,16 @@ class SegmentsWriter:
         if self._open is None:
             self._open = self._begin()
         self._open.append(batch)
-        self._next_offset = self._behind(batch)
+        self._next_offset = self._offset_after(batch)
 
-    def _behind(self, batch: EncodedBatch) -> Offset:
+    def _offset_after(self, batch: EncodedBatch) -> Offset:
         if self._schema is not COMPACTED_SCHEMA:
-            return offset_behind(self._next_offset, batch.records)
+            return offset_after(self._next_offset, batch.records)
         assert batch.offsets is not None
         first, last = batch.offsets
         if first < self._next_offset:  # the index would lead readers to the wrong batch
             raise ValueError(f"wanted records at or after offset {self._next_offset}, found {first}")
-        return offset_behind(last, 1)
+        return offset_after(last, 1)
 
     def _close(self) -> None:
         if self._open is None:

@@ -32,7 +32,7 @@ _SYSTEM = SystemClock()
 
 
 class OpensStores(Protocol):
-    """Opens stores by id: `log.cluster_stores.Stores`."""
+    """Opens stores by id, as `log.cluster_stores.Stores` does."""
 
     def get(self, store: StoreId) -> ObjectStore: ...
 
@@ -86,7 +86,9 @@ class StoreLane:
             self._changed.notify_all()
 
     def opened(self, upload: Upload, *, here: bool) -> Upload:
-        """Remember an upload, to abort it if the lane fails. Only the thread that writes to it may abort it."""
+        """Remember an upload, to abort it if the lane fails, and return it. Only the thread that writes to it may abort
+        it.
+        """
         with self._changed:
             (self._uploads_here if here else self._uploads).append(upload)
         return upload
@@ -252,7 +254,7 @@ def _too_slow(lane: StoreLane) -> RequestTimedOut:
 
 
 def reason(failure: BaseException) -> str:
-    """A failure as a short text."""
+    """The message of a SparklogError; of any other failure its repr."""
     return str(failure) if isinstance(failure, SparklogError) else repr(failure)
 
 

@@ -62,7 +62,7 @@ class WriterLimits:
         return 1 if partitions == 1 else min(wanted, self.most_gathered_rows)
 
     def enough_bytes(self, pending_partitions: int) -> int:
-        """The raw bytes of a partition at which they are encoded."""
+        """The raw size in bytes at which a partition's pending rows are encoded."""
         return min(self.full_batch_bytes, max(self.smallest_full_batch_bytes, self.object_bytes // pending_partitions))
 
 
@@ -99,7 +99,9 @@ class TaskObjects:
             self._await_oldest()
 
     def make_room_for_upload(self, size_bytes: int) -> None:
-        """Wait for uploads while another one of this size would make them larger than one object in total."""
+        """Wait for running uploads while they and one more, of `size_bytes`, would together exceed the size of one
+        object.
+        """
         while self._uploading and self._uploading_bytes + size_bytes > self.limits.object_bytes:
             self._await_oldest()
 
@@ -114,7 +116,10 @@ class TaskObjects:
         self._uploading_bytes += uploading.size_bytes
 
     def finish(self) -> None:
-        """Close all objects and wait until they are uploaded. A task's last object needs no other thread."""
+        """Close all objects and wait until they are uploaded.
+
+        If there is only one object writer, and it has a single store, the calling thread uploads the last object.
+        """
         alone = len(self.writers) == 1
         if alone:
             self._await_all()
@@ -124,7 +129,7 @@ class TaskObjects:
         self.lanes.close()
 
     def abort(self) -> None:
-        """Drop everything. Never waits for a store that has its own thread."""
+        """Drop all objects that are not uploaded yet. Never waits for a store that has its own thread."""
         self._uploading.clear()
         self.writers.clear()
         self.lanes.abort()

@@ -27,8 +27,8 @@ class TopicWriter:
     """Writes rows to a topic. Call `add` any number of times, `split_gathered`, `task.finish`, then `written`.
 
     Not thread-safe. `stores` returns the stores to write a partition to. `now_us` is called once per batch with null
-    timestamps. `sticky`, modulo the number of partitions, is the partition for the first keyless records; each gather
-    moves on to the next one.
+    timestamps. `sticky`, modulo the number of partitions, is the partition for the first keyless records; each call of
+    `split_gathered` moves on to the next partition.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class TopicWriter:
             self._gather(rows.slice(start, end - start), int(sums[end] - sums[start]))
 
     def split_gathered(self) -> None:
-        """Hand the gathered rows to the object writers."""
+        """Split the gathered rows by partition, and hand them to the object writers."""
         if not self._gathered_rows:
             return
         self._task.make_room(3 * self._gathered_bytes)  # the rows as added, joined, and taken
@@ -165,7 +165,7 @@ class TopicWriter:
         self._task.pinned_bytes += size_bytes
 
     def _unpin(self) -> None:
-        """Copy the pending rows, so that the larger gathers they are slices of can be freed."""
+        """Copy the pending rows, so that the larger batches they are slices of can be freed."""
         self._task.make_room(self._memory.pending_bytes)
         for writer in self._writers.values():
             writer.unpin()

@@ -73,7 +73,7 @@ class _Ordered(NamedTuple):
 
 
 class CompactionJob:
-    """The compaction as a `job_frame.Job`."""
+    """Plans and does the work of `run_compaction`, as a `job_frame.Job`."""
 
     name = "compaction"
     unit = "segments"
@@ -110,7 +110,7 @@ class CompactionJob:
         return msgspec.structs.replace(row, planned=Work(whole.segments, whole.records, whole.size_bytes, requests))
 
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
-        """Compact the partitions, many in one shuffle."""
+        """Compact the partitions that are due. One shuffle reads the keys of many partitions."""
         compacted = 0
         for round_ in packs(self._due, (lambda due: len(due.stretches), ROUND_STRETCHES)):
             self._again = list(round_)
@@ -185,7 +185,8 @@ class CompactionJob:
     def _swap(self, frame: JobFrame, order: _Ordered, outcomes: Sequence[StretchOutcome]) -> MoveCleaner | None:
         """Swap in the rewritten stretches.
 
-        Returns the command to run afterwards, or None if not everything is clean now.
+        Returns the command that moves the cleaner; None if a rewrite failed, or a swap was refused for another reason
+        than that its records were deleted.
         """
         planned, key = order.planned, _key(order.planned)
         errors = [outcome.error for outcome in outcomes if outcome.error]
@@ -229,7 +230,9 @@ class CompactionJob:
         return MoveCleaner(key.topic_id, key.partition, position, planned.end, below, passes, keeps_superseded)
 
     def _rewrite_anyway(self, frame: JobFrame, runs: Sequence[list[Stretch]]) -> list[str]:
-        """Rewrite the stretches that must cover empty ones. Changes `runs`; returns errors."""
+        """Rewrite the stretches whose segments must cover empty neighbours. Changes their outcomes in `runs`; returns
+        errors.
+        """
         numbers = [(run, number) for run in runs for number in rewritten_anyway(run)]
         payloads = [
             msgspec.msgpack.encode((run[number].order, run[number].range, run[number].is_empty))
@@ -250,7 +253,7 @@ class CompactionJob:
     def _plan_again(self, frame: JobFrame, state: ClusterState, due: PartitionToCompact) -> None:
         """Plan a partition once more for this run if its log start rose since the plan.
 
-        Else it is left to other runs.
+        Otherwise later runs plan it.
         """
         partition = state.partitions.get(_key(due))
         if partition is not None and partition.log_start > due.partition.log_start:
@@ -265,7 +268,7 @@ class CompactionJob:
         self._note(order.planned, WorkOutcome.FAILED if unchanged else WorkOutcome.OVERTAKEN, message)
 
     def _note(self, planned: PartitionToCompact, outcome: WorkOutcome | None, *messages: str) -> None:
-        """Record an outcome (if not None) and messages on the partition. Once failed, it stays failed."""
+        """Record an outcome (if not None) and messages on the partition. A failed partition stays failed."""
         self._rows[_key(planned)] = self._rows[_key(planned)].noted(outcome, *messages)
 
     def _count(self, order: _Ordered, every: Sequence[StretchOutcome], refused: Sequence[Swap]) -> None:

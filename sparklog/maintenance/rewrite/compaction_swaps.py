@@ -20,7 +20,7 @@ from sparklog.maintenance.rewrite.compaction_tasks import RewriteOrder, StretchO
 
 
 class Stretch(NamedTuple):
-    """A stretch of a partition, its range, and the outcome of its rewrite."""
+    """A stretch of a partition: the order to rewrite it, its range, and the outcome of the rewrite."""
 
     order: RewriteOrder
     range: RangeToRead
@@ -28,17 +28,17 @@ class Stretch(NamedTuple):
 
     @property
     def is_rewritten(self) -> bool:
-        """True if it has segments of its own."""
+        """True if the rewrite has uploaded segments."""
         return self.outcome.rewritten is not None
 
     @property
     def is_empty(self) -> bool:
-        """True if it has no records left."""
+        """True if the compaction leaves no record in the stretch."""
         return self.outcome.rewritten is None and not self.outcome.unchanged
 
 
 def between_gaps(stretches: Iterable[Stretch]) -> list[list[Stretch]]:
-    """Group the stretches into runs without a gap."""
+    """Group the stretches into runs. Within a run each stretch begins where the one before it ends."""
     runs: list[list[Stretch]] = []
     for stretch in stretches:
         if not runs or runs[-1][-1].range.end != stretch.range.start:
@@ -48,7 +48,9 @@ def between_gaps(stretches: Iterable[Stretch]) -> list[list[Stretch]]:
 
 
 def without_spares(stretches: Sequence[Stretch]) -> list[Stretch]:
-    """Drop spare records if the run keeps anything else. Otherwise the last spare record stays."""
+    """Drop spare records (`StretchOutcome.is_spare`) if the run keeps any other record. Otherwise the last spare record
+    stays.
+    """
     spares = [number for number, stretch in enumerate(stretches) if stretch.outcome.is_spare]
     if len(spares) == sum(not stretch.is_empty for stretch in stretches):
         last = spares.pop() if spares else None

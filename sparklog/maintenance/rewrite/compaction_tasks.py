@@ -1,7 +1,8 @@
 """The tasks of a compaction: read keys, and rewrite the segments of a stretch with the records that are left.
 
 Between them is a shuffle (`KeyShuffle`): it determines the last offset of each key, and hands each stretch the offsets
-that are left there. Only keys and offsets go through it. Values go from a store through one task to the stores.
+that are left in it. Only keys and offsets go through the shuffle. Values go from a store through one task to the
+stores.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class KeyShuffle(Protocol):
     """The port for the shuffle of keys: `spark/maintain/key_shuffle.py`."""
 
     def run(self, reads: Sequence[bytes], rewrites: Sequence[bytes]) -> list[bytes]:
-        """Run `read_keys` for each of `reads`, then `rewrite_stretch` for each of `rewrites` with its records left.
+        """Run `read_keys` for each of `reads`, then `rewrite_stretch` for each of `rewrites` and its LeftRecords.
 
         Stretches are numbered like `rewrites`. Returns the results of `rewrite_stretch` in that order. Raises
         SparklogError if a read fails, or the tasks could not be run.
@@ -69,7 +70,10 @@ class RewriteOrder(msgspec.Struct, frozen=True):
 
 
 class LeftRecords(msgspec.Struct, frozen=True):
-    """The records left in a stretch, as ascending marks. `keyless` records had no key, the last at `keyless_at`."""
+    """The records left in a stretch. Each of the ascending `marks` is 2 * offset, plus 1 for a tombstone.
+
+    `keyless`: the number of records without a key; the last of them is at `keyless_at`.
+    """
 
     marks: Int64Array
     keyless: int = 0
@@ -109,7 +113,10 @@ def read_keys(payload: bytes) -> Iterator[pa.RecordBatch]:
 
 
 def rewrite_stretch(payload: bytes, left: LeftRecords) -> bytes:
-    """Task: rewrite the stretch of a RewriteOrder, and return a StretchOutcome."""
+    """Task: rewrite the stretch of a RewriteOrder with the records in `left`, and return a StretchOutcome.
+
+    Of the records in `left`, tombstones below `tombstones_below` are dropped as well.
+    """
     order = msgspec.msgpack.decode(payload, type=RewriteOrder)
     offsets, is_tombstone = left.marks >> 1, (left.marks & 1).astype(np.bool_)
     expired = is_tombstone & (offsets < (order.tombstones_below or 0))
@@ -134,7 +141,10 @@ def rewrite_stretch(payload: bytes, left: LeftRecords) -> bytes:
 
 
 def rewrite_anyway(payload: bytes) -> bytes:
-    """Task: rewrite a stretch with all its records, or with its last one, so that its segment can cover neighbours."""
+    """Task: rewrite a stretch with all its records, or only its last one, so that its segment can cover neighbours.
+
+    The payload is (RewriteOrder, range of the stretch, True for only the last record); returns a StretchOutcome.
+    """
     order, plan, only_last = msgspec.msgpack.decode(payload, type=tuple[RewriteOrder, RangeToRead, bool])
     try:
         offsets = [batch.column(0).to_numpy() for batch in scan(plan, Stores(order.places), ["offset"], _as_planned)]
@@ -145,7 +155,7 @@ def rewrite_anyway(payload: bytes) -> bytes:
 
 
 def _uploaded(order: RewriteOrder, kept: Int64Array, outcome: StretchOutcome) -> StretchOutcome:
-    """Upload the kept records. A failure is an outcome too: it does not stop the rest."""
+    """Upload the kept records. A failure is an outcome too: it does not stop other stretches."""
     stores = Stores(order.places)
     lanes = StoreLanes(stores, order.incarnations, order.lag_time_max_ms)
     try:

@@ -44,7 +44,7 @@ def run_roll(cluster_url: str, *, everything: bool = False, **options: Unpack[Jo
 
 
 class RollJob:
-    """The roll as a `job_frame.Job`."""
+    """Plans and does the work of `run_roll`, as a `job_frame.Job`."""
 
     name = "roll"
     unit = "segments, about"
@@ -66,7 +66,9 @@ class RollJob:
         return list(self._rows.values())
 
     def _planned(self, state: ClusterState, topic: Topic, due: Sequence[SegmentToRoll]) -> PartitionResult:
-        """Plan the segments that are due in one partition, or leave them for later."""
+        """The row of a partition with the segments that are due; without work, and postponed, if a swap would be
+        refused now.
+        """
         key = _key(due[0])
         row = PartitionResult(f"{topic.name}-{key.partition}", topic.name, key.partition, "", Work())
         refusal = obstacle(state, key)
@@ -183,14 +185,16 @@ class RollOrder(msgspec.Struct, frozen=True):
 
 
 class RollOutcome(msgspec.Struct, frozen=True):
-    """The outcome of one segment: the upload, or the error."""
+    """The outcome of one segment: the upload (`rewritten`), or `error`."""
 
     rewritten: Rewritten | None
     error: str = ""
 
 
 def roll_segments(payload: bytes) -> bytes:
-    """Task: rewrite the segments of a RollOrder, and return a list of RollOutcome. A failure does not stop the rest."""
+    """Task: rewrite the segments of a RollOrder, and return a list of RollOutcome. A failed segment does not stop the
+    others.
+    """
     order = msgspec.msgpack.decode(payload, type=RollOrder)
     stores = Stores(order.places)
     lanes = StoreLanes(stores, order.incarnations, order.lag_time_max_ms)
@@ -207,7 +211,7 @@ def roll_segments(payload: bytes) -> bytes:
 
 
 def _without(outcome: RollOutcome, stores: frozenset[StoreId]) -> RollOutcome:
-    """The outcome without the stores that have lost their objects: a failure if there is no other store."""
+    """The outcome without the stores that have lost their objects: a failure if a segment was on no other store."""
     if outcome.rewritten is None:
         return outcome
     rewritten = without_stores(outcome.rewritten, stores)
@@ -233,7 +237,7 @@ def _packed(segments: Sequence[SegmentToRoll]) -> list[tuple[SegmentToRoll, ...]
 
 
 def _slices(state: ClusterState, segment: SegmentToRoll) -> tuple[SliceToRead, ...] | None:
-    """The planned slices, or None if they have changed since."""
+    """The slices to roll, or None if they have changed since the plan."""
     partition = state.partitions.get(_key(segment))
     if partition is None:
         return None

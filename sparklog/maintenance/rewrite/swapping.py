@@ -29,7 +29,7 @@ def still_there(state: ClusterState, key: TopicPartition, offsets: OffsetRange, 
 def obstacle(state: ClusterState, key: TopicPartition) -> SparklogError | None:
     """The reason why a swap of the partition would be refused now even if all in-sync stores took its segments.
 
-    None if there is no such reason.
+    None if there is no such reason, or the partition is gone.
     """
     partition = state.partitions.get(key)
     if partition is None:

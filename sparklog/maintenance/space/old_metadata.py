@@ -4,7 +4,7 @@
     chunks and bodies -> delete blocks of entries (`chain/snapshot/old_snapshots.py`, `chain/old_entries.py`)
 
 The decision for each place depends on its own snapshots alone. So each store with copies remains enough for a restore,
-whenever this is killed: it has the snapshots that stay, and every entry after the oldest of them.
+whenever this run is killed: the store has the snapshots that stay, and every entry after the oldest of them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ from sparklog.storage.object_store import ObjectStore
 
 
 class _Place(msgspec.Struct, frozen=True):
-    """A place with metadata. `check` raises if nothing may be deleted there any more."""
+    """A place with metadata: the cluster's own, or the copies on one store. `check` raises if nothing may be deleted
+    there.
+    """
 
     name: str
     open: Callable[[], ObjectStore]
@@ -128,7 +130,7 @@ def _delete_entries(
 
 
 def _due(rows: list[PartitionResult]) -> list[PartitionResult]:
-    """The rows with any work, or with a failure."""
+    """The rows with any work, or with a failure, marked as rows about metadata."""
     return [
         msgspec.structs.replace(row, is_metadata=True)
         for row in rows

@@ -25,7 +25,7 @@ def run_retention(cluster_url: str, **options: Unpack[JobOptions]) -> JobReport:
 
 
 class RetentionJob:
-    """The retention as a `job_frame.Job`."""
+    """Plans and does the work of `run_retention`, as a `job_frame.Job`."""
 
     name = "retention"
     unit = "segments"
@@ -49,7 +49,9 @@ class RetentionJob:
         return [row for row, _ in self._due]
 
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
-        """Commit one command per partition. A log start that is already that high stays as it is."""
+        """Commit one command per partition. A log start that is at or above the planned offset by now stays as it
+        is.
+        """
         commands = [MoveLogStart(cut.partition.topic_id, cut.partition.partition, cut.to) for _, cut in self._due]
         rows = []
         for (row, _), result in zip(self._due, frame.commit_all(commands), strict=True):

@@ -43,7 +43,7 @@ def run_vacuum(cluster_url: str, **options: Unpack[JobOptions]) -> JobReport:
 
 
 class VacuumJob:
-    """The vacuum as a `job_frame.Job`."""
+    """Plans and does the work of `run_vacuum`, as a `job_frame.Job`."""
 
     name = "vacuum"
     unit = "objects"
@@ -68,7 +68,7 @@ class VacuumJob:
         return [*(row for row, _ in self._due), *self._failed, *self._old]
 
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
-        """Delete the orphans, and the remains of uploads that were never published."""
+        """Delete the orphans and abandoned uploads and, unless topics were chosen, old metadata."""
         rows = list(self._failed)
         if self._due:
             frame.settled_state()  # newer than the state of the plan, which defines the orphans
@@ -88,7 +88,7 @@ class _VacuumOrder(msgspec.Struct, frozen=True):
 
 
 def search_store(payload: bytes) -> bytes:
-    """Task: one search, from a _VacuumOrder to OrphansFound. A listing that breaks off counts as one failure."""
+    """Task: do the search of a _VacuumOrder, and return OrphansFound. A listing that breaks off is one failure."""
     order = msgspec.msgpack.decode(payload, type=_VacuumOrder)
     try:
         stores, name = Stores(order.places), order.search.store
@@ -118,7 +118,8 @@ def run_searches(frame: JobFrame, searches: Sequence[OrphanSearch], *, delete: b
 def orphan_searches(frame: JobFrame, floor: EntryNumber) -> tuple[list[OrphanSearch], list[PartitionResult]]:
     """One search per store and prefix, and a row for each store that can't be listed.
 
-    The state is at or after FLOOR's entry, so objects with a smaller n0 that it does not name are orphans for ever.
+    The searches use the newest state. It is at or after FLOOR's entry, so an object below FLOOR that it does not name
+    is an orphan for ever.
     """
     searches: list[OrphanSearch] = []
     failed: list[PartitionResult] = []
@@ -171,7 +172,7 @@ def _listings(result: OrphansFound) -> int:
 def _remove_abandoned(frame: JobFrame) -> list[PartitionResult]:
     """Drop uploads older than `floor.delay.ms` that were never published.
 
-    One that is still in progress then fails whole.
+    An upload that is still in progress then fails as a whole.
     """
     state = frame.connection.follower.newest_state()
     before_ms = frame.clock.now_ms() - effective_cluster(state.config).floor_delay_ms

@@ -14,7 +14,7 @@ ROWS_SHOWN: Final = 50
 
 
 def difference_table(differences: Sequence[Difference], not_listed: int = 0) -> Table:
-    """The first differences; the footer counts all."""
+    """A table of the first differences; its footer counts all, including `not_listed` ones that the caller left out."""
     table = Table(title="differences", title_justify="left", show_footer=True)
     rest = len(differences) + not_listed - ROWS_SHOWN
     footer = counted(len(differences) + not_listed, "difference")

@@ -57,7 +57,7 @@ def run_recovery(
 
 
 class RecoveryJob:
-    """The recovery as a `job_frame.Job`."""
+    """Plans and does the work of `run_recovery`, as a `job_frame.Job`."""
 
     name = "recovery"
     unit = "objects"
@@ -159,7 +159,10 @@ class RecoveryJob:
                     yield ObjectToCheck(NamedObject(number, object_), replica.topic)
 
     def _confirmed(self, frame: JobFrame, store: StoreId, damaged: Sequence[ObjectNumber]) -> Iterator[Damage]:
-        """Read damaged objects again, on the newest state: a read may fail once, and retention may have been faster."""
+        """Read damaged objects again, and yield those that are still named and damaged.
+
+        A read may fail once, and retention may have deleted the object meanwhile.
+        """
         objects = {}
         state = frame.connection.follower.newest_state()
         for number, slices in held_slices(state, store, damaged).items():
@@ -218,7 +221,10 @@ class RecoveryJob:
     # ---- the recovery point ---------------------------------------------------------------------
 
     def _raise_point(self, frame: JobFrame, store: StoreId, registrations: Mapping[StoreId, int]) -> None:
-        """Raise the recovery point over the objects read, unless another process has registered the store again."""
+        """Raise the recovery point over the objects read, unless another process has registered the store again.
+
+        `registrations`: those that stores got from this run's own reports of losses.
+        """
         registration = registrations.get(store, self._registrations[store])
         state = frame.connection.follower.newest_state()
         registered = state.stores.get(store)

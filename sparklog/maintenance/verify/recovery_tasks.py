@@ -53,8 +53,8 @@ class CheckOrder(msgspec.Struct, frozen=True):
     """The work of one task: objects of a store to check.
 
     The store's INCARNATION must be `incarnation` before anything is changed, and after damage was found. With `mend`,
-    indexes are restored. If an object's own index can't say which of its batches are damaged, that of another store
-    does.
+    indexes are restored. If an object's own index can't say which of its batches are damaged, the index on another
+    store does.
     """
 
     places: StorePlaces
@@ -73,12 +73,15 @@ class CheckOutcome(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def is_whole(self) -> bool:
-        """True if everything is now what the chain names."""
+        """True if the object and its index are now what the chain names, maybe because the index was restored."""
         return self.check is not None and (self.check.is_whole or self.mended)
 
 
 def check_objects(payload: bytes) -> bytes:
-    """Task: check the objects of a CheckOrder, and return a list of CheckOutcome. A silent store is asked only once."""
+    """Task: check the objects of a CheckOrder, and return a list of CheckOutcome.
+
+    If the store does not answer, it is not asked for the other objects.
+    """
     order = msgspec.msgpack.decode(payload, type=CheckOrder)
     stores = Stores(order.places)
     outcomes: list[CheckOutcome] = []
@@ -143,7 +146,9 @@ def _checked(order: CheckOrder, object_: ObjectToCheck, stores: Stores) -> Check
 
 
 def _of_this_life(order: CheckOrder, outcomes: list[CheckOutcome], stores: Stores) -> list[CheckOutcome]:
-    """Drop damages that mean nothing, because the store was unmounted, wiped or swapped meanwhile."""
+    """Replace damage by an error if the store was unmounted, wiped or swapped meanwhile: the damage means nothing
+    then.
+    """
     if all(outcome.check is None or outcome.is_whole for outcome in outcomes):
         return outcomes
     try:

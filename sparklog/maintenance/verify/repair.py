@@ -72,7 +72,7 @@ class Repair:
         self._left_overs: dict[ObjectNumber, dict[StoreId, Damage]] = {}  # copies that the chain does not count on
 
     def run(self, damages: Sequence[Damage]) -> None:
-        """Repair every object that another store has whole. Put together, give up or report the rest."""
+        """Repair every object that another store has whole. Put together, give up or report the other objects."""
         by_object: dict[ObjectNumber, list[Damage]] = {}
         for damage in damages:
             by_object.setdefault(damage.number, []).append(damage)
@@ -103,7 +103,8 @@ class Repair:
     ) -> tuple[dict[ObjectNumber, list[Damage]], dict[ObjectNumber, dict[StoreId, str]]]:
         """Read the damaged objects on all stores that hold them now, and note in `_whole` a store that has one whole.
 
-        Returns the damages of this reading, and for some objects why stores that may have it could not be read.
+        Returns the damages of this reading by object; and by object and store, the reasons why stores could not be read
+        that may have it whole.
 
         Since the damages were found, another run may have repaired an object, an agent may have reported its loss, or a
         person may have put it back. Such an object must not look lost. A replica that ends before the object in the
@@ -155,9 +156,9 @@ class Repair:
 
         Copies of them may remain there, from a run that died or from before a loss was reported. `copy_object` accepts
         an existing object of the right length as the right one. So a damaged object is deleted first, if another store
-        has it whole; otherwise it may be the last copy. A whole object that no store holds in the chain is reported:
-        then it counts again. An object that no store has, and none holds in the chain, is the reason why no replica may
-        lead: it is given up with --accept-loss.
+        has it whole; otherwise it stays, because it may be the last copy. A whole object that no store holds in the
+        chain is reported: then it counts again. An object that no store has, and none holds in the chain, is the reason
+        why no replica may lead: it is given up with --accept-loss.
         """
         unheld = self._unheld(objects)
         own: set[ObjectNumber] = set()
@@ -242,7 +243,7 @@ class Repair:
             self._fail(damage, f"{damage}; it could not be fetched again: {problem or 'it was damaged again'}")
 
     def _report(self, store: StoreId, damages: Sequence[Damage]) -> None:
-        """Remove the damaged objects from the store's log in the chain."""
+        """Report the damaged objects as lost: in the chain, the store's log then ends before them."""
         state = self._frame.connection.follower.newest_state()
         registration = check_registered(self._frame, state, store)
         held = _held_ends(state, store, damages)
@@ -254,10 +255,10 @@ class Repair:
         self.registrations[store] = state.stores[store].registration
 
     def _take_away(self, store: StoreId, damages: Sequence[Damage]) -> None:
-        """Delete damaged objects by their exact names, if the chain does not count on them and another store has them.
+        """Delete damaged objects by their exact names, unless the chain counts on them. Call it only if another store
+        has them.
 
-        If another process filled the store meanwhile, the chain counts on them: then the object is read once more, and
-        stays.
+        If another process filled the store meanwhile, the chain counts on its copies, and they stay.
         """
         state = self._frame.connection.follower.newest_state()
         stores, incarnation = self._frame.connection.stores(state), registered_store(state, store).incarnation

@@ -59,7 +59,9 @@ from sparklog.storage.object_store import ObjectStore
 
 
 def salvage(frame: JobFrame, damages: Sequence[Damage], note: Note, *, accept_loss: bool) -> None:
-    """Save the good batches of one object. `damages`: the damage on each of its holders."""
+    """Save the good batches of one object, or report or give up its lost records. `damages`: the damage on each of its
+    holders.
+    """
     object_ = damages[0].object
     state = frame.connection.follower.newest_state()
     stores = frame.connection.stores(state)
@@ -126,11 +128,11 @@ def _left(index: Index | None, slice_: Slice, damages: Sequence[Damage]) -> _Rem
     at = slice_.start
     for is_good, group in groupby(range(slice_.batches), key=lambda batch: bool(good[batch])):
         batches = list(group)
-        behind = batches[-1] + 1
-        if behind == slice_.batches:
+        next_batch = batches[-1] + 1
+        if next_batch == slice_.batches:
             end = slice_.end
         else:  # before the first lost record, or after the last one
-            end = Offset(int(part.offsets.starts[behind] if is_good else part.offsets.ends[behind - 1]))
+            end = Offset(int(part.offsets.starts[next_batch] if is_good else part.offsets.ends[next_batch - 1]))
         if is_good:
             runs.append(_pieces(slice_, part, batches, OffsetRange(at, end)))
         else:
@@ -140,7 +142,7 @@ def _left(index: Index | None, slice_: Slice, damages: Sequence[Damage]) -> _Rem
 
 
 def _good(part: SliceIndex, damage: Damage) -> np.typing.NDArray[np.bool_]:
-    """True for each batch of a slice that is whole on a store."""
+    """For each batch of a slice: True if it is whole on the store of `damage`."""
     problems = {finding.problem for finding in damage.check.findings if finding.part is StoredPart.OBJECT}
     if Problem.MISSING in problems:
         return np.zeros(len(part.batches), dtype=np.bool_)
@@ -149,7 +151,7 @@ def _good(part: SliceIndex, damage: Damage) -> np.typing.NDArray[np.bool_]:
 
 
 def _pieces(slice_: Slice, part: SliceIndex, batches: Sequence[int], offsets: OffsetRange) -> tuple[Slice, ...]:
-    """These batches of a slice, each as a slice; together they cover the offsets."""
+    """These batches of a slice, each as a slice of its own; together they cover `offsets`."""
     of, appended = part.batches, slice_.timestamp_source is TimestampSource.APPEND_TIME
     pieces = []
     start = offsets.start
@@ -176,7 +178,7 @@ def _pieces(slice_: Slice, part: SliceIndex, batches: Sequence[int], offsets: Of
 def _swapped(
     frame: JobFrame, slice_: Slice, left: _Remains, damages: Sequence[Damage], stores: Stores
 ) -> tuple[WorkOutcome | None, str]:
-    """Rewrite the good batches of a slice, and swap them in. Returns the outcome and a message."""
+    """Rewrite the good batches of a slice, and swap them in. Returns the outcome (None: swapped) and a message."""
     object_ = damages[0].object
     key = TopicPartition(slice_.topic_id, slice_.partition)
     place = f"{object_.topic}-{slice_.partition} [{slice_.start}, {slice_.end})"
@@ -243,7 +245,7 @@ def _swapped(
 
 
 def _replaced(state: ClusterState, slice_: Slice) -> SliceColumns | None:
-    """The slices that a swap of this slice replaces. None if the log has others there by now."""
+    """The slice as the log has it, for a swap to replace; None if the log has other slices in its range by now."""
     offsets = OffsetRange(slice_.start, slice_.end)
     existing = state.slices.find(TopicPartition(slice_.topic_id, slice_.partition), offsets)
     return existing if list(existing) == [slice_] else None

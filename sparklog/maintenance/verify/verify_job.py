@@ -84,7 +84,7 @@ def run_verify(
 
 
 class VerifyJob:
-    """The verification as a `job_frame.Job`. `differences` are complete after `execute`."""
+    """Plans and does the work of `run_verify`, as a `job_frame.Job`. `differences` are complete after `execute`."""
 
     name = "verify"
     unit = "objects"
@@ -137,7 +137,9 @@ class VerifyJob:
     # ---- the work ---------------------------------------------------------------------------------
 
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
-        """Read everything. A part that can't be read does not stop the rest."""
+        """Verify objects, the chain and its copies, and count orphans. A part that can't be read does not stop the
+        others.
+        """
         state = frame.connection.follower.newest_state()
         wanted = self._wanted(frame, state)
         self._check_incarnations(frame, [state.stores[store] for store in sorted(wanted.stores)])
@@ -152,7 +154,7 @@ class VerifyJob:
         return ended([*self._rows.values(), *self._others.values()])
 
     def _check_incarnations(self, frame: JobFrame, stores: Sequence[Store]) -> None:
-        """Add a difference for each store that is in another life than the registered one.
+        """Add a difference for each store whose INCARNATION is not the registered one.
 
         Such a store lacks everything, or has old objects.
         """
@@ -225,7 +227,7 @@ class VerifyJob:
             self._add(row)
 
     def _not_read(self, order: VerifyOrder, error: str) -> None:
-        """Count the objects of a task that could not be run as unanswered."""
+        """Count the objects of a task that could not be run as objects without an answer."""
         for object_ in order.objects:
             for store in object_.stores:
                 self._count_unanswered(store, object_.topic, error)
@@ -244,16 +246,16 @@ class VerifyJob:
             for store in head.state.stores.values()
             if not store.fenced and is_elsewhere(frame.connection.url, store.url)
         ]
-        copied = bool(stores) and effective_cluster(head.state.config).metadata_copies > 0
+        mirrored = bool(stores) and effective_cluster(head.state.config).metadata_copies > 0
 
         def progress(done: int, of: int) -> None:
             frame.output.progress("entries of the chain verified", done, of)
 
         try:
-            self._take_chain(verify_chain(chain, head, mirrored=copied, progress=progress))
+            self._take_chain(verify_chain(chain, head, mirrored=mirrored, progress=progress))
         except SparklogError as error:
             self._add(_chain_unreadable(METADATA, error))
-        if not copied:
+        if not mirrored:
             return
         for store in stores:
             try:

@@ -83,5 +83,5 @@ def _bytes_on_all_stores(object_: ObjectToVerify) -> int:
 
 
 def stored_bytes(object_: NewObject) -> int:
-    """The bytes of the object with its index."""
+    """The size in bytes of the object and its index together."""
     return object_.size_bytes + object_.index_size_bytes

@@ -1,1 +1,1 @@
-"""The heavy part of maintenance jobs, as Spark tasks."""
+"""Runs the parts of maintenance jobs that read and rewrite objects, as Spark tasks."""

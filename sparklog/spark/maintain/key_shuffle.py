@@ -1,10 +1,11 @@
-"""The shuffle of a compaction on Spark: an adapter of `maintenance.compaction_tasks.KeyShuffle`.
+"""The shuffle of a compaction on Spark: an adapter of `maintenance.rewrite.compaction_tasks.KeyShuffle`.
 
     read keys (Python tasks) -> last mark of each key (Spark's aggregate, which spills) -> by stretch, in order
         -> rewrite (Python tasks), in one Spark job
 
-No process holds all keys. Each attempt of a rewrite uploads under its own names, and only the results of attempts that
-Spark counts reach the driver; objects of other attempts are orphans.
+The mark of a record is 2 * its offset, plus 1 for a tombstone. No process holds all keys. Each attempt of a rewrite
+uploads under its own names, and only the results of attempts that Spark counts reach the driver; objects of other
+attempts are orphans.
 """
 
 from __future__ import annotations
@@ -46,7 +47,10 @@ class SparkKeyShuffle:
         self._session = session
 
     def run(self, reads: Sequence[bytes], rewrites: Sequence[bytes]) -> list[bytes]:
-        """See `KeyShuffle`."""
+        """Read the keys, then rewrite each stretch with the records left in it; return the results.
+
+        See `KeyShuffle.run`.
+        """
         try:
             if callable(self._session):
                 self._session = self._session()
@@ -91,7 +95,11 @@ def _on_spark(session: SparkSession, reads: list[bytes], rewrites: list[bytes]) 
 
 
 def by_stretch(batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, LeftRecords]]:
-    """Rows (stretch, mark, keyless), ordered by stretch and mark, as `LeftRecords` per stretch. Mark -1: no record."""
+    """Yield each stretch with its LeftRecords, from rows (stretch, mark, keyless) in the order of stretch and mark.
+
+    `keyless`: the number of records without a key, 0 in the row of a key. Each stretch also has a row with mark -1,
+    which stands for no record.
+    """
     current: int | None = None
     parts: list[pa.RecordBatch] = []
     for batch in batches:

@@ -1,4 +1,4 @@
-"""Runs the heavy part of a maintenance job as Spark tasks: an adapter of `maintenance.tasks.TaskRunner`."""
+"""Runs the tasks of a maintenance job on Spark: an adapter of `maintenance.tasks.TaskRunner`."""
 
 from __future__ import annotations
 

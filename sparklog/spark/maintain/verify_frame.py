@@ -39,7 +39,7 @@ def differences(
     stores: Collection[str] = (),
     share: int = 1,
 ) -> DataFrame:
-    """See `sparklog.spark.verify`."""
+    """Run the verify job; return a DataFrame with a row for each difference. See `sparklog.spark.verify`."""
     url = cluster or os.environ.get("SPARKLOG_CLUSTER")
     if not url:
         raise InvalidOption("verify: wanted the address of a cluster, found neither `cluster` nor SPARKLOG_CLUSTER")

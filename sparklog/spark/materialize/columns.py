@@ -34,7 +34,11 @@ _STRICT_JSON: Final = {
 
 
 class Layout(msgspec.Struct, frozen=True):
-    """The form of a record in the table. `value_schema`, `key_schema`: DDL. `fail_on_bad`: bad values stop the job."""
+    """The columns of a table.
+
+    `value_schema`, `key_schema`: the fields of JSON values and keys as DDL (`id long, name string`), or None to keep
+    their bytes in one column. `fail_on_bad`: a value or key that does not match its schema stops the job.
+    """
 
     mode: Mode = Mode.APPEND
     value_schema: str | None = None
@@ -47,12 +51,14 @@ class Layout(msgspec.Struct, frozen=True):
         return self.value_schema is not None or self.key_schema is not None
 
     def own(self, name: str) -> str:
-        """The name of the column for the log's `key`, `partition`, `offset` or `timestamp`."""
+        """The table's column for a record's `key`, `partition`, `offset` or `timestamp`: with a _ in front if
+        `expands`.
+        """
         return f"_{name}" if self.expands else name
 
     @property
     def bad_columns(self) -> tuple[str, ...]:
-        """The columns with the bytes of unreadable values and keys."""
+        """The columns for the bytes of unreadable keys and values: one for each of the two that has a schema."""
         bad = ((BAD_KEY, self.key_schema), (BAD_VALUE, self.value_schema))
         return tuple(name for name, schema in bad if schema is not None)
 
@@ -60,7 +66,7 @@ class Layout(msgspec.Struct, frozen=True):
 def rows_of(records: DataFrame, layout: Layout) -> DataFrame:
     """The rows of a table, from records with the columns of Spark's Kafka source. Raises InvalidOption.
 
-    In latest mode, there is one record per key, and the column TOMBSTONE marks keys to be deleted.
+    In latest mode `records` must have one record per key, and the column TOMBSTONE marks the keys to be deleted.
     """
     from pyspark.sql import functions as sql
 
@@ -87,7 +93,7 @@ def rows_of(records: DataFrame, layout: Layout) -> DataFrame:
 
 
 def parsed_schema(session: SparkSession, option: str, ddl: str) -> StructType:
-    """Parse the fields of a schema. Raises InvalidOption."""
+    """Parse the fields of a schema in DDL. Raises InvalidOption, which names `option`."""
     from pyspark.sql.types import StructType
 
     try:
@@ -103,10 +109,11 @@ def parsed_schema(session: SparkSession, option: str, ddl: str) -> StructType:
 
 
 def _read(records: DataFrame, name: str, fields: StructType) -> tuple[DataFrame, str]:
-    """The records with a column for the fields, which is null where the JSON is bad; and the name of that column.
+    """Parse the JSON in column `name`. Return the records with a new column for the fields, and that column's name.
 
-    Spark's reader stops at the end of the first object and ignores the rest. So the text is wrapped in an object with
-    unguessable names, and the last of them shows that the text was one value.
+    The new column is null where the JSON is bad. Spark's reader stops at the end of the first object and ignores the
+    rest. So the text is wrapped in an object with unguessable names, and the last of them shows that the text was one
+    value.
     """
     from pyspark.sql import functions as sql
     from pyspark.sql.types import IntegerType, StringType, StructField, StructType
@@ -123,7 +130,10 @@ def _read(records: DataFrame, name: str, fields: StructType) -> tuple[DataFrame,
 
 
 def _bad_bytes(name: str, read: str, *, fail: bool) -> Column:
-    """The bytes of an unreadable value, otherwise null; with `fail`, an error instead of the bytes."""
+    """A column with the bytes of column `name` where they are unreadable, otherwise null.
+
+    They are unreadable where column `read`, which has the parsed fields, is null. With `fail`, the task fails there.
+    """
     from pyspark.sql import functions as sql
 
     is_bad = sql.col(name).isNotNull() & sql.col(read).isNull()
@@ -164,7 +174,10 @@ def latest_of(records: DataFrame) -> DataFrame:
 
 
 def is_newer(layout: Layout, row: str, than: str) -> str:
-    """The SQL condition that a row holds a newer record than another row of the same key; see `latest_of`."""
+    """The SQL condition that row `row` holds a newer record than row `than` of the same key; see `latest_of`.
+
+    `row` and `than` are the tables' aliases in the statement.
+    """
     partition, offset, timestamp = (f"`{layout.own(name)}`" for name in ("partition", "offset", "timestamp"))
     return (
         f"CASE WHEN {row}.{partition} = {than}.{partition} THEN {row}.{offset} > {than}.{offset} "
@@ -180,7 +193,7 @@ def _place() -> Column:
 
 
 def _refusal(*parts: Column) -> Column:
-    """A column that raises in the task, as `spark_errors.explained` reads it: the job ends with INVALID_RECORD."""
+    """A column that fails the task with the text in `parts`; `spark_errors.explained` makes an InvalidRecord of it."""
     from pyspark.sql import functions as sql
 
     code = f"sparklog.core.errors.{InvalidRecord.__name__}: {InvalidRecord.code}: "
@@ -204,7 +217,7 @@ def _quoted(name: str) -> str:
 
 
 def empty_rows(session: SparkSession, layout: Layout) -> Any:
-    """An empty frame with the columns of this layout. Raises InvalidOption."""
+    """An empty frame with the columns of this layout. Raises InvalidOption if the layout's schemas are wrong."""
     from sparklog.spark.schema import RECORDS_SCHEMA
 
     return rows_of(session.createDataFrame([], RECORDS_SCHEMA), layout)

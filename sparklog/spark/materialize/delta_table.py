@@ -33,7 +33,10 @@ _RECENT: Final = 20  # commits to look at first: the history costs one file per 
 
 
 def delta_settings() -> Mapping[str, str]:
-    """The session settings that Delta Lake needs, added to those of spark-submit. Raises as `check_spark`."""
+    """The session settings that Delta Lake needs, added to those of spark-submit.
+
+    Raises InvalidInput as `check_spark`.
+    """
     check_spark()
     from pyspark import SparkConf
 
@@ -60,7 +63,7 @@ def check_delta(session: SparkSession) -> None:
 
 
 class JobCommit(NamedTuple):
-    """The job's last commit in a table. `is_last`: it is also the last commit of the table."""
+    """The job's last commit in a table. `is_last`: no other writer has committed to the table since."""
 
     position: TablePosition
     committed_at: datetime
@@ -87,7 +90,10 @@ class DeltaTable:
         return True
 
     def last_job_commit(self) -> JobCommit | None:
-        """The job's last commit; None if the job never wrote to the table, or Delta has dropped the commit's entry."""
+        """The job's last commit; None if the job never wrote to the table, or Delta has dropped the commit's entry.
+
+        Raises Conflict if another writer has restored or replaced the table since that commit.
+        """
         return self._job_commit(f" LIMIT {_RECENT}") or self._job_commit("")
 
     def _job_commit(self, limit: str) -> JobCommit | None:
@@ -143,7 +149,7 @@ class DeltaTable:
             raise explained(error, self.name) from error
 
     def append(self, rows: DataFrame, position: TablePosition) -> None:
-        """Add rows in one commit that moves the table to `position`. Delta skips a step that the table already has."""
+        """Add rows in one commit that moves the table to `position`. Delta skips a step that the table has already."""
         options = {
             "txnAppId": position.app_id,
             "txnVersion": str(position.step),
@@ -152,9 +158,9 @@ class DeltaTable:
         self._save(rows, "append", options)
 
     def merge(self, rows: DataFrame, layout: Layout, position: TablePosition) -> None:
-        """Replace, add and delete rows by key in one commit, as in `append`.
+        """Replace, add and delete rows by key in one commit that moves the table to `position`.
 
-        A record older than its key's row is ignored.
+        A record older than its key's row in the table is ignored.
         """
         view = f"materialized_{new_id()}"
         columns = [name for name in rows.columns if name != TOMBSTONE]

@@ -43,7 +43,8 @@ _REQUESTS_PER_SLICE: Final = 2  # its index, its bytes
 class Table(msgspec.Struct, frozen=True):
     """The target table and its rows. `name`: see DeltaTable. `partition_by`: used when the job creates the table.
 
-    `records`: the approximate maximum of records in one commit.
+    `records`: the approximate maximum of records in one commit. `fail_on_data_loss`: stop if records are gone that the
+    table lacks.
     """
 
     name: str
@@ -59,14 +60,14 @@ def run_materialize(
     """Bring a table up to the high watermarks of a topic. `spark` returns a session with Delta Lake.
 
     Raises InvalidOption, UnknownTopicOrPartition, Conflict (the table has another topic or another mode), DataLoss
-    (records were removed before the table got them), InconsistentClusterId. The report lists later failures.
+    (records were removed before the table got them), InconsistentClusterId. Failures after planning are in the report.
     """
     options["topics"] = [topic]
     return run_job(MaterializeJob(topic, table, spark), cluster_url, **options)
 
 
 class MaterializeJob:
-    """See `frame.Job`."""
+    """The materialize job, as `maintenance.job_frame.Job` wants it."""
 
     name = "materialize"
     unit = "slices"
@@ -88,7 +89,7 @@ class MaterializeJob:
         return self._warnings + bad
 
     def plan(self, frame: JobFrame) -> list[PartitionResult]:
-        """The partitions with records that the table lacks."""
+        """Open the table; return a planned result for each partition with records that the table lacks."""
         self._open()
         self._last_commit = self._delta.last_job_commit() if self._delta.exists() else None
         rows = empty_rows(self._session, self._table.layout)
@@ -102,7 +103,7 @@ class MaterializeJob:
         return list(self._rows.values())
 
     def execute(self, frame: JobFrame) -> list[PartitionResult]:
-        """Write step by step until the table has all records that were due when the run began."""
+        """Write step by step until the table has all records that were due when the run began; return the results."""
         try:
             self._prepare()
             self._last_commit = self._delta.last_job_commit() if self._delta.exists() else None
@@ -135,7 +136,7 @@ class MaterializeJob:
         self._delta = DeltaTable(self._session, self._table.name)
 
     def _prepare(self) -> None:
-        """Create the table, or add the columns of the schema that it lacks."""
+        """Create the table if there are records for it, or add the columns that an existing table lacks."""
         rows = empty_rows(self._session, self._table.layout)
         if not self._delta.exists():
             if not self._rows:
@@ -183,7 +184,10 @@ class MaterializeJob:
         )
 
     def _close_rows(self) -> None:
-        """Mark the remaining offsets as done: another copy of the job wrote them."""
+        """End the partitions that are still planned: DONE if this run wrote records of theirs, else OVERTAKEN.
+
+        OVERTAKEN means that another copy of the job wrote all of the partition's records.
+        """
         for partition, row in self._rows.items():
             if row.outcome is WorkOutcome.PLANNED:
                 outcome = WorkOutcome.DONE if row.done.records else WorkOutcome.OVERTAKEN
@@ -196,9 +200,10 @@ class MaterializeJob:
         return msgspec.structs.replace(self._last_commit.position, run=self._run)
 
     def _commit(self, frame: JobFrame, step: Step) -> bool:
-        """Write a step. False if another writer was first: then nothing was added. Raises the error that stopped Spark.
+        """Write a step. False if another writer was first: then this step added nothing.
 
-        Only the table shows whether the commit landed: an error may come after it, and Delta skips without an error.
+        Raises the error that stopped Spark. Only the table shows whether the commit landed: an error may come after it,
+        and Delta skips without an error.
         """
         failure: Exception | None = None
         counts: BadCounts = dict
@@ -267,7 +272,10 @@ class MaterializeJob:
         return loaded
 
     def _renew(self, frame: JobFrame) -> None:
-        """Write an empty step if only others write to the table, so that Delta would forget the job's last commit."""
+        """Write an empty step if the job's last commit is a week old and others have written to the table since.
+
+        Otherwise Delta would drop that commit, and with it the table's position, from its history.
+        """
         if self._last_commit is None or self._last_commit.is_last:
             return
         age_ms = frame.now_ms - _ms(self._last_commit.committed_at)
@@ -289,7 +297,10 @@ class MaterializeJob:
 
 
 def _new_columns(delta: DeltaTable, wanted: StructType, table: Table) -> StructType:
-    """The wanted columns that the table lacks. Raises InvalidInput unless it has the others, with the same types."""
+    """The wanted columns that the table lacks.
+
+    Raises InvalidInput unless the table has the other wanted columns, with the same types, and no further ones.
+    """
     from pyspark.sql.types import StructType
 
     there = {field.name: field.dataType for field in delta.schema()}
@@ -327,7 +338,9 @@ def check_table(table: Table) -> None:
 
 
 def _within(due: Due, target: Due) -> Due:
-    """The part of `due` that was due when the run began: so a run ends even if writers continue."""
+    """The part of `due` that is also in `target`, which was due when the run began: so a run ends even if writers
+    continue.
+    """
     kept: Due = {}
     for partition, range_ in due.items():
         end = target[partition].offsets.end if partition in target else 0

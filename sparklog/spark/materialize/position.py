@@ -23,7 +23,7 @@ _FIELD: Final = "sparklog.materialize"  # field of the JSON object in the user m
 
 
 class Mode(StrEnum):
-    """The contents of a table."""
+    """The contents of a table: every record (append), or only the newest record of each key (latest)."""
 
     APPEND = "append"  # a row for each record
     LATEST = "latest"  # a row for each key: its newest record, unless that is a tombstone
@@ -54,11 +54,11 @@ class TablePosition(msgspec.Struct, frozen=True):
         return app_id(self.chain_id, self.topic_id)
 
     def to_metadata(self) -> str:
-        """The user metadata of the commit."""
+        """This position as the user metadata of a commit."""
         return msgspec.json.encode({_FIELD: self}).decode()
 
     def of_partition(self, partition: PartitionIndex) -> Position | None:
-        """The table's position in this partition; None if the partition had no record yet."""
+        """The table's position in this partition, or None if no commit has named the partition yet."""
         for end in self.ends:
             if end.partition == partition:
                 return Position(self.chain_id, self.topic_id, partition, end.offset, end.leader_epoch)
@@ -66,7 +66,7 @@ class TablePosition(msgspec.Struct, frozen=True):
 
 
 def app_id(chain_id: str, topic_id: TopicId) -> str:
-    """Delta's id of the application that fills a table. Delta keeps its last version in the table."""
+    """The `txnAppId` of the commits to a table: Delta keeps the number of the last step under it."""
     return f"sparklog/{chain_id}/{topic_id}"
 
 
@@ -81,7 +81,7 @@ def of_metadata(text: str | None) -> TablePosition | None:
 
 
 def newest(metadata: Iterable[str | None]) -> TablePosition | None:
-    """The position of the newest commit that has one. `metadata`: that of the commits, newest first."""
+    """The position of the newest commit that has one. `metadata`: the user metadata of the commits, newest first."""
     return next((position for text in metadata if (position := of_metadata(text)) is not None), None)
 
 

@@ -1,4 +1,4 @@
-"""The offsets that are due for a table, and the part that the next commit adds. Pure: values in, values out."""
+"""The offsets that are due for a table, and the part that the next commit adds. No I/O."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sparklog.spark.materialize.position import Mode, PartitionEnd, TablePositio
 
 
 class DueRange(NamedTuple):
-    """The offsets of a partition that the table lacks, up to the high watermark, and their leader epoch."""
+    """The offsets of a partition that the table lacks, up to the high watermark, and the partition's leader epoch."""
 
     offsets: OffsetRange
     leader_epoch: LeaderEpoch
@@ -48,7 +48,7 @@ def due_ranges(
 def _start(
     state: ClusterState, topic: Topic, partition: Partition, position: TablePosition | None
 ) -> tuple[Offset, str | None]:
-    """The first offset that the table lacks, and a text about lost records, if any."""
+    """The first offset that the table lacks, and a text about lost records, or None if none are lost."""
     if position is None:
         return partition.log_start, None
     place = f"{topic.name}-{partition.partition}"
@@ -74,9 +74,9 @@ class Step(NamedTuple):
 
 
 def next_step(before: TablePosition, due: Due, most_offsets: int) -> Step:
-    """The step after `before`: all due offsets, or the same share of each partition, about `most_offsets` in total.
+    """The step after `before`: all due offsets, or an equal fraction of each partition's, about `most_offsets` in all.
 
-    A partition's share is at least one offset, so every partition advances.
+    A partition's part is at least one offset, so every partition advances.
     """
     total = sum(range_.offsets.end - range_.offsets.start for range_ in due.values())
     ranges: dict[PartitionIndex, OffsetRange] = {}
@@ -100,9 +100,9 @@ def next_step(before: TablePosition, due: Due, most_offsets: int) -> Step:
 
 
 def first_position(state: ClusterState, topic: Topic, mode: Mode, run: str) -> TablePosition:
-    """The position of an empty table: the log starts, as in `due_ranges`.
+    """The position of a table without any commit of the job: the log start of each partition, as step 0.
 
-    Records that a partition had before the table began are no loss, even if the partition has no record at the start.
+    So records that were removed before the first step never count as lost, even if a partition has no records then.
     """
     ends = tuple(
         PartitionEnd(partition.partition, partition.log_start, partition.replication.leader_epoch)

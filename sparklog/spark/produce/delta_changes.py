@@ -27,7 +27,7 @@ def changes_app_id(table_id: str, topic_id: TopicId) -> str:
 
 
 def first_version(state: ClusterState, app_id: str, starting_version: int) -> int:
-    """The first version of the table that the log does not have."""
+    """The first version of the table that the log does not have; `starting_version` if the log has none yet."""
     written = state.applications.get(app_id)
     if written is None:
         return starting_version
@@ -35,7 +35,7 @@ def first_version(state: ClusterState, app_id: str, starting_version: int) -> in
 
 
 def open_changes(session: SparkSession, path: str | None, table: str | None, version: int) -> DataFrame:
-    """The changes of one version: the columns of the table and CHANGE."""
+    """The changes of one version: the columns of the table, and CHANGE with the kind of each change."""
     reader = session.read.format("delta").option("readChangeFeed", "true")
     reader = reader.option("startingVersion", version).option("endingVersion", version)
     feed = reader.load(path) if path is not None else reader.table(table or "")
@@ -43,7 +43,7 @@ def open_changes(session: SparkSession, path: str | None, table: str | None, ver
 
 
 def explained_of_feed(error: SparklogError) -> SparklogError:
-    """The same error, with advice if Delta has no feed of a version."""
+    """`error`, or an InvalidInput with advice if Delta has no change feed for a version."""
     if "CHANGE_DATA" not in error.message:
         return error
     return InvalidInput(

@@ -69,7 +69,7 @@ log = logging.getLogger("sparklog")
 class InputSource(msgspec.Struct, frozen=True):
     """The rows to produce, from exactly one of `path` (a file, a directory, a glob) and `table`.
 
-    If `format` is None, it is guessed by suffix. `options`: see `produce.options`; those for Parquet go to Spark
+    If `format` is None, it is guessed by suffix. `options`: see produce_options.py; those for Parquet go to Spark
     unchanged. `where` is SQL over the rows. `order_by` names columns to sort by, so that offsets follow them.
     `version`: only the changes of that version of a Delta table (`delta_changes`).
     """
@@ -134,8 +134,9 @@ def reading(source: InputSource, session: SparkSession) -> AbstractContextManage
 def open_source(source: InputSource, session: SparkSession, *, stop_at_bad: bool = True) -> DataFrame:
     """The rows of a checked source. Call it within `reading`.
 
-    Rows of text files also have the column BAD (always null with `stop_at_bad`), and those of JSON also RAW. Raises
-    InvalidInput, NotFound and the like if the source cannot be read.
+    Rows of text files also have the column BAD, which describes an unreadable row (always null with `stop_at_bad`).
+    Rows of JSON files also have RAW, the object's text. Raises InvalidInput, NotFound and the like if the source cannot
+    be read.
     """
     try:
         if source.version is not None:
@@ -224,7 +225,7 @@ def _first_row(lines: DataFrame, options: CsvOptions, path: str) -> tuple[str, R
 
 
 def _with_types(frame: DataFrame, names: tuple[str, ...], options: CsvOptions) -> DataFrame:
-    """The frame with null for `null_value` and, if wanted, with the types that Spark infers from the texts."""
+    """The frame with null for `null_value` and, if wanted, with the types that Spark infers for the columns `names`."""
     from pyspark.sql import functions as sql
 
     def value(name: str) -> Column:
@@ -264,7 +265,7 @@ def _types_of(rows: DataFrame, columns: Mapping[str, Column]) -> dict[str, str]:
 
 
 def _json(path: str, options: JsonOptions, session: SparkSession, stop_at_bad: bool) -> DataFrame:
-    """The columns that Spark finds in the objects, for conditions and expressions; RAW holds the objects."""
+    """The rows of JSON files: the columns that Spark finds in the objects, RAW with each object's text, and BAD."""
     from pyspark.sql import functions as sql
     from pyspark.sql.types import StructType
 

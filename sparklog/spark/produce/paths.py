@@ -35,7 +35,7 @@ def local_path(path: str) -> Path | None:
 
 
 def guessed_format(path: str, local: Path | None) -> str:
-    """The format, by the suffixes. Raises InvalidInput or InvalidOption if they do not determine one."""
+    """The format of the files, by their suffixes. Raises InvalidInput or InvalidOption if they don't determine one."""
     names = _data_files(local) if local is not None and local.is_dir() else [path]
     formats = {_format_of(name) for name in names}
     known = [format_ for format_ in formats if format_ is not None]
@@ -73,7 +73,10 @@ def _plain(path: str) -> str:
 
 
 def check_path(path: str, local: Path | None, *, all_below: bool) -> None:
-    """Refuse a path where Spark would read nothing, or only part of the files unless it reads `all_below`."""
+    """Raise InvalidInput if Spark would read nothing at this path, or only part of the files.
+
+    `all_below`: Spark reads the files of all subfolders.
+    """
     _check_visible(path, local)
     if not all_below:
         folders = [local] if local is not None else [Path(match) for match in glob.glob(_plain(path))]
@@ -83,7 +86,7 @@ def check_path(path: str, local: Path | None, *, all_below: bool) -> None:
 
 
 def _check_visible(path: str, local: Path | None) -> None:
-    """Refuse a path that Spark would take for a pattern or a hidden file."""
+    """Raise InvalidInput for a path that Spark would take for a pattern or a hidden file."""
     if local is None and _plain(path) and Path(_plain(path)).exists():
         raise InvalidInput(f"{path} exists, but *, ?, [ and {{ make a path a pattern: rename it, or name its directory")
     names = [local.name] if local is not None and local.is_file() else []
@@ -93,7 +96,7 @@ def _check_visible(path: str, local: Path | None) -> None:
 
 
 def _check_depth(folder: Path) -> None:
-    """Refuse a directory that Spark would read only in part: it descends only into `name=value` folders.
+    """Raise InvalidInput for a directory that Spark would not read whole: it descends only into `name=value` folders.
 
     Spark also ignores files beside such folders. A folder `value=…` would replace the column that holds the lines.
     """

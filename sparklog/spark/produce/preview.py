@@ -33,7 +33,7 @@ class Preview(msgspec.Struct, frozen=True):
     first: tuple[str, ...]
 
     def remarks(self) -> Iterator[str]:
-        """Human-readable lines; each appears only if it applies."""
+        """Lines about rows without key or value, timestamps and partitions; each line only if there are any."""
         if self.without_key:
             yield f"{counted(self.without_key, 'row')} without a key"
         if self.without_value:

@@ -55,7 +55,10 @@ PROGRESS_EVERY_S = 5.0
 
 
 class Target(msgspec.Struct, frozen=True):
-    """The target of the rows. `transaction`: (app id, version). If `create` is None, the topic must exist."""
+    """The target of the rows. `transaction`: (app id, version). If `create` is None, the topic must exist.
+
+    `bad_rows`: the treatment of unreadable rows.
+    """
 
     cluster: str
     topic: str
@@ -96,7 +99,7 @@ def run_produce(
 
 
 class _Produce:
-    """One run."""
+    """One run of the produce job."""
 
     def __init__(
         self, source: InputSource, mapping: RowMapping, target: Target, console: Console, plan: Console, clock: Clock
@@ -162,7 +165,10 @@ class _Produce:
         )
 
     def _left_out(self, frame: DataFrame) -> tuple[Observation | None, DataFrame]:
-        """With --on-bad-row skip: an observation that counts bad rows during the write, and the frame without them."""
+        """With --on-bad-row skip: an observation that counts bad rows during the write, and the frame without them.
+
+        Otherwise None, and `frame` unchanged.
+        """
         from pyspark.sql import Observation
         from pyspark.sql import functions as sql
 

@@ -52,7 +52,10 @@ _INSTEAD: Final = {
 
 
 class CsvOptions(msgspec.Struct, frozen=True):
-    """Options for reading CSV. If `null_value` is None, every value is text, and an empty value is an empty text."""
+    """Options for reading CSV. If `null_value` is None, every value is text, and an empty value is an empty text.
+
+    Spark gets `of_files`, for finding files.
+    """
 
     dialect: CsvDialect = CsvDialect()
     null_value: str | None = None
@@ -61,7 +64,7 @@ class CsvOptions(msgspec.Struct, frozen=True):
 
 
 class JsonOptions(msgspec.Struct, frozen=True):
-    """Options for reading JSON."""
+    """Options for reading JSON. Spark gets `of_types`, for its guesses of types, and `of_files`, for finding files."""
 
     encoding: str = "utf-8"
     multiline: bool = False
@@ -101,7 +104,10 @@ def json_options(given: Mapping[str, str]) -> JsonOptions:
 
 
 def _known(kind: str, given: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
-    """The options in their canonical spelling. Case does not matter. Raises InvalidOption for an unknown one."""
+    """The options for files of `kind`, in the spelling of `names`. Case does not matter.
+
+    Raises InvalidOption for an option that is not among `names`.
+    """
     spelling = {name.lower(): name for name in names} | dict(_ALIASES)
     options: dict[str, str] = {}
     for name, value in given.items():

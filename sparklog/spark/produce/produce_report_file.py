@@ -1,4 +1,4 @@
-"""Keeps the report of a produce run out of its source, in this run and the next."""
+"""Refuses a report file that produce would read as part of its source, in this run or the next."""
 
 from __future__ import annotations
 
@@ -33,7 +33,10 @@ def _path(source: str) -> str | None:
 
 
 def _is_read(report: Path, source: str) -> bool:
-    """True if `source` names the report or a directory around it. Spark ignores names that begin with _ or a dot."""
+    """True if `source` names the report file or a directory around it.
+
+    Spark ignores names that begin with _ or a dot.
+    """
     if Path(source).is_file():
         return report.exists() and report.samefile(source)
     patterns = [str(Path(pattern).resolve()) for pattern in _alternatives(source)]

@@ -78,7 +78,7 @@ def written_columns(frame: DataFrame, mapping: RowMapping) -> dict[str, Column]:
 
 
 def check_no_star(frame: DataFrame, option: str, text: str) -> None:
-    """Raise InvalidOption for an expression with a *, because it would include the columns added here.
+    """Raise InvalidOption for an expression with a *: it would include the columns BAD and RAW that are added here.
 
     The expression must already be valid over the `visible` columns.
     """
@@ -123,7 +123,10 @@ def _value(frame: DataFrame, mapping: RowMapping, *, is_json: bool) -> Column:
 
 
 def _timestamp(frame: DataFrame, mapping: RowMapping) -> Column | None:
-    """Times without a zone are UTC (the session's), integers are milliseconds since the epoch, "" is null."""
+    """The column of timestamps; None if the mapping names none.
+
+    Times without a zone are UTC (the session's), integers are milliseconds since the epoch, "" is null.
+    """
     from pyspark.sql import functions as sql
 
     if mapping.timestamp is not None:
@@ -159,7 +162,7 @@ def _partition(frame: DataFrame, mapping: RowMapping) -> Column | None:
 
 
 def _text(frame: DataFrame, column: Column) -> Column:
-    """Strings and bytes unchanged, structures as JSON, everything else as text."""
+    """`column` as text: strings and bytes unchanged, structures as JSON, everything else cast to string."""
     from pyspark.sql import functions as sql
 
     kind = _type(frame, column)
@@ -172,7 +175,7 @@ def _text(frame: DataFrame, column: Column) -> Column:
 
 
 def _json(frame: DataFrame, names: Sequence[str]) -> Column:
-    """A JSON object with every column, even if it is null."""
+    """A column with a JSON object of the columns `names`, including those that are null."""
     from pyspark.sql import functions as sql
 
     column = sql.struct(*map(quoted, names))
@@ -199,12 +202,15 @@ def _check_keys(kind: DataType) -> None:
 
 
 def _fields(names: Sequence[str]) -> Column:
-    """The same for JSON files, where the type of a field may differ from row to row."""
+    """A column with a JSON object of some fields of each row's JSON object, in the order of `names`.
+
+    For JSON files, where the type of a field may differ from row to row: `_json` needs one type.
+    """
     return _of_document(lambda text: fields_object(text, names))
 
 
 def _of_document(function: Callable[[str], str | None]) -> Column:
-    """The result of `function` for each row's JSON object, exactly as in the file."""
+    """A column with the result of `function` for each row's JSON object, exactly as in the file."""
     from sparklog.spark.installed import arrow_function
 
     def texts(documents: pa.Array) -> pa.Array:

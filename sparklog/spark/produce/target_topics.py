@@ -55,7 +55,7 @@ class WrittenTopics:
         self._ids: dict[str, TopicId] = {}  # ids of the topics that this run found or created
 
     def check(self) -> bool:
-        """True if the topic for good rows exists. Raises what `checked_topic` raises, for both topics."""
+        """True if the topic for good rows exists. Checks both topics: raises as `checked_topic` does."""
         state = self._connection.follower.newest_state()
         existing = [checked_topic(state, self._topic, self._create)]
         if self._dead_letter_topic is not None:
@@ -91,7 +91,10 @@ class WrittenTopics:
             raise
 
     def deleted(self) -> list[str]:
-        """The topics that this run found or created, but that have since been deleted (or deleted and re-created)."""
+        """The names of topics that this run found or created, but that have been deleted since.
+
+        A topic that was created again under its name counts as deleted.
+        """
         state = self._connection.follower.newest_state()
         return [name for name, topic_id in self._ids.items() if topic_id not in state.topics]
 
@@ -117,9 +120,9 @@ class WrittenTopics:
 
 
 def checked_topic(state: ClusterState, name: str, wanted: NewTopic | None) -> Topic | None:
-    """The topic, or None if it can be created.
+    """The topic `name`, or None if it does not exist but can be created as `wanted`.
 
-    Raises UnknownTopicOrPartition if it does not exist and is not to be created, Conflict or InvalidPartitions if it
+    Raises UnknownTopicOrPartition if the topic does not exist and `wanted` is None, Conflict or InvalidPartitions if it
     differs from `wanted`, and every error that creating it would raise.
     """
     if wanted is None:

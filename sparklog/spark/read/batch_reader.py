@@ -59,7 +59,10 @@ class BatchReader(DataSourceReader):
         return input_partitions(plan.tasks, places)
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """The ranges of one task, each in offset order. Raises DataLoss, Damaged, and the stores' errors."""
+        """Yield the records of one task's ranges, each range in offset order.
+
+        Raises DataLoss, Damaged, and the stores' errors.
+        """
         return read_task(partition, self.columns, fail_on_data_loss=self.options.fail_on_data_loss)
 
     def _plan(self, connection: Connection) -> tuple[ReadPlan, StorePlaces]:

@@ -36,7 +36,9 @@ ENTRIES_PER_TASK: Final = 1_024
 
 
 class EntriesToRead(msgspec.Struct, frozen=True):
-    """Entries [first, end) of the chain at `places`. `newest`: the coordinator in the state after them."""
+    """Entries [first, end) of the chain of the cluster at `places`. `newest`: the coordinator when the read was
+    planned.
+    """
 
     places: StorePlaces
     first: int
@@ -55,7 +57,7 @@ class MetadataReader(DataSourceReader):
         self.columns = columns_of(schema, metadata_schema(self.table))
 
     def partitions(self) -> list[InputPartition]:
-        """One task for every `ROWS_PER_TASK` rows, or `ENTRIES_PER_TASK` entries of the chain."""
+        """A partition for each task: one for every `ROWS_PER_TASK` rows, or `ENTRIES_PER_TASK` entries of the chain."""
         connection = shared(self.options.cluster, self.options.storage)
         state = connection.follower.newest_state()
         if self.table == "writes":
@@ -100,7 +102,7 @@ def _encoded(batch: pa.RecordBatch) -> bytes:
 
 
 def _oldest_block(store: ObjectStore) -> int:
-    """The block of the oldest existing entry: earlier blocks were deleted as old."""
+    """The block of the oldest existing entry (earlier blocks were deleted as old); 0 without any entry."""
     first = store.first_key_after(LOG, LOG)
     return 0 if first is None else entry_block(parse_entry_key(first))
 

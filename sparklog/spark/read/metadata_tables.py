@@ -152,17 +152,17 @@ Row = tuple[Any, ...]
 
 
 def metadata_schema(table: str) -> StructType:
-    """The columns of a table, all nullable."""
+    """The columns of the metadata table `table`, all nullable."""
     return StructType([StructField(name, kind) for name, kind in _COLUMNS[table].items()])
 
 
 def table_schema(table: str) -> pa.Schema:
-    """The same columns as Arrow types, exactly as Spark expects its batches."""
+    """The columns of the metadata table `table` as Arrow types, exactly as Spark expects its batches."""
     return arrow_schema(metadata_schema(table))
 
 
 def state_rows(table: str, state: ClusterState) -> Iterator[Row]:
-    """The rows of a table of the state, ordered by topic and partition; segments by offset, replicas by preference.
+    """The rows of a metadata table, ordered by topic and partition; segments by offset, replicas by preference.
 
     `groups` has a row for each partition in which a group has committed, or which one of its members reads.
     """
@@ -172,7 +172,7 @@ def state_rows(table: str, state: ClusterState) -> Iterator[Row]:
 def entry_rows(entry: Entry, size_bytes: int, ignored: bool) -> Iterator[Row]:
     """The rows of `chain` for one entry: one per command, or a single row if it has no commands.
 
-    A fenced coordinator wrote an `ignored` entry: it has no effect.
+    `ignored`: a fenced coordinator wrote the entry, so it has no effect.
     """
     author = entry.author
     name = f"{author.name} (epoch {author.epoch})" if author.epoch else author.name
@@ -185,7 +185,7 @@ def entry_rows(entry: Entry, size_bytes: int, ignored: bool) -> Iterator[Row]:
 
 
 def batch_of(table: str, rows: Iterable[Row]) -> pa.RecordBatch:
-    """The rows as one batch. In the rows, times are microseconds since the epoch and maps are (key, value) pairs."""
+    """The rows as one batch. In `rows`, times are microseconds since the epoch and maps are (key, value) pairs."""
     schema = table_schema(table)
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
     return pa.RecordBatch.from_arrays(

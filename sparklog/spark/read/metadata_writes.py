@@ -29,8 +29,8 @@ Row = tuple[Any, ...]
 class WritesToRead(msgspec.Struct, frozen=True):
     """The work of one task.
 
-    `commands`: by entry, the commands that are kept under their own ids. `applications`: (app id, version) of the last
-    writes in these entries. `others`: results that are in none of these entries. `topics`: names by id.
+    `commands`: by entry, the ids of the commands that the state keeps. `applications`: (app id, version) of the last
+    writes in these entries. `others`: last writes of applications in older entries. `topics`: names by id.
     """
 
     places: StorePlaces
@@ -41,7 +41,10 @@ class WritesToRead(msgspec.Struct, frozen=True):
 
 
 def plan_writes(state: ClusterState, places: StorePlaces) -> list[WritesToRead]:
-    """The tasks that together return every write once. All tasks except the last follow the order of the chain."""
+    """The tasks that together return every write once. All tasks except the last follow the order of the chain.
+
+    `places`: the addresses of the stores, by which the tasks read the chain.
+    """
     commands: dict[EntryNumber, list[CommandId]] = defaultdict(list)
     for applied in sorted(state.results, key=lambda applied: applied.n):
         commands[applied.n].append(applied.command_id)

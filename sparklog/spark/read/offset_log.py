@@ -56,9 +56,9 @@ def logged_offsets(checkpoint: ObjectStore, query_id: str, batch_id: int) -> byt
 
 
 def logged_if_readable(url: str, query_id: str, batch_id: int) -> bytes | None:
-    """The same, for callers that can proceed without it: None if the checkpoint can't be read.
+    """The file of a micro-batch in the offset log, or None, with a warning, if the checkpoint can't be read.
 
-    Warns of each such checkpoint once. A store that is only unavailable is read again at the next micro-batch.
+    After that, this process does not try the checkpoint again, unless its store was only unavailable.
     """
     if url in _UNREADABLE:
         return None

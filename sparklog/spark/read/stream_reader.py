@@ -1,4 +1,5 @@
-"""A stream of records, read in Spark's micro-batches. `client/stream_plan` decides; the reader keeps a run's state.
+"""A stream of records, read in Spark's micro-batches. client/plans/stream_plan.py decides; the reader keeps a run's
+state.
 
     initialOffset (first run) -> [latestOffset -> partitions -> read (each task)] for each micro-batch
 
@@ -111,7 +112,11 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
         return to_json(end)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Distinguish `Trigger.Once`, which takes everything, from other triggers: `latestOffset` knows the limits."""
+        """ReadMaxRows if the options limit a micro-batch, else ReadAllAvailable.
+
+        If ReadMaxRows is the default, Spark passes ReadAllAvailable to `latestOffset` only for `Trigger.Once`, which
+        takes everything.
+        """
         from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
         limits = self.options.limits
@@ -125,14 +130,17 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
         self._target = newest_positions(state, self.options.read, None)
 
     def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
-        """The end of the log when the last micro-batch was planned. Progress shows the stream's lag from it."""
+        """The end of the log when the last micro-batch was planned, or None before that.
+
+        Spark's progress shows the stream's lag from it.
+        """
         return None if self._newest is None else to_json(self._newest)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
         """A partition for each task of the micro-batch, ordered by (topic, partition, offset).
 
-        After a restart Spark asks for the last micro-batch again, and for an empty one at its end. Raises DataLoss,
-        InconsistentClusterId.
+        After a restart Spark asks for the last micro-batch again, and for an empty one that starts and ends where the
+        last one ended. Raises DataLoss, InconsistentClusterId.
         """
         from sparklog.client.plans.stream_plan import tasks_between
         from sparklog.spark.read.read_tasks import input_partitions
@@ -148,7 +156,10 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
         return input_partitions(tasks, places)
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """The ranges of one task, each in offset order. Raises DataLoss, Damaged, and the stores' errors."""
+        """Yield the records of one task's ranges, each range in offset order.
+
+        Raises DataLoss, Damaged, and the stores' errors.
+        """
         from sparklog.spark.read.read_tasks import read_task
 
         return read_task(partition, self.columns, fail_on_data_loss=self.options.read.fail_on_data_loss)

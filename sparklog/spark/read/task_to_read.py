@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class TaskToRead(msgspec.Struct, frozen=True):
-    """The ranges and places of one task: everything that is known only when the read is planned."""
+    """The ranges of one task, and the places of the stores: everything that is known only when the read is planned."""
 
     places: StorePlaces
     ranges: list[RangeToRead]
@@ -54,7 +54,10 @@ def read_range(
 
 
 def _replan(places: StorePlaces, plan: RangeToRead, at: Offset) -> RangeToRead:
-    """A new plan, from the chain itself: a task never asks a coordinator. Raises as `Connection.replan` does."""
+    """Plan the rest of `plan`, from offset `at` on, again. Raises as `Connection.replan` does.
+
+    The new plan comes from the chain itself: a task never asks a coordinator.
+    """
     where = f"{plan.topic}-{plan.partition} from offset {at} on"
     try:
         return shared(places.cluster, places.settings).replan(plan, at)

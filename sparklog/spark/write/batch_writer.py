@@ -106,7 +106,10 @@ def planned_write(options: WriteOptions, schema: StructType) -> tuple[WritePlan,
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """See the module. `done`: the version that the application has already written, or None if a write is needed."""
+    """The writer of one batch write; see the module. `plan`: a WritePlan as MessagePack.
+
+    `done`: the version that the application has already written, or None if a write is needed.
+    """
 
     def __init__(self, options: WriteOptions, plan: bytes, done: int | None) -> None:
         self.options = options
@@ -163,7 +166,10 @@ class BatchWriter(DataSourceArrowWriter):
             log.warning("sparklog write %s landed, but checking it for warnings failed: %s", self._name(plan), error)
 
     def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
-        """Leave the objects alone: a commit whose reply was lost may have named them. Vacuum finds orphans."""
+        """Log a warning. The objects stay: a commit whose reply was lost may have named them.
+
+        Vacuum removes orphans.
+        """
         log.warning(
             "sparklog write %s was given up by Spark; the objects of its tasks are not part of the log unless an "
             "earlier commit named them, and the vacuum job removes the rest",
@@ -239,7 +245,10 @@ def _all_of(messages: Sequence[WriterCommitMessage | None]) -> list[TaskMessage]
 
 
 def _check_durability(durability: Durability, partitions: dict[str, int]) -> None:
-    """Refuse several partitions unless acks=all pushes to all stores: readers could see part of the write."""
+    """Raise InvalidRequiredAcks for several partitions unless acks=all pushes to all in-sync stores.
+
+    Otherwise readers could see part of the write. `partitions`: the number of partitions by topic.
+    """
     if durability == Durability():
         return
     total = sum(partitions.values())
@@ -262,7 +271,10 @@ def _touched(plan: WritePlan, command: Append) -> dict[str, int]:
 
 
 def _check_visible(plan: WritePlan, command: Append, hosts: set[str]) -> None:
-    """Refuse to commit objects that executors wrote to their own disks: file:// needs a path that all hosts share."""
+    """Raise InvalidInput, before the commit, if executors wrote the objects to their own disks.
+
+    The path of a file:// cluster must be shared by all hosts.
+    """
     elsewhere = sorted(hosts - {socket.gethostname()})
     if not elsewhere or not plan.places.cluster.startswith("file:"):
         return
@@ -313,7 +325,7 @@ def _warn(connection: Connection, plan: WritePlan, command: Append) -> None:
 
 
 def _expired(connection: Connection, command: Append) -> dict[str, tuple[int, int]]:
-    """By topic: the number of records in slices entirely older than the topic's retention, and its `retention.ms`."""
+    """By topic: the number of records in written slices that are entirely older than `retention.ms`, and that limit."""
     written_ms = now_ms()
     expired: dict[str, tuple[int, int]] = {}
     state = connection.follower.state

@@ -41,7 +41,7 @@ class _RunningQuery(NamedTuple):
 
 
 class ExactlyOnce:
-    """See the module and `sparklog.spark.exactly_once`."""
+    """The function that `sparklog.spark.exactly_once` returns; see the module."""
 
     def __init__(
         self,
@@ -82,7 +82,8 @@ class ExactlyOnce:
             batch.unpersist()
 
     def _check_only_one(self, batch: DataFrame, batch_id: int, app_id: str, run_id: str) -> None:
-        """Refuse a second write of a micro-batch in one run: it would be taken for a repeat and add nothing.
+        """Raise InvalidInput for a second write of a micro-batch in one run: it would pass for a repeat, and add
+        nothing.
 
         Another call by the same function with the same rows is a repeat, and harmless.
         """

@@ -16,9 +16,9 @@ COLUMNS_SHOWN = 30
 
 
 def column_name(frame: DataFrame, option: str, name: str) -> str:
-    """The column's own spelling. Case is ignored if there is then exactly one match.
+    """The spelling of the column `name` in `frame`. Case is ignored if there is then exactly one match.
 
-    Raises InvalidOption, which suggests the nearest name.
+    Raises InvalidOption, which names `option` and suggests the nearest name.
     """
     if name in frame.columns:
         return name
@@ -29,7 +29,7 @@ def column_name(frame: DataFrame, option: str, name: str) -> str:
 
 
 def columns_named(frame: DataFrame, option: str, names: Iterable[str]) -> list[str]:
-    """The columns in their own spelling. Raises InvalidOption, also if a column is named twice."""
+    """The columns `names` in the spelling of `frame`. Raises InvalidOption, also if a column is named twice."""
     columns: list[str] = []
     for name in names:
         column = column_name(frame, option, name)
@@ -40,14 +40,14 @@ def columns_named(frame: DataFrame, option: str, names: Iterable[str]) -> list[s
 
 
 def quoted(name: str) -> Column:
-    """A top-level column with any characters in its name."""
+    """The top-level column `name`, which may have any characters in its name."""
     from pyspark.sql import functions as sql
 
     return sql.col("`" + name.replace("`", "``") + "`")
 
 
 def expression(frame: DataFrame, option: str, text: str) -> Column:
-    """A SQL expression over one row. Raises InvalidOption with Spark's reason."""
+    """Parse `text`, a SQL expression over one row of `frame`. Raises InvalidOption with Spark's reason."""
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as sql
 
@@ -83,7 +83,10 @@ def columns_read(frame: DataFrame, text: str) -> set[str]:
 
 
 def condition(frame: DataFrame, option: str, text: str) -> Column:
-    """A SQL condition over the rows. Raises InvalidOption, also for expressions that Spark allows only elsewhere."""
+    """Parse `text`, a SQL condition over the rows of `frame`.
+
+    Raises InvalidOption, also for expressions that Spark allows only elsewhere than in a condition.
+    """
     from pyspark.errors import PySparkException
 
     column = expression(frame, option, text)

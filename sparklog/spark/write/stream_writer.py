@@ -80,7 +80,10 @@ def begin_stream_write(options: WriteOptions, schema: StructType) -> StreamWrite
 
 
 class StreamWriter(StreamArrowWriter):
-    """See the module. `written`: by query, the last written micro-batch at the time of this plan."""
+    """The writer of one micro-batch; see the module.
+
+    `written`: by query, the last micro-batch that was written when this one was planned.
+    """
 
     def __init__(self, options: WriteOptions, plan: bytes, written: Mapping[str, int]) -> None:
         self.options = options
@@ -129,7 +132,10 @@ class StreamWriter(StreamArrowWriter):
         BatchWriter(options, plan, None).commit(messages, self._consumed(transaction, logged))
 
     def abort(self, messages: Sequence[WriterCommitMessage | None], batchId: int) -> None:  # noqa: N803 - Spark's name
-        """Leave the objects alone: a commit whose reply was lost may have named them. Vacuum finds orphans."""
+        """Log a warning. The objects stay: a commit whose reply was lost may have named them.
+
+        Vacuum removes orphans.
+        """
         log.warning("micro-batch %d was given up by Spark; the vacuum job removes the objects of its tasks", batchId)
 
     def _logged_offsets(self, query_id: str, batch_id: int) -> bytes | None:
@@ -141,7 +147,9 @@ class StreamWriter(StreamArrowWriter):
         return logged_if_readable(self.options.checkpoint, query_id, batch_id)
 
     def _consumed(self, transaction: ApplicationVersion, logged: bytes | None) -> CommitOffsets | None:
-        """The input offsets of the micro-batch, to be committed with it. Raises as `ends_of` does."""
+        """The input offsets of the micro-batch, to be committed with it; None without a group. Raises as `ends_of`
+        does.
+        """
         from sparklog.client.groups.offsets import commit_of_stream
 
         consumed = self.options.consumed
@@ -163,13 +171,13 @@ class StreamWriter(StreamArrowWriter):
 
 
 def _checkpoint_of(options: WriteOptions) -> ObjectStore:
-    """The checkpoint of the query. Raises InvalidInput for an address unreadable from here."""
+    """The checkpoint of the query. Raises InvalidInput for an address that this process can't open."""
     assert options.checkpoint is not None, "options with a group have one"
     return open_checkpoint(options.checkpoint)
 
 
 def _written(state: ClusterState, topic_ids: set[TopicId] | None) -> dict[str, int]:
-    """The last micro-batch of each query whose last write was to these topics; of every query if None."""
+    """The last micro-batch of each query whose last write was to these topics. `topic_ids` None: of every query."""
     return {
         app_id: known.version
         for app_id, known in state.applications.items()

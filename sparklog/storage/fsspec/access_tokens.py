@@ -1,4 +1,6 @@
-"""Google's access tokens, fetched in their own thread: Google's libraries may block for a minute and stall a loop."""
+"""Google's access tokens, fetched in their own thread: Google's libraries may block for a minute and stall an event
+loop.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +14,7 @@ from google.auth.exceptions import DefaultCredentialsError, RefreshError, Transp
 from google.auth.transport.requests import Request
 
 from sparklog.core.errors import StoreUnavailable
+from sparklog.host.daemon import in_daemon
 from sparklog.storage.fsspec.failures import CloudFailure, CloudRequestFailed
 
 _SCOPE: Final = "https://www.googleapis.com/auth/devstorage.full_control"
@@ -21,7 +24,7 @@ _REQUEST_S: Final = 10.0  # Google's libraries would wait for two minutes
 class AccessTokens:
     """The access tokens of one set of credentials. Thread-safe.
 
-    `credentials`: None for those that Google's libraries find in their own places (application default).
+    `credentials`: None to use Google's application default credentials.
     """
 
     def __init__(self, credentials: Any = None) -> None:
@@ -47,28 +50,21 @@ class AccessTokens:
         return headers
 
     def _begun(self) -> Future[None]:
-        """Return the refresh in progress, or start one."""
+        """Return the token refresh in progress, or start one."""
         if self._refresh is None or self._refresh.done():
-            self._refresh = Future()
-            # A daemon: the process does not wait for it at exit, as it would for a thread of a pool.
-            threading.Thread(target=self._run, args=(self._refresh,), daemon=True).start()
+            self._refresh = in_daemon(self._renew, "sparklog-token")
         return self._refresh
 
-    def _run(self, refresh: Future[None]) -> None:
+    def _renew(self) -> None:
         request: Any = partial(Request(), timeout=_REQUEST_S)
-        try:
-            credentials = self._credentials or google.auth.default(scopes=[_SCOPE], request=request)[0]
-            if not credentials.valid:
-                credentials.refresh(request)
-        except Exception as error:  # Google's libraries raise many kinds
-            refresh.set_exception(error)
-        else:
-            self._credentials = credentials
-            refresh.set_result(None)
+        credentials = self._credentials or google.auth.default(scopes=[_SCOPE], request=request)[0]
+        if not credentials.valid:
+            credentials.refresh(request)
+        self._credentials = credentials
 
 
 def _no_token(error: BaseException) -> CloudRequestFailed | StoreUnavailable:
-    """The error for a request that was not sent."""
+    """The error for a request that was not sent, because fetching its access token failed with `error`."""
     reason = next(iter(error.args), error)
     if isinstance(error, DefaultCredentialsError):
         # A metadata server may begin to answer later, so this error is not permanent.

@@ -96,7 +96,7 @@ class Azure:
         await blob.commit_block_list(blocks, match_condition=MatchConditions.IfMissing, **absent)
 
     def write_id_of(self, name: str, timeout_s: float) -> str | None:
-        """The id of the write that made an object."""
+        """The write id in an object's metadata, or None if there is none."""
         metadata: dict[str, str] = self._properties(name, timeout_s).metadata
         return {key.lower(): value for key, value in metadata.items()}.get(_WRITE_ID)
 
@@ -105,7 +105,7 @@ class Azure:
         return int(self._properties(name, timeout_s).size)
 
     def read(self, name: str, start: int, end: int, timeout_s: float) -> ObjectPart:
-        """The bytes [start, end) of an object, as far as it goes."""
+        """The bytes [start, end) of an object, or fewer if the object ends earlier."""
 
         async def read() -> tuple[bytes, str, str]:
             blob = self._container.get_blob_client(name)
@@ -121,7 +121,7 @@ class Azure:
     def list_page(
         self, prefix: str, timeout_s: float, *, token: str | None, start: str | None = None, by_folder: bool = False
     ) -> Page:
-        """Part of a listing. See Cloud."""
+        """One page of a listing. See Cloud.list_page."""
 
         async def list_page() -> tuple[list[Any], str | None]:
             walk = self._container.walk_blobs if by_folder else self._container.list_blobs
@@ -140,7 +140,7 @@ class Azure:
         return Page(objects, folders, token)
 
     def delete(self, name: str, timeout_s: float) -> None:
-        """Remove an object."""
+        """Remove an object. An absent one raises CloudRequestFailed."""
         self._run(self._container.delete_blob, timeout_s, name, **self._once)
 
     def _properties(self, name: str, timeout_s: float) -> Any:
@@ -154,12 +154,18 @@ class Azure:
 
 
 def _send_bit_by_bit(request: Any) -> None:
-    """Send the body as a stream, so that other requests are served meanwhile. The client itself wants bytes."""
+    """Turn the request's body into a stream: other requests are then served while it is sent.
+
+    The client wants bytes.
+    """
     request.http_request.data = io.BytesIO(request.http_request.data)
 
 
 def _check_sender(response: Any) -> None:
-    """Refuse a success that something in between reports: the client would read it as no keys, or as a wrong size."""
+    """Raise CloudRequestFailed if a successful answer does not come from Azure, but for example from a proxy.
+
+    The client would read such an answer as an empty listing, or as a wrong size.
+    """
     answer = response.http_response
     if answer.status_code < 300 and "x-ms-request-id" not in answer.headers:
         raise CloudRequestFailed(CloudFailure.NOT_THE_STORE, f"HTTP {answer.status_code} without the id of the request")

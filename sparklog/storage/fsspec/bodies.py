@@ -51,7 +51,7 @@ class BufferedUpload:
         self._removed = False
 
     def write(self, body: Bytes) -> None:
-        """Append bytes. Raises StoreUnavailable if there is no room for them here; then only `abort` is legal."""
+        """Append bytes. Raises StoreUnavailable if the temporary file can't take them; then only `abort` is legal."""
         self._check_open()
         view = memoryview(body).cast("B")
         try:
@@ -66,7 +66,7 @@ class BufferedUpload:
         self._size_bytes += len(view)
 
     def publish(self) -> None:
-        """Make the whole object durable and visible under its key, if the key is free. Errors: see the port."""
+        """Make the whole object durable and visible under its key, if the key is free. Errors: see ObjectStore."""
         self._check_open()
         try:
             if self._removed:
@@ -80,7 +80,10 @@ class BufferedUpload:
         self._file.close()
 
     def remove(self, before_ms: int) -> bool:
-        """Make `publish` fail if the upload is open and began before `before_ms`. Return True if it will fail."""
+        """Make `publish` fail if the upload is open and began before `before_ms`.
+
+        Return True if this call made it so.
+        """
         if self._file.closed or self._removed or self.began_ms >= before_ms:
             return False
         self._removed = True

@@ -56,5 +56,5 @@ after_fork_in_child(_reset_after_fork)
 
 
 def run(files: Any, function: Callable[..., Any], timeout_s: float, *given: Any, **named: Any) -> Any:
-    """Run a coroutine function on the loop of `files`. Raises TimeoutError after `timeout_s`."""
+    """Run a coroutine function on the event loop of the file system `files`. Raises TimeoutError after `timeout_s`."""
     return fsspec.asyn.sync(files.loop, function, *given, timeout=max(0.001, timeout_s), **named)

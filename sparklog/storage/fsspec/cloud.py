@@ -1,4 +1,4 @@
-"""The port from store.py to each kind of cloud storage: single requests, each sent once."""
+"""The interface of store.py to each kind of cloud storage: single requests, each sent once."""
 
 from __future__ import annotations
 
@@ -42,9 +42,10 @@ class Page:
 
 
 class Cloud(Protocol):
-    """This process's access to a bucket. Every call that fails raises CloudRequestFailed by `timeout_s`. Thread-safe.
+    """This process's access to a bucket. Every call that fails raises CloudRequestFailed within `timeout_s`.
+    Thread-safe.
 
-    Names are the full names of objects in the bucket. `place` and `endpoint` are for messages.
+    Names are the full names of objects in the bucket. `place` and `endpoint` name bucket and server in error messages.
     """
 
     place: str
@@ -56,7 +57,7 @@ class Cloud(Protocol):
         ...
 
     def write_id_of(self, name: str, timeout_s: float) -> str | None:
-        """The id of the write that made an object."""
+        """The write id in an object's metadata, or None if there is none."""
         ...
 
     def size(self, name: str, timeout_s: float) -> int:
@@ -64,7 +65,10 @@ class Cloud(Protocol):
         ...
 
     def read(self, name: str, start: int, end: int, timeout_s: float) -> ObjectPart:
-        """The bytes [start, end) of an object, as far as it goes. Raises CloudRequestFailed if no byte is there."""
+        """The bytes [start, end) of an object, or fewer if the object ends earlier.
+
+        Raises CloudRequestFailed if the object ends at `start` or before.
+        """
         ...
 
     def list_page(
@@ -72,10 +76,11 @@ class Cloud(Protocol):
     ) -> Page:
         """One page of the names that begin with `prefix` and are not less than `start`.
 
-        `by_folder`: names that share their part up to the next '/' after the prefix are listed as one folder.
+        `token`: from the page before, None for the first page. `by_folder`: names that share their part up to the next
+        '/' after the prefix are listed as one folder.
         """
         ...
 
     def delete(self, name: str, timeout_s: float) -> None:
-        """Remove an object."""
+        """Remove an object. An absent one raises CloudRequestFailed."""
         ...

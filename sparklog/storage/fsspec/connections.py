@@ -1,4 +1,4 @@
-"""The failure of a request that got no answer, or an unreadable one."""
+"""Classifies the failure of a request whose answer did not come, or could not be read."""
 
 from __future__ import annotations
 

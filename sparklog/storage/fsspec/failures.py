@@ -1,4 +1,4 @@
-"""Failures of one request to a cloud's object storage, in the few kinds that matter to a caller."""
+"""Failures of one request to a cloud's object storage, sorted into the kinds that a caller treats differently."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sparklog.core.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
-from sparklog.storage.repeats import RequestFailed
+from sparklog.storage.conditional_write import RequestFailed
 
 _LONGEST_REASON: Final = 200
 
@@ -38,7 +38,7 @@ _MAY_PASS: Final = frozenset(
 
 
 class CloudRequestFailed(RequestFailed):
-    """One request that did not succeed."""
+    """The failure of one request: its kind, and the reason in one line."""
 
     def __init__(self, kind: CloudFailure, reason: str) -> None:
         line = " ".join(reason.split())
@@ -63,11 +63,15 @@ class CloudRequestFailed(RequestFailed):
 
     @property
     def in_doubt(self) -> bool:
-        """True if a write may have been done."""
+        """True if a write that failed like this may have been carried out."""
         return self.may_pass and self.kind is not CloudFailure.NOT_DONE
 
     def error(self, wanted: str, place: str, endpoint: str, *, writing: bool) -> SparklogError:
-        """The error for the caller, in one sentence, for a request that wrote nothing. `place`: "the bucket 'logs'"."""
+        """The error for the caller of the store, in one sentence, for a request that wrote nothing.
+
+        `wanted`: the request, such as "read a/b"; `writing` says whether it is a write. `place`: such as "the bucket
+        'logs'".
+        """
         where = f"wanted to {wanted} at {endpoint}"
         match self.kind:
             case CloudFailure.NO_BUCKET:

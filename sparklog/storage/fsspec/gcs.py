@@ -73,7 +73,7 @@ class Gcs:
             raise CloudRequestFailed(CloudFailure.NOT_THE_STORE, "an answer without the generation of what was written")
 
     def write_id_of(self, name: str, timeout_s: float) -> str | None:
-        """The id of the write that made an object."""
+        """The write id in an object's metadata, or None if there is none."""
         write_id = self._object(name, timeout_s).get("metadata", {}).get(_WRITE_ID)
         return None if write_id is None else str(write_id)
 
@@ -82,7 +82,7 @@ class Gcs:
         return int(self._object(name, timeout_s)["size"])
 
     def read(self, name: str, start: int, end: int, timeout_s: float) -> ObjectPart:
-        """The bytes [start, end) of an object, as far as it goes."""
+        """The bytes [start, end) of an object, or fewer if the object ends earlier."""
         deadline = Deadline(round(timeout_s * 1000))
         try:
             headers, body = self._sent(
@@ -114,7 +114,7 @@ class Gcs:
     def list_page(
         self, prefix: str, timeout_s: float, *, token: str | None, start: str | None = None, by_folder: bool = False
     ) -> Page:
-        """Part of a listing. See Cloud."""
+        """One page of a listing. See Cloud.list_page."""
         page = self._call(
             timeout_s,
             "GET",
@@ -136,7 +136,7 @@ class Gcs:
         return Page(objects, page.get("prefixes", ()), page.get("nextPageToken"))
 
     def delete(self, name: str, timeout_s: float) -> None:
-        """Remove an object."""
+        """Remove an object. An absent one raises CloudRequestFailed."""
         self._sent(timeout_s, "DELETE", "b/{}/o/{}", self._bucket, name)
 
     def _object(self, name: str, timeout_s: float) -> dict[str, Any]:
@@ -146,7 +146,7 @@ class Gcs:
         return properties
 
     def _call(self, timeout_s: float, method: str, path: str, *names: str, **named: Any) -> dict[str, Any]:
-        """One request with an answer in JSON."""
+        """Send one request and return its answer, a JSON object. Raises CloudRequestFailed."""
         try:
             answer = json.loads(self._sent(timeout_s, method, path, *names, **named)[1])
         except ValueError as error:
@@ -160,7 +160,7 @@ class Gcs:
         return answer
 
     def _sent(self, timeout_s: float, method: str, path: str, *names: str, **named: Any) -> tuple[Any, bytes]:
-        """Headers and body of the answer to one request."""
+        """Send one request and return the headers and the body of its answer. Raises CloudRequestFailed."""
         deadline = Deadline(round(timeout_s * 1000))
         if self._files.tokens:
             named["headers"] = {**named.get("headers", {}), **self._files.tokens.headers(timeout_s)}
@@ -181,7 +181,10 @@ async def _streamed(begin: bytes, body: Body, end: bytes) -> AsyncIterator[bytes
 
 
 class _SendOnceGcsFiles(gcsfs.core.GCSFileSystem):  # type: ignore[misc]
-    """gcsfs without repeats; its errors keep the status. `tokens`: None if requests need no authorization."""
+    """gcsfs that sends each request once, and whose errors give the HTTP status.
+
+    `tokens`: None if requests need no authorization.
+    """
 
     tokens: AccessTokens | None = None
 

@@ -18,7 +18,10 @@ _Seen = tuple[int, str | None]  # the size and the version of the whole object, 
 
 
 def read_whole(read: Read, shown: str) -> memoryview:
-    """The whole object: the first answer gives its size, and the rest is read in parallel. `shown`: for errors."""
+    """The whole object: the first answer gives its size, and the remaining bytes are read in parallel.
+
+    `shown`: the object's address, for error messages.
+    """
     first, size_bytes, version = read(0, _FIRST_BYTES)
     if size_bytes <= len(first):
         return memoryview(first)
@@ -31,7 +34,10 @@ def read_whole(read: Read, shown: str) -> memoryview:
 
 
 def read_ranges(read: Read, shown: str, ranges: Sequence[tuple[int, int]], size: Callable[[], int]) -> list[memoryview]:
-    """The bytes of each range [start, end), at full length. `size` is called only if all ranges are empty."""
+    """The bytes of each range [start, end), at full length. Raises Damaged if the object ends before a range does.
+
+    `size` reads the object's size; it is called only if all ranges are empty. `shown`: the address, for error messages.
+    """
     spans = united([(start, end) for start, end in ranges if start < end])
     bodies: list[memoryview] = [memoryview(b"")] * len(spans)
     seen: list[_Seen] = []
@@ -56,7 +62,10 @@ def read_ranges(read: Read, shown: str, ranges: Sequence[tuple[int, int]], size:
 
 
 def _size(seen: Sequence[_Seen], shown: str) -> int:
-    """The smallest size that an answer gave. Raises StoreUnavailable if the answers come from two objects."""
+    """The smallest object size in `seen`, the sizes and versions that the answers gave.
+
+    Raises StoreUnavailable if the versions differ: another object took the place of the first while it was read.
+    """
     if len({version for _, version in seen if version is not None}) > 1:
         raise StoreUnavailable(f"wanted {shown}, found that another object took its place while it was read")
     return min(size_bytes for size_bytes, _ in seen)
@@ -70,7 +79,10 @@ def _part(spans: Sequence[tuple[int, int]], bodies: Sequence[memoryview], start:
 
 
 def _fill(read: Read, start: int, into: memoryview) -> list[_Seen]:
-    """Fill memory with bytes from `start` on, as far as the object goes. Return size and version from each answer."""
+    """Fill `into` with the object's bytes from `start` on, as far as the object goes.
+
+    Returns the size and the version of the object that each answer gave.
+    """
     seen: list[_Seen] = []
 
     def read_piece(at: int) -> None:

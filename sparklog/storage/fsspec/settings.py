@@ -24,7 +24,7 @@ ABFS_ADDRESS: Final = "abfs://container@account.dfs.core.windows.net/prefix or a
 class GcsSettings:
     """Settings of one store. Unset ones are left to Google's libraries.
 
-    Without `credentials_file`, these fall back to Application Default Credentials.
+    Without `credentials_file`, these libraries use Application Default Credentials.
     """
 
     of: ClassVar[str] = "a store in Google Cloud Storage"
@@ -57,7 +57,10 @@ Settings = TypeVar("Settings", GcsSettings, AzureSettings)
 
 
 def read_settings(kind: type[Settings], given: Mapping[str, str], of_address: Mapping[str, str]) -> Settings:
-    """Parse settings from text. Raises InvalidInput, which never shows the value of a secret."""
+    """Parse the settings `given` as text into `kind`, and add `of_address`, those in the store's address.
+
+    Raises InvalidInput, which never shows the value of a secret.
+    """
     names = [setting.name for setting in fields(kind) if setting.name != "account_host"]
     check_names(kind.of, given, names)
     values: dict[str, Any] = {**given, **of_address, **read_values(given, TIMEOUT)}

@@ -6,8 +6,8 @@ write id. A writer that finds its key taken reads this id, because its own reque
 was lost.
 
 A body of more than 8 MiB is kept in a temporary file until it is complete. Then it is sent to Google in one request,
-and to Azure in blocks that become an object under the same condition. Every call has a deadline. repeats.py alone
-decides which requests are repeated, and when: the libraries below send each request once.
+and to Azure in blocks that become an object under the same condition. Every call has a deadline.
+conditional_write.py alone decides which requests are repeated, and when: the libraries below send each request once.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from sparklog.core.errors import InvalidInput, KeyNotFound, SparklogError
 from sparklog.core.extras import Extra, needed
 from sparklog.host.deadline import Deadline
 from sparklog.host.dice import new_id
+from sparklog.storage.conditional_write import ConditionalWrite, RequestFailed, repeated
 from sparklog.storage.folders import first_after
 from sparklog.storage.fsspec.bodies import Body, BufferedUpload
 from sparklog.storage.fsspec.cloud import Cloud, ObjectPart, Page
@@ -40,7 +41,6 @@ from sparklog.storage.fsspec.settings import (
 from sparklog.storage.keys import check_key, check_prefix
 from sparklog.storage.object_store import Bytes, ObjectStore, StoredKey
 from sparklog.storage.parallel import delete_each
-from sparklog.storage.repeats import ConditionalWrite, RequestFailed, repeated
 
 _KEY_BYTES: Final = 1024  # the longest name of an object, with the prefix, in both clouds
 _TRIES_PER_TIMEOUT: Final = 3  # so that a silent connection leaves time for another try
@@ -79,8 +79,8 @@ def azure_store(url: str, settings: Mapping[str, str]) -> FsspecStore:
 class FsspecStore:
     """Objects in a bucket, below a prefix. Opening a store reads nothing; for its settings see settings.py.
 
-    `open_cloud` builds the access to the bucket, given the seconds of one try. It needs the packages of sparklog's
-    `extra`.
+    `open_cloud` builds the access to the bucket; its argument is the timeout of one try, in seconds. `extra`: the extra
+    of sparklog's installation that has the needed packages.
     """
 
     url: str
@@ -103,9 +103,9 @@ class FsspecStore:
         return f"FsspecStore({self.url!r})"
 
     def put_if_absent(self, key: str, body: Bytes) -> None:
-        """Write a whole object, durably, if `key` is free. Errors: see the port.
+        """Write a whole object, durably, if `key` is free. Errors: see ObjectStore.
 
-        KeyExists means that another writer's object is there, or that its write id could not be read.
+        KeyExists means that the key has an object of another writer, or one whose write id could not be read.
         """
         self._put(key, Body.of(body))
 
@@ -118,7 +118,10 @@ class FsspecStore:
         return upload
 
     def copy_from(self, source: ObjectStore, source_key: str, key: str) -> bool:
-        """False: no emulator can show that these clouds copy an object only to a free key. See the port."""
+        """Always False. These clouds can copy, but no emulator can show that they copy only to a free key.
+
+        See ObjectStore.
+        """
         return False
 
     def get(self, key: str) -> memoryview:
@@ -127,11 +130,14 @@ class FsspecStore:
         return read_whole(partial(self._read, key), f"{self.url}/{key}")
 
     def get_beside(self, key: str, others: Collection[str]) -> memoryview:
-        """The object under `key`: a bucket is one place. See the port."""
+        """As `get`. Need not check that the same place has `others`: a bucket's name always leads to the same bucket.
+
+        See ObjectStore.
+        """
         return self.get(key)
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
-        """The bytes [start, end) of each range, several read at the same time. See the port."""
+        """The bytes [start, end) of each range, several read at the same time. See ObjectStore."""
         self._full(key)
         for start, end in ranges:
             if not 0 <= start <= end:
@@ -153,8 +159,8 @@ class FsspecStore:
     def first_key_after(self, prefix: str, key: str) -> str | None:
         """The smallest key > `key` that begins with `prefix`, or None. `prefix` ends with '/'.
 
-        One request to Google. To Azure, one listing for each folder on the way (for the chain: the blocks, then one
-        block), and one more if `key` was the last in its folder.
+        One request to Google. To Azure, one listing for each folder on the way to that key (for the chain: the folder
+        of the blocks, then one block), and one more if `key` was the last in its folder.
         """
         if not check_prefix(prefix).endswith("/"):
             raise InvalidInput(f"first_key_after takes a prefix that ends with '/', not {prefix!r}")
@@ -170,7 +176,7 @@ class FsspecStore:
             self._harmless(f"delete {key}", lambda cloud, timeout_s: cloud.delete(name, timeout_s), writing=True)
 
     def delete_many(self, keys: Sequence[str]) -> None:
-        """Remove objects by their exact keys, several at a time. Errors: see the port."""
+        """Remove objects by their exact keys, several at a time. Errors: see ObjectStore."""
         delete_each(self, [check_key(key) for key in keys])
 
     def free_bytes(self) -> int | None:
@@ -215,7 +221,7 @@ class FsspecStore:
         write.run(Deadline(self._timeout_ms + more_ms))
 
     def _read(self, key: str, start: int, end: int) -> ObjectPart:
-        """The bytes [start, end) as far as the object goes. Raises the caller's errors."""
+        """The bytes [start, end), or fewer if the object ends earlier. Raises the errors of `get`."""
         name = self._full(key)
         try:
             return self._harmless(
@@ -234,6 +240,7 @@ class FsspecStore:
         """Send a request that is safe to repeat; return its answer. Failures become the store's errors.
 
         One exception: if the key is absent, or the object ends before the requested bytes, CloudRequestFailed stays.
+        `wanted`: the request, for errors. `more_ms`: extra time to move the bytes.
         """
         cloud, deadline = self._cloud, Deadline(self._timeout_ms + more_ms)
         try:
@@ -244,7 +251,7 @@ class FsspecStore:
             raise self._error(failed, wanted, writing=writing) from failed
 
     def _one_s(self, deadline: Deadline, more_ms: int = 0) -> float:
-        """The timeout of one try, in seconds."""
+        """The timeout of one try in seconds, never beyond the deadline. `more_ms`: extra time to move the bytes."""
         return min(deadline.left_s(), self._try_s + more_ms / 1000)
 
     def _error(self, failed: RequestFailed, wanted: str, *, writing: bool) -> SparklogError:
@@ -269,7 +276,7 @@ class FsspecStore:
         return sorted(name[cut:] for name in [*names, *(name for page in pages for name in page.folders)])
 
     def _pages(self, prefix: str, *, start: str | None = None, by_folder: bool = False) -> Iterator[Page]:
-        """The pages of a listing. An empty page need not be the last."""
+        """The pages of a listing. A page may be empty although others follow."""
         token: str | None = None
         name, wanted = f"{self._prefix}{prefix}", f"list {prefix!r} of {self.url}"
         while True:

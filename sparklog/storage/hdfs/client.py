@@ -106,7 +106,7 @@ class HdfsAddress:
     """The file system, the user, and the timeout of a call.
 
     `authority` is host:port, or a name service of Hadoop's configuration, or empty (its fs.defaultFS). `hadoop` holds
-    keys of that configuration; they take precedence over its files.
+    keys of that configuration with values that override its files.
     """
 
     authority: str
@@ -116,7 +116,7 @@ class HdfsAddress:
 
     @classmethod
     def parse(cls, authority: str, settings: Mapping[str, str]) -> HdfsAddress:
-        """Raises InvalidInput for an unknown setting or an illegal value."""
+        """Build an address from a store's settings. Raises InvalidInput for an unknown setting or an illegal value."""
         hadoop = {name: value for name, value in settings.items() if name.startswith(_HADOOP_PREFIXES)}
         for name in settings.keys() - hadoop.keys() - {*SETTINGS}:
             own = ", ".join(f"{prefix}*" for prefix in _HADOOP_PREFIXES)
@@ -146,8 +146,8 @@ class HdfsCalls:
     def read(self, parts: Sequence[Callable[[], bytes]], deadline: Deadline) -> list[bytes]:
         """Run `parts`, several at the same time, and return the bytes that each reads. Raises CallFailed.
 
-        All reads from data nodes must come through here: a process forked soon afterwards has to know about their
-        connections.
+        All reads from data nodes must come through here: a process forked soon afterwards has to know that there may be
+        connections to data nodes.
         """
         process = _process
         lanes = [partial(_each, parts[lane::_LANES]) for lane in range(min(_LANES, len(parts)))]
@@ -179,7 +179,7 @@ class HdfsCalls:
 
 
 class _PendingCall(Generic[T]):
-    """A function that runs in another thread, and its result once it is there."""
+    """A call that runs in another thread, and its result once there is one."""
 
     def __init__(self, function: Callable[[], T]) -> None:
         self._function = function
@@ -197,11 +197,11 @@ class _PendingCall(Generic[T]):
         return self._there.is_set()
 
     def wait_until(self, end_s: float) -> None:
-        """Wait for the end of the function, at most until this monotonic time."""
+        """Wait until the function has ended, or until `end_s` on the monotonic clock."""
         self._there.wait(max(0, end_s - monotonic_s()))
 
     def wait(self, deadline: Deadline) -> T:
-        """Raises CallFailed."""
+        """Wait until the function has ended; return its result. Raises CallFailed, also at the deadline."""
         if not self._there.wait(deadline.left_s()):
             raise CallFailed(HdfsFailure.TIMEOUT, f"no answer in {duration(deadline.timeout_ms)}")
         if self._error is not None:
@@ -233,7 +233,7 @@ class _Worker:
 
 
 class _Process:
-    """The state of one process; a forked process starts with a new one."""
+    """The HDFS clients, threads and user of one process; a forked process starts with a new instance."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()  # guards `clients`
@@ -256,7 +256,7 @@ _process = _Process()
 
 @atexit.register
 def _wait_for_running() -> None:
-    """Wait for calls that are about to return: a call that returns while the interpreter ends aborts the process.
+    """Wait up to a second for running calls: a call that returns while the interpreter ends aborts the process.
 
     CPython before 3.14 ends such a thread by unwinding its stack, which Rust takes for a crash. A call that hangs
     longer than this wait is unlikely to return at just that moment.
@@ -304,7 +304,10 @@ def _new_client(address: HdfsAddress) -> Client:
 
 
 def _be(process: _Process, user: str | None) -> None:
-    """Make `user` this process's only user: hdfs-native reads it from the environment at each connection."""
+    """Make `user` this process's only user of HDFS. Raises InvalidInput if the process already has another.
+
+    hdfs-native reads the user from the environment at each connection.
+    """
     if user is None or user == process.user:
         return
     if process.user is not None:

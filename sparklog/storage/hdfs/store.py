@@ -56,9 +56,9 @@ def parse_hdfs_url(url: str) -> tuple[str, str]:
 class HdfsStore:
     """Objects as files under one directory. The first write creates the directory.
 
-    `settings`: timeout_ms (for one call of the port, plus a second for each MiB it moves), user (HADOOP_USER_NAME, for
-    the whole process), and any key of Hadoop's configuration (dfs.*, fs.*, hadoop.*). High availability and Kerberos
-    are configured by core-site.xml and hdfs-site.xml in HADOOP_CONF_DIR.
+    `settings`: timeout_ms (for one call of a method, plus a second for each MiB that it moves), user (HADOOP_USER_NAME,
+    for the whole process), and any key of Hadoop's configuration (dfs.*, fs.*, hadoop.*). High availability and
+    Kerberos are configured by core-site.xml and hdfs-site.xml in HADOOP_CONF_DIR.
 
     Keys are paths, so a key may not continue another one with '/' (`a` and `a/b`): InvalidInput.
     """
@@ -76,7 +76,7 @@ class HdfsStore:
         return f"HdfsStore({self.url!r})"
 
     def put_if_absent(self, key: str, body: Bytes) -> None:
-        """Write a whole object, durably, if `key` is free. Errors: see the port."""
+        """Write a whole object, durably, if `key` is free. Errors: see ObjectStore."""
         with self.upload(key) as upload:
             upload.publish_whole(body)
 
@@ -85,7 +85,7 @@ class HdfsStore:
         return HdfsUpload(self._calls, self._address, self._path(key), f"{self._root}/.tmp")
 
     def copy_from(self, source: ObjectStore, source_key: str, key: str) -> bool:
-        """False: HDFS cannot copy by itself. See the port."""
+        """Always False: HDFS cannot copy a file by itself. See ObjectStore."""
         return False
 
     def get(self, key: str) -> memoryview:
@@ -97,15 +97,14 @@ class HdfsStore:
         return self._read(key, reader, [(0, len(reader))])[0]
 
     def get_beside(self, key: str, others: Collection[str]) -> memoryview:
-        """The object under `key`. See the port.
+        """As `get`. Need not check that the same place has `others`. See ObjectStore.
 
-        Nothing is mounted over a path of HDFS, and all its name nodes serve one tree of files, so this place always
-        has `others`.
+        Nothing is mounted over a path of HDFS, and all its name nodes serve one tree of files.
         """
         return self.get(key)
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
-        """The bytes [start, end) of each range, several read at the same time. See the port."""
+        """The bytes [start, end) of each range, several read at the same time. See ObjectStore."""
         for start, end in ranges:
             if not 0 <= start <= end:
                 raise InvalidInput(f"a range of bytes needs 0 <= start <= end, not [{start}, {end}) of {key}")
@@ -132,17 +131,17 @@ class HdfsStore:
     def first_key_after(self, prefix: str, key: str) -> str | None:
         """The smallest key > `key` that begins with `prefix`, or None. `prefix` ends with '/'.
 
-        Costs one listing for each directory on the way, empty ones included (for the chain: the blocks, then one
-        block), and one more if `key` was the last in its directory.
+        Costs one listing for each directory on the way to that key, empty ones included (for the chain: the directory
+        of the blocks, then one block), and one more if `key` was the last in its directory.
         """
         if not check_prefix(prefix).endswith("/"):
             raise InvalidInput(f"first_key_after takes a prefix that ends with '/', not {prefix!r}")
         return first_after(lambda folder: [name for name, _ in self._entries(folder)], prefix, key)
 
     def delete(self, key: str) -> None:
-        """Remove one object by its exact key. An absent key is not an error. Errors: see the port.
+        """Remove one object by its exact key. An absent key is not an error. Errors: see ObjectStore.
 
-        The path of a directory is never an object's key; if the directory is empty, HDFS removes it.
+        A directory at this path is not an object; HDFS removes it only if it is empty.
         """
         path, deadline = self._path(key), self._address.deadline()
         try:
@@ -157,7 +156,7 @@ class HdfsStore:
             raise write_error(f"delete {self._named(key)}", failed) from failed
 
     def delete_many(self, keys: Sequence[str]) -> None:
-        """Remove objects by their exact keys, several at a time: HDFS has no call for many. Errors: see the port."""
+        """Remove objects by their exact keys, several at a time: HDFS has no call for many. Errors: see ObjectStore."""
         delete_each(self, [check_key(key) for key in keys])
 
     def free_bytes(self) -> int | None:

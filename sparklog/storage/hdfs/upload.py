@@ -70,7 +70,7 @@ class HdfsUpload:
             raise write_error(f"write {self._named()}", failed) from failed
 
     def publish(self) -> None:
-        """Make the whole object durable and visible under its key, if the key is free. Errors: see the port."""
+        """Make the whole object durable and visible under its key, if the key is free. Errors: see ObjectStore."""
         deadline = self._address.deadline()
         try:
             try:
@@ -85,7 +85,9 @@ class HdfsUpload:
             self.abort()
 
     def publish_whole(self, body: Bytes) -> None:
-        """`write` and `publish` in one call. With the whole body at hand, it survives more faults of data nodes."""
+        """`write` and `publish` in one call. With the whole body at hand, it can start over after a fault of a data
+        node.
+        """
         self._whole = whole = memoryview(body).cast("B")
         deadline = self._address.deadline(len(whole))
         try:
@@ -116,7 +118,7 @@ class HdfsUpload:
         return self._writer is not None
 
     def _begin(self, body: memoryview, deadline: Deadline, *, close: bool = False) -> None:
-        """Create a temporary file with `body` in it; if that fails, try with another file.
+        """Create a temporary file with `body` in it, and close it if `close`; if that fails, try with another file.
 
         The name node assigns a dead data node until it notices the loss, and hdfs-native gives up at the first data
         node that it can't reach.
@@ -275,7 +277,7 @@ class HdfsUpload:
 
 
 def _may_repeat(failed: CallFailed, number: int) -> bool:
-    """True if a call that is safe to repeat is to be tried again: only after a lost connection."""
+    """True if a call that is safe to repeat should be tried again: only if the connection broke, and `number` < 3."""
     return failed.kind is HdfsFailure.BROKEN and number < _HARMLESS_TRIES
 
 
@@ -291,7 +293,7 @@ def _create(client: Client, path: str) -> RawFileWriter:
 
 
 def write_error(wanted: str, failed: CallFailed) -> SparklogError:
-    """The error for a change that has certainly not landed."""
+    """The caller's error for a change that was certainly not made. `wanted`: the change, such as "delete a/b"."""
     message = f"wanted to {wanted}, found: {failed.reason}"
     match failed.kind:
         case HdfsFailure.QUOTA:

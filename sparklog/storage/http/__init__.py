@@ -1,4 +1,4 @@
-"""The metadata store as a client sees it that has only addresses of coordinators: to be read, not written.
+"""The metadata store for a client that has only addresses of coordinators: it can be read, not written.
 
 Read store.py first; coordinator_addresses.py chooses the coordinator that is asked.
 """

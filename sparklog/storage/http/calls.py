@@ -58,9 +58,10 @@ class NoCoordinator(InvalidInput):
 
 
 class Calls:
-    """Sends requests. `settings` returns this process's settings; it is called again after a token was refused.
+    """Sends requests. Thread-safe.
 
-    So a long-running process picks up a new token from its config file. Thread-safe.
+    `settings` returns this process's settings. It is called again when a token was refused, so a long-running process
+    picks up a new token from its config file.
     """
 
     def __init__(self, settings: Callable[[], StorageSettings]) -> None:
@@ -80,9 +81,10 @@ class Calls:
         fields: Mapping[str, str] | None = None,
         headers: Mapping[str, str] = {},
     ) -> urllib3.BaseHTTPResponse:
-        """The answer to a request, with any status; see `body_of`. `fields` go into the query.
+        """Send a request; return the answer with any status (see `body_of`).
 
-        Raises NoCoordinatorAnswers and TlsFailed (nothing was sent unless `landed` says so), InvalidOption.
+        `read_s`: the longest wait for the answer. `fields` go into the query. Raises NoCoordinatorAnswers or TlsFailed,
+        whose `landed` says whether the request may have been carried out, and InvalidOption.
         """
         import urllib3
 
@@ -104,7 +106,7 @@ class Calls:
         return answer
 
     def _renewed(self, used: StorageSettings) -> bool:
-        """True if the current token differs from the one in `used`."""
+        """Read this process's settings again. True if their token differs from the one in `used`."""
         now = self._settings()
         with self._changing:
             self._used, self._pools = now, {} if now.ca != self._used.ca else self._pools
@@ -125,9 +127,10 @@ class Calls:
 
 
 def body_of(reply: urllib3.BaseHTTPResponse, address: str, path: str) -> bytes:
-    """The body of a coordinator's reply. Raises the error in the reply.
+    """The body of a coordinator's reply. Raises the error that the reply holds, if any.
 
-    Raises NoCoordinator if something else answered; `landed` says if that may have passed the request on.
+    Raises NoCoordinator if something other than a coordinator answered; its `landed` says whether that server may have
+    passed the request on to a coordinator.
     """
     kind = reply.headers.get("content-type")
     if reply.status in (200, 206) and (kind == CONTENT_TYPE or CHAIN_HEADER in reply.headers):
@@ -142,7 +145,7 @@ def body_of(reply: urllib3.BaseHTTPResponse, address: str, path: str) -> bytes:
 
 
 def decoded(body: bytes, kind: type[T], address: str) -> T:
-    """Decode a reply from its body. Raises NoCoordinator."""
+    """Decode a reply of type `kind` from its body. Raises NoCoordinator if that is impossible."""
     try:
         return msgspec.msgpack.decode(body, type=kind)
     except msgspec.DecodeError as error:
@@ -152,7 +155,10 @@ def decoded(body: bytes, kind: type[T], address: str) -> T:
 
 
 def _authorization(token: str | None, address: str) -> dict[str, str]:
-    """The header with the token. It is never sent over a network without TLS, whatever address the chain names."""
+    """The header with the token; empty without a token.
+
+    Raises TlsFailed for an http:// address of another machine, even if the chain names it: tokens need TLS there.
+    """
     if token is None:
         return {}
     if _TOKEN.fullmatch(token) is None:  # checked here, because a library's error would show the token
@@ -191,7 +197,7 @@ def _no_reply(address: str, error: urllib3.exceptions.HTTPError, landed: Landed)
 
 
 def _plain(error: Exception) -> str:
-    """The reason, without the library's names of classes and objects."""
+    """The reason for `error`, without the library's names of classes and objects."""
     reason = error.__cause__ or error
     return (getattr(reason, "strerror", None) or str(reason)).strip()
 

@@ -106,7 +106,7 @@ class Coordinators:
 
 
 def all_failed(failures: Sequence[SparklogError]) -> SparklogError:
-    """Combine the errors of all addresses into one. A retry may succeed if it may for any of them."""
+    """Combine the errors of all addresses into one, which is retriable if any of them is."""
     if len(failures) == 1:
         return failures[0]
     chosen = next((error for error in failures if isinstance(error, TryAgain)), failures[0])

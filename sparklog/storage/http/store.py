@@ -20,7 +20,7 @@ _keys_decoder = msgspec.msgpack.Decoder(MetadataKeys)
 
 
 class HttpStore:
-    """Implements the port for reading. Every write raises StoreReadOnly: over HTTP, only coordinators write."""
+    """The metadata store as an ObjectStore for reading. Every write raises StoreReadOnly: only coordinators write."""
 
     url: str
     read_ahead: int = 0
@@ -37,7 +37,10 @@ class HttpStore:
         return memoryview(self._coordinators.get(_path(key)).body)
 
     def get_beside(self, key: str, others: Collection[str]) -> memoryview:
-        """The object under `key`. `others` need no check, as this process never writes to this store. See the port."""
+        """As `get`. Need not check that the same place has `others`, as this process never writes to this store.
+
+        See ObjectStore.
+        """
         return self.get(key)
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
@@ -69,33 +72,33 @@ class HttpStore:
         return keys[0].key if keys else None
 
     def free_bytes(self) -> None:
-        """None: coordinators do not report it."""
+        """None: coordinators do not report free space."""
         return None
 
     # ---- writes, which only coordinators do -----------------------------------------------------
 
     def put_if_absent(self, key: str, body: Bytes) -> None:
-        """Raises StoreReadOnly."""
+        """Always raises StoreReadOnly."""
         self._refuse("put", key)
 
     def upload(self, key: str) -> NoReturn:
-        """Raises StoreReadOnly."""
+        """Always raises StoreReadOnly."""
         self._refuse("put", key)
 
     def copy_from(self, source: ObjectStore, source_key: str, key: str) -> bool:
-        """Raises StoreReadOnly."""
+        """Always raises StoreReadOnly."""
         self._refuse("put", key)
 
     def delete(self, key: str) -> None:
-        """Raises StoreReadOnly."""
+        """Always raises StoreReadOnly."""
         self._refuse("delete", key)
 
     def delete_many(self, keys: Sequence[str]) -> None:
-        """Raises StoreReadOnly."""
+        """Always raises StoreReadOnly."""
         self._refuse("delete", counted(len(keys), "object"))
 
     def remove_abandoned(self, before_ms: int) -> int:
-        """Raises StoreReadOnly."""
+        """Always raises StoreReadOnly."""
         self._refuse("remove", "abandoned uploads")
 
     # ---- inside ---------------------------------------------------------------------------------

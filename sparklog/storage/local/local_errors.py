@@ -25,13 +25,13 @@ LINK_REFUSED = _FULL | _READ_ONLY | _BAD_PATH | _NO_LINKS | {errno.ENOENT, errno
 
 
 def reason(error: OSError) -> str:
-    """One human-readable line, with the name of the errno."""
+    """Describe `error` in one line, with the name of its errno."""
     name = errno.errorcode.get(error.errno or 0, "no errno")
     return f"{error.strerror or error} ({name})"
 
 
 def read_error(wanted: str, error: OSError) -> SparklogError:
-    """The error for a failed read, unless the object is known to be absent."""
+    """The caller's error for a failed read of an object that may be there. `wanted`: the read, such as "read /a/b"."""
     message = f"wanted to {wanted}, found: {reason(error)}"
     if error.errno in _BAD_PATH:
         return InvalidInput(f"{message}; a store is a directory whose path is no longer than the file system allows")
@@ -41,7 +41,7 @@ def read_error(wanted: str, error: OSError) -> SparklogError:
 
 
 def write_error(wanted: str, error: OSError) -> SparklogError:
-    """The error for a change that has certainly not landed."""
+    """The caller's error for a change that was certainly not made. `wanted`: the change, such as "delete /a/b"."""
     message = f"wanted to {wanted}, found: {reason(error)}"
     if error.errno in _FULL:
         return StoreFull(f"{message}; {MAKE_ROOM}")

@@ -17,9 +17,9 @@ _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 class DurableNames:
     """The temporary files and the object names below one directory. Paths are absolute.
 
-    `landmark`: a directory known to exist below the root, or None. If it is missing, the root is another directory: the
-    one below the mount point of a disk that was unmounted. `newest`: the newest object known to exist. A directory that
-    lacks it, such as a leftover or an older copy, accepts no object.
+    `landmark`: a directory known to exist below the root, or None. If it is missing, its disk was unmounted, and the
+    root is now the directory under the mount point. `newest` returns the path, below the root, of the newest object
+    known to exist. A directory that lacks it, such as a leftover or an older copy, accepts no object.
     """
 
     def __init__(self, root: str) -> None:
@@ -131,7 +131,7 @@ class DurableNames:
     def _open_folder(self, folder: str) -> int:
         """Open a directory for objects and return its descriptor; create it if needed, and make its name durable.
 
-        It lies below the directory that has the landmark, even if the path leads elsewhere by now.
+        It is opened below the root that has the newest known object, even if a disk is mounted over its path meanwhile.
         """
         root = self._open_root()
         try:
@@ -147,7 +147,10 @@ class DurableNames:
         return fd
 
     def _open_root(self) -> int:
-        """Open the root and return its descriptor. Close it within the call: it keeps the disk from being unmounted."""
+        """Open the root and return its descriptor. Raises StoreUnavailable if the newest known object is not below it.
+
+        Close the descriptor before the store's method returns: an open one keeps the disk from being unmounted.
+        """
         wanted = None if self.newest is None else self.newest()
         if wanted is None:
             os.makedirs(self._root, exist_ok=True)

@@ -23,7 +23,7 @@ def _allocate(descriptor: int) -> None:
 
 
 class Reserve:
-    """The reserve in the directory `root`."""
+    """The file `.reserve` in the directory `root`."""
 
     def __init__(self, root: str) -> None:
         self.path = os.path.join(root, ".reserve")

@@ -89,15 +89,16 @@ class LocalStore:
         """From now on, refuse a directory without this folder of keys, and write only beside the newest object.
 
         A mount point without its disk is another directory: objects put there would be lost once the disk is mounted
-        again. It may hold a leftover or an older copy. `newest` returns the key of an object that must exist at the
-        time of a write. In a wrong directory, writes and reads of absent keys raise StoreUnavailable.
+        again. Such a directory may have an older copy of the store, or leftovers. `newest` returns the key of an object
+        that must exist at the time of a write. In a wrong directory, writes and reads of absent keys raise
+        StoreUnavailable.
         """
         self._names.landmark, self._names.newest = check_prefix(folder).rstrip("/"), newest
 
     def put_if_absent(self, key: str, body: Bytes) -> None:
-        """Write a whole object, durably, if `key` is free. Errors: see the port.
+        """Write a whole object, durably, if `key` is free. Errors: see ObjectStore.
 
-        After KeyExists the other object is durable too.
+        If it raises KeyExists, the object that is already there is durable too.
         """
         with self.upload(key) as upload:
             upload.write(body)
@@ -108,7 +109,10 @@ class LocalStore:
         return LocalUpload(self._names, self._path(key))
 
     def copy_from(self, source: ObjectStore, source_key: str, key: str) -> bool:
-        """Put an object of another directory under `key` if that is free; the kernel copies the bytes. See the port."""
+        """Put an object of another directory under `key` if that is free; the kernel copies the bytes.
+
+        See ObjectStore.
+        """
         if not isinstance(source, LocalStore) or not hasattr(os, "copy_file_range"):
             return False
         size_bytes = source.size(source_key)
@@ -135,7 +139,7 @@ class LocalStore:
         return self._read(key, None)[0]
 
     def get_beside(self, key: str, others: Collection[str]) -> memoryview:
-        """The object under `key`, if the same directory has `others`. See the port.
+        """The object under `key`, if the same directory has `others`. See ObjectStore.
 
         All are looked up from one open descriptor of the root, because a path may lead elsewhere at each use. The
         descriptor is held for this call only, because it keeps a disk from being unmounted.
@@ -160,7 +164,7 @@ class LocalStore:
             os.close(root)
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
-        """The bytes [start, end) of each range: slices of one map, or copies (see `get`). See the port."""
+        """The bytes [start, end) of each range: slices of one map, or copies (see `get`). See ObjectStore."""
         for start, end in ranges:
             if not 0 <= start <= end:
                 raise InvalidInput(f"a range of bytes needs 0 <= start <= end, not [{start}, {end}) of {key}")
@@ -188,15 +192,15 @@ class LocalStore:
     def first_key_after(self, prefix: str, key: str) -> str | None:
         """The smallest key > `key` that begins with `prefix`, or None. `prefix` ends with '/'.
 
-        Costs one listing for each directory on the way, empty ones included (for the chain: the blocks, then one
-        block), and one more if `key` was the last in its directory. Opens no object.
+        Costs one listing for each directory on the way to that key, empty ones included (for the chain: the directory
+        of the blocks, then one block), and one more if `key` was the last in its directory. Opens no object.
         """
         if not check_prefix(prefix).endswith("/"):
             raise InvalidInput(f"first_key_after takes a prefix that ends with '/', not {prefix!r}")
         return first_after(self._names_in, prefix, key)
 
     def delete(self, key: str) -> None:
-        """Remove one object by its exact key, durably. An absent key is not an error. Errors: see the port."""
+        """Remove one object by its exact key, durably. An absent key is not an error. Errors: see ObjectStore."""
         path = self._path(key)
         try:
             os.unlink(path)
@@ -207,7 +211,7 @@ class LocalStore:
             raise write_error(f"delete {path}", error) from error
 
     def delete_many(self, keys: Sequence[str]) -> None:
-        """Remove objects by their exact keys; each directory is synced once, at the end. Errors: see the port."""
+        """Remove objects by their exact keys; each directory is synced once, at the end. Errors: see ObjectStore."""
         folders = set()
         for path in [self._path(key) for key in keys]:
             try:
@@ -250,7 +254,10 @@ class LocalStore:
     # ---- reading --------------------------------------------------------------------------------
 
     def _read(self, key: str, ranges: Sequence[tuple[int, int]] | None, root: int | None = None) -> list[memoryview]:
-        """The ranges of an object, or all of it, below the directory open as `root`, or else below the store's path."""
+        """The bytes of `ranges` of an object, or all bytes if `ranges` is None.
+
+        `root`: descriptor of the store's directory; if None, the directory is found by the store's path.
+        """
         path = self._path(key)
         try:
             fd = os.open(path if root is None else key, os.O_RDONLY | os.O_CLOEXEC, dir_fd=root)

@@ -53,7 +53,7 @@ class LocalUpload:
         return True
 
     def publish(self) -> None:
-        """Make the whole object durable and visible under its key, if the key is free. Errors: see the port."""
+        """Make the whole object durable and visible under its key, if the key is free. Errors: see ObjectStore."""
         try:
             try:
                 fd = self._open()

@@ -17,7 +17,7 @@ from sparklog.core.errors import (
     StoreReadOnly,
     StoreUnavailable,
 )
-from sparklog.storage.repeats import RequestFailed
+from sparklog.storage.conditional_write import RequestFailed
 
 _LONGEST_REASON = 200
 
@@ -87,7 +87,10 @@ class S3RequestFailed(RequestFailed):
         return self.sent and self.may_pass
 
     def error(self, wanted: str, bucket: str, endpoint: str, *, writing: bool) -> SparklogError:
-        """The error for the caller, in one sentence, for a request that wrote nothing."""
+        """The error for the caller of the store, in one sentence, for a request that wrote nothing.
+
+        `wanted`: the request, such as "read a/b"; `writing` says whether it is a write.
+        """
         where = f"wanted to {wanted} at {endpoint}"
         if self.code == "NoSuchBucket":
             return InvalidInput(f"{where}, found no bucket {bucket!r} there: make it first, or correct the address")
@@ -116,7 +119,7 @@ class S3RequestFailed(RequestFailed):
 
 
 def not_s3(reason: str, status: int | None = None) -> S3RequestFailed:
-    """The failure for an answer that no S3 server gives: something in between may have sent it."""
+    """The failure for an answer that no S3 server gives; a proxy, for example, may have sent it."""
     failed = S3RequestFailed(reason, status=status)
     failed.not_s3 = True
     return failed

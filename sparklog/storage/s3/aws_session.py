@@ -64,7 +64,11 @@ def region_of(settings: S3Settings) -> dict[str, str]:
 
 
 def addressing(session: Any, settings: S3Settings) -> dict[str, str]:
-    """Choose path style for endpoints other than AWS's: their buckets seldom have host names."""
+    """Botocore's addressing style: as set, else path style for endpoints other than AWS's; {} for botocore's own
+    choice.
+
+    Buckets on such endpoints seldom have host names.
+    """
     chosen = settings.path_style
     if chosen is None:
         if (session.get_scoped_config().get("s3") or {}).get("addressing_style"):
@@ -89,9 +93,9 @@ def _endpoint_of(session: Any) -> str | None:
 
 
 def _ca_bundle(session: Any) -> str | None:
-    """The file named by AWS_CA_BUNDLE or the profile.
+    """The file of certificates that AWS_CA_BUNDLE or the profile names, or None.
 
-    It is loaded here once, because the error of a failing request would not name it.
+    Raises InvalidInput if the file can't be loaded: the error of a failing request would not name it.
     """
     path: str | None = session.get_config_variable("ca_bundle")
     if path:

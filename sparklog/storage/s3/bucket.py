@@ -1,4 +1,4 @@
-"""A bucket as one store reaches it: the headers of every request, and writes that must not overwrite."""
+"""A bucket with one store's settings: the headers of every request, and writes that must not overwrite."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sparklog.core.errors import SparklogError
 from sparklog.host.deadline import Deadline
-from sparklog.storage.repeats import ConditionalWrite, RequestFailed, repeated
+from sparklog.storage.conditional_write import ConditionalWrite, RequestFailed, repeated
 from sparklog.storage.s3.answers import S3RequestFailed, not_s3
 from sparklog.storage.s3.client import S3Client, client_of
 from sparklog.storage.s3.settings import S3Settings
@@ -60,7 +60,10 @@ class Bucket:
         return self._client[1]
 
     def deadline(self, more_ms: int = 0) -> Deadline:
-        """The deadline of a call that begins now. The time to build the client does not count."""
+        """The deadline of a call that begins now; `more_ms`: extra time to move its bytes.
+
+        The client is built first, so the time for that does not count.
+        """
         _ = self.client
         return Deadline(self.settings.timeout_ms + more_ms)
 
@@ -92,7 +95,7 @@ class Bucket:
         self._sent(key, body, deadline, headers={"If-None-Match": "*", **named, **self._new_object, **self._always})
 
     def send_part(self, key: str, upload_id: str, number: int, body: bytes | bytearray, deadline: Deadline) -> str:
-        """Send one part of an upload, once, and return its ETag. Raises S3RequestFailed."""
+        """Send part `number` of an upload, once, and return its ETag. Raises S3RequestFailed."""
         query = {"partNumber": str(number), "uploadId": upload_id}
         return self._sent(key, body, deadline, headers=self._always, query=query)
 
@@ -114,9 +117,9 @@ class Bucket:
     def harmless(
         self, wanted: str, operation: str, *, writing: bool = False, absent: bool = False, **parameters: object
     ) -> dict[str, Any]:
-        """Send one small request that is safe to repeat, as often as needed. Raises the caller's error.
+        """Send one small request that is safe to repeat, several times if needed, until the deadline.
 
-        With `absent`, raises S3RequestFailed if the answer says that the key, or the upload, is not there.
+        Raises the error for the caller of the store, but with `absent` S3RequestFailed. `wanted`: the request in words.
         """
         deadline = self.deadline()
         try:
@@ -129,7 +132,11 @@ class Bucket:
             raise self.error(failed, wanted, writing=writing) from failed
 
     def repeated(self, wanted: str, send: Callable[[], Result], deadline: Deadline, *, writing: bool) -> Result:
-        """The answer to a request that is safe to repeat. Raises S3RequestFailed if the key (or upload) is absent."""
+        """The answer to a request that is safe to repeat.
+
+        Raises S3RequestFailed if the key (or upload) is absent, otherwise the error for the caller of the store.
+        `wanted`: the request in words; `writing` says whether it is a write.
+        """
         try:
             return repeated(send, deadline)
         except S3RequestFailed as failed:
@@ -148,8 +155,8 @@ class Bucket:
     ) -> None:
         """Send a conditional write until it gets a definite answer or the deadline passes. See ConditionalWrite.
 
-        The `sole_writer` of a key compares the write id even after the first attempt, because something in between may
-        have sent the request twice.
+        `sole_writer`: no other writer has this key, so compare the write id even if the first attempt finds the key
+        taken: a proxy may have sent the request twice.
         """
         write = ConditionalWrite(
             key,
@@ -167,6 +174,6 @@ class Bucket:
         return {name.lower(): value for name, value in metadata.items()}.get(_WRITE_ID)
 
     def error(self, failed: RequestFailed, wanted: str, *, writing: bool) -> SparklogError:
-        """The error for the caller of the store."""
+        """The error for the caller of the store, made of `failed`. `wanted`: the request in words."""
         assert isinstance(failed, S3RequestFailed)
         return failed.error(wanted, self.name, self.client.endpoint, writing=writing)

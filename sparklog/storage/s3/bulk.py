@@ -53,7 +53,7 @@ class Bulk:
         headers: Mapping[str, str],
         body: bytes | bytearray | None = None,
     ) -> BulkAnswer:
-        """Send one request. The answer has a status below 300. Raises S3RequestFailed."""
+        """Send one request to the bucket at `place`. The answer has a status below 300. Raises S3RequestFailed."""
         path = f"{place.path}{quote(key, safe='/')}"
         if query:
             path += f"?{urlencode(query, quote_via=quote, safe='')}"
@@ -120,11 +120,11 @@ class _ServerConnections:
 
     @property
     def headers(self) -> dict[str, str]:
-        """Headers for the proxy, if it reads the requests (not under TLS)."""
+        """Headers for the proxy that each request carries; {} under TLS, where the proxy can't read the requests."""
         return {} if self._tls else self._proxy_headers
 
     def target(self, path: str) -> str:
-        """The target of a request line."""
+        """The target in the request line: the whole URL if a proxy reads the requests, else `path`."""
         return f"{self._url}{path}" if self._proxy and not self._tls else path
 
     def taken(self) -> http.client.HTTPConnection:
@@ -191,7 +191,7 @@ class BulkAnswer:
         self.status = response.status
 
     def header(self, name: str) -> str | None:
-        """A header of the answer."""
+        """A header of the answer, or None."""
         return self._response.getheader(name)
 
     def read_into(self, into: memoryview, deadline: Deadline) -> int:
@@ -239,7 +239,7 @@ class _UnsignedBodyAuth(S3SigV4Auth):  # type: ignore[misc]
 
 
 def _has_ended(connection: http.client.HTTPConnection) -> bool:
-    """True if the server closed an idle connection. A write sent over it would have an unknown outcome."""
+    """True if the server closed the idle `connection`: a write sent over it would have an unknown outcome."""
     poll = select.poll()
     poll.register(connection.sock, select.POLLIN)
     return bool(poll.poll(0))

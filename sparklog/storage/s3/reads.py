@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from sparklog.core.errors import Damaged, KeyNotFound
 from sparklog.host.deadline import Deadline
+from sparklog.storage.conditional_write import repeated
 from sparklog.storage.ranges import new_memory, united
-from sparklog.storage.repeats import repeated
 from sparklog.storage.s3.answers import S3RequestFailed, not_s3
 from sparklog.storage.s3.bucket import Bucket
 
@@ -39,7 +39,10 @@ class _Piece:
 
 
 def read_whole(bucket: Bucket, key: str, shown_key: str) -> memoryview:
-    """The whole object: the first answer gives its size, and the rest is read in parallel. Errors: the port's `get`."""
+    """The whole object: the first answer gives its size, and the remaining bytes are read in parallel.
+
+    `key` is the full key in the bucket; errors, those of `ObjectStore.get`, name `shown_key`.
+    """
     wanted = f"read {shown_key}"
     deadline = bucket.deadline(more_ms=_more_ms(_FIRST_BYTES))
     whole: memoryview | None = None
@@ -71,7 +74,10 @@ def read_whole(bucket: Bucket, key: str, shown_key: str) -> memoryview:
 
 
 def read_ranges(bucket: Bucket, key: str, shown_key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
-    """The bytes of each range [start, end), at full length. Errors: the port's `get_ranges`; the key is not checked."""
+    """The bytes of each range [start, end), at full length.
+
+    `key` is the full key in the bucket; errors, those of `ObjectStore.get_ranges`, name `shown_key`.
+    """
     spans: list[_Piece] = []
     for start, end in united([(start, end) for start, end in ranges if start < end]):
         spans.append(_Piece(start, new_memory(end - start)))
@@ -148,7 +154,10 @@ def _read(bucket: Bucket, key: str, wanted: str, piece: _Piece, deadline: Deadli
 
 
 def _retried(bucket: Bucket, wanted: str, deadline: Deadline, read: Callable[[], T]) -> T:
-    """The result of `read`, repeated while that may help. Raises the caller's error."""
+    """Call `read` until it succeeds and return its result; repeat it only after failures that may pass.
+
+    Raises KeyNotFound, and the other errors for the caller of the store.
+    """
     try:
         return repeated(read, deadline)
     except S3RequestFailed as failed:
@@ -159,7 +168,9 @@ def _retried(bucket: Bucket, wanted: str, deadline: Deadline, read: Callable[[],
 
 @dataclass(frozen=True, slots=True)
 class _Opened:
-    """An answer whose body is an object's bytes from `start` on; no answer if the object ends before `start`."""
+    """An answer whose body is an object's bytes from `start` on. `answer` is None if the object ends at `start` or
+    before.
+    """
 
     answer: BulkAnswer | None
     start: int
@@ -175,7 +186,7 @@ class _Opened:
 
 @contextmanager
 def _opened(bucket: Bucket, key: str, start: int, end: int, deadline: Deadline) -> Iterator[_Opened]:
-    """Request bytes [start, end). Raises S3RequestFailed."""
+    """Request bytes [start, end), yield the answer, and close it after the block. Raises S3RequestFailed."""
     try:
         answer = bucket.read(key, start, end, deadline)
     except S3RequestFailed as failed:

@@ -66,7 +66,10 @@ def _check_together(given: Mapping[str, str]) -> None:
 
 
 def check_endpoint(url: str, named_by: str) -> None:
-    """Raise InvalidInput if `url` isn't the http or https address of a server. The error never shows a password."""
+    """Raise InvalidInput if `url` isn't the http or https address of a server.
+
+    The error begins with `named_by`, the setting or variable, and never shows a password.
+    """
     if "@" in url:  # urlsplit misses the user if there is no scheme, or a '/' in the password
         raise InvalidInput(f"{named_by} holds no user and password: keys are access_key_id and secret_access_key")
     parts = urlsplit(url)

@@ -92,7 +92,7 @@ class SmallRequests:
 
 
 class _SendOnceS3Files(s3fs.S3FileSystem):  # type: ignore[misc]
-    """s3fs without repeats; a forked process can leave it behind."""
+    """s3fs that sends each request once. A forked process need not close its parent's instance."""
 
     retries = 1
 

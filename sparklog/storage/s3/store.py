@@ -4,7 +4,7 @@ put-if-absent is one PUT with `If-None-Match: *`; large bodies are sent in parts
 answers 200 to one writer and 412 to the others, and the object is durable when S3 answers. Nothing else is needed: no
 lock, no versioning and no rename; listings need only be in the order of keys. The metadata of an object carries a write
 id, by which a writer whose answer was lost recognizes its own object: bucket.py sends the conditional writes, and
-storage/repeats.py decides what follows from a lost answer.
+storage/conditional_write.py decides what follows from a lost answer.
 
 Small requests go through s3fs. All reads of objects, and writes of more than 512 KiB, go over plain connections
 (bulk.py). Of all clients that still work in a forked process after the parent has used them, these take the least
@@ -52,10 +52,10 @@ class S3Store:
         return f"S3Store({self.url!r})"
 
     def put_if_absent(self, key: str, body: Bytes) -> None:
-        """Write a whole object, durably, if `key` is free. Errors: see the port.
+        """Write a whole object, durably, if `key` is free. Errors: see ObjectStore.
 
-        If the first try was answered, KeyExists means another writer's object. After a lost answer the object was
-        compared with this write: it is another writer's, or the comparison failed.
+        KeyExists means that the object is another writer's. One exception: if an answer was lost, and then the object's
+        write id could not be read, the object may come from this call.
         """
         if memoryview(body).nbytes > PART_BYTES:
             with self.upload(key) as upload:
@@ -73,7 +73,7 @@ class S3Store:
         return upload
 
     def copy_from(self, source: ObjectStore, source_key: str, key: str) -> bool:
-        """Put an object under `key` if that is free, in parts that S3 copies itself. See the port.
+        """Put an object under `key` if that is free, in parts that S3 copies itself. See ObjectStore.
 
         Works between stores with the same settings; False for an empty object, or if the server can't copy.
         """
@@ -93,14 +93,17 @@ class S3Store:
         return read_whole(self._bucket, self._full(key), key)
 
     def get_beside(self, key: str, others: Collection[str]) -> memoryview:
-        """The object under `key`. See the port.
+        """As `get`. Need not check that the same place has `others`: a bucket's name leads to the same bucket.
 
-        The name of a bucket leads to the same bucket as long as the bucket exists, so this place always has `others`.
+        See ObjectStore.
         """
         return self.get(key)
 
     def get_ranges(self, key: str, ranges: Sequence[tuple[int, int]]) -> list[memoryview]:
-        """The bytes [start, end) of each range. Ranges close together share a request and its memory. See the port."""
+        """The bytes [start, end) of each range. Ranges close together share a request and its memory.
+
+        See ObjectStore.
+        """
         for start, end in ranges:
             if not 0 <= start <= end:
                 raise InvalidInput(f"a range of bytes needs 0 <= start <= end, not [{start}, {end}) of {key}")
@@ -131,7 +134,7 @@ class S3Store:
             return  # the key was absent: some servers say so, S3 itself does not
 
     def delete_many(self, keys: Sequence[str]) -> None:
-        """Remove objects by their exact keys, 1,000 per request. Errors: see the port.
+        """Remove objects by their exact keys, 1,000 per request. Errors: see ObjectStore.
 
         Keys that the answer does not name as deleted are then deleted with one request each, so a server without bulk
         deletion is slow.
@@ -193,7 +196,7 @@ class S3Store:
         return 1
 
     def _list(self, prefix: str, **parameters: Any) -> Iterator[StoredKey]:
-        """The objects of all pages. An empty page need not be the last."""
+        """The objects of all pages. A page may be empty although others follow."""
         token: dict[str, str] = {}
         while True:
             page = self._page(prefix, **parameters, **token)

@@ -26,7 +26,10 @@ _MS_PER_MIB: Final = 1000  # on a slower link, a large PUT misses its deadline
 
 
 def put_whole(bucket: Bucket, key: str, body: bytes | bytearray, *, sole_writer: bool = False) -> None:
-    """Send a conditional PUT, repeated with the same bytes until its outcome is known. Errors: see `put_if_absent`."""
+    """Send a conditional PUT, repeated with the same bytes until its outcome is known.
+
+    `sole_writer`: see `Bucket.write_if_absent`. Raises the errors of `ObjectStore.put_if_absent`.
+    """
     write_id = new_id()
     bucket.write_if_absent(
         key,
@@ -72,9 +75,9 @@ class S3Upload:
             raise
 
     def copy(self, bucket: str, full_key: str, size_bytes: int) -> bool:
-        """Let S3 copy an object that is not empty, instead of `write`. False if this server can't.
+        """Let S3 copy an object into this upload, in place of `write`. False if this server can't copy.
 
-        Raises KeyNotFound if the object is absent, and the errors of `write`.
+        The object, `full_key` in `bucket`, has `size_bytes`, at least 1. Raises KeyNotFound, and the errors of `write`.
         """
         self._check_open()
         source = {"CopySource": {"Bucket": bucket, "Key": full_key}}
@@ -100,7 +103,7 @@ class S3Upload:
         return True
 
     def publish(self) -> None:
-        """Make the whole object durable and visible under its key, if the key is free. Errors: see the port."""
+        """Make the whole object durable and visible under its key, if the key is free. Errors: see ObjectStore."""
         self._check_open()
         try:
             if self._removed:
@@ -150,7 +153,10 @@ class S3Upload:
                 )
 
     def remove(self, before_ms: int) -> bool:
-        """Make `publish` fail if the upload began before `before_ms` and has sent nothing. Return True if it will."""
+        """Make `publish` fail if the upload is open, began before `before_ms` and has sent nothing.
+
+        Returns True if this call made it so.
+        """
         if self._ended or self._removed or self._upload_id is not None or self.began_ms >= before_ms:
             return False
         self._removed = True
@@ -167,7 +173,7 @@ class S3Upload:
             raise InvalidInput(f"the upload of {self._key} has ended or failed: begin another one")
 
     def _send_part(self) -> None:
-        """Hand the part over to a thread as soon as fewer than PARTS_AT_ONCE are being sent."""
+        """Hand the filled part to a thread that sends it, as soon as fewer than PARTS_AT_ONCE are being sent."""
         if self._upload_id is None:
             self._upload_id = self._begin()
         while len(self._sending) >= PARTS_AT_ONCE:

@@ -24,7 +24,7 @@ output "sparklog_conf" {
 }
 
 output "init_command" {
-  description = "Sets the cluster up, once, by somebody who may take the role operator. With min.insync.replicas=2, each acknowledged write and a copy of the metadata are on both stores."
+  description = "Sets the cluster up. Run it once, with the role operator. With min.insync.replicas=2, each acknowledged write and a copy of the metadata are on both stores."
   value       = "sparklog cluster init --cluster ${local.metadata_url} ${module.storage.init_stores} --cluster-config min.insync.replicas=2"
 }
 

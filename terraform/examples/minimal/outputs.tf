@@ -17,7 +17,7 @@ output "sparklog_conf" {
 }
 
 output "init_command" {
-  description = "Sets the cluster up, once, by somebody who may take the role operator."
+  description = "Sets the cluster up. Run it once, with the role operator."
   value       = "sparklog cluster init --cluster ${local.metadata_url} ${module.storage.init_stores}"
 }
 

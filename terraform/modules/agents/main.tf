@@ -52,7 +52,7 @@ resource "aws_ecs_task_definition" "this" {
     name = "scratch"
   }
 
-  # No health check: an agent serves nothing, and ends if it can't go on. Coordinators miss its heartbeats.
+  # No health check: an agent serves nothing, and ends if it can't continue. Coordinators miss its heartbeats.
   container_definitions = jsonencode([{
     name                   = "agent"
     image                  = var.image

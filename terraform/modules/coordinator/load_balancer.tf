@@ -25,7 +25,7 @@ resource "aws_lb_target_group" "this" {
   connection_termination = true # clients continue at the next address at once
   tags                   = var.tags
 
-  # Not /readyz: a coordinator that stands by must be reachable, too, and answers 503 there while nobody leads.
+  # Not /readyz: a coordinator that stands by must be reachable, too, and answers 503 there while none leads.
   health_check {
     protocol            = "HTTPS"
     path                = "/healthz"

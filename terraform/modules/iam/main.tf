@@ -65,7 +65,7 @@ locals {
     concat(local.object_statements[role], local.list_statements[role], local.uploads_statements[role])
   }
 
-  # Whoever writes in parts must also decrypt. S3 asks for the caller, and only S3 may.
+  # A writer of multipart uploads must also decrypt. S3 asks for the caller, and only S3 may.
   key_statements = {
     for role, rights in local.rights : role => [{
       Sid    = "Keys"

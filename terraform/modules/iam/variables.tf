@@ -47,7 +47,7 @@ variable "metadata_store" {
 }
 
 variable "trusted" {
-  description = "Who may take each role: AWS services, such as ecs-tasks.amazonaws.com, and ARNs of principals. Roles are producer, consumer, maintenance, coordinator, agent and operator; one that nobody may take is not made, but its policy is in policy_json."
+  description = "Who may take each role: AWS services, such as ecs-tasks.amazonaws.com, and ARNs of principals. Roles are producer, consumer, maintenance, coordinator, agent and operator; a role without any of these is not created, but its policy is in policy_json."
   type = map(object({
     services = optional(list(string), [])
     arns     = optional(list(string), [])

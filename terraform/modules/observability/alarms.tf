@@ -17,7 +17,7 @@ locals {
       missing     = "breaching"
     }
     offline-partitions = {
-      description = "Partitions have no leader: nobody can write to them. sparklog replica list --offline"
+      description = "Partitions have no leader: writes to them fail. sparklog replica list --offline"
       metric      = "sparklog_offline_partitions"
       dimensions  = local.of_cluster
       statistic   = "Maximum"
@@ -77,7 +77,7 @@ locals {
       missing     = "notBreaching"
     }
     group-lag = {
-      description = "A consumer group has not read records that were appended an hour ago. sparklog group list names it; sparklog group describe GROUP; does its reader run? If nobody needs the group any more, sparklog group delete GROUP"
+      description = "A consumer group has not read records that were appended an hour ago. sparklog group list names it; sparklog group describe GROUP; does its reader run? If the group is no longer needed, sparklog group delete GROUP"
       metric      = "sparklog_group_lag_seconds"
       dimensions  = local.of_cluster
       statistic   = "Maximum"

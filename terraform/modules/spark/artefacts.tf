@@ -129,7 +129,7 @@ resource "aws_s3_object" "archives" {
 
   depends_on = [aws_s3_bucket_server_side_encryption_configuration.artefacts, aws_s3_bucket_versioning.artefacts]
 
-  # So an old archive goes only after the schedules name the new one.
+  # So an old archive is deleted only after the schedules name the new one.
   lifecycle {
     create_before_destroy = true
   }

@@ -9,7 +9,6 @@ from sparklog.chain.chain_requests import Get, Now, Request
 from sparklog.chain.commit.claim import Claim, Lost, Voided, Won
 from sparklog.chain.entry import NO_PREVIOUS, Entry, decode_entry, encode_entry
 from sparklog.chain.follow.follower import Follower
-from sparklog.chain.machine import run
 from sparklog.core.coordination import Author
 from sparklog.core.errors import (
     ChainDamaged,
@@ -20,6 +19,7 @@ from sparklog.core.errors import (
     RequestTimedOut,
     StoreFull,
 )
+from sparklog.core.machine import run
 from sparklog.core.types import EntryNumber
 from sparklog.storage.keys import entry_key, void_key
 from tests.chain.chain_kit import new_store
@@ -58,7 +58,11 @@ def claim(
         return given[request.key] if isinstance(request, Get) and request.key in given else shell.perform(request)
 
     machine = Claim(5, encode_entry(entry), deadline_ms, timeout_ms, store.url)
-    return run(machine.steps(), perform, lambda: Now(shell.clock.now_ms(), shell.clock.monotonic_ms(), ""))
+
+    def answered(request: Request) -> tuple[object, Now]:
+        return perform(request), Now(shell.clock.now_ms(), shell.clock.monotonic_ms(), "")
+
+    return run(machine.steps(), answered)
 
 
 def test_a_free_slot_is_won(store: FaultyStore) -> None:

@@ -36,9 +36,9 @@ from sparklog.core.types import EntryNumber, StoreId
 from sparklog.storage.keys import (
     SNAPSHOTS,
     chunk_key,
-    copies_prefix,
-    copy_key,
     entry_key,
+    mirror_key,
+    mirror_prefix,
     owner_key,
     parse_snapshot_key,
 )
@@ -113,7 +113,7 @@ def test_what_a_store_does_not_let_a_restore_read_comes_from_the_next() -> None:
     def denied() -> None:
         raise StoreAccessDenied("fix the permissions")
 
-    world.stores[StoreId("b")].plan(denied, "get", copy_key(CHAIN, entry_key(n)))
+    world.stores[StoreId("b")].plan(denied, "get", mirror_key(CHAIN, entry_key(n)))
     stores = [world.stores[StoreId(each)] for each in "bc"]
     assert Follower(MirroredChain(stores, CHAIN)).catch_up().n == n
 
@@ -139,7 +139,7 @@ def test_in_a_steady_state_an_entry_costs_three_requests_for_each_copy() -> None
     calls = world.stores[StoreId("b")].calls
     calls.clear()
     n = process.write().n
-    copies = [copy_key(CHAIN, entry_key(each)) for each in (n, n - 1)]
+    copies = [mirror_key(CHAIN, entry_key(each)) for each in (n, n - 1)]
     assert calls == [("put_if_absent", copies[0]), ("size", copies[1]), ("get", owner_key(1))]
 
 
@@ -223,7 +223,7 @@ def test_a_store_that_hangs_holds_nobody_up_for_longer_than_patience(monkeypatch
         assert hangs.is_set()
         assert n in (world.whole("c"), world.whole("d"))
         process.write()  # it is not asked again meanwhile
-        assert world.stores[StoreId("b")].count("put_if_absent", copies_prefix(CHAIN)) == 3
+        assert world.stores[StoreId("b")].count("put_if_absent", mirror_prefix(CHAIN)) == 3
 
 
 @pytest.mark.parametrize("fault", [Fault.REPLY_LOST, Fault.LOST, Fault.UNAVAILABLE, Fault.OWN_KEY_EXISTS])
@@ -268,8 +268,8 @@ def test_a_store_that_was_wiped_begins_again_with_everything() -> None:
     process = world.process()
     n = process.write().n
     assert world.whole("b") == n
-    (first,) = list(world.stores[StoreId("b")].list_keys(copy_key(CHAIN, "meta/log/")))
-    assert first.key == copy_key(CHAIN, entry_key(n))  # a snapshot stands for the others
+    (first,) = list(world.stores[StoreId("b")].list_keys(mirror_key(CHAIN, "meta/log/")))
+    assert first.key == mirror_key(CHAIN, entry_key(n))  # a snapshot stands for the others
 
 
 @pytest.mark.parametrize("kept", [0, 1, NEAR])
@@ -294,7 +294,7 @@ def test_a_new_registration_begins_with_a_snapshot(kept: int) -> None:
         process.committer.snapshots.write()
         process.write(NEAR + 1)
     store = world.stores[StoreId("b")]
-    copied = [stored.key for stored in store.inner.list_keys(copy_key(CHAIN, "meta/log/"))]
+    copied = [stored.key for stored in store.inner.list_keys(mirror_key(CHAIN, "meta/log/"))]
     store.inner.delete(copied[1 if kept == 2 else NEAR])  # a hole
     process.submit(ReportLoss(StoreId("b"), 1, "b" * 32))
     n = world.process().write().n
@@ -350,7 +350,7 @@ def test_copies_that_begin_behind_the_mark_of_a_restore_do_not_count() -> None:
     def restore() -> None:
         put_owner(store.inner, 1, OWNER)
 
-    store.plan(restore, "put_if_absent", copies_prefix(CHAIN))
+    store.plan(restore, "put_if_absent", mirror_prefix(CHAIN))
     with pytest.raises(InconsistentClusterId):
         world.process().write()
 
@@ -366,7 +366,7 @@ def test_of_a_copy_and_the_mark_of_a_restore_one_is_first(puts: int) -> None:
         put_owner(store.inner, 1, OWNER)
         read.append(world.whole("b"))
 
-    store.plan(restore, "put_if_absent", copies_prefix(CHAIN), skip=puts)
+    store.plan(restore, "put_if_absent", mirror_prefix(CHAIN), skip=puts)
     acknowledged = -1
     for process in (world.process(), world.process()):
         for _ in range(3):
@@ -391,11 +391,11 @@ def test_a_copied_snapshot_is_whole_if_vacuum_takes_a_chunk_meanwhile(is_at_sour
     chunk = chunk_key(before.topics.sha256)  # which the next snapshot names again
 
     def meanwhile() -> None:
-        world.stores[StoreId("b")].inner.delete(copy_key(CHAIN, chunk))
+        world.stores[StoreId("b")].inner.delete(mirror_key(CHAIN, chunk))
         if not is_at_source:
             world.meta.inner.delete(chunk)
 
-    world.stores[StoreId("b")].plan(meanwhile, "put_if_absent", copy_key(CHAIN, SNAPSHOTS))
+    world.stores[StoreId("b")].plan(meanwhile, "put_if_absent", mirror_key(CHAIN, SNAPSHOTS))
     process.committer.snapshots.write()
     newest = snapshot.newest(place)
     assert newest is not None

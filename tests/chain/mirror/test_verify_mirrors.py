@@ -14,7 +14,7 @@ from sparklog.chain.mirror.verify_mirrors import verify_mirror
 from sparklog.core.maintenance.differences import DifferenceKind
 from sparklog.core.state import Store
 from sparklog.core.types import StoreId
-from sparklog.storage.keys import copy_key, entry_key
+from sparklog.storage.keys import entry_key, mirror_key
 from sparklog.storage.memory import MemoryStore
 from tests.chain.chain_kit import Member, new_chain, new_store
 from tests.chain.test_verify_chain import flip, replaced
@@ -47,7 +47,7 @@ class Copied:
         self.mirror.extend(MirrorEntry(head, body))
 
     def key(self, n: int) -> str:
-        return copy_key(CHAIN, entry_key(n))
+        return mirror_key(CHAIN, entry_key(n))
 
     def differences(self) -> Named:
         verified = verify_mirror(self.chain.store.inner, StoreId("b"), self.store, CHAIN)
@@ -98,7 +98,7 @@ def test_holes_before_a_copied_snapshot_do_not_count(copied: Copied) -> None:
     assert copied.differences() == []
     place = MirrorPlace(copied.store, CHAIN)
     (manifest,) = (stored.key for stored in place.list_keys("meta/snapshot/"))
-    replaced(copied.store, copy_key(CHAIN, manifest), flip)
+    replaced(copied.store, mirror_key(CHAIN, manifest), flip)
     assert [kind for kind, _ in copied.differences()] == [DifferenceKind.COPY_DAMAGED, DifferenceKind.COPY_MISSING]
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import pytest
 
 from sparklog.coordinator.leading.control import CommitAll, CommitOwn, CoordinatorControl, Moment, ReadChain, Rest
@@ -112,7 +110,7 @@ def test_a_chain_that_can_not_be_read_is_asked_again_after_a_while() -> None:
     steps = control().run(nobody(0))
     assert next(steps) == ReadChain()
     for now_ms in (500, 1_000, 50_000):
-        assert steps.throw(StoreUnavailable("slow down")) == Rest(SESSION_MS // 20)
+        assert steps.send(StoreUnavailable("slow down")) == Rest(SESSION_MS // 20)
         assert steps.send(nobody(now_ms)) == ReadChain()
 
 
@@ -122,7 +120,7 @@ def test_a_request_that_was_under_way_makes_nobody_lead_who_can_not_read_the_cha
     submitted = leader.submit(request(), moment(20))
     next(submitted)
     next(steps)
-    steps.throw(UnsupportedVersion("newer"))
+    steps.send(UnsupportedVersion("newer"))
     with pytest.raises(StopIteration):
         submitted.send((moment(30, entry=6), [Outcome(CommandResult(EntryNumber(6), EntryNumber(4), 0))]))
     assert not leader.leads
@@ -144,9 +142,8 @@ def test_after_its_end_it_takes_no_request(resigned: bool) -> None:
     leader.stop()
     steps = leader.run(moment(20))
     next(steps)
-    go_on = partial(steps.send, moment(30)) if resigned else partial(steps.throw, StoreUnavailable("gone"))
     with pytest.raises(StopIteration):
-        go_on()
+        steps.send(moment(30) if resigned else StoreUnavailable("gone"))
     assert not leader.leads
     with pytest.raises(NotController):
         next(leader.submit(request(seen=9), moment(40)))

@@ -20,7 +20,7 @@ from sparklog.chain.owner import Owner, put_owner
 from sparklog.client.restoring.restore_cluster import restore_cluster
 from sparklog.core.errors import KeyNotFound, StoreUnavailable
 from sparklog.maintenance.job_report import WorkOutcome
-from sparklog.storage.keys import copy_key, entry_key, void_key
+from sparklog.storage.keys import entry_key, mirror_key, void_key
 from sparklog.storage.memory import MemoryStore
 from sparklog.storage.open_store import open_store
 from tests.core.state_contents import contents
@@ -217,5 +217,5 @@ def test_a_block_counts_as_deleted_in_a_restore_only_if_no_store_has_it(copied: 
     with pytest.raises(KeyNotFound):
         both.get(void_key(0))
     for stored in list(copied.place("a").list_keys("meta/snapshot/")):
-        a.delete(copy_key(copied.chain_id, stored.key))
+        a.delete(mirror_key(copied.chain_id, stored.key))
     assert Follower(both).catch_up().n == n

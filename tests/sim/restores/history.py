@@ -39,9 +39,9 @@ from sparklog.storage.keys import (
     RESTORES,
     SNAPSHOTS,
     chunk_key,
-    copies_prefix,
-    copy_key,
     entry_key,
+    mirror_key,
+    mirror_prefix,
     owner_key,
     parse_entry_key,
     parse_snapshot_key,
@@ -274,20 +274,22 @@ class History:
         def in_time(key: str) -> bool:
             return before is None or store.put_at[key] < before
 
-        key = copy_key(chain, entry_key(n))
+        key = mirror_key(chain, entry_key(n))
         if store.bodies.get(key) == self.entries[chain].get(n) and in_time(key):
             return True
-        return any(at >= n and in_time(copy_key(chain, snapshot_key(at))) for at in self.whole_snapshots(store, chain))
+        return any(
+            at >= n and in_time(mirror_key(chain, snapshot_key(at))) for at in self.whole_snapshots(store, chain)
+        )
 
     def whole_snapshots(self, store: Place, chain: str) -> Iterator[int]:
         """The entries of which the store has a snapshot that can be read, newest first."""
         view = MirrorPlace(View(store, _Calm()), chain)  # type: ignore[arg-type]
-        for key in store.with_prefix(copy_key(chain, SNAPSHOTS)):
-            original = f"meta/{key.removeprefix(copies_prefix(chain))}"
+        for key in store.with_prefix(mirror_key(chain, SNAPSHOTS)):
+            original = f"meta/{key.removeprefix(mirror_prefix(chain))}"
             with suppress(SparklogError):
                 manifest = snapshot.read_manifest(view, original)
                 chunks = snapshot.known_chunks(manifest)
-                bodies = [store.bodies.get(copy_key(chain, chunk_key(chunk))) for chunk in chunks]
+                bodies = [store.bodies.get(mirror_key(chain, chunk_key(chunk))) for chunk in chunks]
                 if all(
                     body is not None and hashlib.sha256(body).hexdigest() == chunk
                     for chunk, body in zip(chunks, bodies, strict=True)
@@ -298,7 +300,7 @@ class History:
         """The entry up to which one store by itself has the chain; -1 if it has not even its beginning."""
         last = max(self.whole_snapshots(store, chain), default=-1)
         entries = self.entries[chain]
-        while (body := store.bodies.get(copy_key(chain, entry_key(last + 1)))) is not None:
+        while (body := store.bodies.get(mirror_key(chain, entry_key(last + 1)))) is not None:
             if body != entries.get(last + 1):
                 break
             last += 1
@@ -371,7 +373,7 @@ class History:
 
     def _known_to(self, chain: str, without: frozenset[str]) -> set[str]:
         """Where one can see that a restored chain has begun: copies of it, or its place."""
-        prefix = copy_key(chain, LOG)
+        prefix = mirror_key(chain, LOG)
         known = {
             url
             for url, store in self.stores.items()

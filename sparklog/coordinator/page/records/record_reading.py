@@ -222,14 +222,14 @@ class _Finding:
         piece = next_piece(self._source.state, key, section.rest(down=down), step, _PIECE_BYTES, down=down)
         kept = _NOTHING
         is_cut = False
-        behind = int(piece.start)  # the offset after the last record read
+        next_offset = int(piece.start)  # the offset after the last record read
         searched_before = self._searched
         try:
             with closing(self._scan(piece, section.partition)) as batches:
                 for batch in batches:
                     self._searched += batch.num_rows
                     self._size_bytes += batch.nbytes
-                    behind = _offset_behind(batch)
+                    next_offset = _offset_after(batch)
                     matches = matching(batch, self._query, self._mask)
                     if not matches.num_rows:
                         continue
@@ -239,7 +239,7 @@ class _Finding:
                     if is_cut and not down:
                         break
                 else:
-                    behind = int(piece.end)
+                    next_offset = int(piece.end)
         except SparklogError as error:
             section.is_broken = True
             self._notes.append(f"partition {section.partition.partition} can't be read further: {error}")
@@ -248,7 +248,7 @@ class _Finding:
         if down:
             section.low = kept.column("offset")[0].as_py() if is_cut else piece.start
         else:
-            section.high = _offset_behind(kept) if is_cut else behind
+            section.high = _offset_after(kept) if is_cut else next_offset
         if 2 * (self._searched - searched_before) < piece.end - piece.start:
             section.step = min(_LONGEST_PIECE, 2 * step)
         if kept.num_rows:
@@ -281,7 +281,7 @@ def _is_left(offsets: OffsetRange) -> bool:
     return offsets.start < offsets.end
 
 
-def _offset_behind(records: pa.RecordBatch | pa.Table) -> int:
+def _offset_after(records: pa.RecordBatch | pa.Table) -> int:
     """The offset after the last record; there is one."""
     offset: int = records.column("offset")[-1].as_py()
     return offset + 1

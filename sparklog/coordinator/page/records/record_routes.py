@@ -7,8 +7,8 @@ records, bytes and time, and a store that never answers blocks only its own thre
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future
 from functools import partial
 from typing import Any, Final, TypeVar
 from urllib.parse import quote
@@ -39,6 +39,7 @@ from sparklog.core.reading.plan import RangeToRead, replanned
 from sparklog.core.state import ClusterState
 from sparklog.core.types import Offset
 from sparklog.host.clock import SystemClock
+from sparklog.host.daemon import in_daemon
 from sparklog.log.cluster_stores import Stores
 from sparklog.wire.error_messages import http_status
 
@@ -85,52 +86,28 @@ class RecordReads:
 
     def __init__(self) -> None:
         self._under_way = 0  # reads with a waiting caller
-        self._abandoned = 0  # reads that took too long: their threads may never end
+        self._abandoned: list[Future[Any]] = []  # reads that took too long: their threads may never end
 
     async def run(self, work: Callable[[], T]) -> T:
         """Return the result of `work`. Raises what it raises, TryAgain if too many are under way, StoreUnavailable."""
-        if self._abandoned >= ABANDONED:
+        self._abandoned = [read for read in self._abandoned if not read.done()]
+        if len(self._abandoned) >= ABANDONED:
             raise TryAgain(f"{counted(ABANDONED, 'read')} of records hang: a store does not answer")
         if self._under_way >= READS:
             raise TryAgain(
                 f"{counted(READS, 'page')} of records are being read already, which is the limit: "
                 "load this one again in some seconds"
             )
-        loop = asyncio.get_running_loop()
-        outcome: asyncio.Future[T] = loop.create_future()
-
-        def ended(result: T | None, error: Exception | None) -> None:
-            if outcome.done():  # the caller no longer waits
-                self._abandoned -= 1
-                return
-            if error is not None:
-                outcome.set_exception(error)
-            else:
-                outcome.set_result(result)  # type: ignore[arg-type]
-
-        def read() -> None:
-            result, error = None, None
-            try:
-                result = work()
-            except Exception as raised:
-                error = raised
-            try:
-                loop.call_soon_threadsafe(ended, result, error)
-            except RuntimeError:  # the process has stopped meanwhile
-                return
-
+        read = in_daemon(work, "sparklog-records")
         self._under_way += 1
-        threading.Thread(target=read, name="sparklog-records", daemon=True).start()
         try:
-            return await asyncio.wait_for(outcome, PATIENCE_MS / 1000)
-        except asyncio.CancelledError:
-            self._abandoned += 1
-            raise
+            return await asyncio.wait_for(asyncio.wrap_future(read), PATIENCE_MS / 1000)
         except TimeoutError:
-            self._abandoned += 1
             raise StoreUnavailable(f"the stores gave no answer in {duration(PATIENCE_MS)}") from None
         finally:
             self._under_way -= 1
+            if not read.done():
+                self._abandoned.append(read)
 
 
 def _check_may_read(request: Request, state: ClusterState, topic: str) -> None:

@@ -17,7 +17,7 @@ CHARACTERS_SHOWN: Final = 120
 
 
 class OnBadRow(StrEnum):
-    """The treatment of an unreadable row."""
+    """The treatment of an unreadable row: stop the job, leave the row out, or write it to another topic."""
 
     FAIL = "fail"  # nothing is written
     SKIP = "skip"  # the row is counted and left out
@@ -25,13 +25,16 @@ class OnBadRow(StrEnum):
 
 
 class BadRows(NamedTuple):
-    """--on-bad-row and --dead-letter-topic."""
+    """The options --on-bad-row (`then`) and --dead-letter-topic (`topic`)."""
 
     then: OnBadRow = OnBadRow.FAIL
     topic: str | None = None
 
     def check(self, written_to: str) -> None:
-        """Raise InvalidOption unless a dead-letter topic is given exactly if needed, and differs from `written_to`."""
+        """Raise InvalidOption unless OnBadRow.DEAD_LETTER and a topic are given together or not at all.
+
+        Also raises it if that topic is `written_to`, the topic of the good rows.
+        """
         if (self.topic is not None) != (self.then is OnBadRow.DEAD_LETTER):
             raise InvalidOption(
                 "wanted --on-bad-row dead-letter and --dead-letter-topic together, found only one of them"
@@ -41,7 +44,7 @@ class BadRows(NamedTuple):
 
 
 class BadRow(NamedTuple):
-    """An unreadable row. `line`: its first line; `text`: its bytes without the last line end."""
+    """An unreadable row. `line`: the number of its first line, from 1; `text`: its bytes without the last line end."""
 
     line: int
     reason: str
@@ -49,7 +52,7 @@ class BadRow(NamedTuple):
 
 
 def refusal(place: str, bad: BadRow) -> InvalidRecord:
-    """The error for a bad row that stops the job."""
+    """The error for a bad row that stops the job. `place`: the row's file and line."""
     return InvalidRecord(
         f"{place}: {bad.reason}; found {shown(bad.text)}. Nothing was written: fix the row, or run with "
         "--on-bad-row skip (count such rows and leave them out) or --on-bad-row dead-letter (keep them in a topic)"
@@ -75,9 +78,9 @@ def is_bad() -> Column:
 
 
 def with_dead_letters(columns: Mapping[str, Column], topic: str, dead_letter_topic: str) -> dict[str, Column]:
-    """The columns for good and bad rows in one frame.
+    """Columns by which one frame holds good and bad rows; `columns` are those of good rows.
 
-    Bad rows get another topic, their text as value, and headers with the file, the row and the reason.
+    Bad rows get `dead_letter_topic`, their text as value, and headers with the file, the row and the reason.
     """
     from pyspark.sql import functions as sql
 

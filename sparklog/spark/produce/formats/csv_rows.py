@@ -139,7 +139,11 @@ class CsvRows:
                 yield self._lines.bad(f"wanted {width} columns, found {len(row)}")
 
     def _misquoted(self, reason: str) -> BadRow:
-        """The row for a misplaced quote. If the row spans lines, probably only its first line is bad (not closed)."""
+        """The BadRow for a misplaced quote. If the row spans lines, the BadRow is only its first line.
+
+        In that case a quote in the first line probably was not closed. So the other lines are put back, to be read as
+        rows.
+        """
         lines, last = len(self._lines.row), self._lines.number
         if lines == 1:
             return self._lines.bad(reason)
@@ -161,7 +165,8 @@ class CsvRows:
 def column_names(first: Row, place: str, header: bool, taken: Sequence[str]) -> tuple[str, ...]:
     """The columns of a file with this first row. A column without a name gets Spark's name for its position: `_c0`.
 
-    Raises InvalidInput if two have the same name; Spark ignores case. `taken`: the names of folders.
+    Raises InvalidInput if two columns have the same name; Spark ignores case. `taken`: the names of NAME=VALUE folders,
+    which become columns, too.
     """
     names = tuple(name if header and name.strip() else f"_c{at}" for at, name in enumerate(first))
     seen = {name.lower(): f"folder {name}=" for name in taken}
@@ -176,7 +181,10 @@ def column_names(first: Row, place: str, header: bool, taken: Sequence[str]) -> 
 
 
 def check_header(header: Row | BadRow, wanted: Row, place: str, other: str) -> None:
-    """Raise InvalidInput unless the header equals that of the other files: rows would land in the wrong columns."""
+    """Raise InvalidInput unless `header` equals `wanted`, the header of the file `other`.
+
+    With another header, values would land in the wrong columns.
+    """
     if isinstance(header, BadRow):
         raise InvalidInput(f"{place}: the header can't be read: {header.reason}")
     if header != wanted:

@@ -27,7 +27,8 @@ def json_rows(
 ) -> Iterator[list[str] | BadRow]:
     """Yield one object per line, or with `multiline` the objects of one document (an object or an array of objects).
 
-    Each folder's value is added to an object that has no such field. Blank lines are skipped.
+    A good row is a list with the object's text. An object without a field of a folder's name gets that field, with the
+    folder's value. Blank lines are skipped.
     """
     if multiline:
         yield from _of_document(b"\n".join(lines), encoding, folders)

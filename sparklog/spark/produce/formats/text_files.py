@@ -63,7 +63,7 @@ class FilePart(NamedTuple):
         return shown_path(self.file)
 
     def place(self, line: int) -> str:
-        """The place of a row for messages."""
+        """The place of a row in messages: its file and line, and the byte at which its part begins if that is not 0."""
         return f"{self.name}, line {line:,}" + (f" from byte {self.start:,} on" if self.start else "")
 
 
@@ -72,7 +72,7 @@ Read = Callable[[FilePart, Iterator[bytes]], Iterator["list[str] | BadRow"]]
 
 @contextmanager
 def settings(session: SparkSession, wanted: Mapping[str, str]) -> Iterator[None]:
-    """Apply settings to the session for the duration of a block."""
+    """Apply the settings `wanted` to the session for the duration of a block."""
     before = {name: str(session.conf.get(name)) for name in wanted}
     try:
         for name, value in wanted.items():
@@ -109,7 +109,9 @@ def lines_of(session: SparkSession, path: str, options: Mapping[str, str]) -> Da
 
 
 def check_columns(names: Iterable[str], place: str) -> None:
-    """Raise InvalidInput if a column has the name of one that sparklog adds."""
+    """Raise InvalidInput if one of `names` is the name of a column that sparklog adds. `place`: the source, for the
+    error.
+    """
     if ours := [name for name in names if name.lower() in _RESERVED]:
         raise InvalidInput(f"{place}: the column name {ours[0]} is reserved for sparklog: rename the column")
 
@@ -120,7 +122,10 @@ def folders_of(lines: DataFrame) -> list[str]:
 
 
 def rows_of(lines: DataFrame, read: Read, columns: Sequence[str], *, stop_at_bad: bool) -> DataFrame:
-    """The rows that `read` returns for each part: text columns, folder columns, and BAD (null with `stop_at_bad`)."""
+    """The rows that `read` returns for each part, with text columns, folder columns, and BAD.
+
+    BAD describes an unreadable row. With `stop_at_bad`, such a row fails the task, so BAD is null in all rows.
+    """
     from pyspark.sql.types import DataType, StringType, StructField, StructType
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -133,7 +138,7 @@ def rows_of(lines: DataFrame, read: Read, columns: Sequence[str], *, stop_at_bad
 
 
 def checked_text(part: FilePart, lines: Iterator[bytes]) -> Iterator[bytes]:
-    """The same lines. Raises InvalidInput if the file begins like a file that is not text."""
+    """`lines`, unchanged. Raises InvalidInput if the file begins like a file that is not text, such as gzip."""
     first = next(lines, None)
     if first is None:
         return iter(())
@@ -143,7 +148,7 @@ def checked_text(part: FilePart, lines: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def check_first_line(name: str, line: bytes) -> None:
-    """Raise InvalidInput if a file begins like a file that is not text."""
+    """Raise InvalidInput if `line`, the first of the file `name`, begins like a file that is not text."""
     for magic, what in _OTHER_CONTENT.items():
         if line.startswith(magic):
             raise InvalidInput(f"{name} is not text, it begins like {what}")
@@ -154,7 +159,10 @@ def check_first_line(name: str, line: bytes) -> None:
 def read_parts(
     batches: Iterable[pa.RecordBatch], read: Read, columns: Sequence[str], *, stop_at_bad: bool
 ) -> Iterator[pa.RecordBatch]:
-    """The task: turn batches of `lines_of` into rows. With `stop_at_bad`, raise InvalidRecord at a bad row."""
+    """The Spark task: turn batches of `lines_of` into rows with these columns.
+
+    With `stop_at_bad`, raise InvalidRecord at a bad row.
+    """
     for part, runs in groupby(_runs(batches), key=itemgetter(0)):
         lines = chain.from_iterable(lines for _, lines in runs)
         for rows in _gathered(read(part, checked_text(part, lines))):
@@ -166,7 +174,7 @@ def read_parts(
 
 
 def _runs(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[FilePart, list[bytes]]]:
-    """Yield consecutive lines of one part, with the part."""
+    """Yield runs of consecutive lines of one part, each with the part. A part may come in several runs."""
     for batch in batches:
         if not batch.num_rows:
             continue

@@ -17,7 +17,7 @@ variables {
 run "roles_are_made_for_those_who_may_take_them" {
   assert {
     condition     = join(" ", sort(keys(aws_iam_role.this))) == "coordinator producer"
-    error_message = "A role that nobody may take is not made."
+    error_message = "A role without services or ARNs is not created."
   }
 
   assert {

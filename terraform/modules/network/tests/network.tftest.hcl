@@ -54,7 +54,7 @@ run "only_the_ports_that_are_needed_are_open" {
 
   assert {
     condition     = length(aws_vpc_security_group_egress_rule.to_https) == 0
-    error_message = "Without nat or https_cidrs nobody reaches addresses outside."
+    error_message = "Without nat or https_cidrs no address outside can be reached."
   }
 }
 

@@ -82,7 +82,7 @@ run "it_rings_when_something_is_wrong" {
       for alarm in concat(values(aws_cloudwatch_metric_alarm.coordinators), values(aws_cloudwatch_metric_alarm.ratios), values(aws_cloudwatch_metric_alarm.services)) :
       alarm.actions_enabled && endswith(alarm.alarm_description, " docs/deploy.md, At night") && length(alarm.alarm_description) <= 1024
     ])
-    error_message = "Every alarm tells somebody, and leads to the runbook."
+    error_message = "Every alarm has its actions enabled, and names the runbook."
   }
 }
 
@@ -109,7 +109,7 @@ run "alarms_are_silent_while_nothing_runs" {
 
   assert {
     condition     = alltrue([for alarm in concat(values(aws_cloudwatch_metric_alarm.coordinators), values(aws_cloudwatch_metric_alarm.ratios), values(aws_cloudwatch_metric_alarm.services)) : !alarm.actions_enabled])
-    error_message = "Nobody is woken before there is a cluster."
+    error_message = "No alarm acts before there is a cluster."
   }
 }
 

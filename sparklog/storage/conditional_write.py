@@ -85,7 +85,7 @@ class ConditionalWrite:
         """Send the write until it gets a definite answer or the deadline passes.
 
         The same bytes are sent each time. If an earlier attempt got no answer and the key is now taken, compare
-        `write_id` to learn whether the object is ours. Raises the errors of the port's `put_if_absent`.
+        `write_id` to learn whether the object is ours. Raises the errors of `ObjectStore.put_if_absent`.
         """
         wanted = f"put {self.key} if absent"
         in_doubt = False
@@ -120,7 +120,8 @@ class ConditionalWrite:
     def _is_own(self, deadline: Deadline, *, taken: bool) -> bool:
         """True if the object under the key comes from this write; False if not, or if that can't be determined.
 
-        Raises StoreUnavailable if nothing is there and nothing can arrive any more (`taken` is False).
+        `taken`: the write found the key taken. Otherwise it found its upload gone, and an absent object can't arrive
+        any more: then StoreUnavailable is raised.
         """
         try:
             return repeated(lambda: self.write_id_there(deadline), deadline) == self.write_id

@@ -1,0 +1,54 @@
+"""A machine: a generator that yields requests, receives the reply to each, and in the end returns or raises.
+
+    reply = yield Get(key)
+
+It holds no store, clock, lock or random numbers. A shell performs its requests in any way it likes (in threads, in an
+event loop, under a test's control). An error is a reply, not an exception: the machine decides what it means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from sparklog.core.errors import SparklogError
+
+Q = TypeVar("Q")  # its requests
+R = TypeVar("R")  # their replies
+T = TypeVar("T")  # its outcome
+Machine = Generator[Q, R, T]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended(Generic[T]):
+    """The end of a machine, in place of its next request."""
+
+    outcome: T
+
+
+def resume(machine: Machine[Q, R, T], reply: R | None) -> Q | Ended[T]:
+    """Give a machine the reply to its request, and return the next one. The first reply, which starts it, is None.
+
+    Raises what the machine raises. For shells that perform requests elsewhere; others call `run`.
+    """
+    try:
+        return machine.send(reply)  # type: ignore[arg-type]
+    except StopIteration as end:
+        return Ended(end.value)
+
+
+def run(machine: Machine[Q, R, T], perform: Callable[[Q], R]) -> T:
+    """Perform the requests one after the other, and return the outcome. Raises what the machine raises."""
+    request = resume(machine, None)
+    while not isinstance(request, Ended):
+        request = resume(machine, perform(request))
+    return request.outcome
+
+
+def answered(request: Q) -> Machine[Q, Any, Any]:
+    """The reply to a request. Raises it if it is an error."""
+    reply = yield request
+    if isinstance(reply, SparklogError):
+        raise reply
+    return reply
