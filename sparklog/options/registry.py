@@ -381,8 +381,7 @@ _DECLARED: Final = (
             _STRING,
             "auto",
             "The code that reads the records. columns: Java, which needs sparklog's JAR on the class path "
-            "(docs/columns.md). rows: Python. auto: Java if the JAR is there. Both give the same rows and errors. A "
-            "stream is always read by Python.",
+            "(docs/columns.md). rows: Python. auto: Java if the JAR is there. Both give the same rows and errors.",
             choices=("auto", "columns", "rows"),
         ),
         _READ,

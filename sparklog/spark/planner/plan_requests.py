@@ -1,9 +1,10 @@
-"""Answers the driver's requests: the columns of a read, and its tasks."""
+"""Answers the driver's requests: the columns of a read, and the tasks of a batch or a micro-batch."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import pickle
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -11,9 +12,11 @@ import msgspec
 from sparklog.core.errors import SparklogError
 from sparklog.core.reading.plan import RangeToRead, SliceToRead
 from sparklog.core.types import StoreId, TimestampSource
+from sparklog.log.cluster_stores import Stores
 from sparklog.log.read.read_errors import may_be_replaced
 from sparklog.options.given import warning_of
-from sparklog.options.typed import parse_read_options
+from sparklog.options.streams import parse_stream_read_options, read_options_of_any
+from sparklog.options.typed import ReadOptions, parse_read_options
 from sparklog.spark.lazy_connection import shared
 from sparklog.spark.read.task_to_read import TaskToRead, places_for
 from sparklog.storage.keys import data_key, index_key
@@ -27,6 +30,13 @@ _CREATE_TIME, _APPEND_TIME = 0, 1  # Kafka's numbers in the column timestampType
 
 class _Request(msgspec.Struct):
     options: dict[str, str]
+
+
+class _StreamTasks(msgspec.Struct):
+    """`partitions`: pickled by Spark, as `StreamReader.partitions` returned them."""
+
+    options: dict[str, str]
+    partitions: list[bytes]
 
 
 class _Slice(msgspec.Struct, omit_defaults=True):
@@ -84,14 +94,14 @@ def _columns(payload: bytes) -> bytes:
     if all(name in given for name in _PROPERTIES):
         return b"null"
     try:
-        options = parse_read_options(given, os.environ.get(_CLUSTER_VARIABLE))
+        options = read_options_of_any(given, os.environ.get(_CLUSTER_VARIABLE))
     except SparklogError:
         return b"null"  # the Python data source raises it, or accepts what only a stream or a write may have
     return msgspec.json.encode(options.columns if options.metadata is None else None)
 
 
 def _plan_read(payload: bytes) -> bytes:
-    """The tasks of a read. Raises as `BatchReader.partitions`."""
+    """The tasks of a batch read. Raises as `BatchReader.partitions`."""
     request = msgspec.json.decode(payload, type=_Request)
     options = parse_read_options(request.options, os.environ.get(_CLUSTER_VARIABLE))
     from sparklog.client.plans.read_plan import plan_read
@@ -102,21 +112,9 @@ def _plan_read(payload: bytes) -> bytes:
         state = connection.follower.newest_state()
         stores, places = places_for(connection, state, options.zone)
         made = plan_read(state, options, stores)
-        addresses = {
-            store: _Store(join_url(places.cluster, url), places.zones.get(store, ""))
-            for store, url in places.urls.items()
-        }
-        tasks = [
-            _Task(
-                [_range(range_, [stores.holding(part) for part in range_.slices]) for range_ in ranges],
-                addresses,
-                options.fail_on_data_loss,
-                msgspec.msgpack.encode(TaskToRead(places, ranges)),
-            )
-            for ranges in made.tasks
-        ]
         ignored = warning_of(options.ignored)
-        return _Plan(tasks, [*made.warnings, *([] if ignored is None else [ignored])])
+        tasks = [TaskToRead(places, ranges) for ranges in made.tasks]
+        return _plan_of(tasks, options, [*made.warnings, *([] if ignored is None else [ignored])])
 
     try:
         return msgspec.json.encode(plan())
@@ -124,6 +122,29 @@ def _plan_read(payload: bytes) -> bytes:
         if not may_be_replaced(error):
             raise
         return msgspec.json.encode(plan())
+
+
+def _stream_tasks(payload: bytes) -> bytes:
+    """The tasks of a micro-batch that the Python data source has planned."""
+    request = msgspec.json.decode(payload, type=_StreamTasks)
+    options = parse_stream_read_options(request.options, os.environ.get(_CLUSTER_VARIABLE)).read
+    partitions = [pickle.loads(body) for body in request.partitions]
+    plans = [partition.value for partition in partitions if partition is not None]  # None: see `installed.plan_of`
+    tasks = [msgspec.msgpack.decode(plan, type=TaskToRead) for plan in plans]
+    return msgspec.json.encode(_plan_of(tasks, options, []))
+
+
+def _plan_of(tasks: Sequence[TaskToRead], options: ReadOptions, warnings: list[str]) -> _Plan:
+    return _Plan([_task(task, options.fail_on_data_loss) for task in tasks], warnings)
+
+
+def _task(task: TaskToRead, fail_on_data_loss: bool) -> _Task:
+    places, stores = task.places, Stores(task.places)
+    addresses = {
+        store: _Store(join_url(places.cluster, url), places.zones.get(store, "")) for store, url in places.urls.items()
+    }
+    ranges = [_range(range_, [stores.holding(part) for part in range_.slices]) for range_ in task.ranges]
+    return _Task(ranges, addresses, fail_on_data_loss, msgspec.msgpack.encode(task))
 
 
 def _range(plan: RangeToRead, holders: list[list[StoreId]]) -> _Range:
@@ -153,4 +174,8 @@ def _slice(plan: RangeToRead, part: SliceToRead, holders: list[StoreId]) -> _Sli
     )
 
 
-PLAN_REQUESTS: Final[dict[str, Callable[[bytes], bytes]]] = {"columns": _columns, "plan_read": _plan_read}
+PLAN_REQUESTS: Final[dict[str, Callable[[bytes], bytes]]] = {
+    "columns": _columns,
+    "plan_read": _plan_read,
+    "stream_tasks": _stream_tasks,
+}

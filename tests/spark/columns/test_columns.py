@@ -100,23 +100,37 @@ def test_a_query_reads_only_the_columns_it_uses(cluster: Cluster, frame: Frame) 
     assert frame("columns", "t").count() == 1000
 
 
-def test_rows_and_streams_stay_with_python(
-    cluster: Cluster, frame: Frame, columnar: SparkSession, tmp_path: Path
-) -> None:
-    """One name for both: what Java does not read goes to the Python source, in the same session."""
+def test_writes_and_metadata_stay_with_python(cluster: Cluster, frame: Frame, columnar: SparkSession) -> None:
+    """One name for both: what Java does not do goes to the Python source, in the same session."""
     cluster.create_topic("t")
     rows = columnar.range(10).selectExpr("cast(id as string) as value")
     url = cluster.connection.url
     rows.write.format("sparklog").mode("append").option("cluster", url).option("topic", "t").save()
     assert frame("auto", "t").count() == 10
     assert "sparklog columns" not in frame("rows", "t")._jdf.queryExecution().executedPlan().toString()
-    stream = columnar.readStream.format("sparklog").option("cluster", url).option("subscribe", "t")
-    sink = stream.option("startingOffsets", "earliest").load().writeStream.format("memory").queryName("seen")
-    query = sink.option("checkpointLocation", str(tmp_path / "checkpoint")).trigger(availableNow=True).start()
-    query.awaitTermination()
-    assert columnar.table("seen").count() == 10
     topics = columnar.read.format("sparklog").option("cluster", url).option("metadata", "topics").load()
     assert [row.topic for row in topics.collect()] == ["t"]
+
+
+def test_java_reads_the_micro_batches_of_a_stream(cluster: Cluster, columnar: SparkSession, tmp_path: Path) -> None:
+    """Python decides what each micro-batch is; over a restart each record comes once."""
+    cluster.create_topic("t", partitions=2)
+    asked = columnar.readStream.format("sparklog").option("cluster", cluster.connection.url).option("subscribe", "t")
+    asked = asked.option("reader", "columns").option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 150)
+    sink, seen = tmp_path / "sink", []
+    for name in ("first", "second"):
+        cluster.append("t", records(random.Random(name), 200))
+        writer = asked.load().writeStream.format("parquet").option("path", str(sink)).trigger(availableNow=True)
+        query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+        query.awaitTermination()
+        assert "sparklog columns" in query._jsq.explainInternal(False)
+        seen.append(columnar.read.parquet(str(sink)).count())
+    assert seen == [200, 400]
+    for partition in (0, 1):
+        written = columnar.read.parquet(str(sink)).where(f"partition = {partition}").orderBy("offset").collect()
+        read = cluster.read("t", partition=partition)
+        assert [row.offset for row in written] == read["offset"].to_pylist()
+        assert [row.value for row in written] == read["value"].to_pylist()
 
 
 @pytest.mark.parametrize("trouble", ["deleted", "flipped", "cut", "index deleted", "index flipped"])

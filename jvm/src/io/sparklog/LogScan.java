@@ -9,7 +9,7 @@ import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
 import org.apache.spark.sql.types.StructType;
 
-/** A read of some columns by batches of Java's. A stream is left to the Python source. */
+/** A read of some columns, as a batch or as a stream. */
 final class LogScan implements Scan, Batch {
   private final ScanBuilder rows;
   private final StructType schema;
@@ -43,7 +43,7 @@ final class LogScan implements Scan, Batch {
 
   @Override
   public MicroBatchStream toMicroBatchStream(String checkpoint) {
-    return rows.build().toMicroBatchStream(checkpoint);
+    return ColumnStream.over(rows.build().toMicroBatchStream(checkpoint), read.options(), schema.fieldNames());
   }
 
   @Override

@@ -13,7 +13,7 @@ import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** The records of a log as a table. `rows` is the same table of the Python data source: it writes, and it streams. */
+/** The records of a log as a table. `rows` is the same table of the Python data source, which writes. */
 final class LogTable implements SupportsRead, SupportsWrite {
   private final Table rows;
   private final StructType schema;

@@ -1,6 +1,7 @@
 package io.sparklog;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -19,17 +20,22 @@ final class PlannedRead {
     this.options = options;
   }
 
+  Map<String, String> options() {
+    return options;
+  }
+
   synchronized List<InputPartition> tasks() {
     if (tasks == null) {
-      tasks = planned();
+      tasks = ask(Planner.request("plan_read", options));
     }
     return tasks;
   }
 
-  private List<InputPartition> planned() {
+  /** The tasks that the planner answers. */
+  static List<InputPartition> ask(ObjectNode request) {
     JsonNode reply;
     try {
-      reply = Planner.ofDriver().ask(Planner.request("plan_read", options));
+      reply = Planner.ofDriver().ask(request);
     } catch (SparklogException error) {
       throw error.inDriver();
     }
