@@ -40,6 +40,6 @@ def check_reader(reader: str | None) -> None:
     if reader is not None and reader.strip().lower() == "columns":
         raise InvalidOption(
             "reader: wanted columns, found that Java can't read this: either sparklog's JAR is not in this session "
-            "(start Spark with --jars $(sparklog jar), or call sparklog.spark.add_jar(spark)), or it is not a batch "
-            "read of records; reader=auto reads by Python instead"
+            "(start Spark with --jars $(sparklog jar), or call sparklog.spark.add_jar(spark)), or it is no read of "
+            "records, or Spark has no file system for one of the stores; reader=auto reads by Python instead"
         )

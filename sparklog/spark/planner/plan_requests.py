@@ -100,6 +100,18 @@ def _columns(payload: bytes) -> bytes:
     return msgspec.json.encode(options.columns if options.metadata is None else None)
 
 
+def _stores(payload: bytes) -> bytes:
+    """The addresses of the cluster's stores; null if it does not answer, which the Python data source reports."""
+    given = msgspec.json.decode(payload, type=_Request).options
+    try:
+        options = read_options_of_any(given, os.environ.get(_CLUSTER_VARIABLE))
+        connection = shared(options.cluster, options.storage)
+        places = connection.places(connection.follower.newest_state())
+    except SparklogError:
+        return b"null"
+    return msgspec.json.encode([join_url(places.cluster, url) for url in places.urls.values()])
+
+
 def _plan_read(payload: bytes) -> bytes:
     """The tasks of a batch read. Raises as `BatchReader.partitions`."""
     request = msgspec.json.decode(payload, type=_Request)
@@ -176,6 +188,7 @@ def _slice(plan: RangeToRead, part: SliceToRead, holders: list[StoreId]) -> _Sli
 
 PLAN_REQUESTS: Final[dict[str, Callable[[bytes], bytes]]] = {
     "columns": _columns,
+    "stores": _stores,
     "plan_read": _plan_read,
     "stream_tasks": _stream_tasks,
 }

@@ -58,7 +58,7 @@ def test_java_reads_what_python_reads(cluster: Cluster, both: Both, compression:
         cluster.append("t", records(dice, count), compression=compression)
     assert len(both("t", includeHeaders="true")) == 3441
     for _ in range(2):
-        for _ in range(3):
+        for _ in range(2):
             start, end = sorted(dice.randrange(1600) for _ in range(2))
             some = ",".join(dice.sample(ALL, dice.randrange(1, len(ALL) + 1)))
             both(

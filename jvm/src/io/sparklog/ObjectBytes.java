@@ -36,6 +36,19 @@ abstract class ObjectBytes implements Closeable {
     return new HadoopFile(FileSystem.get(uri, configuration()).open(new org.apache.hadoop.fs.Path(uri)));
   }
 
+  /** True if this Spark has a file system for the address of a store. */
+  static boolean isReadable(String address) {
+    if (address.startsWith(LOCAL)) {
+      return true;
+    }
+    try {
+      FileSystem.getFileSystemClass(URI.create(address).getScheme(), configuration());
+      return true;
+    } catch (IOException | IllegalArgumentException error) {
+      return false;
+    }
+  }
+
   private static Configuration configuration() {
     Configuration configuration = new Configuration();
     SparkEnv spark = SparkEnv.get();

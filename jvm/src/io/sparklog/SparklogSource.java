@@ -46,7 +46,15 @@ public final class SparklogSource implements TableProvider, DataSourceRegister {
     Table rowTable = rows().getTable(schema, partitioning, properties);
     CaseInsensitiveStringMap options = new CaseInsensitiveStringMap(properties);
     boolean isPlain = Arrays.stream(schema.fields()).allMatch(SparklogSource::isColumn);
-    return isPlain && columnsOf(options) != null ? new LogTable(rowTable, schema, properties) : rowTable;
+    return isPlain && columnsOf(options) != null && areReadable(options)
+        ? new LogTable(rowTable, schema, properties)
+        : rowTable;
+  }
+
+  /** True if Java has a file system for each store of the cluster. */
+  private static boolean areReadable(CaseInsensitiveStringMap options) {
+    JsonNode stores = ask("stores", options);
+    return !stores.isNull() && Planner.strings(stores).stream().allMatch(ObjectBytes::isReadable);
   }
 
   /** The columns that a columnar read with these options has; null if the Python data source must read. */
@@ -55,9 +63,13 @@ public final class SparklogSource implements TableProvider, DataSourceRegister {
     if (path.equals("rows")) {
       return null;
     }
+    JsonNode columns = ask("columns", options);
+    return columns.isNull() ? null : Planner.strings(columns);
+  }
+
+  private static JsonNode ask(String request, CaseInsensitiveStringMap options) {
     try {
-      JsonNode reply = Planner.ofDriver().ask(Planner.request("columns", options.asCaseSensitiveMap()));
-      return reply.isNull() ? null : Planner.strings(reply);
+      return Planner.ofDriver().ask(Planner.request(request, options.asCaseSensitiveMap()));
     } catch (SparklogException error) {
       throw error.inDriver();
     }
