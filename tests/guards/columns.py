@@ -77,7 +77,7 @@ GUARDS: Final = (
         "given-up",
         "Records that were given up are an error, not a gap.",
         "RangeReader",
-        'if (range.get("lost").asBoolean()) {',
+        'if (at < end && range.get("lost").asBoolean()) {',
         "if (at > end) {",
         "test_records_that_were_given_up_are_an_error",
     ),

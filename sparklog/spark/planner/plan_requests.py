@@ -54,6 +54,8 @@ class _Slice(msgspec.Struct, omit_defaults=True):
     index_size_bytes: int
     index_crc32c: int
     holders: tuple[StoreId, ...]
+    min_timestamp_us: int
+    max_timestamp_us: int
     timestamp_type: int
     append_time_us: int | None = None
 
@@ -168,6 +170,7 @@ def _slice(plan: RangeToRead, part: SliceToRead, holders: list[StoreId]) -> _Sli
     slice_, named = part.slice, part.object.object
     key = data_key(named, plan.topic)
     source = slice_.timestamp_source
+    append_time_us = slice_.append_time_ms * 1000 if source is TimestampSource.APPEND_TIME else None
     return _Slice(
         slice_.start,
         slice_.end,
@@ -181,8 +184,10 @@ def _slice(plan: RangeToRead, part: SliceToRead, holders: list[StoreId]) -> _Sli
         named.index_size_bytes,
         named.index_crc32c,
         tuple(holders),
+        slice_.min_timestamp_us if append_time_us is None else append_time_us,
+        slice_.max_timestamp_us if append_time_us is None else append_time_us,
         _CREATE_TIME if source is TimestampSource.CREATE_TIME else _APPEND_TIME,
-        slice_.append_time_ms * 1000 if source is TimestampSource.APPEND_TIME else None,
+        append_time_us,
     )
 
 

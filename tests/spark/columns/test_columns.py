@@ -100,6 +100,46 @@ def test_a_query_reads_only_the_columns_it_uses(cluster: Cluster, frame: Frame) 
     assert frame("columns", "t").count() == 1000
 
 
+def test_filters_spare_what_they_rule_out(cluster: Cluster, frame: Frame) -> None:
+    """Any filter gives the rows that it gives by Python; ranges and slices outside of it are not opened."""
+    for topic in ("t", "u"):
+        cluster.create_topic(topic, partitions=2)
+        for at in range(4):
+            times = pa.array([1_000_000 * (1000 * at + second) for second in range(100)], pa.timestamp("us", "UTC"))
+            rows = records(random.Random(f"{topic} {at}"), 100).append_column("timestamp", times)
+            cluster.append(topic, rows)
+    filters = [
+        "partition = 1",
+        "partition in (0, 7)",
+        "topic = 'u'",
+        "topic in ('t', 'nothing') and partition = 0",
+        "offset >= 60",
+        "offset > 60 and offset < 70",
+        "offset = 63",
+        "offset between 100 and 1000000 and partition = 1",
+        "offset <= 9223372036854775807",
+        "offset < 0",
+        "timestamp >= timestamp_micros(2000000000)",
+        "timestamp = timestamp_micros(1000000000) and topic = 't'",
+        "timestamp > '1970-01-01' and timestamp < timestamp_micros(1000050000000)",
+        "timestamp > '1500-01-01'",
+        "offset = 3 or partition = 1",
+        "not (partition = 1)",
+        "partition = offset",
+        "offset is null",
+        "value is null and offset > 20",
+        "partition <=> 1",
+        "timestamp < current_timestamp()",
+    ]
+    for filter_ in filters:
+        columns, rows = (frame(reader, "t,u", includeHeaders="true").where(filter_) for reader in ("columns", "rows"))
+        assert sorted_rows(columns) == sorted_rows(rows), filter_
+    for filter_, reads in (("partition = 1 and topic = 't'", 8), ("timestamp = timestamp_micros(2000000000)", 8)):
+        pruned = frame("columns", "t,u").where(filter_)
+        pruned.collect()
+        assert metric(pruned, "requests") <= reads, "of 32: an index and a body for each slice"
+
+
 def test_writes_and_metadata_stay_with_python(cluster: Cluster, frame: Frame, columnar: SparkSession) -> None:
     """One name for both: what Java does not do goes to the Python source, in the same session."""
     cluster.create_topic("t")

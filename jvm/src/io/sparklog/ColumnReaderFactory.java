@@ -9,9 +9,11 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
 /** Makes the readers of tasks. Spark sends it to the executors. */
 final class ColumnReaderFactory implements PartitionReaderFactory {
   private final String[] columns;
+  private final Bounds bounds;
 
-  ColumnReaderFactory(String[] columns) {
+  ColumnReaderFactory(String[] columns, Bounds bounds) {
     this.columns = columns;
+    this.bounds = bounds;
   }
 
   @Override
@@ -26,6 +28,6 @@ final class ColumnReaderFactory implements PartitionReaderFactory {
 
   @Override
   public PartitionReader<ColumnarBatch> createColumnarReader(InputPartition partition) {
-    return new TaskReader((TaskToRead) partition, columns);
+    return new TaskReader((TaskToRead) partition, columns, bounds);
   }
 }

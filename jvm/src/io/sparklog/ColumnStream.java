@@ -43,7 +43,7 @@ final class ColumnStream implements InvocationHandler {
   @Override
   public Object invoke(Object proxy, Method method, Object[] arguments) throws Throwable {
     if (method.getName().equals("createReaderFactory")) {
-      return new ColumnReaderFactory(columns);
+      return new ColumnReaderFactory(columns, new Bounds());
     }
     Object answer;
     try {

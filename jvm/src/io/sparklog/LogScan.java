@@ -14,11 +14,13 @@ final class LogScan implements Scan, Batch {
   private final ScanBuilder rows;
   private final StructType schema;
   private final PlannedRead read;
+  private final Bounds bounds;
 
-  LogScan(ScanBuilder rows, StructType schema, PlannedRead read) {
+  LogScan(ScanBuilder rows, StructType schema, PlannedRead read, Bounds bounds) {
     this.rows = rows;
     this.schema = schema;
     this.read = read;
+    this.bounds = bounds;
   }
 
   @Override
@@ -48,11 +50,11 @@ final class LogScan implements Scan, Batch {
 
   @Override
   public InputPartition[] planInputPartitions() {
-    return read.tasks().toArray(InputPartition[]::new);
+    return read.tasks().stream().filter(bounds::mayHave).toArray(InputPartition[]::new);
   }
 
   @Override
   public PartitionReaderFactory createReaderFactory() {
-    return new ColumnReaderFactory(schema.fieldNames());
+    return new ColumnReaderFactory(schema.fieldNames(), bounds);
   }
 }

@@ -5,7 +5,6 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
-import org.apache.spark.sql.connector.read.InputPartition;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -14,7 +13,7 @@ final class PlannedRead {
   private static final Logger LOG = LoggerFactory.getLogger("sparklog");
 
   private final Map<String, String> options;
-  private List<InputPartition> tasks;
+  private List<TaskToRead> tasks;
 
   PlannedRead(Map<String, String> options) {
     this.options = options;
@@ -24,7 +23,7 @@ final class PlannedRead {
     return options;
   }
 
-  synchronized List<InputPartition> tasks() {
+  synchronized List<TaskToRead> tasks() {
     if (tasks == null) {
       tasks = ask(Planner.request("plan_read", options));
     }
@@ -32,7 +31,7 @@ final class PlannedRead {
   }
 
   /** The tasks that the planner answers. */
-  static List<InputPartition> ask(ObjectNode request) {
+  static List<TaskToRead> ask(ObjectNode request) {
     JsonNode reply;
     try {
       reply = Planner.ofDriver().ask(request);
@@ -40,7 +39,7 @@ final class PlannedRead {
       throw error.inDriver();
     }
     reply.get("warnings").forEach(warning -> LOG.warn("{}", warning.asText()));
-    List<InputPartition> planned = new ArrayList<>();
+    List<TaskToRead> planned = new ArrayList<>();
     for (JsonNode task : reply.get("tasks")) {
       planned.add(new TaskToRead(Planner.pythonCommand(), task.toString()));
     }

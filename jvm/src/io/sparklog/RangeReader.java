@@ -31,9 +31,9 @@ final class RangeReader {
     this.decoder = decoder;
     this.metrics = metrics;
     range = plan.ranges().get(number);
-    at = range.get("start").asLong();
-    end = range.get("end").asLong();
-    if (range.get("lost").asBoolean()) {
+    at = plan.bounds().start(range);
+    end = plan.bounds().end(range);
+    if (at < end && range.get("lost").asBoolean()) {
       leaveToPython("some of its records were given up");
     }
   }
@@ -46,10 +46,10 @@ final class RangeReader {
         return null;
       }
       try {
-        if (reader == null) {
+        if (reader == null && plan.bounds().mayHave(part)) {
           open(part);
         }
-        Rows rows = reader.next();
+        Rows rows = reader == null ? null : reader.next();
         if (rows != null) {
           at = rows.behind();
           return rows;

@@ -1,23 +1,14 @@
 package io.sparklog;
 
 import com.fasterxml.jackson.databind.JsonNode;
-import java.io.IOException;
 
-/** The plan of a task, and the columns to read. */
-record ReadPlan(TaskToRead task, String[] columns, JsonNode json) {
-  ReadPlan(TaskToRead task, String[] columns) {
-    this(task, columns, parse(task.plan()));
+/** The plan of a task, the columns to read, and the bounds of what the query can use. */
+record ReadPlan(TaskToRead task, String[] columns, Bounds bounds, JsonNode json) {
+  ReadPlan(TaskToRead task, String[] columns, Bounds bounds) {
+    this(task, columns, bounds, task.json());
   }
 
   JsonNode ranges() {
     return json.get("ranges");
-  }
-
-  private static JsonNode parse(String text) {
-    try {
-      return Planner.JSON.readTree(text);
-    } catch (IOException error) {
-      throw new IllegalStateException(error);
-    }
   }
 }

@@ -14,8 +14,8 @@ final class TaskReader implements PartitionReader<ColumnarBatch> {
   private RangeReader range;
   private ColumnarBatch batch;
 
-  TaskReader(TaskToRead task, String[] columns) {
-    plan = new ReadPlan(task, columns);
+  TaskReader(TaskToRead task, String[] columns, Bounds bounds) {
+    plan = new ReadPlan(task, columns, bounds);
   }
 
   @Override
