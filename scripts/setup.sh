@@ -44,9 +44,4 @@ install --no-deps -e .
 # Not for a demo: an interrupted setup may have left other packages without what they need, which it does not use.
 [ "${1:-}" = demo ] || "$venv/bin/python" -m pip check --disable-pip-version-check >/dev/null ||
     { "$venv/bin/python" -m pip check --disable-pip-version-check >&2; exit 1; }
-if [ "${1:-}" = "" ]; then
-    say "compiling jvm/ into sparklog/spark/sparklog.jar"
-    "$venv/bin/python" scripts/build_jar.py sparklog/spark/sparklog.jar ||
-        say "no JAR: Spark reads by Python until a JDK is installed and make setup has run again"
-fi
 say "ready: $venv/bin/sparklog"
