@@ -371,7 +371,7 @@ def main() -> int:
         print(f"FAILED: {error}", file=sys.stderr)
         return 1
     kept = str(folder) if url.startswith("file:") else f"{folder} and {url}"
-    demo.say(f"all checks passed; everything is kept in {kept}, look on with")
+    demo.say(f"all checks passed; everything is kept in {kept}, look at it with")
     demo.detail(f"{_command('sparklog')} segment list {TOPIC} --cluster {demo.url}")
     if not given.full:
         demo.say("further acts:")
