@@ -1,6 +1,6 @@
 # Every target works in a fresh clone: it brings the environment up to date first. Needs Python >= 3.11 and Java >= 17.
 .DEFAULT_GOAL := help
-.PHONY: help setup demo demo-full demo-cluster test test-sparks campaign guards sim failures soak lint bench docs site format lock dist test-clusters tf-check clean java
+.PHONY: help setup demo demo-full demo-cluster test test-columns test-sparks campaign guards sim failures soak lint bench docs site format lock dist test-clusters tf-check clean java
 
 # SPARK=4.0 (4.1, 4.3): the environment of another Spark. 4.2 is that of .venv.
 OTHER := $(filter-out 4.2,$(SPARK))
@@ -10,6 +10,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # On disk the demos need a quarter of the packages. A .venv that once had them all keeps them.
 DEMO_READY := $(if $(STORE)$(OTHER)$(wildcard $(READY)),$(READY),.venv/.ready-demo)
+# Spark reads in Java with it (docs/columns.md). Without a JDK there is none, and Python reads.
+JAR := sparklog/spark/sparklog.jar
 # Twice the cores of a small machine: many tests wait, for servers and for faults to pass.
 WORKERS ?= 4
 TESTS ?= $(if $(SPARK),$(shell grep -rl 'mark\.sparks' tests --include='test_*.py'),tests)
@@ -26,15 +28,15 @@ unexport PYTHONDONTWRITEBYTECODE
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: java $(READY) ## the environment in .venv, from the lock files
+setup: java $(READY) $(JAR) ## the environment in .venv, from the lock files
 
 DEMO = STORE=$(STORE) $(if $(filter s3 gs abfs hdfs,$(STORE)),$(BIN)/python -m tests.servers.run_with $(STORE)) \
 	$(BIN)/python examples/demo.py
 
-demo: java $(DEMO_READY) ## the first act: real data through a log, on disk, or STORE=s3|gs|abfs|hdfs (a server is started), or STORE=s3://bucket/prefix
+demo: java $(DEMO_READY) $(JAR) ## the first act: real data through a log, on disk, or STORE=s3|gs|abfs|hdfs (a server is started), or STORE=s3://bucket/prefix
 	@$(DEMO) $(ARGS)
 
-demo-full: java $(DEMO_READY) ## the same and its further acts: compaction, a Delta table, and three stores, one of which is lost
+demo-full: java $(DEMO_READY) $(JAR) ## the same and its further acts: compaction, a Delta table, and three stores, one of which is lost
 	@$(DEMO) --full $(ARGS)
 
 demo-cluster: java $(DEMO_READY) ## three coordinators, three agents and scheduled jobs on this machine; the leader is killed (ARGS=--stay)
@@ -42,6 +44,9 @@ demo-cluster: java $(DEMO_READY) ## three coordinators, three agents and schedul
 
 test: setup ## all tests, or some: make test TESTS=tests/core ARGS="-k murmur2" WORKERS=1 (ARGS="--order-seed 7": in a random order; SPARK=4.0, 4.1, 4.2 or 4.3: what runs on each Spark)
 	@$(BIN)/python -m pytest -n $(WORKERS) $(if $(SPARK),-m sparks) $(ARGS) $(TESTS)
+
+test-columns: setup ## what reads records in Spark, with sparklog's JAR: the same tests, by Java (ten minutes)
+	@$(BIN)/python -m pytest -n $(WORKERS) --columns $(ARGS) tests/spark
 
 test-sparks: ## what runs on each Spark, on all four: every read, write, stream and job
 	@failed=; for spark in 4.0 4.1 4.2 4.3; do \
@@ -119,6 +124,9 @@ java:
 $(READY): pyproject.toml requirements/build.lock $(LOCK) | java
 	@scripts/setup.sh $(OTHER)
 	@touch $@
+
+$(JAR): $(shell find jvm -type f) scripts/build_jar.py | $(if $(STORE)$(OTHER)$(wildcard $(READY)),$(READY),.venv/.ready-demo)
+	@$(BIN)/python scripts/build_jar.py $@ || echo "no JAR: Spark reads by Python until a JDK is there" >&2
 
 .venv/.ready-demo: pyproject.toml requirements/build.lock requirements/demo.lock | java
 	@scripts/setup.sh demo

@@ -18,7 +18,7 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[1]
 COVERED_BY: Final = Path(__file__).with_name("covered_by.toml")
 MOST_FILES: Final = 15  # in one folder, without __init__.py
-ANYWHERE: Final = frozenset(("__init__.py", "run.py"))
+ANYWHERE: Final = frozenset(("__init__.py", "__main__.py", "run.py"))
 PORT: Final = "sparklog/storage/"  # its adapters have files of the same names
 
 

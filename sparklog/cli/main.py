@@ -12,7 +12,7 @@ import typer
 from sparklog import __version__
 from sparklog.cli.cluster import agent_verb, chain_verbs, cluster_verbs, coordinator_verbs, doctor, store_verbs
 from sparklog.cli.command_line import CONTEXT, STYLE, run_command
-from sparklog.cli.jobs import job_verbs
+from sparklog.cli.jobs import jar_verb, job_verbs
 from sparklog.cli.output import ending
 from sparklog.cli.records import consume, produce
 from sparklog.cli.topics import group_verbs, replica_verbs, segment_verbs, topic_delete_records, topic_verbs
@@ -37,6 +37,7 @@ topic_verbs.app.command("delete-records", epilog=topic_delete_records.EPILOG)(to
 app.command("produce", epilog=produce.EPILOG)(produce.produce)
 app.command("consume", epilog=consume.EPILOG)(consume.consume)
 app.command("doctor", epilog=doctor.DOCTOR_EPILOG)(doctor.doctor)
+app.command("jar", epilog=jar_verb.EPILOG)(jar_verb.jar)
 app.command("agent", epilog=agent_verb.EPILOG)(agent_verb.agent)
 
 

@@ -377,6 +377,17 @@ _DECLARED: Final = (
     ),
     Option(
         ConfigKey(
+            "reader",
+            _STRING,
+            "auto",
+            "The code that reads the records. columns: Java, which needs sparklog's JAR on the class path "
+            "(docs/columns.md). rows: Python. auto: Java if the JAR is there. Both give the same rows and errors.",
+            choices=("auto", "columns", "rows"),
+        ),
+        _READ,
+    ),
+    Option(
+        ConfigKey(
             "compression",
             _STRING,
             None,

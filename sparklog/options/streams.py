@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Mapping
 from typing import Final
@@ -13,7 +14,15 @@ from sparklog.core.errors import InvalidOption
 from sparklog.core.reading.trigger_limits import TriggerLimits
 from sparklog.options.given import GivenOptions
 from sparklog.options.registry import OPTIONS, Side
-from sparklog.options.typed import ConsumedByQuery, ReadOptions, WriteOptions, group_name, read_options, write_options
+from sparklog.options.typed import (
+    ConsumedByQuery,
+    ReadOptions,
+    WriteOptions,
+    group_name,
+    parse_read_options,
+    read_options,
+    write_options,
+)
 
 _DURATION: Final = re.compile(r"([0-9]+) *(ms|s|m|min|h|d|)", re.IGNORECASE)
 _UNIT_MS: Final = {"": 1, "ms": 1, "s": 1_000, "m": 60_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -54,6 +63,21 @@ def parse_stream_read_options(raw: Mapping[str, str], default_cluster: str | Non
         given.ignore("maxTriggerDelay", "it limits how long minOffsetsPerTrigger waits")
     group = group_name(given)
     return StreamReadOptions(read_options(given, default_cluster), limits, group)
+
+
+def read_options_of_any(raw: Mapping[str, str], default_cluster: str | None) -> ReadOptions:
+    """The options of a batch or a stream: Spark does not say which of them it wants. Raises InvalidOption.
+
+    A mistake in an option that only streams have is always an error.
+    """
+    try:
+        options = parse_read_options(raw, default_cluster)
+    except InvalidOption:
+        with contextlib.suppress(InvalidOption):
+            return parse_stream_read_options(raw, default_cluster).read
+        raise
+    trigger_limits(GivenOptions(raw, Side.STREAM_READ))
+    return options
 
 
 def trigger_limits(given: GivenOptions) -> TriggerLimits:

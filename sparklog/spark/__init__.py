@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 __all__ = [
     "SparkKeyShuffle",
     "SparkTasks",
+    "add_jar",
     "by_partition",
     "check_spark",
     "exactly_once",
@@ -68,6 +69,14 @@ def _is_known(spark: SparkSession, name: str) -> bool:
     """
     session = getattr(spark, "_jsparkSession", None)
     return session is not None and bool(session.sessionState().dataSourceManager().dataSourceExists(name))
+
+
+def add_jar(spark: SparkSession) -> None:
+    """Let `format("sparklog")` read in Java from now on, in this session; see `sparklog.spark.jar`."""
+    check_spark()
+    from sparklog.spark.jar import add_jar as added
+
+    added(spark)
 
 
 def by_partition(df: DataFrame, topic: str, tasks: int | None = None, cluster: str | None = None) -> DataFrame:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from typing import TYPE_CHECKING
 
@@ -16,8 +15,6 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from sparklog.options.typed import ReadOptions
 
 _CLUSTER_VARIABLE = "SPARKLOG_CLUSTER"  # in the environment of the driver
@@ -36,23 +33,26 @@ class SparklogDataSource(DataSource):
 
         Spark also calls this to create a table in its catalog: see `table_options`.
         """
+        from sparklog.options.streams import read_options_of_any
         from sparklog.options.typed import parse_read_options
         from sparklog.spark.table_options import keep_options, options_of_new_table
 
         table = options_of_new_table(self.options)
         default_cluster = os.environ.get(_CLUSTER_VARIABLE)
         if table is None:
-            return _schema_of(_read_options(self.options, default_cluster))
+            return _schema_of(read_options_of_any(self.options, default_cluster))
         schema = _schema_of(parse_read_options(table, default_cluster))
         return keep_options(schema, table)
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of `schema`: the source's own schema, or the user's, which prunes it."""
         from sparklog.options.typed import parse_read_options
+        from sparklog.spark.jar import check_reader
         from sparklog.spark.table_options import read_options_of_table
 
         given = read_options_of_table(self.options, schema)
         options = parse_read_options(given, os.environ.get(_CLUSTER_VARIABLE))
+        check_reader(given.get("reader"))
         self.options.clear()  # Spark sends this object to the tasks with the reader, so keep secrets out
         if options.metadata is not None:
             from sparklog.spark.read.metadata_reader import MetadataReader
@@ -96,27 +96,6 @@ class SparklogDataSource(DataSource):
 
         check_written_options(self.options, schema)
         return begin_stream_write(parse_stream_write_options(self.options, os.environ.get(_CLUSTER_VARIABLE)), schema)
-
-
-def _read_options(given: Mapping[str, str], default_cluster: str | None) -> ReadOptions:
-    """The options of a batch or a stream: Spark does not say which of them it wants. Raises InvalidOption.
-
-    A mistake in an option that only streams have is always an error.
-    """
-    from sparklog.core.errors import InvalidOption
-    from sparklog.options.given import GivenOptions
-    from sparklog.options.registry import Side
-    from sparklog.options.streams import parse_stream_read_options, trigger_limits
-    from sparklog.options.typed import parse_read_options
-
-    try:
-        options = parse_read_options(given, default_cluster)
-    except InvalidOption:
-        with contextlib.suppress(InvalidOption):
-            return parse_stream_read_options(given, default_cluster).read
-        raise
-    trigger_limits(GivenOptions(given, Side.STREAM_READ))
-    return options
 
 
 def _schema_of(options: ReadOptions) -> StructType:

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 import sparklog.spark
 from tests.bench.bare_source import BareSource, DrainedSource
 from tests.bench.children import ended_on_failure
+from tests.jar import jar
 
 
 def session(folder: Path, settings: Mapping[str, str]) -> SparkSession:
@@ -20,6 +21,7 @@ def session(folder: Path, settings: Mapping[str, str]) -> SparkSession:
     builder = (
         SparkSession.builder.config(map=dict(settings))
         .master("local[2]")
+        .config("spark.jars", str(jar()))
         .config("spark.driver.memory", "6g")
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")

@@ -1,10 +1,11 @@
-"""Bulk write and read through Spark, beside the bare Arrow source and beside Parquet."""
+"""Bulk write and read through Spark, by Python beside the bare Arrow source, by Java beside Parquet."""
 
 from __future__ import annotations
 
 import itertools
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -16,6 +17,7 @@ from tests.bench.paired import Comparison, compare
 
 RECORDS = {100: 3_000_000, 1_000: 600_000}
 PARTITIONS = 4
+_AGGREGATES = ("sum(length(value))", "max(offset)", "min(timestamp)")
 
 
 def rows(spark: SparkSession, value_bytes: int, records: int) -> DataFrame:
@@ -94,24 +96,38 @@ def _writes(
     )
     topic = sparklog_write("read", frame, 1)
     spark = frame.sparkSession
-    read = spark.read.format("sparklog").option("cluster", cluster_url).option("subscribe", topic)
-    bare_path = bare_write(read.load())
-    parquet_path = parquet_write()
+
+    def read(reader: str) -> DataFrame:
+        asked = spark.read.format("sparklog").option("cluster", cluster_url).option("subscribe", topic)
+        return asked.option("reader", reader).load()
+
+    bare_path = bare_write(read("rows"))
+    parquet_path = str(folder / f"parquet-{next(number)}")
+    read("rows").write.option("compression", "uncompressed" if codec == "none" else codec).parquet(parquet_path)
     yield compare(
-        f"read {label}",
+        f"read {label}, by Python",
         "bare Arrow reader",
         ">= 0.85",
-        lambda: _drain(read.load()),
+        lambda: _drain(read("rows")),
         lambda: _drain(spark.read.format("bare").option("path", bare_path).load()),
     )
-    yield compare(
-        f"read {label}",
-        "parquet",
-        "",
-        lambda: _drain(read.load()),
-        lambda: _drain(spark.read.parquet(parquet_path)),
-        rounds=3,
-    )
+    queries: dict[str, Callable[[DataFrame], object]] = {
+        "seven columns": _drain,
+        "key and value": lambda frame: _drain(frame.select("key", "value")),
+        "three aggregates": lambda frame: frame.selectExpr(*_AGGREGATES).collect(),
+    }
+    for name, query in queries.items():
+        yield compare(
+            f"read {label}, by Java, {name}",
+            "parquet",
+            ">= 1.2",
+            partial(_of, query, partial(read, "columns")),
+            partial(_of, query, partial(spark.read.parquet, parquet_path)),
+        )
+
+
+def _of(query: Callable[[DataFrame], object], load: Callable[[], DataFrame]) -> None:
+    query(load())
 
 
 def _drain(frame: DataFrame) -> None:

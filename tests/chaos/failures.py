@@ -297,7 +297,7 @@ FAILURES = (
         remount("b", "rw"),
         "store b: STORE_READ_ONLY",
         5,
-        "mount it to be written; its agent goes on by itself",
+        "mount it to be written; its agent continues by itself",
         needs_disks=True,
     ),
     Failure(
@@ -317,7 +317,7 @@ FAILURES = (
         restart_agent_b,
         "store b: nothing there: no INCARNATION",
         5,
-        "start its agent anew: it reports the loss, and copies everything",
+        "restart its agent: it reports the loss, and copies everything",
         "store b: nothing there: no INCARNATION",
         'sparklog_store_up{store="b"} 0.0',
     ),

@@ -11,6 +11,7 @@ from typing import Final
 from tests.guards import (
     agent,
     chain,
+    columns,
     compacted,
     compaction,
     connections,
@@ -49,6 +50,7 @@ from tests.guards.guard import Guard
 
 GUARDS: Final[tuple[Guard, ...]] = (
     *core.GUARDS,
+    *columns.GUARDS,
     *compacted.GUARDS,
     *compaction.GUARDS,
     *replication.GUARDS,

@@ -19,14 +19,15 @@ from tests.guards.guards import GUARDS
 def test_the_text_of_each_guard_is_found_once_and_its_tests_exist(guard: Guard) -> None:
     body = (PROJECT / guard.file).read_text()
     assert body.count(guard.text) == 1
-    ast.parse(body.replace(guard.text, guard.without))
+    if guard.file.endswith(".py"):
+        ast.parse(body.replace(guard.text, guard.without))
     for test in guard.tests:
         file, *names = test.split("::")
         assert {each.partition("[")[0] for each in names} <= _defined(file), test
 
 
 def test_what_replaces_a_guard_uses_names_that_are_there(tmp_path: Path) -> None:
-    for number, guard in enumerate(GUARDS):
+    for number, guard in enumerate(each for each in GUARDS if each.file.endswith(".py")):  # javac looks at the others
         body = (PROJECT / guard.file).read_text()
         (tmp_path / f"{number}_{guard.name}.py").write_text(body.replace(guard.text, guard.without))
     command = [sys.executable, "-m", "ruff", "check", "--isolated", "--select", "F821", "--output-format", "concise"]

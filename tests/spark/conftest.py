@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 import sparklog
 from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
+from tests.jar import jar
 from tests.mounts import begin_own_mounts
 from tests.servers.cloud_servers import ACCOUNT_KEY
 from tests.servers.s3_servers import ACCESS_KEY_ID, SECRET_ACCESS_KEY
@@ -36,6 +37,7 @@ class OneSpark:
     """
 
     scratch: Path
+    with_jar: bool = False
     current: SparkSession | None = None
     servers: list[Any] = field(default_factory=list)
     asked: tuple[str, dict[str, str]] = field(default_factory=lambda: ("", {}))
@@ -67,6 +69,8 @@ class OneSpark:
             "spark.sql.session.timeZone": "Asia/Tokyo",  # not UTC: what depends on the zone shows
             "spark.executorEnv.PYTHONPATH": str(PROJECT),
         }
+        if self.with_jar:
+            common["spark.jars"] = str(jar())
         for name, value in (common | {key.replace("__", "."): value for key, value in settings.items()}).items():
             builder = builder.config(name, value)
         with _keys_of_test_servers():
@@ -135,14 +139,14 @@ def access_to(cluster: Cluster) -> dict[str, str]:
 
 
 @pytest.fixture(scope="session")
-def one_spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OneSpark]:
+def one_spark(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Iterator[OneSpark]:
     begin_own_mounts()  # before its JVM starts, which then sees what a test mounts
     scratch = tmp_path_factory.mktemp("spark")
     (scratch / "log4j2.properties").write_text("rootLogger.level = off\n")
     os.environ["SPARK_LOCAL_IP"] = "127.0.0.1"
     os.environ["SPARK_CONF_DIR"] = str(NO_FOLDER)
     os.environ["PYTHONPATH"] = f"{FORKED_WORKERS}{os.pathsep}{PROJECT}"
-    spark = OneSpark(scratch)
+    spark = OneSpark(scratch, with_jar=request.config.getoption("--columns"))
     yield spark
     spark.end()
 

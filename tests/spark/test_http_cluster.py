@@ -14,9 +14,9 @@ from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import connect
 from sparklog.core.errors import SparklogError, StoreAccessDenied, StoreUnavailable
 from sparklog.options.typed import parse_read_options, parse_write_options
-from sparklog.spark.read import read_tasks
+from sparklog.spark.read import task_to_read
 from sparklog.spark.read.batch_reader import BatchReader
-from sparklog.spark.read.read_tasks import TaskToRead
+from sparklog.spark.read.task_to_read import TaskToRead
 from sparklog.spark.schema import RECORDS_SCHEMA
 from sparklog.spark.write.batch_writer import begin_write
 from sparklog.storage.keys import data_key
@@ -85,7 +85,7 @@ def test_a_task_that_has_to_plan_again_and_can_not_read_the_chain_says_what_to_d
     def unreachable(url: str, settings: object) -> object:
         raise kind(f"{url} does not let anybody in")
 
-    monkeypatch.setattr(read_tasks, "shared", unreachable)
+    monkeypatch.setattr(task_to_read, "shared", unreachable)
     with pytest.raises(kind, match="plan the read again, or let executors read the metadata") as raised:
         list(reader.read(task))
     assert "t-0 from offset 0 on: its object was replaced since the read was planned" in str(raised.value)

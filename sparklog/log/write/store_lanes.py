@@ -248,7 +248,7 @@ class StoreLanes:
 
 def _too_slow(lane: StoreLane) -> RequestTimedOut:
     return RequestTimedOut(
-        f"the write waited {duration(lane.held_up_ms)} for it alone, the limit is {duration(lane.limit_ms)} "
+        f"the write waited {duration(lane.held_up_ms)} for this store, the limit is {duration(lane.limit_ms)} "
         "(replica.lag.time.max.ms)"
     )
 

@@ -21,7 +21,8 @@ from sparklog.log.read.read_errors import may_be_replaced
 from sparklog.options.given import warning_of
 from sparklog.options.typed import ReadOptions
 from sparklog.spark.lazy_connection import shared
-from sparklog.spark.read.read_tasks import input_partitions, places_for, read_task
+from sparklog.spark.read.read_tasks import input_partitions, read_task
+from sparklog.spark.read.task_to_read import places_for
 from sparklog.spark.schema import RECORDS_SCHEMA, columns_of
 
 if TYPE_CHECKING:

@@ -1,89 +1,31 @@
-"""The tasks of a batch read or a micro-batch: each reads ranges of offsets directly from the stores."""
+"""The tasks of a batch read or a micro-batch, as Spark carries them: see task_to_read.py."""
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator, Sequence
-from functools import partial
-from typing import TYPE_CHECKING
 
 import msgspec
 import pyarrow as pa
-from msgspec.structs import replace
 from pyspark.sql.datasource import InputPartition
 
-from sparklog.core.errors import ClusterNotFound, DataLoss, StoreAccessDenied, StoreUnavailable
 from sparklog.core.reading.plan import RangeToRead
-from sparklog.core.types import Offset
-from sparklog.log.cluster_stores import StorePlaces, Stores
-from sparklog.log.read.scan import scan
+from sparklog.log.cluster_stores import StorePlaces
 from sparklog.spark.installed import plan_of
-from sparklog.spark.lazy_connection import shared
-
-if TYPE_CHECKING:
-    from sparklog.client.connection import Connection
-    from sparklog.core.state import ClusterState
-
-
-class TaskToRead(msgspec.Struct, frozen=True):
-    """The ranges of one task, and the places of the stores: everything that is known only when the read is planned."""
-
-    places: StorePlaces
-    ranges: list[RangeToRead]
-
-
-def places_for(connection: Connection, state: ClusterState, zone: str) -> tuple[Stores, StorePlaces]:
-    """The cluster's stores for a planner, and their places for tasks; both prefer stores in `zone`."""
-    stores = connection.stores(state)
-    nearest = stores.at(replace(stores.places, zone=zone))
-    return nearest, replace(connection.places(state), zone=zone)
+from sparklog.spark.read.task_to_read import TaskToRead, read_range
 
 
 def input_partitions(tasks: Sequence[list[RangeToRead]], places: StorePlaces) -> list[InputPartition]:
-    """An InputPartition for each of `tasks`, which are lists of ranges. `places`: the addresses of the stores."""
+    """An InputPartition for each task."""
     return [InputPartition(msgspec.msgpack.encode(TaskToRead(places, ranges))) for ranges in tasks]
 
 
 def read_task(
     partition: InputPartition | None, columns: tuple[str, ...], *, fail_on_data_loss: bool
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the records of one task's ranges, each range in offset order.
-
-    Raises DataLoss, Damaged, and the stores' errors.
-    """
+    """The ranges of one task, each in offset order. Raises DataLoss, Damaged, and the stores' errors."""
     plan = plan_of(partition)
     if plan is None:
         return
     task = msgspec.msgpack.decode(plan, type=TaskToRead)
-    stores = Stores(task.places)
-    replan = partial(_replan, task.places)
     for range_ in task.ranges:
-        yield from scan(
-            range_,
-            stores,
-            columns,
-            replan,
-            fail_on_data_loss=fail_on_data_loss,
-            skip_option="failOnDataLoss=false",
-        )
-
-
-def _replan(places: StorePlaces, plan: RangeToRead, at: Offset) -> RangeToRead:
-    """Plan the rest of `plan`, from offset `at` on, again. Raises as `Connection.replan` does.
-
-    The new plan comes from the chain itself: a task never asks a coordinator.
-    """
-    where = f"{plan.topic}-{plan.partition} from offset {at} on"
-    try:
-        return shared(places.cluster, places.settings).replan(plan, at)
-    except ClusterNotFound as error:
-        raise DataLoss(
-            f"{where}: {error.message}; this task ran on "
-            f"{socket.gethostname()}: a file:// cluster needs a path that the driver and all executors share"
-        ) from error
-    except (StoreUnavailable, StoreAccessDenied) as error:
-        raise type(error)(
-            f"{where}: its object was replaced since the read was planned, and the task on {socket.gethostname()} "
-            f"can't read the chain at {places.cluster} to find the new object: {error.message}; plan the read again, "
-            "or let executors read the metadata"
-        ) from error
+        yield from read_range(range_, task.places, columns, fail_on_data_loss=fail_on_data_loss)

@@ -143,7 +143,8 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
         last one ended. Raises DataLoss, InconsistentClusterId.
         """
         from sparklog.client.plans.stream_plan import tasks_between
-        from sparklog.spark.read.read_tasks import input_partitions, places_for
+        from sparklog.spark.read.read_tasks import input_partitions
+        from sparklog.spark.read.task_to_read import places_for
 
         connection = self._connection()
         self._seen = from_json(end)
@@ -171,7 +172,7 @@ class StreamReader(SupportsTriggerAvailableNow, DataSourceStreamReader):
 
     def _start(self, connection: Connection) -> StreamPositions:
         from sparklog.client.plans.stream_plan import start_positions
-        from sparklog.spark.read.read_tasks import places_for
+        from sparklog.spark.read.task_to_read import places_for
 
         warnings: list[str] = []
         state = connection.follower.newest_state()

@@ -31,7 +31,7 @@ from sparklog.log.read.source_stores import HolderFailure, NoHolderAnswers
 from sparklog.log.read.time_lookup import first_in
 from sparklog.options.typed import parse_read_options
 from sparklog.spark.read.batch_reader import BatchReader
-from sparklog.spark.read.read_tasks import TaskToRead
+from sparklog.spark.read.task_to_read import TaskToRead
 from sparklog.spark.schema import records_schema
 
 HOUR_US = 3_600_000_000

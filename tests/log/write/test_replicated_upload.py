@@ -89,7 +89,7 @@ def test_a_store_that_holds_the_others_up_for_too_long_is_given_up(stores: Scrip
     assert made.holders() == {A, C}
     assert stores.clock.at_ms == LAG_MS
     assert lanes.failures() == {
-        B: "REQUEST_TIMED_OUT: the write waited 30 seconds for it alone, the limit is 30 seconds "
+        B: "REQUEST_TIMED_OUT: the write waited 30 seconds for this store, the limit is 30 seconds "
         "(replica.lag.time.max.ms)"
     }
     lanes.close()

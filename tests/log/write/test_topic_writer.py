@@ -143,7 +143,7 @@ def test_a_store_that_hangs_is_left_out_of_its_objects_and_of_those_to_come() ->
         written = open_writer.finish()
         failures = open_writer.task.lanes.failures()
     assert {"".join(holder.store for holder in named.holders) for named, _ in written} == {"b", "c"}
-    assert "the write waited 30 seconds for it alone" in failures[StoreId("a")]
+    assert "the write waited 30 seconds for this store" in failures[StoreId("a")]
     assert stores["a"].keys() == []
     let_end(hanging)
 

@@ -30,7 +30,7 @@ def memory_cluster(monkeypatch: pytest.MonkeyPatch, stores: str = "") -> Iterato
     url = f"memory://{uuid.uuid4().hex}"
     init_cluster(url, stores={store: f"{url}-{store}" for store in stores} or None)
     with sparklog.connect(url) as made:
-        for module in ("read.stream_reader", "read.read_tasks", "write.stream_writer", "write.batch_writer"):
+        for module in ("read.stream_reader", "read.task_to_read", "write.stream_writer", "write.batch_writer"):
             monkeypatch.setattr(f"sparklog.spark.{module}.shared", lambda *_: made.connection)
         yield made
 

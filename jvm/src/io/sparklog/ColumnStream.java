@@ -1,0 +1,65 @@
+package io.sparklog;
+
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.lang.reflect.InvocationHandler;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.connector.read.InputPartition;
+import org.apache.spark.sql.connector.read.streaming.MicroBatchStream;
+import scala.Product;
+
+/**
+ * A stream of the Python data source whose micro-batches are read by Java. Offsets, limits, progress and commits stay
+ * Python's, so this has all interfaces that Spark's own wrapper of a Python stream has, which differ between versions.
+ */
+final class ColumnStream implements InvocationHandler {
+  private static final int PICKLED = 1; // of Spark's PythonInputPartition(index, pickled partition)
+
+  private final MicroBatchStream rows;
+  private final Map<String, String> options;
+  private final String[] columns;
+
+  private ColumnStream(MicroBatchStream rows, Map<String, String> options, String[] columns) {
+    this.rows = rows;
+    this.options = options;
+    this.columns = columns;
+  }
+
+  static MicroBatchStream over(MicroBatchStream rows, Map<String, String> options, String[] columns) {
+    List<Class<?>> interfaces = new ArrayList<>();
+    for (Class<?> of = rows.getClass(); of != null; of = of.getSuperclass()) {
+      interfaces.addAll(List.of(of.getInterfaces()));
+    }
+    Class<?>[] distinct = interfaces.stream().distinct().toArray(Class<?>[]::new);
+    ClassLoader loader = ColumnStream.class.getClassLoader();
+    return (MicroBatchStream) Proxy.newProxyInstance(loader, distinct, new ColumnStream(rows, options, columns));
+  }
+
+  @Override
+  public Object invoke(Object proxy, Method method, Object[] arguments) throws Throwable {
+    if (method.getName().equals("createReaderFactory")) {
+      return new ColumnReaderFactory(columns, new Bounds());
+    }
+    Object answer;
+    try {
+      answer = method.invoke(rows, arguments);
+    } catch (InvocationTargetException error) {
+      throw error.getCause();
+    }
+    return method.getName().equals("planInputPartitions") ? tasks((InputPartition[]) answer) : answer;
+  }
+
+  private InputPartition[] tasks(InputPartition[] planned) {
+    ObjectNode request = Planner.request("stream_tasks", options);
+    ArrayNode pickled = request.putArray("partitions");
+    for (InputPartition partition : planned) {
+      pickled.add((byte[]) ((Product) partition).productElement(PICKLED));
+    }
+    return PlannedRead.ask(request).toArray(InputPartition[]::new);
+  }
+}

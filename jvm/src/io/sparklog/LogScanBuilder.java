@@ -1,0 +1,46 @@
+package io.sparklog;
+
+import org.apache.spark.sql.connector.read.Scan;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.read.SupportsPushDownFilters;
+import org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns;
+import org.apache.spark.sql.sources.Filter;
+import org.apache.spark.sql.types.StructType;
+
+/**
+ * Restricts a read to what the query uses: other columns are neither read nor decompressed, and ranges and slices that
+ * its filters rule out are not opened.
+ */
+final class LogScanBuilder implements SupportsPushDownRequiredColumns, SupportsPushDownFilters {
+  private final ScanBuilder rows;
+  private final PlannedRead read;
+  private final Bounds bounds = new Bounds();
+  private StructType schema;
+
+  LogScanBuilder(ScanBuilder rows, StructType schema, PlannedRead read) {
+    this.rows = rows;
+    this.schema = schema;
+    this.read = read;
+  }
+
+  @Override
+  public void pruneColumns(StructType required) {
+    schema = required;
+  }
+
+  @Override
+  public Filter[] pushFilters(Filter[] filters) {
+    bounds.add(filters);
+    return filters; // Spark evaluates all of them again
+  }
+
+  @Override
+  public Filter[] pushedFilters() {
+    return bounds.used();
+  }
+
+  @Override
+  public Scan build() {
+    return new LogScan(rows, schema, read, bounds);
+  }
+}

@@ -1,0 +1,55 @@
+package io.sparklog;
+
+import java.util.HashSet;
+import java.util.Map;
+import java.util.Set;
+import org.apache.spark.sql.connector.catalog.SupportsRead;
+import org.apache.spark.sql.connector.catalog.SupportsWrite;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableCapability;
+import org.apache.spark.sql.connector.read.ScanBuilder;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.WriteBuilder;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/** The records of a log as a table. `rows` is the same table of the Python data source, which writes. */
+final class LogTable implements SupportsRead, SupportsWrite {
+  private final Table rows;
+  private final StructType schema;
+  private final PlannedRead read;
+
+  LogTable(Table rows, StructType schema, Map<String, String> options) {
+    this.rows = rows;
+    this.schema = schema;
+    read = new PlannedRead(options);
+  }
+
+  @Override
+  public String name() {
+    return rows.name();
+  }
+
+  @SuppressWarnings("deprecation") // Spark 4.0 has no other way
+  @Override
+  public StructType schema() {
+    return schema;
+  }
+
+  @Override
+  public Set<TableCapability> capabilities() {
+    Set<TableCapability> capabilities = new HashSet<>(rows.capabilities());
+    capabilities.add(TableCapability.BATCH_READ);
+    return capabilities;
+  }
+
+  @Override
+  public ScanBuilder newScanBuilder(CaseInsensitiveStringMap scanOptions) {
+    return new LogScanBuilder(((SupportsRead) rows).newScanBuilder(scanOptions), schema, read);
+  }
+
+  @Override
+  public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
+    return ((SupportsWrite) rows).newWriteBuilder(info);
+  }
+}

@@ -1,0 +1,87 @@
+package io.sparklog;
+
+/**
+ * Decompresses LZ4 frames (LZ4 Frame Format 1.6.x) into an array. Spark's lz4-java refuses frames with the options that
+ * pyarrow sets, and arrow-java's decoder is many times slower. Checksums are skipped: the whole message has one.
+ */
+final class Lz4Frame {
+  private static final int MAGIC = 0x184D2204;
+  private static final int MIN_MATCH = 4;
+
+  private Lz4Frame() {}
+
+  /** Decompress bytes [start, start + length) into `to`, at most `most` bytes. Returns their number. */
+  static int decompress(byte[] from, int start, int length, byte[] to, int most) throws DamagedException {
+    int end = start + length;
+    Decoder.check(LogVector.int32(from, start) == MAGIC, "no LZ4 frame");
+    int flags = from[start + 4];
+    boolean hasBlockChecksums = (flags & 0x10) != 0;
+    boolean hasContentSize = (flags & 0x08) != 0;
+    Decoder.check((flags & 0xC0) == 0x40 && (flags & 0x01) == 0, "LZ4 flags " + flags);
+    int at = start + 7 + (hasContentSize ? 8 : 0); // magic, flags, block size, [content size], header checksum
+    int done = 0;
+    while (true) {
+      Decoder.check(at + 4 <= end, "an LZ4 frame without an end");
+      int size = LogVector.int32(from, at);
+      at += 4;
+      if (size == 0) {
+        return done;
+      }
+      boolean isStored = size < 0;
+      size &= 0x7FFFFFFF;
+      Decoder.check(size <= end - at, "an LZ4 block of " + size + " bytes");
+      if (isStored) {
+        Decoder.check(size <= most - done, "LZ4 blocks of more than " + most + " bytes");
+        System.arraycopy(from, at, to, done, size);
+        done += size;
+      } else {
+        done = block(from, at, at + size, to, done, most);
+      }
+      at += size + (hasBlockChecksums ? 4 : 0);
+    }
+  }
+
+  /** Decompress one block to position `done` on; matches may refer to earlier blocks. Returns the position after it. */
+  private static int block(byte[] from, int at, int end, byte[] to, int done, int most) throws DamagedException {
+    while (at < end) {
+      int token = from[at++] & 0xFF;
+      int literals = token >>> 4;
+      if (literals == 15) {
+        int more;
+        do {
+          more = from[at++] & 0xFF;
+          literals += more;
+        } while (more == 255);
+      }
+      Decoder.check(literals >= 0 && literals <= end - at && literals <= most - done, "LZ4 literals: " + literals);
+      System.arraycopy(from, at, to, done, literals);
+      at += literals;
+      done += literals;
+      if (at == end) {
+        break; // the last sequence has no match
+      }
+      int distance = (from[at] & 0xFF) | (from[at + 1] & 0xFF) << 8;
+      at += 2;
+      int match = (token & 15) + MIN_MATCH;
+      if ((token & 15) == 15) {
+        int more;
+        do {
+          more = from[at++] & 0xFF;
+          match += more;
+        } while (more == 255);
+      }
+      Decoder.check(distance > 0 && distance <= done && match > 0 && match <= most - done, "LZ4 match: " + distance);
+      int source = done - distance;
+      if (distance >= match) {
+        System.arraycopy(to, source, to, done, match);
+      } else {
+        for (int i = 0; i < match; i++) { // overlapping: the match repeats itself
+          to[done + i] = to[source + i];
+        }
+      }
+      done += match;
+    }
+    Decoder.check(at == end, "an LZ4 block that ends early");
+    return done;
+  }
+}

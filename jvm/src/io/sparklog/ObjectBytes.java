@@ -1,0 +1,123 @@
+package io.sparklog;
+
+import java.io.Closeable;
+import java.io.EOFException;
+import java.io.IOException;
+import java.net.URI;
+import java.nio.ByteBuffer;
+import java.nio.channels.FileChannel;
+import java.nio.file.Path;
+import java.nio.file.StandardOpenOption;
+import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.fs.FSDataInputStream;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.spark.SparkEnv;
+import scala.Tuple2;
+
+/** The bytes of one object: of a local file, or by Hadoop's file system of its address. One thread at a time. */
+abstract class ObjectBytes implements Closeable {
+  private static final String LOCAL = "file://";
+  private static final String HADOOP = "spark.hadoop."; // the prefix of Hadoop's settings in Spark's
+
+  /** Read `length` bytes from `position` on into the beginning of `to`. */
+  abstract void read(long position, byte[] to, int length) throws IOException;
+
+  /** True if the next bytes should be fetched while those before them are used. */
+  abstract boolean isSlow();
+
+  @Override
+  public abstract void close();
+
+  static ObjectBytes open(String address) throws IOException {
+    if (address.startsWith(LOCAL)) {
+      return new LocalFile(FileChannel.open(Path.of(address.substring(LOCAL.length())), StandardOpenOption.READ));
+    }
+    URI uri = URI.create(address);
+    return new HadoopFile(FileSystem.get(uri, configuration()).open(new org.apache.hadoop.fs.Path(uri)));
+  }
+
+  /** True if this Spark has a file system for the address of a store. */
+  static boolean isReadable(String address) {
+    if (address.startsWith(LOCAL)) {
+      return true;
+    }
+    try {
+      FileSystem.getFileSystemClass(URI.create(address).getScheme(), configuration());
+      return true;
+    } catch (IOException | IllegalArgumentException error) {
+      return false;
+    }
+  }
+
+  private static Configuration configuration() {
+    Configuration configuration = new Configuration();
+    SparkEnv spark = SparkEnv.get();
+    if (spark != null) {
+      for (Tuple2<String, String> setting : spark.conf().getAll()) {
+        if (setting._1().startsWith(HADOOP)) {
+          configuration.set(setting._1().substring(HADOOP.length()), setting._2());
+        }
+      }
+    }
+    return configuration;
+  }
+
+  private static final class LocalFile extends ObjectBytes {
+    private final FileChannel file;
+
+    LocalFile(FileChannel file) {
+      this.file = file;
+    }
+
+    @Override
+    void read(long position, byte[] to, int length) throws IOException {
+      ByteBuffer room = ByteBuffer.wrap(to, 0, length);
+      while (room.hasRemaining()) {
+        if (file.read(room, position + room.position()) < 0) {
+          throw new EOFException("the file ends at byte " + (position + room.position()));
+        }
+      }
+    }
+
+    @Override
+    boolean isSlow() {
+      return false;
+    }
+
+    @Override
+    public void close() {
+      try {
+        file.close();
+      } catch (IOException error) {
+        // It was only read.
+      }
+    }
+  }
+
+  private static final class HadoopFile extends ObjectBytes {
+    private final FSDataInputStream file;
+
+    HadoopFile(FSDataInputStream file) {
+      this.file = file;
+    }
+
+    @Override
+    void read(long position, byte[] to, int length) throws IOException {
+      file.readFully(position, to, 0, length);
+    }
+
+    @Override
+    boolean isSlow() {
+      return true;
+    }
+
+    @Override
+    public void close() {
+      try {
+        file.close();
+      } catch (IOException error) {
+        // It was only read.
+      }
+    }
+  }
+}

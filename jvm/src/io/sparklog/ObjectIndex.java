@@ -1,0 +1,144 @@
+package io.sparklog;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
+import java.util.zip.CRC32C;
+import org.apache.arrow.flatbuf.KeyValue;
+import org.apache.arrow.flatbuf.Message;
+import org.apache.arrow.flatbuf.MessageHeader;
+import org.apache.arrow.flatbuf.Schema;
+
+/** The rows of an object's index for one slice: where each batch lies, and which offsets it has. */
+final class ObjectIndex {
+  private static final int FILE_START_BYTES = 8; // "ARROW1" 0 0
+  private static final String FORMAT = "sparklog.index";
+
+  final int batches;
+  final long[] positions;
+  final long[] lengths;
+  final int[] crcs;
+  final int[] records;
+  final long[] starts; // the first offset of each batch
+  final long[] ends; // the offset after the last one
+  final boolean isCompacted; // the offsets of the records are in a column of the object
+
+  /** The part of the index in `body` that belongs to a slice. `named`: size and CRC32C of the index in the chain. */
+  ObjectIndex(byte[] body, JsonNode slice) throws DamagedException {
+    Decoder.check(body.length == slice.get("index_size_bytes").asLong(), "an index of " + body.length + " bytes");
+    Decoder.check(crc32c(body, 0, body.length) == (int) slice.get("index_crc32c").asLong(), "an index's CRC32C");
+    int from = slice.get("first_batch").asInt();
+    batches = slice.get("batches").asInt();
+    isCompacted = slice.get("records").asLong() != slice.get("end").asLong() - slice.get("start").asLong();
+    Decoder.Batch table = table(body);
+    Decoder.check(batches > 0 && from + batches <= table.rows(), "an index of " + table.rows() + " batches");
+    positions = column(table, "position", from);
+    lengths = column(table, "length", from);
+    crcs = numbers(table, "crc32c", from);
+    records = numbers(table, "records", from);
+    if (isCompacted) {
+      Decoder.check(table.columns().containsKey("base_offset"), "an index without offsets");
+      starts = column(table, "base_offset", from);
+      ends = column(table, "last_offset", from);
+      for (int i = 0; i < batches; i++) {
+        ends[i]++;
+      }
+    } else {
+      starts = new long[batches];
+      ends = new long[batches];
+      long at = slice.get("start").asLong();
+      for (int i = 0; i < batches; i++) {
+        starts[i] = at;
+        at += records[i];
+        ends[i] = at;
+      }
+    }
+    check(slice);
+  }
+
+  /** The first batch that may have records at or after this offset. */
+  int firstAt(long offset) {
+    int batch = 0;
+    while (batch < batches && ends[batch] <= offset) {
+      batch++;
+    }
+    return batch;
+  }
+
+  /** The first batch that has only records at or after this offset. */
+  int firstFrom(long offset) {
+    int batch = 0;
+    while (batch < batches && starts[batch] < offset) {
+      batch++;
+    }
+    return batch;
+  }
+
+  static int crc32c(byte[] bytes, int start, int length) {
+    CRC32C crc = new CRC32C();
+    crc.update(bytes, start, length);
+    return (int) crc.getValue();
+  }
+
+  private void check(JsonNode slice) throws DamagedException {
+    long sum = 0;
+    long before = slice.get("start").asLong();
+    for (int i = 0; i < batches; i++) {
+      Decoder.check(records[i] > 0 && lengths[i] > 0, "an index with an empty batch");
+      Decoder.check(i == 0 || positions[i] == positions[i - 1] + lengths[i - 1], "an index with a gap");
+      Decoder.check(starts[i] >= before && ends[i] - starts[i] >= records[i], "an index whose offsets don't ascend");
+      before = ends[i];
+      sum += records[i];
+    }
+    long end = positions[batches - 1] + lengths[batches - 1];
+    boolean isOfSlice =
+        sum == slice.get("records").asLong()
+            && positions[0] == slice.get("position").asLong()
+            && end == positions[0] + slice.get("length").asLong()
+            && before <= slice.get("end").asLong();
+    Decoder.check(isOfSlice, "an index of other batches");
+  }
+
+  private static Decoder.Batch table(byte[] body) throws DamagedException {
+    try (Decoder decoder = new Decoder()) {
+      int length = 8 + LogVector.int32(body, FILE_START_BYTES + 4);
+      ByteBuffer metadata = ByteBuffer.wrap(body, FILE_START_BYTES + 8, length - 8).slice();
+      Message message = Message.getRootAsMessage(metadata.order(ByteOrder.LITTLE_ENDIAN));
+      Decoder.check(message.headerType() == MessageHeader.Schema, "an index without a schema");
+      Layout layout = layout((Schema) message.header(new Schema()));
+      int start = FILE_START_BYTES + length;
+      int rest = body.length - start;
+      return decoder.decode(body, start, rest, layout, layout.names().toArray(String[]::new));
+    } catch (IndexOutOfBoundsException error) {
+      throw new DamagedException(error.toString());
+    }
+  }
+
+  private static Layout layout(Schema schema) throws DamagedException {
+    String format = null;
+    for (int i = 0; i < schema.customMetadataLength(); i++) {
+      KeyValue pair = schema.customMetadata(i);
+      format = FORMAT.equals(pair.key()) ? pair.value() : format;
+    }
+    Decoder.check("1".equals(format) || "2".equals(format), "an index of format " + format);
+    return "1".equals(format) ? Layout.INDEX : Layout.COMPACTED_INDEX;
+  }
+
+  private long[] column(Decoder.Batch table, String name, int from) {
+    LogVector column = table.columns().get(name);
+    long[] values = new long[batches];
+    for (int i = 0; i < batches; i++) {
+      values[i] = column.getLong(from + i);
+    }
+    return values;
+  }
+
+  private int[] numbers(Decoder.Batch table, String name, int from) {
+    LogVector column = table.columns().get(name);
+    int[] values = new int[batches];
+    for (int i = 0; i < batches; i++) {
+      values[i] = column.getInt(from + i);
+    }
+    return values;
+  }
+}

@@ -1,0 +1,113 @@
+package io.sparklog;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.io.IOException;
+import java.util.List;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Reads one range of offsets. If an object cannot be read from one holder, the next one is asked. If none is left,
+ * Python reads the rest: it asks the chain again, repairs what can be repaired, and words the error if nothing helps.
+ */
+final class RangeReader {
+  private static final Logger LOG = LoggerFactory.getLogger("sparklog");
+
+  private final ReadPlan plan;
+  private final int number;
+  private final JsonNode range;
+  private final Decoder decoder;
+  private final ReadMetrics metrics;
+  private final long end;
+  private long at;
+  private int slice; // the number of the slice that is read, or read next
+  private List<Holder> holders; // of this slice, those not asked yet
+  private SliceReader reader;
+  private PythonReader rest;
+
+  RangeReader(ReadPlan plan, int number, Decoder decoder, ReadMetrics metrics) {
+    this.plan = plan;
+    this.number = number;
+    this.decoder = decoder;
+    this.metrics = metrics;
+    range = plan.ranges().get(number);
+    at = plan.bounds().start(range);
+    end = plan.bounds().end(range);
+    if (at < end && range.get("lost").asBoolean()) {
+      leaveToPython("some of its records were given up");
+    }
+  }
+
+  /** The next records; null at the end. */
+  Rows next() throws IOException {
+    while (rest == null) {
+      JsonNode part = range.get("slices").get(slice);
+      if (part == null || at >= end) {
+        return null;
+      }
+      try {
+        if (reader == null && plan.bounds().mayHave(part)) {
+          open(part);
+        }
+        Rows rows = reader == null ? null : reader.next();
+        if (rows != null) {
+          at = rows.behind();
+          return rows;
+        }
+        // The end of a compacted slice may be a gap.
+        at = Math.max(at, Math.min(part.get("end").asLong(), end));
+        closeSlice();
+        slice++;
+      } catch (IOException | DamagedException | RuntimeException error) {
+        fail(error);
+      }
+    }
+    return rest.next();
+  }
+
+  void close() throws IOException {
+    closeReader();
+    if (rest != null) {
+      rest.close();
+    }
+  }
+
+  private void open(JsonNode part) throws IOException, DamagedException {
+    if (holders == null) {
+      holders = Holder.inOrder(plan.json().get("stores"), part.get("holders"));
+    }
+    if (holders.isEmpty()) {
+      throw new IOException("no holder is left");
+    }
+    reader = new SliceReader(range, part, holders.get(0), new Wanted(at, end, plan.columns()), decoder, metrics);
+  }
+
+  private void fail(Exception error) {
+    closeReader();
+    if (holders != null && !holders.isEmpty()) {
+      holders.remove(0).hasFailed();
+    }
+    if (holders == null || holders.isEmpty()) {
+      leaveToPython(error.toString());
+    }
+  }
+
+  private void leaveToPython(String reason) {
+    String topic = range.get("topic").asText();
+    LOG.warn("{}-{} from offset {} on is read by Python: {}", topic, range.get("partition"), at, reason);
+    metrics.rangesInPython++;
+    rest = new PythonReader(plan, number, at, decoder);
+  }
+
+  private void closeSlice() {
+    closeReader();
+    holders = null;
+  }
+
+  private void closeReader() {
+    if (reader != null) {
+      reader.close();
+      reader = null;
+    }
+  }
+}

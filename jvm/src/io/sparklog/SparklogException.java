@@ -1,0 +1,40 @@
+package io.sparklog;
+
+import java.util.HashMap;
+import java.util.Map;
+import org.apache.spark.QueryContext;
+import org.apache.spark.SparkRuntimeException;
+import org.apache.spark.sql.AnalysisException;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** An error of sparklog. Its message is that of the Python data source: class, code and text. */
+public final class SparklogException extends RuntimeException {
+  private static final String CONDITION = "PYTHON_DATA_SOURCE_ERROR";
+
+  SparklogException(String message, Throwable cause) {
+    super(message, cause);
+  }
+
+  /** The error that Spark raises if the Python data source fails in the driver. */
+  RuntimeException inDriver() {
+    throw unchecked(new AnalysisException(CONDITION, parameters("plan")));
+  }
+
+  /** The error of a task: one that PySpark knows, so that its users need not look for it in Py4J's. */
+  RuntimeException inTask() {
+    return new SparkRuntimeException(CONDITION, parameters("read"), this, new QueryContext[0], "");
+  }
+
+  private scala.collection.immutable.Map<String, String> parameters(String action) {
+    Map<String, String> parameters = new HashMap<>();
+    parameters.put("action", action);
+    parameters.put("type", "sparklog");
+    parameters.put("msg", getMessage() + "\n"); // Spark writes its SQLSTATE on a line of its own
+    return scala.collection.immutable.Map.from(CollectionConverters.asScala(parameters));
+  }
+
+  @SuppressWarnings("unchecked") // the compiler takes E for a RuntimeException: Spark's own errors are checked ones
+  private static <E extends Throwable> E unchecked(Throwable error) throws E {
+    throw (E) error;
+  }
+}

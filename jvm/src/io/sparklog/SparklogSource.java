@@ -1,0 +1,88 @@
+package io.sparklog;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import org.apache.spark.sql.connector.catalog.Table;
+import org.apache.spark.sql.connector.catalog.TableProvider;
+import org.apache.spark.sql.connector.expressions.Transform;
+import org.apache.spark.sql.sources.DataSourceRegister;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.CaseInsensitiveStringMap;
+
+/**
+ * {@code format("sparklog")} while this JAR is on the class path. Reads of records are columnar; everything else is
+ * handed to the Python data source of the same name, which Spark still finds in its own registry.
+ *
+ * <p>Spark prefers a service of this interface to a Python data source of the same name, also if the JAR is added to a
+ * running session.
+ */
+public final class SparklogSource implements TableProvider, DataSourceRegister {
+  /** The option that chooses between the two paths: "auto" (the default), "columns" or "rows". */
+  static final String PATH = "reader";
+
+  private TableProvider rows;
+
+  @Override
+  public String shortName() {
+    return "sparklog";
+  }
+
+  @Override
+  public boolean supportsExternalMetadata() {
+    return true;
+  }
+
+  @Override
+  public StructType inferSchema(CaseInsensitiveStringMap options) {
+    List<String> columns = columnsOf(options);
+    return columns == null ? rows().inferSchema(options) : Columns.schema(columns);
+  }
+
+  @Override
+  public Table getTable(StructType schema, Transform[] partitioning, Map<String, String> properties) {
+    Table rowTable = rows().getTable(schema, partitioning, properties);
+    CaseInsensitiveStringMap options = new CaseInsensitiveStringMap(properties);
+    boolean isPlain = Arrays.stream(schema.fields()).allMatch(SparklogSource::isColumn);
+    return isPlain && columnsOf(options) != null && areReadable(options)
+        ? new LogTable(rowTable, schema, properties)
+        : rowTable;
+  }
+
+  /** True if Java has a file system for each store of the cluster. */
+  private static boolean areReadable(CaseInsensitiveStringMap options) {
+    JsonNode stores = ask("stores", options);
+    return !stores.isNull() && Planner.strings(stores).stream().allMatch(ObjectBytes::isReadable);
+  }
+
+  /** The columns that a columnar read with these options has; null if the Python data source must read. */
+  private static List<String> columnsOf(CaseInsensitiveStringMap options) {
+    String path = options.getOrDefault(PATH, "auto");
+    if (path.equals("rows")) {
+      return null;
+    }
+    JsonNode columns = ask("columns", options);
+    return columns.isNull() ? null : Planner.strings(columns);
+  }
+
+  private static JsonNode ask(String request, CaseInsensitiveStringMap options) {
+    try {
+      return Planner.ofDriver().ask(Planner.request(request, options.asCaseSensitiveMap()));
+    } catch (SparklogException error) {
+      throw error.inDriver();
+    }
+  }
+
+  private static boolean isColumn(StructField field) {
+    return field.equals(Columns.FIELDS.get(field.name()));
+  }
+
+  private TableProvider rows() {
+    if (rows == null) {
+      rows = RowSource.create(shortName());
+    }
+    return rows;
+  }
+}

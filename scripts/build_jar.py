@@ -1,0 +1,53 @@
+"""Compile jvm/src into one JAR, against the JARs of the installed pyspark. The same sources give the same bytes.
+
+python scripts/build_jar.py FILE
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[1]
+SOURCES: Final = ROOT / "jvm" / "src"
+RESOURCES: Final = ROOT / "jvm" / "resources"
+_RELEASE: Final = "17"  # the oldest Java of Spark 4
+_TIME: Final = (1980, 1, 1, 0, 0, 0)
+
+
+def build_jar(target: Path) -> None:
+    """Write the JAR. Raises SystemExit with javac's own words if the sources can't be compiled."""
+    import pyspark
+
+    jars = Path(pyspark.__file__).parent / "jars"
+    with tempfile.TemporaryDirectory() as folder:
+        sources = sorted(str(file) for file in SOURCES.rglob("*.java"))
+        compiler = javac()
+        if compiler is None:
+            raise SystemExit("wanted javac (a JDK 17 or newer: openjdk-17-jdk-headless), found only a Java runtime")
+        command = [compiler, "--release", _RELEASE, "-Xlint:all,-classfile,-path,-processing,-serial", "-Werror"]
+        done = subprocess.run([*command, "-cp", f"{jars}/*", "-d", folder, *sources], capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(done.stdout + done.stderr)
+        files = [(file, file.relative_to(folder)) for file in Path(folder).rglob("*.class")]
+        files += [(file, file.relative_to(RESOURCES)) for file in RESOURCES.rglob("*") if file.is_file()]
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as jar:
+            for file, name in sorted(files, key=lambda pair: str(pair[1])):
+                jar.writestr(zipfile.ZipInfo(name.as_posix(), _TIME), file.read_bytes(), zipfile.ZIP_DEFLATED)
+
+
+def javac() -> str | None:
+    """The Java compiler, or None if this machine has only a Java runtime."""
+    home = os.environ.get("JAVA_HOME")
+    return shutil.which(str(Path(home, "bin", "javac"))) if home else shutil.which("javac")
+
+
+if __name__ == "__main__":
+    build_jar(Path(sys.argv[1]))

@@ -1,0 +1,45 @@
+"""The JAR with which Spark reads records in Java. `make setup` and `make dist` build it from jvm/."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from sparklog.core.errors import InvalidInput, InvalidOption
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_JAR: Final = Path(__file__).with_name("sparklog.jar")
+
+
+def jar_path() -> Path:
+    """The JAR. Raises InvalidInput if this installation has none."""
+    if not _JAR.is_file():
+        raise InvalidInput(
+            f"wanted {_JAR}, found none: sparklog was installed from sources on a machine without javac (a JDK 17 or "
+            "newer); install the wheel, or install a JDK and run make setup. Without the JAR, Python reads"
+        )
+    return _JAR
+
+
+def add_jar(spark: SparkSession) -> None:
+    """Let `format("sparklog")` read in Java from now on, in this session. Harmless if it does already.
+
+    The same as starting Spark with `--jars $(sparklog jar)`. Raises InvalidInput if this installation has no JAR.
+    """
+    path = str(jar_path())
+    if hasattr(spark, "addArtifacts") and not hasattr(spark, "_jsparkSession"):  # a client of Spark Connect
+        spark.addArtifacts(path)
+        return
+    spark.sql(f"ADD JAR '{path}'")
+
+
+def check_reader(reader: str | None) -> None:
+    """Raise InvalidOption if a read that came to Python asks for Java (`reader=columns`)."""
+    if reader is not None and reader.strip().lower() == "columns":
+        raise InvalidOption(
+            "reader: wanted columns, found that Java can't read this: either sparklog's JAR is not in this session "
+            "(start Spark with --jars $(sparklog jar), or call sparklog.spark.add_jar(spark)), or it is no read of "
+            "records, or Spark has no file system for one of the stores; reader=auto reads by Python instead"
+        )

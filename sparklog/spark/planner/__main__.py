@@ -1,0 +1,13 @@
+"""Serve the JVM that started this process, until its end of the pipe is closed."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from sparklog.spark.planner.planner import serve
+
+if __name__ == "__main__":
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints must not come between the replies
+    serve(sys.stdin.buffer, replies, protocol=sys.argv[1])

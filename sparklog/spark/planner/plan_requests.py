@@ -1,0 +1,199 @@
+"""Answers the driver's requests: the columns of a read, and the tasks of a batch or a micro-batch."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from sparklog.core.errors import SparklogError
+from sparklog.core.reading.plan import RangeToRead, SliceToRead
+from sparklog.core.types import StoreId, TimestampSource
+from sparklog.log.cluster_stores import Stores
+from sparklog.log.read.read_errors import may_be_replaced
+from sparklog.options.given import warning_of
+from sparklog.options.streams import parse_stream_read_options, read_options_of_any
+from sparklog.options.typed import ReadOptions, parse_read_options
+from sparklog.spark.lazy_connection import shared
+from sparklog.spark.read.task_to_read import TaskToRead, places_for
+from sparklog.storage.keys import data_key, index_key
+from sparklog.storage.open_store import join_url
+
+_CLUSTER_VARIABLE: Final = "SPARKLOG_CLUSTER"
+_PROPERTIES: Final = ("provider", "owner")  # Spark passes them only while it creates a table
+
+_CREATE_TIME, _APPEND_TIME = 0, 1  # Kafka's numbers in the column timestampType
+
+
+class _Request(msgspec.Struct):
+    options: dict[str, str]
+
+
+class _StreamTasks(msgspec.Struct):
+    """`partitions`: pickled by Spark, as `StreamReader.partitions` returned them."""
+
+    options: dict[str, str]
+    partitions: list[bytes]
+
+
+class _Slice(msgspec.Struct, omit_defaults=True):
+    """A slice as Java reads it. `append_time_us` is absent if each record has its own timestamp."""
+
+    start: int
+    end: int
+    records: int
+    position: int
+    length: int
+    first_batch: int
+    batches: int
+    key: str
+    index_key: str
+    index_size_bytes: int
+    index_crc32c: int
+    holders: tuple[StoreId, ...]
+    min_timestamp_us: int
+    max_timestamp_us: int
+    timestamp_type: int
+    append_time_us: int | None = None
+
+
+class _Range(msgspec.Struct):
+    """Offsets [start, end) of a partition. `lost`: some were given up, so Python decides whether that is an error."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+    lost: bool
+    slices: list[_Slice]
+
+
+class _Store(msgspec.Struct):
+    url: str
+    zone: str
+
+
+class _Task(msgspec.Struct):
+    """One task. `task` is the same as `TaskToRead` in MessagePack, for a planner that must read on."""
+
+    ranges: list[_Range]
+    stores: dict[StoreId, _Store]
+    fail_on_data_loss: bool
+    task: bytes
+
+
+class _Plan(msgspec.Struct):
+    tasks: list[_Task]
+    warnings: list[str]
+
+
+def _columns(payload: bytes) -> bytes:
+    """The columns of a read with these options; null if it is not a read of records, or creates a table."""
+    given = msgspec.json.decode(payload, type=_Request).options
+    if all(name in given for name in _PROPERTIES):
+        return b"null"
+    try:
+        options = read_options_of_any(given, os.environ.get(_CLUSTER_VARIABLE))
+    except SparklogError:
+        return b"null"  # the Python data source raises it, or accepts what only a stream or a write may have
+    return msgspec.json.encode(options.columns if options.metadata is None else None)
+
+
+def _stores(payload: bytes) -> bytes:
+    """The addresses of the cluster's stores; null if it does not answer, which the Python data source reports."""
+    given = msgspec.json.decode(payload, type=_Request).options
+    try:
+        options = read_options_of_any(given, os.environ.get(_CLUSTER_VARIABLE))
+        connection = shared(options.cluster, options.storage)
+        places = connection.places(connection.follower.newest_state())
+    except SparklogError:
+        return b"null"
+    return msgspec.json.encode([join_url(places.cluster, url) for url in places.urls.values()])
+
+
+def _plan_read(payload: bytes) -> bytes:
+    """The tasks of a batch read. Raises as `BatchReader.partitions`."""
+    request = msgspec.json.decode(payload, type=_Request)
+    options = parse_read_options(request.options, os.environ.get(_CLUSTER_VARIABLE))
+    from sparklog.client.plans.read_plan import plan_read
+
+    connection = shared(options.cluster, options.storage)
+
+    def plan() -> _Plan:
+        state = connection.follower.newest_state()
+        stores, places = places_for(connection, state, options.zone)
+        made = plan_read(state, options, stores)
+        ignored = warning_of(options.ignored)
+        tasks = [TaskToRead(places, ranges) for ranges in made.tasks]
+        return _plan_of(tasks, options, [*made.warnings, *([] if ignored is None else [ignored])])
+
+    try:
+        return msgspec.json.encode(plan())
+    except SparklogError as error:
+        if not may_be_replaced(error):
+            raise
+        return msgspec.json.encode(plan())
+
+
+def _stream_tasks(payload: bytes) -> bytes:
+    """The tasks of a micro-batch that the Python data source has planned."""
+    request = msgspec.json.decode(payload, type=_StreamTasks)
+    options = parse_stream_read_options(request.options, os.environ.get(_CLUSTER_VARIABLE)).read
+    partitions = [pickle.loads(body) for body in request.partitions]
+    plans = [partition.value for partition in partitions if partition is not None]  # None: see `installed.plan_of`
+    tasks = [msgspec.msgpack.decode(plan, type=TaskToRead) for plan in plans]
+    return msgspec.json.encode(_plan_of(tasks, options, []))
+
+
+def _plan_of(tasks: Sequence[TaskToRead], options: ReadOptions, warnings: list[str]) -> _Plan:
+    return _Plan([_task(task, options.fail_on_data_loss) for task in tasks], warnings)
+
+
+def _task(task: TaskToRead, fail_on_data_loss: bool) -> _Task:
+    places, stores = task.places, Stores(task.places)
+    addresses = {
+        store: _Store(join_url(places.cluster, url), places.zones.get(store, "")) for store, url in places.urls.items()
+    }
+    ranges = [_range(range_, [stores.holding(part) for part in range_.slices]) for range_ in task.ranges]
+    return _Task(ranges, addresses, fail_on_data_loss, msgspec.msgpack.encode(task))
+
+
+def _range(plan: RangeToRead, holders: list[list[StoreId]]) -> _Range:
+    slices = [_slice(plan, part, stores) for part, stores in zip(plan.slices, holders, strict=True)]
+    return _Range(plan.topic, plan.partition, plan.start, plan.end, bool(plan.lost), slices)
+
+
+def _slice(plan: RangeToRead, part: SliceToRead, holders: list[StoreId]) -> _Slice:
+    slice_, named = part.slice, part.object.object
+    key = data_key(named, plan.topic)
+    source = slice_.timestamp_source
+    append_time_us = slice_.append_time_ms * 1000 if source is TimestampSource.APPEND_TIME else None
+    return _Slice(
+        slice_.start,
+        slice_.end,
+        slice_.records,
+        slice_.position,
+        slice_.length,
+        slice_.first_batch,
+        slice_.batches,
+        key,
+        index_key(key),
+        named.index_size_bytes,
+        named.index_crc32c,
+        tuple(holders),
+        slice_.min_timestamp_us if append_time_us is None else append_time_us,
+        slice_.max_timestamp_us if append_time_us is None else append_time_us,
+        _CREATE_TIME if source is TimestampSource.CREATE_TIME else _APPEND_TIME,
+        append_time_us,
+    )
+
+
+PLAN_REQUESTS: Final[dict[str, Callable[[bytes], bytes]]] = {
+    "columns": _columns,
+    "stores": _stores,
+    "plan_read": _plan_read,
+    "stream_tasks": _stream_tasks,
+}

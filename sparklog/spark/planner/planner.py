@@ -1,0 +1,65 @@
+"""Receives requests of the JVM and answers each in a thread of its own.
+
+A message, both ways: length (int32) of what follows, id of the request (int64), kind (1 byte), payload; big-endian.
+Kinds: J JSON, A an Arrow record batch message, N no more batches, E an error, whose payload is its text as JSON.
+"""
+
+from __future__ import annotations
+
+import struct
+import sys
+import threading
+import traceback
+from collections.abc import Callable
+from typing import BinaryIO, Final
+
+import msgspec
+
+import sparklog
+from sparklog.core.errors import UnsupportedVersion
+from sparklog.spark.planner.plan_requests import PLAN_REQUESTS
+from sparklog.spark.planner.read_requests import OpenReaders
+
+PROTOCOL: Final = "1"  # of these messages; the JAR names the one that it speaks
+_HEAD: Final = struct.Struct(">iqc")
+_LENGTH_BYTES: Final = 4
+
+Reply = tuple[bytes, bytes | memoryview]  # kind, payload
+
+
+class _Name(msgspec.Struct):
+    name: str
+
+
+def serve(requests: BinaryIO, replies: BinaryIO, protocol: str) -> None:
+    """Answer all requests until the end of `requests`. With another `protocol` each answer is UnsupportedVersion."""
+    readers = OpenReaders()
+    sending = threading.Lock()
+
+    def answer(request_id: int, payload: bytes) -> None:
+        kind, reply = _answer(readers, payload, protocol)
+        with sending:
+            replies.write(_HEAD.pack(_HEAD.size - _LENGTH_BYTES + len(reply), request_id, kind))
+            replies.write(reply)
+            replies.flush()
+
+    while len(head := requests.read(_HEAD.size)) == _HEAD.size:
+        length, request_id, _ = _HEAD.unpack(head)
+        payload = requests.read(length + _LENGTH_BYTES - _HEAD.size)
+        threading.Thread(target=answer, args=(request_id, payload), daemon=True).start()
+
+
+def _answer(readers: OpenReaders, payload: bytes, protocol: str) -> Reply:
+    try:
+        if protocol != PROTOCOL:
+            raise UnsupportedVersion(
+                f"wanted a JAR with protocol {PROTOCOL}, which sparklog {sparklog.__version__} in {sys.executable} "
+                f"speaks, found one with protocol {protocol}: use the JAR that `sparklog jar` names"
+            )
+        name = msgspec.json.decode(payload, type=_Name).name
+        if name in PLAN_REQUESTS:
+            plan: Callable[[bytes], bytes] = PLAN_REQUESTS[name]
+            return b"J", plan(payload)
+        return readers.answer(name, payload)
+    except Exception as error:  # no error may end the planner
+        return b"E", msgspec.json.encode("".join(traceback.format_exception_only(error)).strip())

@@ -1,0 +1,100 @@
+"""Guards of the reader in Java: it gives the rows that Python gives, or leaves them to Python."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tests.guards.guard import Guard
+
+_FOLDER: Final = "jvm/src/io/sparklog"
+_TESTS: Final = "tests/spark/columns/test_columns.py"
+_FUZZ: Final = "tests/jvm/test_fuzz.py::test_damage_gives_an_error_or_the_right_rows"
+
+
+def _guard(name: str, guards: str, file: str, text: str, without: str, test: str) -> Guard:
+    tests = (test if "::" in test else f"{_TESTS}::{test}",)
+    return Guard(f"java-{name}", guards, f"{_FOLDER}/{file}.java", text, without, tests)
+
+
+GUARDS: Final = (
+    _guard(
+        "crc",
+        "A batch whose bytes are not those of the index is not decoded.",
+        "SliceReader",
+        "ObjectIndex.crc32c(body, start, length) == index.crcs[number]",
+        "length > 0",
+        _FUZZ,
+    ),
+    _guard(
+        "index-crc",
+        "Nor is an index whose bytes are not those of the chain.",
+        "ObjectIndex",
+        'crc32c(body, 0, body.length) == (int) slice.get("index_crc32c").asLong()',
+        "body.length > 0",
+        _FUZZ,
+    ),
+    _guard(
+        "offset-column",
+        "The offsets of a compacted slice are those of its column.",
+        "SliceReader",
+        'isCompacted\n            ? checked(decoded.columns().get("offset"), number)\n            : ',
+        "",
+        "test_java_reads_a_compacted_log_by_its_column_of_offsets",
+    ),
+    _guard(
+        "range-start",
+        "A batch is cut at the beginning of the range.",
+        "SliceReader",
+        "int low = rowAt(offsets, decoded.rows(), at);",
+        "int low = 0;",
+        "test_java_reads_what_python_reads",
+    ),
+    _guard(
+        "range-end",
+        "And at its end.",
+        "SliceReader",
+        "int high = rowAt(offsets, decoded.rows(), end);",
+        "int high = decoded.rows();",
+        "test_java_reads_what_python_reads",
+    ),
+    _guard(
+        "append-time",
+        "With LogAppendTime the timestamp is the chain's, not the column's.",
+        "SliceReader",
+        'slice.path("append_time_us").asLong(-1)',
+        "-1",
+        "test_java_reads_what_python_reads",
+    ),
+    _guard(
+        "next-holder",
+        "If a holder lacks an object or has it damaged, the next one is asked.",
+        "RangeReader",
+        "holders.remove(0).hasFailed();",
+        "holders.clear();",
+        "test_the_next_holder_serves",
+    ),
+    _guard(
+        "given-up",
+        "Records that were given up are an error, not a gap.",
+        "RangeReader",
+        'if (at < end && range.get("lost").asBoolean()) {',
+        "if (at > end) {",
+        "test_records_that_were_given_up_are_an_error",
+    ),
+    _guard(
+        "one-plan",
+        "A DataFrame reads one position of the chain for its whole life.",
+        "PlannedRead",
+        "if (tasks == null) {",
+        "if (options != null) {",
+        "test_a_dataframe_keeps_its_position",
+    ),
+    _guard(
+        "protocol",
+        "The JAR of another sparklog is refused by name.",
+        "Planner",
+        '"-m", "sparklog.spark.planner", PROTOCOL)',
+        '"-m", "sparklog.spark.planner", "2")',
+        "test_java_reads_the_golden_cluster",
+    ),
+)

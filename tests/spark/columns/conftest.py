@@ -1,0 +1,85 @@
+"""A session with sparklog's JAR, and reads by both readers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+
+from sparklog.client.cluster import Cluster
+from tests.jar import jar
+from tests.spark.conftest import OneSpark
+
+Both = Callable[..., list[tuple[Any, ...]]]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def jvm_of_its_own(one_spark: OneSpark) -> Iterator[None]:
+    """A JAR stays on the class path of a JVM, also when its session has ended: other tests get another JVM."""
+    yield
+    one_spark.end()
+
+
+@pytest.fixture
+def without_jar(one_spark: OneSpark) -> Iterator[SparkSession]:
+    """local[2] of a JVM that has never seen the JAR."""
+    one_spark.end()
+    yield one_spark.session("local[2]")
+    one_spark.end()
+
+
+@pytest.fixture
+def columnar(one_spark: OneSpark) -> SparkSession:
+    """local[2] with the JAR on its class path."""
+    return one_spark.session("local[2]", spark__jars=str(jar()))
+
+
+@pytest.fixture
+def frame(columnar: SparkSession, cluster: Cluster) -> Callable[..., DataFrame]:
+    """frame(reader, topic, option=value, …) -> the DataFrame."""
+
+    def read(reader: str, topic: str, **options: object) -> DataFrame:
+        asked = columnar.read.format("sparklog").option("cluster", cluster.connection.url).option("subscribe", topic)
+        return asked.options(reader=reader, **{name: str(value) for name, value in options.items()}).load()
+
+    return read
+
+
+@pytest.fixture
+def both(frame: Callable[..., DataFrame]) -> Both:
+    """both(topic, option=value, …) -> the rows, by partition and offset: the same by both readers, all read by Java."""
+
+    def read(topic: str, **options: object) -> list[tuple[Any, ...]]:
+        by_columns, by_rows = (frame(reader, topic, **options) for reader in ("columns", "rows"))
+        assert by_columns.schema == by_rows.schema
+        rows = sorted_rows(by_columns)
+        assert rows == sorted_rows(by_rows)
+        assert metric(by_columns, "rangesInPython") == 0
+        return rows
+
+    return read
+
+
+def sorted_rows(frame: DataFrame) -> list[tuple[Any, ...]]:
+    """The rows, in an order that does not depend on tasks."""
+    return sorted((tuple(row) for row in frame.collect()), key=repr)
+
+
+def metric(frame: DataFrame, name: str) -> int:
+    """A metric of the scan of a frame that was collected."""
+    scan = frame._jdf.queryExecution().executedPlan().collectLeaves().head()
+    return int(scan.metrics().apply(name).value())
+
+
+def failure(frame: DataFrame) -> str:
+    """sparklog's part of the error of a read that fails."""
+    try:
+        frame.collect()
+    except (PySparkException, Exception) as error:  # a task's error is Py4J's if Java raised it
+        text = str(error)
+        begin = text.index("sparklog.core.errors.")
+        return text[begin:].partition("\n")[0]
+    raise AssertionError("the read was expected to fail")

@@ -1,0 +1,332 @@
+"""Reads by Java: the same rows and errors as Python's, of every kind of log, and from whichever holder is left."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+import sparklog
+import sparklog.spark
+from sparklog.client.cluster import Cluster
+from sparklog.core.commands import FenceStore
+from sparklog.core.types import StoreId
+from sparklog.log.records_schema import HEADERS
+from tests.client.compacting import mixed_log
+from tests.client.replicated_cluster import come_back
+from tests.faults.store_folders import StoreFolders
+from tests.jar import jar
+from tests.spark.columns.conftest import Both, failure, metric, sorted_rows
+from tests.spark.conftest import OneSpark
+from tests.spark.rewriting import roll_and_delete
+
+pytestmark = pytest.mark.spark
+Frame = Callable[..., DataFrame]
+GOLDEN = Path(__file__).parents[2] / "golden" / "format-5" / "cluster"
+ALL = ("key", "value", "topic", "partition", "offset", "timestamp", "timestampType", "headers")
+
+
+def records(dice: random.Random, count: int) -> pa.Table:
+    """Records with null and empty keys, values of many sizes, and headers or none."""
+    pairs = [None, [], [{"key": "h", "value": b"x"}], [{"key": "", "value": None}, {"key": "é", "value": b""}]]
+    return pa.table(
+        {
+            "key": pa.array([dice.choice([None, b"", b"k%d" % at]) for at in range(count)], pa.binary()),
+            "value": pa.array(
+                [dice.choice([None, b"v" * dice.choice([0, 1, 9, 700])]) for _ in range(count)], pa.binary()
+            ),
+            "headers": pa.array([dice.choice(pairs) for _ in range(count)], HEADERS),
+            "partition": pa.array([dice.randrange(2) for _ in range(count)], pa.int32()),
+        }
+    )
+
+
+@pytest.mark.parametrize("compression", ["zstd", "lz4", "none"])
+@pytest.mark.parametrize("stamped", ["CreateTime", "LogAppendTime"])
+def test_java_reads_what_python_reads(cluster: Cluster, both: Both, compression: str, stamped: str) -> None:
+    """Random ranges and columns, before and after a roll; batches are large, small, and of one record."""
+    dice = random.Random(f"{compression} {stamped}")
+    cluster.create_topic("t", partitions=2, config={"message.timestamp.type": stamped})
+    for count in (3000, 1, 40, 400):
+        cluster.append("t", records(dice, count), compression=compression)
+    assert len(both("t", includeHeaders="true")) == 3441
+    for _ in range(2):
+        for _ in range(2):
+            start, end = sorted(dice.randrange(1600) for _ in range(2))
+            some = ",".join(dice.sample(ALL, dice.randrange(1, len(ALL) + 1)))
+            both(
+                "t",
+                columns=some,
+                startingOffsets=f'{{"t":{{"0":{start},"1":0}}}}',
+                endingOffsets=f'{{"t":{{"0":{end},"1":1}}}}',
+            )
+        roll_and_delete(cluster, "t")
+
+
+def test_java_reads_a_compacted_log_by_its_column_of_offsets(cluster: Cluster, both: Both) -> None:
+    mixed_log(cluster)
+    assert len(both("t", includeHeaders="true")) == len(both("t", columns="offset")) == len(both("t", columns="value"))
+    for start, end in ((5, 47), (20, 21), (6, 40), (39, 60)):
+        both("t", startingOffsets=f'{{"t":{{"0":{start}}}}}', endingOffsets=f'{{"t":{{"0":{end}}}}}')
+
+
+def test_java_reads_the_golden_cluster(columnar: SparkSession, tmp_path: Path) -> None:
+    shutil.copytree(GOLDEN, tmp_path / "golden")
+    rows = []
+    for reader in ("columns", "rows"):
+        asked = columnar.read.format("sparklog").option("cluster", str(tmp_path / "golden")).option("reader", reader)
+        frame = asked.option("subscribePattern", ".*").option("includeHeaders", "true").load()
+        rows.append(sorted_rows(frame))
+    assert rows[0] == rows[1] != []
+
+
+def test_a_query_reads_only_the_columns_it_uses(cluster: Cluster, frame: Frame) -> None:
+    cluster.create_topic("t")
+    cluster.append("t", pa.table({"value": [b"v" * 1000] * 1000}), compression="none")
+    offsets = frame("columns", "t").selectExpr("sum(offset)")
+    assert offsets.collect() == [(499_500,)]
+    plan = offsets._jdf.queryExecution().executedPlan().toString()
+    assert "sparklog columns offset" in plan
+    whole = frame("columns", "t").select("offset")
+    assert [row.offset for row in whole.collect()] == list(range(1000))
+    assert metric(whole, "requests") == metric(whole, "bytesRead") == 0, "the chain knows the offsets"
+    assert frame("columns", "t").count() == 1000
+
+
+def test_filters_spare_what_they_rule_out(cluster: Cluster, frame: Frame) -> None:
+    """Any filter gives the rows that it gives by Python; ranges and slices outside of it are not opened."""
+    for topic in ("t", "u"):
+        cluster.create_topic(topic, partitions=2)
+        for at in range(4):
+            times = pa.array([1_000_000 * (1000 * at + second) for second in range(100)], pa.timestamp("us", "UTC"))
+            rows = records(random.Random(f"{topic} {at}"), 100).append_column("timestamp", times)
+            cluster.append(topic, rows)
+    filters = [
+        "partition = 1",
+        "partition in (0, 7)",
+        "topic = 'u'",
+        "topic in ('t', 'nothing') and partition = 0",
+        "offset >= 60",
+        "offset > 60 and offset < 70",
+        "offset = 63",
+        "offset between 100 and 1000000 and partition = 1",
+        "offset <= 9223372036854775807",
+        "offset < 0",
+        "timestamp >= timestamp_micros(2000000000)",
+        "timestamp = timestamp_micros(1000000000) and topic = 't'",
+        "timestamp > '1970-01-01' and timestamp < timestamp_micros(1000050000000)",
+        "timestamp > '1500-01-01'",
+        "offset = 3 or partition = 1",
+        "not (partition = 1)",
+        "partition = offset",
+        "offset is null",
+        "value is null and offset > 20",
+        "partition <=> 1",
+        "timestamp < current_timestamp()",
+    ]
+    for filter_ in filters:
+        columns, rows = (frame(reader, "t,u", includeHeaders="true").where(filter_) for reader in ("columns", "rows"))
+        assert sorted_rows(columns) == sorted_rows(rows), filter_
+    for filter_, reads in (("partition = 1 and topic = 't'", 8), ("timestamp = timestamp_micros(2000000000)", 8)):
+        pruned = frame("columns", "t,u").where(filter_)
+        pruned.collect()
+        assert metric(pruned, "requests") <= reads, "of 32: an index and a body for each slice"
+
+
+def test_writes_and_metadata_stay_with_python(cluster: Cluster, frame: Frame, columnar: SparkSession) -> None:
+    """One name for both: what Java does not do goes to the Python source, in the same session."""
+    cluster.create_topic("t")
+    rows = columnar.range(10).selectExpr("cast(id as string) as value")
+    url = cluster.connection.url
+    rows.write.format("sparklog").mode("append").option("cluster", url).option("topic", "t").save()
+    assert frame("auto", "t").count() == 10
+    assert "sparklog columns" not in frame("rows", "t")._jdf.queryExecution().executedPlan().toString()
+    topics = columnar.read.format("sparklog").option("cluster", url).option("metadata", "topics").load()
+    assert [row.topic for row in topics.collect()] == ["t"]
+
+
+def test_java_reads_the_micro_batches_of_a_stream(cluster: Cluster, columnar: SparkSession, tmp_path: Path) -> None:
+    """Python decides what each micro-batch is; over a restart each record comes once."""
+    cluster.create_topic("t", partitions=2)
+    asked = columnar.readStream.format("sparklog").option("cluster", cluster.connection.url).option("subscribe", "t")
+    asked = asked.option("reader", "columns").option("startingOffsets", "earliest").option("maxOffsetsPerTrigger", 150)
+    sink, seen = tmp_path / "sink", []
+    for name in ("first", "second"):
+        cluster.append("t", records(random.Random(name), 200))
+        writer = asked.load().writeStream.format("parquet").option("path", str(sink)).trigger(availableNow=True)
+        query = writer.option("checkpointLocation", str(tmp_path / "checkpoint")).start()
+        query.awaitTermination()
+        assert "sparklog columns" in query._jsq.explainInternal(False)
+        seen.append(columnar.read.parquet(str(sink)).count())
+    assert seen == [200, 400]
+    for partition in (0, 1):
+        written = columnar.read.parquet(str(sink)).where(f"partition = {partition}").orderBy("offset").collect()
+        read = cluster.read("t", partition=partition)
+        assert [row.offset for row in written] == read["offset"].to_pylist()
+        assert [row.value for row in written] == read["value"].to_pylist()
+
+
+@pytest.mark.parametrize("trouble", ["deleted", "flipped", "cut", "index deleted", "index flipped"])
+def test_the_next_holder_serves(columnar: SparkSession, tmp_path: Path, trouble: str) -> None:
+    folders = StoreFolders.create(tmp_path)
+    with sparklog.connect(folders.url) as cluster:
+        cluster.create_topic("t", assignment=["ab", "ab"], config={"min.insync.replicas": 2})
+        cluster.append("t", records(random.Random(1), 500))
+        rows = _rows(columnar, folders.url, "rows")
+        _spoil(folders.at("a"), trouble)
+        frame = _frame(columnar, folders.url, "columns")
+        assert sorted_rows(frame) == rows
+        assert metric(frame, "rangesInPython") == 0
+        _spoil(folders.at("b"), trouble)
+        by_python = [_outcome(columnar, folders.url, reader) for reader in ("columns", "rows")]
+    assert by_python[0] == by_python[1]
+    assert (by_python[0] == rows) is ("index" in trouble), "an index is rebuilt, an object is not"
+
+
+def test_a_plan_older_than_its_objects_is_made_again_by_python(cluster: Cluster, frame: Frame) -> None:
+    cluster.create_topic("t", partitions=2)
+    cluster.append("t", records(random.Random(2), 300))
+    rows = sorted_rows(frame("rows", "t"))
+    planned = frame("columns", "t")
+    planned._jdf.queryExecution().executedPlan().collectLeaves().head().inputRDD()
+    roll_and_delete(cluster, "t")
+    assert sorted_rows(planned) == rows
+    assert metric(planned, "rangesInPython") == 2
+
+
+def test_records_cut_after_planning_are_for_python_to_judge(cluster: Cluster, frame: Frame) -> None:
+    cluster.create_topic("t")
+    for _ in range(2):
+        cluster.append("t", pa.table({"value": [b"v"] * 50}))
+    strict, lenient = (frame("columns", "t", failOnDataLoss=flag) for flag in ("true", "false"))
+    for planned in (strict, lenient):
+        planned._jdf.queryExecution().executedPlan().collectLeaves().head().inputRDD()
+    cluster.delete_records("t", {0: 60})
+    state = cluster.connection.follower.newest_state()
+    store = cluster.connection.stores(state).get(next(iter(state.stores)))
+    oldest = min(store.list_keys("append/"), key=lambda each: each.key.rsplit("/", 1)[1])
+    store.delete(oldest.key.removesuffix(".index"))
+    assert "DATA_LOSS: t-0: records [0, 60) were removed by retention or delete-records" in failure(strict)
+    assert [row.offset for row in lenient.collect()] == list(range(60, 100))
+
+
+def test_records_that_were_given_up_are_an_error(columnar: SparkSession, tmp_path: Path) -> None:
+    folders = StoreFolders.create(tmp_path)
+    with sparklog.connect(folders.url) as cluster:
+        cluster.create_topic("t", assignment=["ab"], config={"min.insync.replicas": 1})
+        cluster.append("t", pa.table({"value": [b"v"] * 3}))
+        cluster.submit(FenceStore(StoreId("b")))
+        cluster.append("t", pa.table({"value": [b"w"] * 2}))
+        cluster.submit(FenceStore(StoreId("a")))
+        come_back(cluster, "b")
+        cluster.elect_leaders("t", unclean=True)
+        cluster.append("t", pa.table({"value": [b"x"]}))
+    found = [_outcome(columnar, folders.url, reader) for reader in ("columns", "rows")]
+    assert found[0] == found[1]
+    assert "DATA_LOSS: t-0: records [3, 5) were lost in an unclean election" in found[0]
+
+
+def test_a_dataframe_keeps_its_position(cluster: Cluster, frame: Frame) -> None:
+    cluster.create_topic("t")
+    cluster.append("t", pa.table({"value": [b"v"] * 3}))
+    read = frame("columns", "t")
+    assert read.count() == 3
+    cluster.append("t", pa.table({"value": [b"late"]}))
+    assert (read.count(), len(read.select("offset").collect()), frame("columns", "t").count()) == (3, 3, 4)
+
+
+def test_a_running_session_gets_the_jar(
+    without_jar: SparkSession, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until then Python reads, and says what to do if Java is asked for."""
+    monkeypatch.setattr("sparklog.spark.jar._JAR", jar())
+    cluster.create_topic("t")
+    cluster.append("t", pa.table({"value": [b"v"] * 3}))
+    asked = without_jar.read.format("sparklog").option("cluster", cluster.connection.url).option("subscribe", "t")
+    assert asked.load().count() == 3
+    asked = asked.option("reader", "columns")
+    with pytest.raises(Exception, match=r"INVALID_OPTION: reader: wanted columns.*call sparklog\.spark\.add_jar"):
+        asked.load().collect()
+    sparklog.spark.add_jar(without_jar)
+    assert asked.load().count() == 3
+
+
+def test_wrong_options_give_the_same_errors(cluster: Cluster, frame: Frame) -> None:
+    cluster.create_topic("t")
+    for wrong in ({"startingOffsets": '{"t":{"0":7}}'}, {"endingOffsets": "9"}, {"no.such.option": "1"}):
+        found = []
+        for reader in ("columns", "rows"):
+            with pytest.raises(Exception, match="sparklog") as caught:
+                frame(reader, "t", **wrong).collect()
+            text = str(caught.value)
+            found.append((type(caught.value), text[text.index("sparklog.core.errors.") :].partition("\n")[0]))
+        assert found[0] == found[1]
+
+
+def test_a_planner_that_was_killed_is_started_again(cluster: Cluster, frame: Frame) -> None:
+    cluster.create_topic("t")
+    cluster.append("t", pa.table({"value": [b"v"] * 10}))
+    assert frame("columns", "t").count() == 10
+    planners = [process for process in psutil.process_iter(["cmdline"]) if _is_planner(process)]
+    assert planners
+    for planner in planners:
+        planner.kill()
+        planner.wait(10)
+    assert frame("columns", "t").count() == 10
+
+
+def test_a_python_without_sparklog_is_named(one_spark: OneSpark, cluster: Cluster, tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nexit 1\n")
+    python.chmod(0o755)
+    session = one_spark.session("local[2]", spark__jars=str(jar()), spark__pyspark__python=str(python))
+    try:
+        asked = session.read.format("sparklog").option("cluster", cluster.connection.url).option("subscribe", "t")
+        with pytest.raises(Exception, match="is sparklog installed there\\? Set PYSPARK_PYTHON"):
+            asked.load()
+    finally:
+        one_spark.stop()
+
+
+def _is_planner(process: psutil.Process) -> bool:
+    return "sparklog.spark.planner" in (process.info["cmdline"] or [])
+
+
+def _frame(session: SparkSession, url: str, reader: str) -> DataFrame:
+    asked = session.read.format("sparklog").option("cluster", url).option("subscribe", "t")
+    return asked.option("reader", reader).option("includeHeaders", "true").load()
+
+
+def _rows(session: SparkSession, url: str, reader: str) -> list[tuple[Any, ...]]:
+    return sorted_rows(_frame(session, url, reader))
+
+
+def _outcome(session: SparkSession, url: str, reader: str) -> list[tuple[Any, ...]] | str:
+    """The rows, or the error."""
+    try:
+        return _rows(session, url, reader)
+    except Exception:
+        return failure(_frame(session, url, reader))
+
+
+def _spoil(store: Path, trouble: str) -> None:
+    suffix = ".index" if "index" in trouble else ".arrow"
+    files = [file for file in store.rglob(f"*{suffix}") if file.is_file()]
+    assert files
+    for file in files:
+        body = bytearray(file.read_bytes())
+        file.chmod(0o644)
+        if trouble.endswith("deleted"):
+            file.unlink()
+        elif trouble.endswith("flipped"):
+            body[len(body) // 2] ^= 4
+            file.write_bytes(body)
+        else:
+            file.write_bytes(body[: len(body) // 2])
