@@ -133,7 +133,7 @@ class AsyncProducer(AnswersKafkaMethods):
         return self._producer
 
     def _note(self, future: asyncio.Future[RecordMetadata], sent: RecordFuture) -> None:
-        """Note that `sent` has its result, for the event loop to pass to `future`, with all others noted by then.
+        """Note that `sent` is done, so that the event loop sets the result of `future`; it does so for many at once.
 
         Runs in a thread of the producer, or in the loop.
         """

@@ -121,7 +121,7 @@ class Watch:
         self._woken_at = EntryNumber(-1)
 
     def wait(self, wanted: Replicated | Records, longest_ms: int, *, stop: Callable[[], bool] = lambda: False) -> bool:
-        """Wait until the wait for `wanted` is over (`Waiting.is_done`): returns True. False after `longest_ms`.
+        """Wait until the chain has `wanted`, or never will (`Waiting.is_done`): returns True. False after `longest_ms`.
 
         Also returns False once `stop()` is true; it is called between reads of the chain, between requests to a
         coordinator, and whenever the bell rings. Raises the errors of `Waiting.catch_up`.

@@ -82,7 +82,7 @@ class Coordinated(Committer):
         self._warned_ms: int | None = None
 
     def submit(self, submission: Submission, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> CommandResult:
-        """Commit a command through the coordinator in force, or as `Committer.submit` does.
+        """Commit a command through the coordinator in force; without one, in this process as `Committer.submit` does.
 
         If the coordinator is silent, too busy or no longer leads, the command is sent again, to the coordinator that is
         in force then. Raises the errors of `Committer.submit`, TryAgain (no coordinator took it in time; nothing was

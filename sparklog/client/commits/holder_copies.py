@@ -36,7 +36,7 @@ def with_present_holders(state: ClusterState, command: Append) -> Append:
 
 
 def lacking(state: ClusterState, command: Append) -> dict[StoreId, list[int]]:
-    """For each store that lacks objects of the write which it needs: their indexes in `command.objects`.
+    """The objects that stores need and lack before the write can be committed: indexes in `command.objects` by store.
 
     The leader's store of a partition needs all objects of the partition. In a push with `acks=all`, the whole ISR needs
     them if too few in-sync stores have all of them.

@@ -96,7 +96,7 @@ class ConsumerReading:
         self.positions = self._new_positions(wanted)
 
     def end(self, *, commits: bool = True) -> None:
-        """Give up the consumer's partitions and leave the group. With auto-commit and `commits`, first commit."""
+        """Give up the consumer's partitions and leave the group; before that, commit if `commits` and auto-commit."""
         try:
             self.settle_by_hand()
             if commits and self.auto_commits:
@@ -134,8 +134,8 @@ class ConsumerReading:
     def read(self, timeout_ms: int, most_records: int, columns: Sequence[str] = COLUMNS) -> PolledRecords:
         """Read batches with these columns, at most `most_records` records in total; returns them and the new positions.
 
-        Waits at most `timeout_ms` for the first batch, and returns none if none has come. The consumer's positions only
-        move with `hand_out`. Raises the errors of `Consumer.poll`.
+        Waits at most `timeout_ms` for the first batch, and returns none if none has come. The caller has to pass the
+        new positions to `hand_out`. Raises the errors of `Consumer.poll`.
         """
         if self._shares.wanted is None:
             raise InvalidInput("this consumer reads nothing yet: subscribe to topics, or assign partitions")

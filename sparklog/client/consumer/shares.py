@@ -89,7 +89,7 @@ class Shares:
     def awaited_topics(self, state: ClusterState) -> tuple[KnownTopic, ...]:
         """The topics whose deletion or new partitions end a wait for records.
 
-        None for a member of a group: its group gets another generation then, which ends the wait, too.
+        Empty for a member of a group: its group gets another generation then, which ends the wait, too.
         """
         return () if self.wanted is None or self._member is not None else self.wanted.known(state)
 

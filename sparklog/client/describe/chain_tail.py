@@ -129,7 +129,7 @@ def _folded_run(run: Sequence[TailEntry], kinds: Counter[_Kind]) -> list[TailEnt
 def chain_tail(
     store: ObjectStore, state: ClusterState, num: int, known: Mapping[int, Entry] | None = None
 ) -> ChainTail:
-    """The newest `num` entries up to the entry of `state`, without those that were deleted as old.
+    """The last `num` entries up to entry `state.n`, without those that were deleted as old.
 
     `known`: entries that were read before, by number; they are not read again. Raises StoreUnavailable.
     """

@@ -100,7 +100,7 @@ def write_rows(
 def _slow_followers(plan: WritePlan) -> frozenset[StoreId]:
     """The followers of the plan to leave out, because they were too slow for recent writes of this process.
 
-    None if a partition could be written to no other store. A store that hangs would cost each write FOLLOWER_WAIT_MS,
+    Empty if a partition could be written to no other store. A store that hangs would cost each write FOLLOWER_WAIT_MS,
     and a thread that never ends, with the bytes that it holds.
     """
     slow = frozenset(store for store in plan.followers if SLOW_HERE.is_recent(_address(plan, store)))

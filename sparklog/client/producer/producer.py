@@ -432,7 +432,7 @@ class Producer(AnswersKafkaMethods):
     def abandon(self) -> None:
         """Disable the producer in a forked child: its threads and its records stay with the parent.
 
-        Every later call and every future of a record raises InvalidInput.
+        From then on `send`, `flush` and `transaction` raise InvalidInput, and so do the futures of unsettled records.
         """
         self._lock = threading.Lock()
         self._work_there = self._room_there = self._something_settled = threading.Condition(self._lock)

@@ -14,9 +14,8 @@ because uncommitted records are never in the log.
 
 Possible failures, and their effect:
 
-- The process dies before the commit: neither records nor offsets are written. Uploaded objects are orphans, which
-vacuum
-  removes.
+- The process dies before the commit: neither records nor offsets are written. Uploaded objects stay as orphans, which
+  vacuum removes.
 - The process dies after the commit, whether or not it got the answer: both are written. The next member of the group
   continues after the processed records.
 - The block raises an error, or the commit is refused: neither is written. The consumer rewinds to its group's offsets.
