@@ -132,10 +132,10 @@ class Cluster(Admin, AnswersKafkaMethods):
         out with a warning. If `topic` is None, each row names its topic. With `producer` = (id, epoch, first sequence),
         a repeat of the same call writes nothing and returns the original offsets. All its rows must name the same
         partition, because sequences are counted per partition and a repeat might be routed elsewhere. `application` =
-        (id, version): a repeat with the same version writes nothing and returns the original offsets. `consumed` =
-        (group, offsets): the rows were made from the records below these offsets, which are committed to the group in
-        the same commit, as by `commit_offsets`, so input and output can't differ. `write_id`: a label of the write in
-        the chain.
+        (id, version): if this version or a higher one was written, writes nothing and returns the result of the
+        highest. `consumed` = (group, offsets): the rows were made from the records below these offsets, which are
+        committed to the group in the same commit, as by `commit_offsets`, so input and output can't differ.
+        `write_id`: a label of the write in the chain.
 
         `acks`: "all" (or -1) returns once the records are on every in-sync replica, 1 once they are on the leader's
         store. 0 does not wait for the commit: the result has no offsets, and an error is only logged; `close` waits.
@@ -358,9 +358,8 @@ class Cluster(Admin, AnswersKafkaMethods):
 
         Only for groups without members; a member commits by `GroupMember.commit`. A value may be a `Position` instead
         of an offset: it is refused if its topic was deleted since, even if the topic was created again. `metadata`: a
-        text stored with the offsets. Raises UnknownMemberId (the group has members),
-        OffsetOutOfRange, OffsetMetadataTooLarge, InvalidCommitOffsetSize, UnknownTopicOrPartition, InvalidGroupId,
-        InvalidInput.
+        text stored with the offsets. Raises UnknownMemberId (the group has members), OffsetOutOfRange,
+        OffsetMetadataTooLarge, InvalidCommitOffsetSize, UnknownTopicOrPartition, InvalidGroupId, InvalidInput.
         """
         commit_offsets(self.connection, group, offsets, metadata)
 

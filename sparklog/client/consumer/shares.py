@@ -25,7 +25,7 @@ class Shares:
     def __init__(
         self, connection: Connection, group: str | None, session_timeout_ms: int, instance_id: str | None
     ) -> None:
-        """Create it without a subscription. Raises InvalidGroupId, and InvalidInput for an invalid `instance_id`."""
+        """Create it without a subscription. Raises InvalidGroupId, also for an invalid `instance_id`."""
         if group is not None:
             check_name("a group id", group)
         if instance_id is not None:

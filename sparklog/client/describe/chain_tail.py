@@ -55,7 +55,6 @@ class ChainTail:
     """The newest entries, in ascending order. `damaged`: the errors of entries that can't be read.
 
     A snapshot covers the unreadable entries, so the state is right without them.
-
     `deleted_before`: requested entries with a smaller number than this were deleted as old; None if none was deleted.
     """
 

@@ -34,7 +34,7 @@ class Taken:
         self.records_left = 0
 
     def settle(self, records: int) -> int:
-        """Note that `records` more records are settled. Returns the number of bytes to free in the buffer for them."""
+        """Note that `records` more records are settled. Returns how many bytes of the buffer become free."""
         freed = self.bytes_left if records >= self.records_left else self.bytes_left * records // self.records_left
         self.bytes_left -= freed
         self.records_left -= records

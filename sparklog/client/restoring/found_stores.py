@@ -226,7 +226,7 @@ class FoundStores:
     # ---- the chain ------------------------------------------------------------------------------
 
     def _read(self) -> None:
-        """Set `chain_id` and `head` to the newest chain with mirrors and its newest entry; else unchanged."""
+        """Set `chain_id` and `head` to the newest chain with mirrors and its newest state, if there is one."""
         chain_id = self._newest_chain()
         if chain_id is None:
             return
@@ -239,10 +239,8 @@ class FoundStores:
     def _newest_chain(self) -> str | None:
         """The id of the newest chain that has a mirror on a found store; None without any mirror.
 
-        The newest chain is that of the latest restore.
-
-        Only a chain that has begun has mirrors, and a write is acknowledged only once a mirror has it. Raises Conflict
-        if two chains are from restores with the same number.
+        The newest chain is that of the latest restore. Only a chain that has begun has mirrors, and a write is
+        acknowledged only once a mirror has it. Raises Conflict if two chains are from restores with the same number.
         """
         numbers = {found_store.mark.chain_id: 0 for found_store in self.found.values()}
         for found_store in self.found.values():
@@ -266,7 +264,7 @@ class FoundStores:
 
 
 def not_there(store: StoreId, reason: str) -> StoreUnavailable:
-    """The error for a store that a restore needs and that is missing; `reason`: how it is missing."""
+    """The error for a store that a restore needs and did not find. `reason`: a text that says why."""
     return StoreUnavailable(
         f"store {store}: {reason}; give its address with --from {store}=URL; if it is lost, too, or was removed from "
         f"the cluster since, leave it out with --without {store}"

@@ -212,7 +212,7 @@ def _check_comes_back_empty(known: Store, mark: Incarnation | None, url: str, kn
 def check_addresses(metadata: ObjectStore, addresses: Iterable[tuple[StoreId, str]]) -> None:
     """Check that no two stores have the same address. Raises DuplicateBrokerRegistration.
 
-    Raises InvalidInput for a store in memory if the metadata are not in memory.
+    Raises InvalidInput for a store in the memory of this process if the metadata is elsewhere.
     """
     seen: dict[str, StoreId] = {}
     for store, url in addresses:
