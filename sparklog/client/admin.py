@@ -1,4 +1,4 @@
-"""The part of `Cluster` that administers: topics, stores and replicas, as Python programs see and change them."""
+"""The administration part of `Cluster`: Python programs list and change topics, stores and replicas with it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ log = logging.getLogger("sparklog")
 
 
 class Admin:
-    """Topics, stores and replicas of one cluster, through the process's `connection` to it."""
+    """Lists and changes topics, stores and replicas of one cluster, through the process's `connection` to it."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -53,7 +53,8 @@ class Admin:
     ) -> TopicDescription:
         """Create a topic. `assignment` sets the stores of each partition by hand, the preferred leader first.
 
-        By default they are spread over the zones, then evenly over the stores. Raises TopicAlreadyExists, InvalidTopic,
+        By default replicas are spread over zones, then evenly over stores. `partitions` and `replication_factor`
+        default to the cluster's config. Returns the new topic's description. Raises TopicAlreadyExists, InvalidTopic,
         InvalidPartitions, InvalidReplicationFactor, InvalidReplicaAssignment, InvalidConfig.
         """
         settings = parse_topic_config(config or {})
@@ -67,12 +68,15 @@ class Admin:
         return sorted(state.topic_ids)
 
     def describe(self, name: str) -> TopicDescription:
-        """A topic with its partitions and config. Raises UnknownTopicOrPartition."""
+        """Return a topic's partitions and config. Raises UnknownTopicOrPartition."""
         state = self.connection.follower.newest_state()
         return describe_topic(state, name)
 
     def alter(self, name: str, *, config: Mapping[str, object]) -> None:
-        """Set config keys of a topic. A value of None removes the key. Raises InvalidConfig."""
+        """Set config keys of a topic. A value of None removes the key.
+
+        Raises InvalidConfig, UnknownTopicOrPartition.
+        """
         removed = tuple(key for key, value in config.items() if value is None)
         changed = parse_topic_config({key: value for key, value in config.items() if value is not None})
         self.submit(AlterTopic(self._topic(name).topic_id, changed, removed))
@@ -85,24 +89,28 @@ class Admin:
         self.submit(AlterCluster(changed, removed))
 
     def add_partitions(self, name: str, total: int, *, assignment: Sequence[Sequence[str]] | None = None) -> None:
-        """Raise the number of partitions to `total`. Keys may move to other partitions.
+        """Raise a topic's number of partitions to `total`. New records of a key may then go to another partition.
 
-        `assignment` sets the stores of each new partition by hand. Raises InvalidPartitions, InvalidReplicationFactor,
-        InvalidReplicaAssignment.
+        `assignment` lists the stores of each new partition, the preferred leader first; by default sparklog chooses
+        them. Raises InvalidPartitions, InvalidReplicationFactor, InvalidReplicaAssignment, UnknownTopicOrPartition.
         """
         self.submit(AddPartitions(self._topic(name).topic_id, total, by_hand(assignment)))
 
     def delete_topic(self, name: str) -> None:
-        """Delete a topic at once. The next retention run after `file.delete.delay.ms` deletes its objects."""
+        """Delete a topic at once. The next retention run after `file.delete.delay.ms` deletes its objects.
+
+        Raises UnknownTopicOrPartition.
+        """
         self.submit(DeleteTopic(self._topic(name).topic_id))
 
     def delete_records(self, topic: str, offsets: Mapping[int, int]) -> dict[int, int]:
-        """Delete the records below an offset in each of these partitions; -1 stands for the high watermark.
+        """Delete records of a topic: in each partition those below its offset in `offsets` (partition -> offset).
 
-        Returns the log starts after that. A log start that is already higher stays. If any offset or partition is not
-        legal, nothing is changed. Otherwise each partition is a commit of its own: if some fail, the first error is
-        raised with the number of those that are done, and the same call may be made again. Raises OffsetOutOfRange,
-        PolicyViolation (the topic is only compacted), UnknownTopicOrPartition, and the errors of `submit`.
+        The offset -1 stands for the high watermark. Returns the new log start of each partition; a log start that is
+        already higher stays. If any offset or partition is invalid, nothing is changed. Otherwise each partition has a
+        commit of its own: if commits fail, the first error is raised, its text says how many partitions are done, and
+        the same call may be repeated. Raises OffsetOutOfRange, PolicyViolation (the topic has compaction without
+        deletion), UnknownTopicOrPartition, InvalidInput (`offsets` is empty), and the errors of `submit`.
         """
         deletions = plan_deletions(self.connection, topic, offsets)
         return all_done(deletions, delete_records(self.connection, deletions))
@@ -115,25 +123,25 @@ class Admin:
         return sorted(state.stores.values(), key=lambda store: store.registration)
 
     def add_store(self, store: str, url: str, *, zone: str | None = None) -> Store:
-        """Register a new store, or a fenced store that is back; see `client.stores.add_store`."""
+        """Register a new store, or a fenced store again; see `client.stores.add_store`."""
         return add_store(self.connection, StoreId(store), url, zone)
 
     def fence_store(self, store: str) -> None:
-        """Exclude the store until it is added again. Where it led, another replica leads.
+        """Exclude the store until it is added again. Partitions that it led elect another leader.
 
         Raises BrokerIdNotRegistered.
         """
         self.submit(FenceStore(StoreId(store)))
 
     def remove_store(self, store: str) -> None:
-        """Forget a store that has no replica. Raises Conflict if it has one, BrokerIdNotRegistered."""
+        """Remove the registration of a store without replicas. Raises Conflict (it has one), BrokerIdNotRegistered."""
         remove_store(self.connection, StoreId(store))
 
     def move_replicas(self, topic: str, to: Sequence[str], *, partition: int | None = None) -> None:
-        """Begin to move a topic, or one partition of it, to these stores, the preferred leader first.
+        """Begin to move the replicas of a topic, or of one partition, to the stores `to`, the preferred leader first.
 
-        Agents copy; the old replicas go when the new ones are in sync. Raises InvalidReplicaAssignment,
-        UnknownTopicOrPartition.
+        The stores' agents copy the records; the old replicas are removed once the new ones are in sync. Raises
+        InvalidReplicaAssignment, UnknownTopicOrPartition.
         """
         state = self.connection.follower.newest_state()
         moves = moves_to(partitions_named(state, topic, partition), [StoreId(store) for store in to])
@@ -143,9 +151,9 @@ class Admin:
     def elect_leaders(
         self, topic: str, *, partition: int | None = None, store: str | None = None, unclean: bool = False
     ) -> None:
-        """Let `store` lead a topic or one partition of it; by default the preferred leader, the first replica.
+        """Elect `store` as the leader of all partitions of a topic, or of one; by default the preferred leader.
 
-        With `unclean` a replica that lacks acknowledged records may lead if no other can, and they are lost. Raises
+        With `unclean`, if no other replica can lead, one that lacks acknowledged records may: they are lost. Raises
         ElectionNotNeeded, EligibleLeadersNotAvailable, PreferredLeaderNotAvailable, IneligibleReplica.
         """
         state = self.connection.follower.newest_state()
@@ -167,7 +175,7 @@ class Admin:
         return topic_of(state, name)
 
     def _warn_of_min_isr(self, name: str) -> None:
-        """Log a warning if the topic wants more replicas in sync than it has."""
+        """Log a warning if the topic's `min.insync.replicas` is greater than its number of replicas."""
         state = self.connection.follower.newest_state()
         topic = state.topic_named(name)
         if topic is None:  # deleted meanwhile
@@ -179,5 +187,5 @@ class Admin:
 
 
 def by_hand(assignment: Sequence[Sequence[str]] | None) -> Assignment | None:
-    """A manual assignment in the form that commands use; None for None."""
+    """Convert a manual assignment (the stores of each partition) to the type that commands use; None stays None."""
     return None if assignment is None else tuple(tuple(StoreId(store) for store in stores) for stores in assignment)

@@ -5,13 +5,13 @@
     async with cluster.async_consumer("orders", group="billing") as consumer:
         async for record in consumer: ...
 
-The work is done by the producer and the consumer that other programs use. A producer already has its sender threads,
-and their results reach the event loop once for many records; a consumer has one thread. The methods have the names of
-aiokafka, or else those of the classes behind them. Transactions, `commit_async` and `poll_table` are only in those
-classes: a program that needs them runs a `Producer` or a `Consumer` in a thread.
+`AsyncProducer` and `AsyncConsumer` wrap a `Producer` and a `Consumer`. The producer's own sender threads pass the
+results of many records to the event loop at once; each consumer runs in one thread of its own. Methods have the names
+that they have in aiokafka, or else in `Producer` and `Consumer`. Transactions, `commit_async` and `poll_table` exist
+only in `Producer` and `Consumer`: a program that needs them runs one of these in a thread.
 
-A cancelled wait loses nothing: a record whose future is cancelled is written nevertheless, and the next `poll` returns
-the records that were read for a cancelled one.
+A cancelled wait loses nothing: a record is written even if its future is cancelled, and records read for a cancelled
+`poll` are returned by the next `poll`.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ _CLOCK: Final = SystemClock()
 
 
 class AsyncProducer(AnswersKafkaMethods):
-    """Sends records. For one event loop; use it with `async with`, or `start` and `close`."""
+    """A producer for one event loop. Use it with `async with`, or call `start` and `close`."""
 
     def __init__(self, make: Callable[[], Producer]) -> None:
-        """Wrap the producer that `make` makes. It does the work."""
+        """Prepare a wrapper; `start` calls `make` for the producer to wrap."""
         self._make = make
         self._producer: Producer | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -62,7 +62,7 @@ class AsyncProducer(AnswersKafkaMethods):
         await self.close()
 
     async def start(self) -> None:
-        """Get a producer id from the chain. Raises the errors of `Cluster.producer`."""
+        """Create the wrapped producer, which gets a producer id from the chain. Raises as `Cluster.producer` does."""
         self._loop = asyncio.get_running_loop()
         self._producer = await asyncio.to_thread(self._make)
 
@@ -76,10 +76,10 @@ class AsyncProducer(AnswersKafkaMethods):
         timestamp_ms: int | None = None,
         partition: int | None = None,
     ) -> asyncio.Future[RecordMetadata]:
-        """Add a record to those that wait, once there is room. Returns a future like that of `Producer.send`.
+        """Put a record into the producer's buffer, once the buffer has room. Returns a future as `Producer.send` does.
 
         Cancelling `send` prevents the record from being sent; cancelling the returned future does not. Raises the
-        errors of `Producer.send`, and InvalidInput in another event loop than the one in which it was started.
+        errors of `Producer.send`, and InvalidInput in an event loop other than the one that called `start`.
         """
         producer = self._started()
         if asyncio.get_running_loop() is not self._loop:
@@ -112,17 +112,17 @@ class AsyncProducer(AnswersKafkaMethods):
         timestamp_ms: int | None = None,
         partition: int | None = None,
     ) -> RecordMetadata:
-        """Send a record as `send` does, and wait until it is written. Raises its error."""
+        """Send a record as `send` does, and wait until it is written. Raises the record's error if its write fails."""
         sent = self.send(topic, value, key=key, headers=headers, timestamp_ms=timestamp_ms, partition=partition)
         return await (await sent)
 
     async def flush(self) -> None:
-        """Wait until every record sent before is written, or has failed; see `Producer.flush`."""
+        """Wait until every record sent before this call is written, or has failed; see `Producer.flush`."""
         await asyncio.to_thread(self._started().flush)
         self._deliver_here()
 
     async def close(self) -> None:
-        """Write every record that was sent, then end. Closing twice does nothing."""
+        """Write every record that was sent, then end the producer. A second call does nothing."""
         if self._producer is not None:
             await asyncio.to_thread(self._producer.close)
             self._deliver_here()
@@ -133,7 +133,10 @@ class AsyncProducer(AnswersKafkaMethods):
         return self._producer
 
     def _note(self, future: asyncio.Future[RecordMetadata], sent: RecordFuture) -> None:
-        """Let the loop deliver all settled results at once. Runs in a thread of the producer, or in the loop."""
+        """Note that `sent` is done, so that the event loop sets the result of `future`; it does so for many at once.
+
+        Runs in a thread of the producer, or in the loop.
+        """
         with self._lock:
             self._settled.append((future, sent))
             is_first = len(self._settled) == 1
@@ -171,7 +174,7 @@ def _in_thread(
 def _after_rewinding(
     method: Callable[Concatenate[Consumer, P], T],
 ) -> Callable[Concatenate[AsyncConsumer, P], Coroutine[Any, Any, T]]:
-    """Like `_in_thread`, for methods that depend on the position: rewinds prefetched records first."""
+    """Like `_in_thread`, for methods that use the position: first rewinds it to the first record not yet returned."""
 
     async def call(self: AsyncConsumer, /, *args: P.args, **kwargs: P.kwargs) -> T:
         await self._put_back()
@@ -185,13 +188,13 @@ def _documented(call: T, method: Callable[..., object]) -> T:
 
 
 class AsyncConsumer(AnswersKafkaMethods):
-    """A consumer. For one event loop and one task at a time; use it with `async with`, or `start` and `close`.
+    """A consumer for one event loop and one task at a time. Use it with `async with`, or call `start` and `close`.
 
-    Records that the thread has read but not yet returned count as not read: a commit or a close does not cover them.
+    Records that the consumer's thread has read, but no call has returned yet, are not committed by a commit or a close.
     """
 
     def __init__(self, make: Callable[[], Consumer]) -> None:
-        """Wrap the consumer that `make` makes. It does the work."""
+        """Prepare a wrapper; `start` calls `make`, in the consumer's thread, for the consumer to wrap."""
         self._make = make
         self._consumer: Consumer | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="sparklog-async-consumer")
@@ -210,7 +213,7 @@ class AsyncConsumer(AnswersKafkaMethods):
         await self._end(lambda consumer: consumer.__exit__(kind))
 
     async def start(self) -> None:
-        """Make the consumer. Raises the errors of `Cluster.consumer`."""
+        """Create the wrapped consumer. Raises the errors of `Cluster.consumer`."""
         self._consumer = await self._run(self._make)
 
     async def close(self) -> None:
@@ -220,7 +223,7 @@ class AsyncConsumer(AnswersKafkaMethods):
     # ---- reading --------------------------------------------------------------------------------
 
     async def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> dict[Place, list[ConsumerRecord]]:
-        """Read records as `Consumer.poll` does. If it is cancelled, the next call returns the records that it read."""
+        """Read records as `Consumer.poll` does. The next call returns the records that a cancelled call has read."""
         if not self._unread:
             await self._fetch(timeout_ms, max_records)
         polled: dict[Place, list[ConsumerRecord]] = {}
@@ -235,7 +238,7 @@ class AsyncConsumer(AnswersKafkaMethods):
         return self
 
     async def __anext__(self) -> ConsumerRecord:
-        """The next record; ends once none has come for `consumer_timeout_ms`."""
+        """Return the next record. The iteration ends if none comes within `consumer_timeout_ms` (None: never)."""
         options = self._started().options
         if self._unread and _CLOCK.monotonic_ms() - self._polled_ms >= options.heartbeat_interval_ms:
             await self._put_back()  # the next poll shows that the member is alive, and commits returned records
@@ -249,7 +252,7 @@ class AsyncConsumer(AnswersKafkaMethods):
         return self._unread.popleft()
 
     def wakeup(self) -> None:
-        """Let the waiting `poll`, or the next one if none waits, raise Wakeup at once."""
+        """Make the `poll` that is waiting raise Wakeup at once; if none is waiting, the next `poll` raises it."""
         self._started().wakeup()
 
     subscribe = _after_rewinding(Consumer.subscribe)
@@ -285,11 +288,14 @@ class AsyncConsumer(AnswersKafkaMethods):
         return await self._run(partial(method, self._started(), *args, **kwargs))
 
     async def _run(self, call: Callable[[], T]) -> T:
-        """Run the call in the consumer's thread, to its end, even if the caller is cancelled."""
+        """Run `call` in the consumer's thread, to its end even if the caller is cancelled; return its result."""
         return await asyncio.shield(asyncio.get_running_loop().run_in_executor(self._thread, call))
 
     async def _fetch(self, timeout_ms: int, max_records: int | None) -> None:
-        """Read more records. If a cancelled `poll` is still under way, wait for that one."""
+        """Poll in the consumer's thread, and put the records into `_unread`.
+
+        If the poll of a cancelled call is still under way, waits for it instead of beginning another.
+        """
         if self._polling is None:
             call = partial(self._started().poll, timeout_ms, max_records)
             self._poll = self._thread.submit(call)
@@ -309,7 +315,7 @@ class AsyncConsumer(AnswersKafkaMethods):
         self._unread.extend(record for records in fetched.values() for record in records)
 
     async def _put_back(self) -> None:
-        """Rewind the consumer to the caller's position, so that prefetched records are read again."""
+        """Rewind the consumer to the first record not yet returned in each partition, so that these are read again."""
         consumer = self._started()
         if self._polling is not None:
             consumer.wakeup()
@@ -329,7 +335,10 @@ class AsyncConsumer(AnswersKafkaMethods):
             await self._call(_go_back, unread)
 
     async def _end(self, end: Callable[[Consumer], None]) -> None:
-        """Put back the records not yet returned, and end, in one call of the thread: a cancellation can't halve it."""
+        """Rewind the consumer to the first record not yet returned, then call `end` with it.
+
+        Both happen in one call of the consumer's thread, so a cancellation can't come between them.
+        """
         consumer, self._consumer = self._consumer, None
         if consumer is not None:
             polled = None if self._polling is None else self._poll
@@ -360,7 +369,10 @@ def _put_back_and_end(
 
 
 def _go_back(consumer: Consumer, unread: Iterable[ConsumerRecord]) -> None:
-    """Seek to the first of these records in each partition, if the consumer still has it and the log the record."""
+    """Seek to the first of the `unread` records in each partition.
+
+    Skips a partition that the consumer no longer has, or whose log no longer has the record.
+    """
     first: dict[Place, int] = {}
     for record in unread:
         first.setdefault((record.topic, record.partition), record.offset)

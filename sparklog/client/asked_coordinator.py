@@ -1,4 +1,4 @@
-"""A request to the coordinator whose reply the caller may stop waiting for: its own thread waits for the reply."""
+"""A request to the coordinator in a thread of its own, so that the caller may stop waiting for the reply."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ SLACK_MS: Final = 50  # two waits for the same moment read the clock one after t
 
 
 class AskedCoordinator:
-    """One such request. Its thread is a daemon, so a coordinator that hangs does not keep the process from ending."""
+    """A request to the coordinator, sent by a daemon thread: a coordinator that hangs can't keep the process alive."""
 
     def __init__(
         self, wanted: Wanted, ask: Callable[[], WaitReply | None], bell: Bell, begun_ms: int, until_ms: int
     ) -> None:
-        """Send the request. `bell` is the caller's, and rings when the reply comes, at `until_ms` or soon after."""
+        """Call `ask`, which sends the request for `wanted`, in a new thread. `bell` wakes the caller when it returns.
+
+        The coordinator replies by `until_ms` at the latest. Both times are of the monotonic clock.
+        """
         self._wanted = wanted
         self.begun_ms = begun_ms
         self._until_ms = until_ms
@@ -28,11 +31,11 @@ class AskedCoordinator:
         self._asked.add_done_callback(lambda asked: bell.ring())
 
     def serves(self, wanted: Wanted, deadline_ms: int) -> bool:
-        """True if the reply under way answers this, in time for a caller that waits until `deadline_ms`."""
+        """True if the reply has not come yet, is for `wanted`, and comes in time to a caller with this deadline."""
         return not self._asked.done() and self._wanted == wanted and self._until_ms <= deadline_ms + SLACK_MS
 
     def wait(self, stop: Callable[[], bool]) -> bool:
-        """Wait for the reply, or until `stop` is true whenever the bell rings. Returns True if the reply has come."""
+        """Wait for the reply: returns True. Returns False if `stop()` is true at the start or when the bell rings."""
         while not self._asked.done():
             if stop():
                 return False
@@ -40,5 +43,5 @@ class AskedCoordinator:
         return True
 
     def reply(self) -> WaitReply | None:
-        """The reply, once it has come. Raises the error of the request."""
+        """Wait for the reply and return it; None if no coordinator could be asked. Raises what `ask` raised."""
         return self._asked.result()

@@ -1,4 +1,4 @@
-"""Creates a cluster: INCARNATION on each of its stores, then entry 0 of its metadata chain."""
+"""Creates a cluster: writes the mark INCARNATION to each of its stores, then entry 0 of its metadata chain."""
 
 from __future__ import annotations
 
@@ -42,9 +42,10 @@ def init_cluster(
 
     `stores` maps store ids to addresses, which may be relative to `url`. By default there is one store, at the
     cluster's own root. `zones` maps store ids to zones. `storage`: see `sparklog.client.cluster.connect`.
-    Probes every store first, and the place of the chain. Continues an earlier init at the same address that died.
-    Raises ClusterAlreadyExists, InconsistentClusterId (a store belongs to another cluster), InvalidInput,
-    DuplicateBrokerRegistration (two ids for one store), StoreUnfit, or a store's error. A refused init leaves no mark.
+    First probes every store and the place of the chain. If an earlier call at the same address died before entry 0,
+    this call completes it. Raises ClusterAlreadyExists, InconsistentClusterId (a store belongs to another cluster),
+    InvalidInput, DuplicateBrokerRegistration (two ids for one store), StoreUnfit, or a store's error. If a check fails,
+    no INCARNATION is written.
     """
     root = absolute_url(url)
     reached = settings_here(storage_settings(storage or {}))
@@ -86,9 +87,10 @@ def init_cluster(
 
 
 def _left_by_a_failed_init(place: ObjectStore) -> str | None:
-    """The chain id of an init that wrote INCARNATION to its own root and died before entry 0; None if more is there.
+    """The chain id in the INCARNATION that an earlier init left at `place` when it died before entry 0.
 
-    Anything else may belong to a cluster that lost its chain, and its data must not pass to a new cluster.
+    None if there is no INCARNATION, or if there are objects that no init writes: these may belong to a cluster that
+    lost its chain, and its data must not pass to a new cluster.
     """
     if _holds_more_than_a_mark(place):
         return None
@@ -97,7 +99,10 @@ def _left_by_a_failed_init(place: ObjectStore) -> str | None:
 
 
 def _check_free(target: ObjectStore, store: StoreId, chain_id: str) -> None:
-    """Refuse a store of another cluster, or a store that holds data of a lost chain."""
+    """Raise InconsistentClusterId if the store's INCARNATION names another chain, or other data lies next to it.
+
+    A store without an INCARNATION passes.
+    """
     mark = read_incarnation(target)
     if mark is not None:
         check_owner(mark, target, store, chain_id)
@@ -106,9 +111,10 @@ def _check_free(target: ObjectStore, store: StoreId, chain_id: str) -> None:
 
 
 def _mark(target: ObjectStore, store: StoreId, chain_id: str) -> str:
-    """Begin a store's life, and return its uuid.
+    """Write INCARNATION to the store, and return the uuid in it.
 
-    If a mark of this chain is already there, and nothing else, it comes from an earlier init.
+    An INCARNATION that an earlier init for the same chain has written stays. Raises InconsistentClusterId as
+    `_check_free` does.
     """
     mark, is_new = begin_incarnation(target, store, chain_id)
     if not is_new:

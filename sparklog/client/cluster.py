@@ -1,4 +1,4 @@
-"""`sparklog.connect(url)`: a cluster for Python programs."""
+"""`sparklog.connect(url)` and the `Cluster` that it returns to Python programs."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ log = logging.getLogger("sparklog")
 
 
 class Cluster(Admin, AnswersKafkaMethods):
-    """One cluster, as this process sees it: records and groups here, topics, stores and replicas in `Admin`.
+    """The API of one cluster: records and groups in this class; topics, stores and replicas in its base `Admin`.
 
-    pyarrow is imported by the first call that needs it, so that commands without records start quickly.
+    pyarrow is imported by the first call that needs it, so that CLI commands without records start quickly.
 
     Thread-safe. Use it as a context manager, or call `close`.
     """
@@ -88,15 +88,16 @@ class Cluster(Admin, AnswersKafkaMethods):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
-        """Close. After an error, the consumers commit nothing, as at the end of their own `with`."""
+        """Close the cluster as `close` does. If the `with` block raised an error, consumers commit nothing."""
         self._close(kind)
 
     def close(self) -> None:
-        """Write the records sent with producers, wait for other background writes, then close the consumers.
+        """Close the producers, wait for other background writes, then close the consumers and the connection.
 
-        In this order no consumer commits records before the results made from them were sent. After an error or an
-        interrupt no consumer commits anything, and all is closed nevertheless. But only a record's future says that it
-        failed: check the futures of results before this. Raises the errors of `Producer.close` and `Consumer.close`.
+        Producers come first, so that no consumer commits offsets before the results of its records are written. If
+        closing a producer raises an error, no consumer commits, and everything is closed nevertheless. A record that
+        failed raises nothing here: only its future has the error, so check the futures before you call this. Raises
+        the errors of `Producer.close` and `Consumer.close`.
         """
         self._close(None)
 
@@ -127,20 +128,22 @@ class Cluster(Admin, AnswersKafkaMethods):
     ) -> CommandResult:
         """Append rows in one atomic commit: all of them, over all partitions and topics, or nothing.
 
-        `rows` have the column value, and optionally key, topic, partition, headers, timestamp; other columns are left
+        `rows` has the column value, and optionally key, topic, partition, headers, timestamp; other columns are left
         out with a warning. If `topic` is None, each row names its topic. With `producer` = (id, epoch, first sequence),
-        a repeat of the same call returns the original offsets. Its rows must name one partition, because sequences are
-        counted per partition and a repeat might be routed elsewhere. `application` = (id, version) does the same per
-        version. `consumed` = (group, offsets) are the offsets that the rows were made from: they are committed to the
-        group in the same commit, as by `commit_offsets`, so input and output can't differ.
+        a repeat of the same call writes nothing and returns the original offsets. All its rows must name the same
+        partition, because sequences are counted per partition and a repeat might be routed elsewhere. `application` =
+        (id, version): if this version or a higher one was written, writes nothing and returns the result of the
+        highest. `consumed` = (group, offsets): the rows were made from the records below these offsets, which are
+        committed to the group in the same commit, as by `commit_offsets`, so input and output can't differ.
+        `write_id`: a label of the write in the chain.
 
         `acks`: "all" (or -1) returns once the records are on every in-sync replica, 1 once they are on the leader's
         store. 0 does not wait for the commit: the result has no offsets, and an error is only logged; `close` waits.
         `replication`: "push" uploads to all in-sync stores, "pull" to the leaders' stores, from which the others fetch.
-        Without acks="all" or with "pull", a call writes to one partition and has neither `application` nor `consumed`.
+        With acks=1, acks=0 or "pull", a call writes to one partition only, without `application` and `consumed`.
 
-        While a partition has no leader or too few replicas in sync, it is tried again for up to `timeout_ms`; the time
-        of uploads does not count. Raises InvalidInput and its subclasses (nothing was written),
+        While a partition has no leader or too few replicas in sync, the commit is tried again for up to `timeout_ms`;
+        the time of uploads does not count. Raises InvalidInput and its subclasses (nothing was written),
         NotEnoughReplicasAfterAppend and RequestTimedOut (see `landed`), OutcomeUnknown, and the stores' errors.
         """
         import pyarrow as pa
@@ -182,7 +185,11 @@ class Cluster(Admin, AnswersKafkaMethods):
         return commit(spent_ms=spent_ms + deadline.spent_ms())
 
     def allocate_producer(self, producer_id: int | None = None) -> tuple[int, int]:
-        """(producer id, epoch): a new idempotent producer, or the next epoch of a known one, fencing the last epoch."""
+        """Allocate an idempotent producer; returns (producer id, epoch).
+
+        With `producer_id`, begins the next epoch of that producer, which fences its earlier epochs. Raises
+        UnknownProducerId.
+        """
         result = self.submit(AllocateProducer(producer_id))
         if result.producer_id is None or result.producer_epoch is None:
             raise AssertionError("an allocation leads to a producer id and an epoch")
@@ -204,11 +211,10 @@ class Cluster(Admin, AnswersKafkaMethods):
         value_serializer: Serializer | None = None,
         **unknown: Never,
     ) -> Producer:
-        """Send records one by one: they are written together in the background, idempotently and in order.
+        """Create a producer: it takes records one by one, and writes them in batches, in order and each once.
 
-        docs/producer.md says what each setting does. With `producer_id` it continues as that producer in the next
-        epoch, and fences the older instance. Raises InvalidInput, InvalidOption, InvalidRequiredAcks,
-        UnknownProducerId.
+        docs/producer.md explains the settings. With `producer_id`, it continues as that producer in the next epoch,
+        and fences the older instance. Raises InvalidInput, InvalidOption, InvalidRequiredAcks, UnknownProducerId.
         """
         from sparklog.client.producer.producer import Producer
         from sparklog.log.batch import check_compression
@@ -254,8 +260,8 @@ class Cluster(Admin, AnswersKafkaMethods):
         """Records [start, end) of a partition as a stream of batches, in the order of offsets.
 
         By default from the log start to the high watermark, both as of this call. With `fail_on_data_loss` false, lost
-        records are left out. Raises OffsetOutOfRange and UnknownTopicOrPartition at once, DataLoss and Damaged while
-        the stream is read.
+        records are left out instead of raising DataLoss. Raises OffsetOutOfRange and UnknownTopicOrPartition at once,
+        DataLoss and Damaged while the stream is read.
         """
         import pyarrow as pa
 
@@ -293,13 +299,13 @@ class Cluster(Admin, AnswersKafkaMethods):
         ).read_all()
 
     def offsets_for_times(self, topic: str, timestamp_ms: int) -> dict[int, int | None]:
-        """For each partition the lowest offset whose record is at or after the time; None if there is none."""
+        """For each partition, the lowest offset of a record with this timestamp or a later one; None without one."""
         state = self.connection.follower.newest_state()
         indexes = [partition.partition for partition in state.partitions_of(topic_of(state, topic))]
         return {index: self.offset_for_time(topic, index, timestamp_ms * 1000) for index in indexes}
 
     def offset_for_time(self, topic: str, partition: int, timestamp_us: int) -> int | None:
-        """The lowest offset of a partition whose timestamp is at or after `timestamp_us`, or None (S-05).
+        """The lowest offset of a record of the partition at or after `timestamp_us`; None without such a record (S-05).
 
         Raises UnknownTopicOrPartition, DataLoss, Damaged, and the stores' errors.
         """
@@ -317,7 +323,11 @@ class Cluster(Admin, AnswersKafkaMethods):
         return start_of_last(self._now, topic, partition, records)
 
     def offsets_for_leader_epoch(self, topic: str, partition: int, leader_epoch: int) -> EpochEnd | None:
-        """The end of a leader epoch of a partition; see `core.replication.leader_epochs` (L-05)."""
+        """The greatest leader epoch, at most `leader_epoch`, that wrote to a partition, and its end offset (L-05).
+
+        None if `leader_epoch` has not begun; see `core.replication.leader_epochs`. Raises UnknownTopicOrPartition,
+        InvalidInput (a negative epoch).
+        """
         state = self.connection.follower.newest_state()
         return end_of_leader_epoch(state, topic_of(state, topic), partition, leader_epoch)
 
@@ -329,7 +339,7 @@ class Cluster(Admin, AnswersKafkaMethods):
         return sorted(state.groups)
 
     def describe_groups(self) -> list[GroupDescription]:
-        """All consumer groups at one moment, by name."""
+        """Describe all consumer groups as of one state of the chain, in order of their names."""
         state = self.connection.follower.newest_state()
         return [describe_group(state, name) for name in sorted(state.groups)]
 
@@ -339,24 +349,27 @@ class Cluster(Admin, AnswersKafkaMethods):
         return describe_group(state, group)
 
     def committed(self, group: str) -> dict[Place, CommittedOffset]:
-        """The offsets at which a group resumes, by topic and partition; nothing if it never committed (I-07)."""
+        """The committed offsets of a group, by (topic, partition); empty if it never committed (I-07)."""
         state = self.connection.follower.newest_state()
         return committed(state, group)
 
     def commit_offsets(self, group: str, offsets: Offsets, *, metadata: str = "") -> None:
-        """Set the offsets at which a group resumes, by topic and partition: all of them, or nothing.
+        """Set committed offsets of a group, by (topic, partition): all of `offsets`, or nothing.
 
-        For groups without members; a member commits by itself (`join_group`). A `Position` in place of an offset is
-        accepted only if the topic is still the same. Raises UnknownMemberId (the group has members),
-        OffsetOutOfRange, OffsetMetadataTooLarge, InvalidCommitOffsetSize, UnknownTopicOrPartition, InvalidGroupId,
-        InvalidInput.
+        Only for groups without members; a member commits by `GroupMember.commit`. A value may be a `Position` instead
+        of an offset: it is refused if its topic was deleted since, even if the topic was created again. `metadata`: a
+        text stored with the offsets. Raises UnknownMemberId (the group has members), OffsetOutOfRange,
+        OffsetMetadataTooLarge, InvalidCommitOffsetSize, UnknownTopicOrPartition, InvalidGroupId, InvalidInput.
         """
         commit_offsets(self.connection, group, offsets, metadata)
 
     def join_group(
         self, group: str, topics: Sequence[str], *, session_timeout_ms: int = SESSION_TIMEOUT_MS
     ) -> GroupMember:
-        """Become a member of a group, which shares the partitions of the topics among its members."""
+        """Join a consumer group as a new member; the group divides the partitions of the topics among its members.
+
+        After `session_timeout_ms` without a sign of life the member may be evicted.
+        """
         return GroupMember(self.connection, group, topics, session_timeout_ms=session_timeout_ms)
 
     def consumer(
@@ -367,10 +380,11 @@ class Cluster(Admin, AnswersKafkaMethods):
         listener: RebalanceListener | None = None,
         **options: object,
     ) -> Consumer:
-        """A consumer of these topics, or of all topics whose names match a pattern; without either, of none yet.
+        """Create a consumer of these topics, or of all topics whose names match `pattern` (a regular expression).
 
-        With `group`, it is a member from its first `poll` on, and shares the partitions with the others. `options` are
-        those of `ConsumerOptions`. Close it, or use it as a context manager; `close` of the cluster closes it, too.
+        Without topics and pattern it reads nothing until `subscribe` or `assign`. With `group`, its first `poll` joins
+        the group, which divides the partitions among its members. `options` are those of `ConsumerOptions`. Close the
+        consumer, or use it as a context manager; `Cluster.close` closes it, too.
         Raises InvalidOption, InvalidGroupId, InvalidInput, UnknownTopicOrPartition.
         """
         from sparklog.client.consumer.consumer import Consumer
@@ -396,7 +410,7 @@ class Cluster(Admin, AnswersKafkaMethods):
         return AsyncConsumer(partial(self.consumer, *topics, **options))
 
     def delete_group(self, group: str) -> None:
-        """Forget a group and its offsets. Raises NonEmptyGroup if it has members, GroupIdNotFound."""
+        """Delete a group and its committed offsets. Raises NonEmptyGroup if it has members, GroupIdNotFound."""
         self.submit(DeleteGroups((group,)))
 
     # ---- inside ---------------------------------------------------------------------------------
@@ -420,9 +434,11 @@ def _end_of(
     error: BaseException | None,
     traceback: TracebackType | None,
 ) -> None:
-    """End a consumer after a `with` block that raised `kind`, or whose end raised `kind_since`.
+    """Close a consumer while its cluster is being closed; after an error, without a commit.
 
-    A wakeup is no error, and hides none: after one, `kind_since` counts.
+    `kind`: the type of the exception that the cluster's `with` block raised; None: no exception, or no block. The
+    other parameters are those of an exit callback of ExitStack; `kind_since` is the type of an exception raised since,
+    while other objects of the cluster were closed. Wakeup is not an error: if `kind` is Wakeup, `kind_since` decides.
     """
     consumer.__exit__((kind_since or kind) if kind in (None, Wakeup) else kind)
 
@@ -441,15 +457,16 @@ def connect(
     ca: str | None = None,
     **unknown: Never,
 ) -> Cluster:
-    """Connect to the cluster at `url` (default: SPARKLOG_CLUSTER): a path, file:///path, s3://bucket/prefix,
-    gs://bucket/prefix, abfs://container/prefix, hdfs://host/path, memory://name, or the address of a coordinator,
-    https://host:port.
+    """Connect to the cluster at `url` (default: the environment variable SPARKLOG_CLUSTER).
+
+    `url` is a path, file:///path, s3://bucket/prefix, gs://bucket/prefix, abfs://container/prefix, hdfs://host/path,
+    memory://name, or the address of a coordinator, https://host:port.
 
     `storage` maps "store.key" to a setting, like {"metadata.endpoint_url": "http://127.0.0.1:9000"}; docs/stores.md
-    lists them. They take precedence over the file that SPARKLOG_CONFIG names, and that file over the platform's own
-    configuration. `token` (default: SPARKLOG_TOKEN) is the token for coordinators, `ca` (default: SPARKLOG_CA) a file
-    with the certificates to trust for them. SPARKLOG_ZONE names the zone of this process: stores there are read before
-    others.
+    lists the keys. These settings take precedence over the file that SPARKLOG_CONFIG names, and that file over the
+    platform's own configuration. `token` (default: SPARKLOG_TOKEN) is the token for coordinators, `ca` (default:
+    SPARKLOG_CA) a file with the certificates to trust for coordinators. SPARKLOG_ZONE names the zone of this process:
+    stores in this zone are read before others.
     Raises ClusterNotFound, ChainDamaged, UnsupportedVersion, InvalidInput, InvalidOption, StoreUnavailable,
     AccessRefused.
     """

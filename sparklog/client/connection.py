@@ -1,4 +1,4 @@
-"""A process's connection to one cluster: the metadata store, the follower of the chain, and the committer."""
+"""A process's connection to one cluster: it opens the metadata store, follows the chain and submits commands."""
 
 from __future__ import annotations
 
@@ -42,14 +42,17 @@ _Key = tuple[int, str, bytes]  # process, address, settings
 
 
 class Connection:
-    """Everything that a process needs to use a cluster. Thread-safe; after a fork `shared` makes a new one."""
+    """The follower of the chain, the committer and the stores of one cluster. Thread-safe.
+
+    A forked child must not use its parent's connection; `shared` opens a new one there.
+    """
 
     def __init__(self, url: str, author: Author | None = None, settings: StorageSettings = _PLATFORMS_OWN) -> None:
         """Open the cluster at `url`: the place of its metadata, or addresses of coordinators, separated by commas.
 
         With addresses of coordinators, this process follows the chain through them, and needs no access to the place of
-        the metadata. The connection's own `url` is that place in either case: relative addresses of stores begin there,
-        and tasks read the chain there.
+        the metadata. In either case the attribute `url` is the place of the metadata: relative addresses of stores
+        begin there, and Spark tasks read the chain there.
         `settings` take precedence over the file that SPARKLOG_CONFIG names, and that file over the platform's own
         configuration.
         Raises ClusterNotFound, ChainDamaged, UnsupportedVersion, InvalidInput, AccessRefused.
@@ -91,7 +94,7 @@ class Connection:
         return is_elsewhere(self.url, store.url)
 
     def hasty_stores(self, state: ClusterState, timeout_ms: int) -> Stores:
-        """The cluster's stores, newly opened. Their calls to servers give up after `timeout_ms`."""
+        """The cluster's stores, newly opened, whose calls fail after `timeout_ms`; stores on local disks ignore it."""
         places = places_in(state, self.url, self._settings)
         hasty = {
             f"{store.lower()}.timeout_ms": str(timeout_ms)
@@ -101,17 +104,17 @@ class Connection:
         return Stores(replace(places, settings=StorageSettings(hasty).over(self._settings)))
 
     def places(self, state: ClusterState) -> StorePlaces:
-        """The places of the cluster's stores, for tasks: without secrets."""
+        """The addresses and settings of the cluster's stores, to be sent to Spark tasks: without secrets."""
         return places_to_carry(places_in(state, self.url, self._settings))
 
     def open_store(self, store: StoreId, url: str) -> ObjectStore:
-        """Open a store that may not be registered yet, at an address that may be relative to the cluster's."""
+        """Open a store, registered or not, at `url`, which may be relative to the cluster's address."""
         return open_registered(self.url, store, url, self._settings)
 
     def decided(self, command: Command) -> tuple[ClusterState, tuple[Record, ...]]:
-        """The newest state, and the records that a commit of the command would lead to.
+        """The newest state, and the chain records that a commit of the command now would lead to.
 
-        Changes nothing. Raises the error that the commit would raise.
+        Commits nothing. Raises the error with which the commit would fail.
         """
         submission = self.committer.begin(command)
         state = self.follower.newest_state()
@@ -122,16 +125,16 @@ class Connection:
         return self.committer.submit(self.committer.begin(command), timeout_ms)
 
     def replan(self, plan: RangeToRead, at: Offset) -> RangeToRead:
-        """A new plan for [at, plan.end) by the newest state (`scan.Replan`).
+        """Plan [at, plan.end) again by the newest state, without offsets below the log start (`scan.Replan`).
 
-        It begins at the log start if that is higher. `lost` has every lost range that overlaps it, old ones too. Raises
-        the errors of `right_up_to`.
+        The new plan's `lost` has every lost range that overlaps it, whenever it was lost. Raises the errors of
+        `right_up_to`.
         """
         state = self.follower.newest_state()
         return replanned(state, plan, at)
 
     def check_chain(self, chain_id: str) -> None:
-        """Raise InconsistentClusterId if this is not cluster `chain_id`, on which the caller's work began."""
+        """Raise InconsistentClusterId unless the cluster's chain id is still `chain_id`, as when the caller began."""
         present = self.follower.state.chain_id
         if present != chain_id:
             raise InconsistentClusterId(
@@ -139,7 +142,7 @@ class Connection:
             )
 
     def close(self) -> None:
-        """Wait for background writes to finish."""
+        """Close the committer, which waits for its background writes to finish."""
         self.committer.close()
 
 
@@ -148,7 +151,7 @@ def _check_life(target: ObjectStore, store: Store) -> None:
 
 
 def default_author() -> Author:
-    """The name of this process in the chain, for people: host name and process id, no secrets."""
+    """The author that entries of this process name, for people to read: "client", host name and process id."""
     return Author("client", f"{socket.gethostname()}:{os.getpid()}")
 
 
@@ -157,7 +160,7 @@ _shared_lock = threading.Lock()
 
 
 def _replace_lock() -> None:
-    """Replace the lock: another thread of the parent, opening a connection, may have held it."""
+    """Replace `_shared_lock` in a forked child, because a thread that only the parent has may have held it."""
     global _shared_lock
     _shared_lock = threading.Lock()
 
@@ -166,9 +169,10 @@ after_fork_in_child(_replace_lock)
 
 
 def shared(url: str, settings: StorageSettings = _PLATFORMS_OWN) -> Connection:
-    """The process's shared connection to the cluster at `url`. It keeps its state, which catches up at each use.
+    """The connection to the cluster at `url` that all callers in this process with the same settings share.
 
-    A forked child gets its own connection. If the cluster was deleted and created again, it is opened again.
+    It is opened by the first call, by the first call in a forked child, and again if the cluster was deleted and
+    created again. Raises the errors of `Connection`.
     """
     key = _key(url, settings)
     with _shared_lock:

@@ -1,4 +1,4 @@
-"""Checks that commands are committed: the coordinator in force leads, answers, and knows the token of this process."""
+"""Checks that commands of this process can be committed: the coordinator in force leads and accepts its token."""
 
 from __future__ import annotations
 
@@ -18,16 +18,20 @@ _LOOKS: Final = 3  # a coordinator may take over between two looks
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorHealth:
-    """The process that commits, in words. `problem`: the reason why writes of this process fail; "" if they work."""
+    """The result of a check. `committer`: a text that says which process commits, as "c1 at https://… leads, epoch 3".
+
+    `problem`: the reason why writes of this process fail; "" if they work.
+    """
 
     committer: str
     problem: str = ""
 
 
 def check_coordinator(connection: Connection) -> CoordinatorHealth:
-    """Check that the coordinator in force leads, and knows the token of this process.
+    """Check that the coordinator in force answers as the leader, and accepts the token of this process.
 
-    Waits at most `CONNECT_S` for a connection, then at most `PATIENCE_MS` for each answer.
+    Without a coordinator there is a problem only for a process that has just the addresses of coordinators. Waits at
+    most `CONNECT_S` for a connection, then at most `PATIENCE_MS` for each answer.
     """
     known = connection.follower.catch_up().state.coordinator
     for _ in range(_LOOKS):

@@ -1,7 +1,7 @@
 """Deletes the records of partitions below given offsets (R-05, Kafka's DeleteRecords): plan, then commit.
 
-Everything is checked before anything is sent, so a call with a bad offset changes nothing. Then each partition is a
-command of its own, as in Kafka. A command raises a log start or leaves it, so a failed one may be repeated.
+All offsets are checked before any command is sent, so a call with an invalid offset changes nothing. Then one command
+is sent for each partition. A command raises the log start or leaves it as it is, so a failed command may be repeated.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ HIGH_WATERMARK = -1  # as in Kafka's tools
 
 
 def plan_deletions(connection: Connection, topic: str, offsets: Mapping[int, int]) -> list[RecordDeletion]:
-    """The deletion planned for each partition; -1 stands for the present high watermark. Changes nothing.
+    """Plan a deletion for each partition in `offsets`; the offset -1 stands for the high watermark. Commits nothing.
 
-    Raises the errors of `plan_record_deletion`.
+    Raises UnknownTopicOrPartition, OffsetOutOfRange, PolicyViolation, and InvalidInput if `offsets` is empty.
     """
     chosen = {number: None if offset == HIGH_WATERMARK else offset for number, offset in offsets.items()}
     state = connection.follower.newest_state()
@@ -30,7 +30,7 @@ def plan_deletions(connection: Connection, topic: str, offsets: Mapping[int, int
 
 
 def delete_records(connection: Connection, planned: Sequence[RecordDeletion]) -> list[Offset | SparklogError]:
-    """Commit the planned deletions. Returns each partition's log start after that, or the error of its command."""
+    """Commit the planned deletions. Returns, in their order, each partition's new log start or its command's error."""
     commands = [deletion.command for deletion in planned]
     results = commit_many(connection.submit, commands)
     state = connection.follower.newest_state()
@@ -45,10 +45,10 @@ def delete_records(connection: Connection, planned: Sequence[RecordDeletion]) ->
 
 
 def all_done(planned: Sequence[RecordDeletion], outcomes: Sequence[Offset | SparklogError]) -> dict[int, int]:
-    """The new log start of each partition.
+    """The new log start of each partition, from `outcomes`, the result of `delete_records`.
 
-    If some failed, raises the first error, with the number of those that are done; then its `landed` is unknown if any
-    is done.
+    If commands failed, raises the first error; its text says how many partitions are done, and its `landed` is UNKNOWN
+    if any is done.
     """
     done: dict[int, int] = {
         deletion.command.partition: outcome

@@ -1,4 +1,4 @@
-"""Errors of commands and jobs for their caller: one line on stderr, with a traceback on request."""
+"""Prints the errors of CLI commands and jobs: one line on stderr, after a traceback if SPARKLOG_DEBUG is set."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ DEBUG: Final = "SPARKLOG_DEBUG"  # if set to anything, errors come with their tr
 
 
 def unforeseen(error: Exception, text: str) -> str:
-    """The line for an error that is not one of sparklog's, with a hint how to see its traceback."""
+    """The error line for an exception that is not a SparklogError: its type, `text`, and how to see the traceback."""
     hint = "" if os.environ.get(DEBUG) else f"; {DEBUG}=1 shows where"
     return f"{SparklogError.code}: {type(error).__name__}: {text}{hint}"
 
@@ -33,5 +33,5 @@ def print_traceback_if_wanted() -> None:
 
 
 def one_line(text: str) -> str:
-    """The text on one line, because an error is one line."""
+    """The text with each line break replaced by a space, because an error is one line."""
     return " ".join(text.split("\n")) if "\n" in text else text

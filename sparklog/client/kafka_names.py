@@ -1,7 +1,8 @@
-"""Answers to options and methods of kafka-python, confluent-kafka and aiokafka that have another name here, or none.
+"""Error texts for options and methods of kafka-python, confluent-kafka and aiokafka that sparklog does not have.
 
-One table of options is for producers, consumers and `connect`: docs/migrate-clients.md shows it. Names with dots, as
-librdkafka writes them, count as names with underscores. One table of methods is for all classes.
+Each text says what to write instead. `_ANSWERS` has the options, of producers, consumers and `connect` alike
+(docs/migrate-clients.md shows them); names with dots, as librdkafka writes them, count as names with underscores.
+`_METHOD_ANSWERS` has the methods of all classes.
 """
 
 from __future__ import annotations
@@ -133,7 +134,7 @@ METHOD_ANSWERS: Final[Mapping[str, str]] = {name: answer for names, answer in _M
 
 
 class _MissingMethod:
-    """A method that does not exist: the error says what to write instead, and `hasattr` is false."""
+    """A descriptor for a method of Kafka's clients: access raises AttributeError with what to write instead."""
 
     def __init__(self, name: str, answer: str) -> None:
         self._name = name
@@ -145,9 +146,10 @@ class _MissingMethod:
 
 
 class AnswersKafkaMethods:
-    """The last base of a class, which answers for methods of Kafka's clients that the class does not have.
+    """A base class whose subclasses explain, in an AttributeError, methods of Kafka's clients that they lack.
 
-    It has no `__getattr__`, which would slow down every other attribute (Python 3.11), and so `Producer.send`.
+    It must be the last base, so that methods of the subclass take precedence. It has descriptors instead of
+    `__getattr__`, which would slow down every attribute access in Python 3.11, and so `Producer.send`.
     """
 
     def __dir__(self) -> list[str]:
@@ -159,7 +161,7 @@ for _name, _answer in METHOD_ANSWERS.items():
 
 
 def answer_to(name: str) -> str | None:
-    """The advice for an option of Kafka's clients that sparklog lacks; None if the option is not known."""
+    """The advice for an option of Kafka's clients that sparklog lacks; None if ANSWERS has no such option."""
     spelled = name.replace(".", "_")
     known = ANSWERS.get(spelled)
     if known is not None:
@@ -168,7 +170,10 @@ def answer_to(name: str) -> str | None:
 
 
 def unknown_option(owner: str, name: str, known: Iterable[str]) -> InvalidOption:
-    """The error for an option that `owner` ("a consumer") does not have. `known` are the options that it has."""
+    """The error for the option `name`, which `owner` does not have. `owner` is as in "a consumer".
+
+    `known`: the options that `owner` has, for a suggestion.
+    """
     options = list(known)
     spelled = name.replace(".", "_")
     if spelled in options:
@@ -179,6 +184,9 @@ def unknown_option(owner: str, name: str, known: Iterable[str]) -> InvalidOption
 
 
 def refuse_unknown(owner: str, given: Mapping[str, object], known: Iterable[str]) -> None:
-    """Raise InvalidOption for the first of these options. All of them are unknown; does nothing if there is none."""
+    """Raise InvalidOption for the first option in `given`, which has only options that `owner` lacks; if empty, return.
+
+    `owner` and `known`: see `unknown_option`.
+    """
     for name in given:
         raise unknown_option(owner, name, known)

@@ -1,12 +1,13 @@
-"""Waits for new entries of the chain: at the coordinator while one is in force, otherwise by looks that waiters share.
+"""Waits for new entries of the chain: by a request to the coordinator in force, or else by repeated reads of the chain.
 
     watch = connection.waiting.watch()
     while watch.wait(Records(positions), longest_ms):
         (continue to read at the positions, with connection.follower.state)
 
-A coordinator that can't be reached is left alone for a moment. Meanwhile the chain is looked at, which also shows the
-next coordinator. A wait that a bell may end asks the coordinator in a thread of its own (`asked_coordinator`); any
-other wait needs no thread.
+All waiting callers of the process share what one of them reads. A coordinator that did not answer is not asked again
+for SILENT_MS. Meanwhile the process reads the chain, which also shows the next coordinator. A wait with a bell
+(`host/bell.py`) asks the coordinator in a thread of its own (`asked_coordinator`), so that the bell can end the wait;
+any other wait needs no thread.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ LOOK_MS: Final = 200  # between looks at the chain without a coordinator, unless
 
 
 class Waiting:
-    """All waits of this process for the chain of one connection. Thread-safe."""
+    """Waits for entries of one connection's chain; its callers share their reads of the chain. Thread-safe."""
 
     def __init__(self, committer: Coordinated) -> None:
         self._committer = committer
@@ -43,23 +44,27 @@ class Waiting:
         self._silent: tuple[str, int] | None = None  # the coordinator's name, and the time until it may be asked again
 
     def watch(self, longest_pause_ms: float = LOOK_MS, bell: Bell | None = None) -> Watch:
-        """A watch for one caller that waits, perhaps several times in a row. `longest_pause_ms`: between its own looks.
+        """Create a watch for one caller that waits, perhaps several times in a row.
 
-        Whenever `bell` rings, the wait checks `stop` at once.
+        `longest_pause_ms`: the longest pause between two reads of the chain. Whenever `bell` rings, the wait checks its
+        `stop` at once.
         """
         return Watch(self, longest_pause_ms, bell)
 
     def is_done(self, wanted: Replicated | Records) -> bool:
-        """True if the newest state that this process knows has what is wanted, or shows that it will not come."""
+        """True if this process knows a state in which the wait for `wanted` is over: it is there, or never will be."""
         return is_done(self._follower.state, wanted)
 
     @property
     def clock(self) -> Clock:
-        """The clock of deadlines and pauses."""
+        """The clock by which deadlines and pauses are measured."""
         return self._committer.clock
 
     def at_coordinator(self, wanted: Wanted, seen: EntryNumber, longest_ms: int) -> WaitReply | None:
-        """Ask the coordinator in force once, for at most ROUND_MS; None if there is none that can be asked."""
+        """Ask the coordinator in force to reply once the chain has `wanted`, or after `longest_ms`, at most ROUND_MS.
+
+        `seen`: the newest entry known here. None if no coordinator can be asked, or if the request failed.
+        """
         known = self._follower.state.coordinator
         if not self.can_ask:
             return None
@@ -71,14 +76,14 @@ class Waiting:
 
     @property
     def can_ask(self) -> bool:
-        """True if a coordinator is in force that was not silent just now."""
+        """True if a coordinator is in force and no request to it has failed within the last SILENT_MS."""
         known = self._follower.state.coordinator
         return known.in_force and not self._is_silent(known)
 
     def look(self, pause_ms: float, bell: Bell | None = None) -> None:
-        """Pause, then look at the chain, unless another caller has begun to look or found something meanwhile.
+        """Pause, then read the chain, unless meanwhile another caller has begun to read it or a new entry has come.
 
-        The bell ends the pause.
+        A ring of `bell` ends the pause.
         """
         looks, seen = self._looks, self.newest
         self.clock.pause(pause_ms, bell)
@@ -92,9 +97,9 @@ class Waiting:
         return EntryNumber(self._follower.head.n)
 
     def catch_up(self) -> None:
-        """Read the chain to its end. Raises the errors of reading it, except StoreUnavailable.
+        """Read the chain to its end. Raises the errors of `Follower.catch_up` except StoreUnavailable.
 
-        If it can't be read now, it may become readable before the caller's time is over.
+        If the chain can't be reached now, it may be reachable again before the caller's time is over.
         """
         with suppress(StoreUnavailable):
             self._follower.catch_up()
@@ -105,7 +110,7 @@ class Waiting:
 
 
 class Watch:
-    """The waits of one caller."""
+    """One caller's waits for the chain. `wait` may be called again and again."""
 
     def __init__(self, waiting: Waiting, longest_pause_ms: float, bell: Bell | None) -> None:
         self._waiting = waiting
@@ -116,10 +121,10 @@ class Watch:
         self._woken_at = EntryNumber(-1)
 
     def wait(self, wanted: Replicated | Records, longest_ms: int, *, stop: Callable[[], bool] = lambda: False) -> bool:
-        """Wait until the process knows a state that has what is wanted, at most `longest_ms`. Returns True if it has.
+        """Wait until the chain has `wanted`, or never will (`Waiting.is_done`): returns True. False after `longest_ms`.
 
-        Between two looks at the chain and between two requests to a coordinator, and whenever the bell rings, `stop`
-        may end the wait. Raises the errors of `Waiting.catch_up`.
+        Also returns False once `stop()` is true; it is called between reads of the chain, between requests to a
+        coordinator, and whenever the bell rings. Raises the errors of `Waiting.catch_up`.
         """
         waiting, clock = self._waiting, self._waiting.clock
         deadline_ms = clock.monotonic_ms() + longest_ms
@@ -148,7 +153,7 @@ class Watch:
         return True
 
     def _ask(self, bell: Bell, wanted: Replicated | Records, seen: EntryNumber, deadline_ms: int) -> AskedCoordinator:
-        """A request for this: the one still under way since the bell ended a wait, or a new one."""
+        """The request to the coordinator for `wanted`: one still under way since an earlier `wait`, or a new one."""
         if self._asked is None or not self._asked.serves(wanted, deadline_ms):
             now_ms = self._waiting.clock.monotonic_ms()
             longest_ms = min(deadline_ms - now_ms, ROUND_MS)

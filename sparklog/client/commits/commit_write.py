@@ -1,7 +1,8 @@
-"""Commits a write: submits it again, under the same id, as long as the reason for the refusal may pass (P-09).
+"""Commits a write; if it is refused for a reason that may pass, submits it again under the same command id (P-09).
 
-An upload is never repeated, because no election changes which stores hold an object. A write that was fenced is
-submitted again under the new leader epoch. If the new leader's store lacks the objects, they are copied there first.
+Uploads are never repeated, because an election does not change which stores hold an object. A write that was fenced is
+submitted again under the new leader epoch. If the new leader's store lacks objects of the write, they are copied there
+first.
 """
 
 from __future__ import annotations
@@ -62,14 +63,14 @@ def commit_append(
     spent_ms: int = 0,
     refusals_ms: int | None = None,
 ) -> CommandResult:
-    """Commit the uploads of tasks. Logs a warning for each store that did not take the write.
+    """Commit `command`, the append of the objects that tasks have `written`. Warns of each store that lacks objects.
 
     `timeout_ms` covers everything: attempts, copies, pauses, and, with `acks=all` and `pull`, the wait until the
-    records are on every in-sync replica; `spent_ms` of it have already passed. `refusals_ms`: the time to wait for a
-    refusal to pass; by default as long as there is time.
+    records are on every in-sync replica; `spent_ms` of it have already passed. `refusals_ms`: how long to try again
+    after the first refusal; None: until `timeout_ms` is over.
 
     Raises the errors of `Committer.submit`. The wait for replicas may end with NotEnoughReplicasAfterAppend or
-    RequestTimedOut, both with `landed = yes`.
+    RequestTimedOut, both with `landed` = YES.
     """
     not_taken = {store: why for of_task in written for store, why in of_task.not_taken.items()}
     commit = _Commit(connection, plan, not_taken, timeout_ms, spent_ms, refusals_ms)
@@ -79,7 +80,7 @@ def commit_append(
 
 
 class _Commit:
-    """One commit and its attempts. `_reasons` says why stores lack objects, for messages."""
+    """The attempts to commit one write. `_reasons`: for each store that lacks objects, the reason, for messages."""
 
     def __init__(
         self,
@@ -100,7 +101,7 @@ class _Commit:
         self._names = {topic.topic_id: topic.name for topic in plan.topics.values()}
 
     def run(self, submission: Submission) -> CommandResult:
-        """Submit until the commit is done, or the time is over."""
+        """Submit until the command is committed. Raises the last refusal when time is over, other errors at once."""
         end_ms = self._deadline_ms
         pause_ms = FIRST_PAUSE_MS
         tries = 1
@@ -124,7 +125,10 @@ class _Commit:
             submission = replace(submission, command=self._adapted(command), in_doubt=in_doubt)
 
     def _adapted(self, command: Append) -> Append:
-        """The command under the present leader epochs, after copying its objects to the stores that lack them."""
+        """Copy the command's objects to stores that need and lack them; return it with the present leader epochs.
+
+        The command is unchanged if the chain can't be read now.
+        """
         try:
             state = self._connection.follower.catch_up().state
         except StoreUnavailable:  # the next submission waits for the chain
@@ -141,7 +145,7 @@ class _Commit:
         return replace(command, epochs=_present_epochs(state, command), take_over=take_over)
 
     def _await_followers(self, result: CommandResult) -> None:
-        """Wait until the high watermark has passed the records. They are in the log, even if this raises."""
+        """Wait until the high watermark has passed the write's records. The write has landed, even if this raises."""
         follower, waiting = self._connection.follower, self._connection.waiting
         watch = waiting.watch(effective_cluster(follower.state.config).replica_fetch_wait_max_ms)
         while not is_replicated(follower.state, result.ranges):
@@ -186,7 +190,7 @@ def _warn_of_stores(plan: WritePlan, command: Append, not_taken: Mapping[StoreId
 
 
 def _partitions_without(plan: WritePlan, command: Append, store: StoreId) -> int:
-    """Number of written partitions that should be on the store but are not completely there."""
+    """Number of partitions in the write whose objects should all be on `store`, but are not."""
     topics = {topic.topic_id: topic for topic in plan.topics.values()}
     holders = [{holder.store for holder in named.holders} for named in command.objects]
     return len(

@@ -1,9 +1,9 @@
-"""Commits in a cluster that may have a coordinator: there while one is in force, otherwise by the process itself.
+"""Commits commands: through the coordinator if one is in force, otherwise in this process.
 
 A client that has only the addresses of coordinators can't commit by itself: while no coordinator is in force, it waits.
-Safety does not depend on the choice. A command keeps its id and `n0` wherever and however often it is sent, so it is
-applied once. `delivery.py` decides when to send again; `shared_requests.py` sends the commands of several
-threads together.
+Both ways are equally safe: a command keeps its id and `n0` wherever and however often it is sent, so it is applied
+once. `delivery.py` decides when to send a command again; `shared_requests.py` sends the commands of several threads
+together.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _log = logging.getLogger("sparklog")
 
 
 class _EncodedRequest(msgspec.Struct, frozen=True):
-    """A SubmitRequest whose commands are already encoded."""
+    """The message `SubmitRequest` with commands that are already encoded. `seen`: the newest entry known here."""
 
     chain_id: str
     seen: EntryNumber
@@ -71,7 +71,10 @@ class Coordinated(Committer):
     """Submits commands to the coordinator in force, or commits them in this process. Thread-safe."""
 
     def __init__(self, follower: Follower, author: Author, calls: Calls, given: Coordinators | None = None) -> None:
-        """Make a committer. `given`: the addresses of coordinators if the client can't reach the metadata, or None."""
+        """Create a committer. `given`: the coordinators if this client knows only their addresses.
+
+        `given` is None if the client can reach the metadata, and so can commit by itself.
+        """
         super().__init__(follower, author)
         self._calls = calls
         self._given = given
@@ -79,10 +82,11 @@ class Coordinated(Committer):
         self._warned_ms: int | None = None
 
     def submit(self, submission: Submission, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> CommandResult:
-        """Commit a command as `Committer.submit` does.
+        """Commit a command through the coordinator in force; without one, in this process as `Committer.submit` does.
 
-        If the coordinator is silent, too busy or leads no more, the command is sent again, to it or to the next one.
-        Also raises TryAgain (no coordinator could be reached; nothing was changed), AccessRefused.
+        If the coordinator is silent, too busy or no longer leads, the command is sent again, to the coordinator that is
+        in force then. Raises the errors of `Committer.submit`, TryAgain (no coordinator took it in time; nothing was
+        changed), AccessRefused.
         """
         clock = self.clock
         delivery = Delivery(submission, timeout_ms, clock.monotonic_ms(), may_commit_here=self._given is None)
@@ -102,7 +106,7 @@ class Coordinated(Committer):
                 self._follow_on(delivery, known, pause_ms)
 
     def commit_here(self, submission: Submission, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> CommandResult:
-        """Commit as `Committer.submit` does, despite any coordinator: the chain takes commands from every process.
+        """Commit in this process, as `Committer.submit` does, even if a coordinator is in force.
 
         Raises InvalidInput if this process has only the addresses of coordinators.
         """
@@ -114,18 +118,18 @@ class Coordinated(Committer):
         return super().submit(submission, timeout_ms)
 
     def heartbeat(self, store: StoreId, registration: int) -> None:
-        """Tell the coordinator in force, if there is one, that the agent of this store is at work.
+        """Report to the coordinator in force that the agent of this store is alive. Without one, does nothing.
 
-        Raises TryAgain, and the coordinator's errors.
+        Raises TryAgain (no coordinator could be reached), and the coordinator's errors.
         """
         state = self.follower.state
         if state.coordinator.in_force:
             self._post(state.coordinator, HEARTBEAT, Heartbeat(state.chain_id, store, registration), GRACE_MS)
 
     def member_heartbeat(self, group: str, member_id: str) -> None:
-        """Tell the coordinator in force, if there is one, that this member of a group is at work.
+        """Report to the coordinator in force that this member of a group is alive. Without one, does nothing.
 
-        Raises TryAgain, and the coordinator's errors: GroupIdNotFound and UnknownMemberId.
+        Raises TryAgain (no coordinator could be reached), GroupIdNotFound, UnknownMemberId.
         """
         state = self.follower.state
         if state.coordinator.in_force:
@@ -133,23 +137,24 @@ class Coordinated(Committer):
             self._post(state.coordinator, MEMBER_HEARTBEAT, heartbeat, GRACE_MS)
 
     def wait(self, known: Coordinator, wanted: Wanted, seen: EntryNumber, longest_ms: int) -> WaitReply:
-        """Ask this coordinator to answer once the chain has what is wanted, or after `longest_ms`.
+        """Ask the coordinator `known` to reply once the chain has `wanted`, or after `longest_ms`; return the reply.
 
-        Raises the coordinator's errors, and TryAgain.
+        `seen`: the newest entry known here. Raises the coordinator's errors, and TryAgain.
         """
         request = WaitRequest(self.follower.state.chain_id, seen, wanted, longest_ms)
         address, body = self._post(known, WAIT, request, longest_ms + GRACE_MS)
         return _reply(body, WaitReply, address)
 
     def jobs(self) -> tuple[JobStanding, ...]:
-        """The jobs that the coordinator in force schedules. Raises TryAgain, and the coordinator's errors."""
+        """Ask the coordinator in force for the jobs that it schedules. Raises the coordinator's errors."""
         known = self.follower.state.coordinator
         return _reply(self._ask(known.address, "GET", JOBS, GRACE_MS), JobsReply, known.address).jobs
 
     def answers_as_leader(self, known: Coordinator, patience_ms: int) -> bool:
-        """True if the process at this coordinator's address leads with its epoch. The request needs no token.
+        """True if the process at the address of `known` says that it leads, with the same epoch as `known`.
 
-        Raises NoCoordinatorAnswers, NoCoordinator, TlsFailed.
+        Waits at most `patience_ms` for the reply. The request needs no token. Raises NoCoordinatorAnswers,
+        NoCoordinator (another server is at this address), TlsFailed.
         """
         reply = self._calls.request("GET", known.address, READYZ, read_s=patience_ms / 1000)
         said = reply.data.decode("utf-8", "replace")
@@ -160,14 +165,17 @@ class Coordinated(Committer):
         return said == f"{LEADS}, epoch {known.epoch}\n"
 
     def check_token(self, known: Coordinator, patience_ms: int) -> None:
-        """Check the token with a read that every principal may make.
+        """Check that the coordinator `known` accepts this process's token, by a request that needs no other right.
 
-        Raises AuthenticationFailed, and the errors of `jobs`.
+        Waits at most `patience_ms` for the reply. Raises AuthenticationFailed, and the errors of `jobs`.
         """
         self._ask(known.address, "GET", CLUSTER, patience_ms)
 
     def _follow_on(self, delivery: Delivery, known: Coordinator, pause_ms: float) -> None:
-        """Wait, then read the chain to learn which coordinator leads. Raises the errors of `Delivery.not_followed`."""
+        """Pause about `pause_ms`, then read the chain to learn which coordinator leads, and repeat until that succeeds.
+
+        `known`: the coordinator that failed. Raises the errors of `Delivery.not_followed`.
+        """
         while True:
             self.clock.pause(jittered(pause_ms))
             try:
@@ -178,7 +186,10 @@ class Coordinated(Committer):
                 self._warn_if_it_takes_long(delivery, known, error)
 
     def _warn_if_it_takes_long(self, delivery: Delivery, known: Coordinator, error: SparklogError) -> None:
-        """Log why a command still waits, after 5 s and then every 30 s: one warning for all threads of the process."""
+        """Log why a command is not committed yet, from 5 s on, at most one warning in 30 s for all threads together.
+
+        `error`: how the last attempt at the coordinator `known` ended.
+        """
         now_ms = self.clock.monotonic_ms()
         is_new = self._warned_ms is None or now_ms - self._warned_ms >= WARNINGS_APART_MS
         if delivery.waited_ms(now_ms) < FIRST_WARNING_MS or not is_new:
@@ -193,7 +204,10 @@ class Coordinated(Committer):
         )
 
     def _send(self, known: Coordinator, commands: Sequence[msgspec.Raw], patience_ms: int) -> Sequence[CommandOutcome]:
-        """Send one request, and return the outcomes of its commands. Raises the errors of `_post`."""
+        """Send encoded commands in one request, wait at most `patience_ms`, and return their outcomes in order.
+
+        Raises the errors of `_post`, and NoCoordinatorAnswers if the reply can't be read.
+        """
         state = self.follower.state
         request = _EncodedRequest(state.chain_id, EntryNumber(state.n), commands)
         address, body = self._post(known, SUBMIT, request, patience_ms)
@@ -205,10 +219,11 @@ class Coordinated(Committer):
         return [_outcome(outcome) for outcome in reply.outcomes]
 
     def _post(self, known: Coordinator, path: str, request: msgspec.Struct, patience_ms: int) -> tuple[str, bytes]:
-        """The reply of the coordinator in force, or of one at the given addresses: the address, and the body.
+        """Send a request to the coordinator `known`; return the address that answered, and the body of its reply.
 
-        The given addresses are asked if it leads no more, or can't be reached, perhaps because its address is not valid
-        here. Raises the coordinator's errors, NoCoordinatorAnswers, AccessRefused.
+        If `known` no longer leads or can't be reached, the addresses given to this client are asked in turn: `known`
+        may have registered an address that is not valid here. Raises the coordinator's errors, NoCoordinatorAnswers,
+        AccessRefused.
         """
         given = () if self._given is None else self._given.addresses
         addresses = dict.fromkeys((*([known.address] if known.in_force else []), *given))
@@ -234,7 +249,7 @@ class Coordinated(Committer):
 
 
 def _reply(body: bytes, kind: type[T], address: str) -> T:
-    """The reply in this body. If it can't be read, the outcome of the request is unknown."""
+    """Decode a reply of type `kind` from `address`. Raises NoCoordinatorAnswers (outcome unknown) if that fails."""
     try:
         return decoded(body, kind, address)
     except NoCoordinator as error:

@@ -1,6 +1,7 @@
-"""One command to be delivered to the coordinator in force: the meaning of an answer, and when to send again. No I/O.
+"""Decides, for one command sent to a coordinator, whether and when to send it again after an error. No I/O.
 
-`coordinated.py` sends it: to the coordinator of the newest state that it has read; without one, to the chain itself.
+`coordinated.py` sends the command to the coordinator of the newest state that it has read, or commits it in this
+process if none is in force.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ LOOKS_PER_SESSION = 3  # at a coordinator that did not answer once: as often as 
 
 
 class Delivery:
-    """A command with `timeout_ms` to get an answer, from `now_ms` on. Times are those of a monotonic clock.
+    """A command to be committed within `timeout_ms`, counted from `now_ms`. Times are of a monotonic clock.
 
-    `submission` is the command to send. It is in doubt once an attempt may have landed without an answer.
+    `submission`: the command to send; its `in_doubt` is true once an attempt without an answer may have landed.
     """
 
     def __init__(self, submission: Submission, timeout_ms: int, now_ms: int, *, may_commit_here: bool = True) -> None:
@@ -35,30 +36,30 @@ class Delivery:
         self._silent: str | None = None  # the coordinator that did not answer the last attempt
 
     def left_ms(self, now_ms: int) -> int:
-        """Time that the command may still take."""
+        """Time in ms until the command's deadline, at least 1."""
         return max(1, self._deadline_ms - now_ms)
 
     def waited_ms(self, now_ms: int) -> int:
-        """Time that the command has been waiting."""
+        """Time in ms since the delivery began."""
         return now_ms - self._begun_ms
 
     def attempt_ms(self, session_ms: int, now_ms: int) -> int:
-        """Time for the coordinator in one attempt: at most a session of `session_ms`."""
+        """Time in ms that the coordinator may take to commit in one attempt: `left_ms`, at most one session."""
         return min(self.left_ms(now_ms), session_ms)
 
     def patience_ms(self, known: Coordinator, session_ms: int, now_ms: int) -> int:
-        """Time to wait for the reply to one attempt, before the chain is read to learn which coordinator leads.
+        """Time in ms to wait for the reply to one attempt, before the chain is read to learn which coordinator leads.
 
-        A coordinator that has been silent for a session may lead no more, and only the chain tells the caller. The next
-        coordinator claims about then. So if `known` was silent once, waits are shorter.
+        At most one session, because another coordinator may take over after a session of silence, and only the chain
+        shows that. A third of a session if `known` did not answer the last attempt.
         """
         longest_ms = session_ms // LOOKS_PER_SESSION if known.name == self._silent else session_ms
         return min(self.left_ms(now_ms) + GRACE_MS, longest_ms)
 
     def failed(self, error: SparklogError, known: Coordinator, now_ms: int) -> float:
-        """Note that an attempt at `known` ended with `error`. Returns the longest pause before the next attempt.
+        """Note that an attempt at `known` ended with `error`. Returns the pause in ms before the next attempt.
 
-        Raises the error for the caller: that of the command itself, or that its time is over.
+        Raises `error` if another attempt can't help; OutcomeUnknown or TryAgain if the command's time is over.
         """
         if not _may_pass(error):
             if self.submission.in_doubt and error.landed is Landed.NO:
@@ -72,7 +73,10 @@ class Delivery:
         return self._next_pause_ms()
 
     def not_followed(self, error: SparklogError, known: Coordinator, now_ms: int) -> float:
-        """Note that the chain could not be read after `known` had failed. Returns and raises as `failed` does."""
+        """Note that reading the chain, after `known` had failed, raised `error`. Returns the pause in ms until a retry.
+
+        If `error` is not retriable or the time is over, raises OutcomeUnknown for a command in doubt, else `error`.
+        """
         if error.retriable and now_ms < self._deadline_ms:
             return self._next_pause_ms()
         if not self.submission.in_doubt:
@@ -80,7 +84,7 @@ class Delivery:
         raise self._given_up(known, error) from error
 
     def advice(self, known: Coordinator) -> str:
-        """The advice of the function `advice`, for the process that sends this command."""
+        """The advice, in words, if `known` does not come back: see the function `advice`."""
         return advice(known, may_commit_here=self._may_commit_here)
 
     def _next_pause_ms(self) -> float:
@@ -100,7 +104,10 @@ class Delivery:
 
 
 def advice(known: Coordinator, *, may_commit_here: bool) -> str:
-    """The advice if `known` does not come back. `may_commit_here`: this process can reach the metadata."""
+    """The text that says what to do if the coordinator `known` does not come back, or if none is in force.
+
+    `may_commit_here`: true if this process can reach the place of the metadata.
+    """
     if not known.in_force:
         return "start 'sparklog coordinator', or give --cluster the place of the metadata, to commit without one"
     place = "" if may_commit_here else " at the place of its metadata"
@@ -108,6 +115,6 @@ def advice(known: Coordinator, *, may_commit_here: bool) -> str:
 
 
 def _may_pass(error: SparklogError) -> bool:
-    """True if a coordinator may take the command later: this one, or the next."""
+    """True if, despite this error, a later attempt may succeed, at the same coordinator or the next one."""
     kinds = NotController | NoCoordinatorAnswers | NoCoordinator | OutcomeUnknown
     return isinstance(error, kinds) or error.code == TryAgain.code

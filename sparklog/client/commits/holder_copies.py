@@ -1,4 +1,4 @@
-"""Copies the objects of a write to stores that need them and lack them, before its commit is tried again."""
+"""Copies the objects of a refused write to stores that need and lack them, before the commit is tried again."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ from sparklog.storage.object_store import ObjectStore
 
 
 def with_present_holders(state: ClusterState, command: Append) -> Append:
-    """The command without the holders that were fenced or registered again since the upload.
+    """The command without holders whose store was fenced, removed or registered again since the upload.
 
-    An object without any other holder keeps them, so that the chain's error names them.
+    An object that would have no holder left keeps all of them, so that the error of the commit names them.
     """
     registrations = state.registrations()
     objects = []
@@ -36,10 +36,10 @@ def with_present_holders(state: ClusterState, command: Append) -> Append:
 
 
 def lacking(state: ClusterState, command: Append) -> dict[StoreId, list[int]]:
-    """The stores that need objects of the write and lack them, with the indexes of these objects in the command.
+    """The objects that stores need and lack before the write can be committed: indexes in `command.objects` by store.
 
-    The leader's store of each partition needs them. If too few in-sync stores have all objects of a partition, the
-    whole ISR needs them.
+    The leader's store of a partition needs all objects of the partition. In a push with `acks=all`, the whole ISR needs
+    them if too few in-sync stores have all of them.
     """
     by_partition: dict[TopicPartition, set[int]] = {}
     for slice_ in command.slices:
@@ -68,7 +68,10 @@ def lacking(state: ClusterState, command: Append) -> dict[StoreId, list[int]]:
 
 @dataclass(eq=False)
 class _Copying:
-    """The copies to one store: the indexes of its objects in the command, and in `done` those that were copied."""
+    """The copies to one store. `numbers`: the indexes in the command of objects to copy; `done`: those copied so far.
+
+    `ended` is true once all were copied and the store is still the same (its incarnation).
+    """
 
     lane: StoreLane
     numbers: list[int]
@@ -77,9 +80,9 @@ class _Copying:
 
 
 class HolderCopies:
-    """Copies objects of one command to stores. The stores work at the same time, each in its own thread.
+    """Copies objects of one command to stores, to all of them at the same time, each in its own thread.
 
-    `failures` has the reasons why stores did not take a copy the last time.
+    `failures`: for each store that did not take the copies of the last `bring`, the reason.
     """
 
     def __init__(self, stores: Stores, state: ClusterState, names: Mapping[TopicId, str]) -> None:
@@ -89,7 +92,10 @@ class HolderCopies:
         self._names = names
 
     def bring(self, command: Append, wanted: Mapping[StoreId, list[int]], timeout_ms: int) -> Append:
-        """The command with the new holders, after the copies. Waits at most `timeout_ms`."""
+        """Copy the objects in `wanted` (indexes by store, from `lacking`). Returns the command with the new holders.
+
+        Waits at most `timeout_ms`; a store that is not done by then is not a new holder.
+        """
         incarnations = {store.store: store.incarnation for store in self._state.stores.values()}
         lanes = StoreLanes(self._stores, incarnations, timeout_ms)
         copies = [_Copying(lane, wanted[lane.store]) for lane in lanes.of(wanted)]
@@ -119,7 +125,10 @@ class HolderCopies:
             lanes.changed.notify_all()
 
     def _copy_one(self, named: NewObject, target: ObjectStore) -> str:
-        """Copy from the first holder that can provide the object. Returns its key."""
+        """Copy an object to `target` from the first holder that can provide it. Returns the object's key.
+
+        Raises the error of the first holder if none can.
+        """
         key = data_key(named, self._names[named.topic_id])
         failures = []
         for holder in named.holders:

@@ -1,4 +1,4 @@
-"""Commits many commands at the same time: those that wait together share an entry of the chain."""
+"""Commits many commands at the same time, so that commands that wait together share an entry of the chain."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ COMMITS_AT_ONCE = 64  # threads that commit
 def commit_many(
     commit: Callable[[T], CommandResult], items: Sequence[T], at_once: int = COMMITS_AT_ONCE
 ) -> list[CommandResult | SparklogError]:
-    """The result of `commit` for each item, in order. Errors are returned as values, so one does not stop others."""
+    """Call `commit` with each item, `at_once` items at a time. Returns, in order, each result or SparklogError."""
 
     def result_of(item: T) -> CommandResult | SparklogError:
         try:

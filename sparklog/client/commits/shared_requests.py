@@ -1,13 +1,13 @@
 """Sends the commands of several threads to a coordinator together, in few requests.
 
 A request with many commands costs the coordinator little more than one with few. A caller that comes while requests are
-under way waits until as many commands wait as are under way, or until a reply comes; then all that wait go together. So
-n callers need about log2(n) requests, and none of them waits for long. There is no extra thread: the caller that has
-waited longest carries the request, for itself and for the others.
+under way waits until as many commands wait as are under way, or until a reply comes; then all waiting commands are sent
+together. So n callers need about log2(n) requests, and none of them waits for long. There is no extra thread: the
+caller that has waited longest, the *carrier*, sends the request for itself and for the others.
 
-A request is answered once all of its commands are done, as the commands of one entry are done together in any case. A
-command that would delay others goes alone: a large append, whose slices are stored before its entry is put, fills a
-request.
+A request is answered once all of its commands are done; the commands of one entry are done together in any case. A
+large append would delay other commands, because its slices are stored before its entry is put. So it fills a request
+alone.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _encoder = msgspec.msgpack.Encoder()
 
 
 class WaitingCaller:
-    """A caller with its command. `sent`: it has begun to send its request.
+    """A caller that waits for the outcome of its command. `body`: the command, encoded.
 
-    `request`: the callers whose commands this caller sends, itself among them. None if it has no request to send: its
-    command waits, another caller sends it, or the request has ended.
+    `request`: the callers whose commands this caller sends in one request, itself among them. None if it sends none:
+    its command still waits, another caller sends it, or the request has ended. `sent`: true once it has begun to send.
     """
 
     __slots__ = ("body", "known", "outcome", "patience_ms", "request", "sent", "woken")
@@ -56,7 +56,7 @@ class WaitingCaller:
 
 
 class SharedRequests:
-    """Sends commands to a coordinator by `post`. Thread-safe."""
+    """Collects the commands of several threads, and sends them to a coordinator by `post`. Thread-safe."""
 
     def __init__(self, post: Post) -> None:
         self._post = post
@@ -65,9 +65,9 @@ class SharedRequests:
         self._under_way: dict[WaitingCaller, int] = {}  # carrier -> commands that were sent and not answered yet
 
     def submit(self, known: Coordinator, submission: Submission, timeout_ms: int, patience_ms: int) -> CommandResult:
-        """Send one command to the coordinator `known`, which may try for `timeout_ms`.
+        """Send one command to the coordinator `known`, which may take `timeout_ms` to commit it. Returns the result.
 
-        Raises the coordinator's errors, and NoCoordinatorAnswers after about `patience_ms`.
+        Raises the command's error, and NoCoordinatorAnswers if there is no reply within about `patience_ms`.
         """
         body = _encoder.encode(SubmittedCommand(submission, timeout_ms))
         waiting = WaitingCaller(known, body, patience_ms)
@@ -90,7 +90,7 @@ class SharedRequests:
                 )
 
     def _depart(self) -> None:
-        """Choose the callers that carry the next requests."""
+        """Choose carriers for waiting commands, and wake them, as long as at least as many wait as are under way."""
         while self._queue and len(self._queue) >= sum(self._under_way.values()):
             carried = commands_of_a_request(self._queue)
             carrier = carried[0]
@@ -101,7 +101,10 @@ class SharedRequests:
             carrier.woken.set()
 
     def _carry(self, carrier: WaitingCaller, carried: list[WaitingCaller]) -> None:
-        """Send a request and hand out the outcomes. After an interrupt in between, `_leave` hands them out."""
+        """Send the commands of the `carried` callers in one request, and set the outcome of each.
+
+        After an interrupt (such as Ctrl-C), `_leave` sets the outcomes instead.
+        """
         bodies = [msgspec.Raw(caller.body) for caller in carried]
         carrier.sent = True
         outcomes: Sequence[CommandOutcome]
@@ -112,7 +115,7 @@ class SharedRequests:
         self._arrive(carrier, outcomes)
 
     def _arrive(self, carrier: WaitingCaller, outcomes: Sequence[CommandOutcome]) -> None:
-        """End the request of this carrier: wake its callers, and choose the next carriers."""
+        """End the request of this carrier: give each of its callers its outcome, and choose the next carriers."""
         with self._turn:
             for waiting, outcome in zip(carrier.request or (), outcomes, strict=True):
                 if waiting.outcome is None:
@@ -123,7 +126,7 @@ class SharedRequests:
             self._depart()
 
     def _leave(self, waiting: WaitingCaller) -> None:
-        """Take out a caller that leaves, whatever the reason, so that no other waits for it."""
+        """Remove a caller that stops waiting. If it is an interrupted carrier, its callers get an error as outcome."""
         with self._turn:
             if waiting.outcome is None and waiting in self._queue:
                 self._queue.remove(waiting)
@@ -135,7 +138,10 @@ class SharedRequests:
 
 
 def commands_of_a_request(queue: Iterable[WaitingCaller]) -> list[WaitingCaller]:
-    """The longest-waiting callers of the same coordinator whose commands together fit one request: at least one."""
+    """The callers at the head of the queue whose commands go into one request: same coordinator, within the limits.
+
+    At least one caller, however large its command.
+    """
     carried: list[WaitingCaller] = []
     size = 0
     for waiting in queue:

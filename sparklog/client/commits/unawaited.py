@@ -1,4 +1,4 @@
-"""Commits without a waiting caller, in their order: writes with acks=0, and asynchronous commits of a consumer."""
+"""Runs commits in the background, in order: writes with acks=0, and asynchronous commits of a consumer."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ log = logging.getLogger("sparklog")
 
 
 class UnawaitedCommits:
-    """Runs commits one after the other in a thread of its own. Thread-safe; for one process.
+    """Runs commits one after the other in a background thread. Thread-safe; not for use after a fork.
 
-    The process does not end before they are done.
+    The process does not end before all of them are done.
     """
 
     def __init__(self, thread: str = "sparklog-acks-0") -> None:
@@ -23,19 +23,19 @@ class UnawaitedCommits:
         self._last: Future[None] | None = None
 
     def begin(self, commit: Callable[[], object]) -> None:
-        """Run the commit after those before it. Its error is only logged."""
+        """Queue `commit` to run in the thread after all earlier ones; returns at once. An error is only logged."""
         with self._lock:
             if self._executor is None:
                 self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix=self._thread)
             self._last = self._executor.submit(_run, commit)
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait for all begun commits. Returns True if they are done; without `timeout_s` they always are."""
+        """Wait until all commits begun so far are done: returns True; False after `timeout_s` (None: no limit)."""
         last = self._last
         return last is None or not wait([last], timeout_s).not_done
 
     def close(self) -> None:
-        """Wait for all begun commits, and end the thread. A later `begin` starts another."""
+        """Wait until all begun commits are done, and end the thread. A later `begin` starts a new thread."""
         with self._lock:
             executor, self._executor = self._executor, None
         if executor is not None:

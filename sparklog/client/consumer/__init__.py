@@ -1,5 +1,5 @@
-"""The Python consumer: `Cluster.consumer`.
+"""The consumer of Python programs, which `Cluster.consumer` returns.
 
-Read consumer.py first. Decisions are made in core/reading/consumer_positions.py; the other files here read, convert and
-commit.
+Read consumer.py first. core/reading/consumer_positions.py decides where to resume and what to read; the files here read
+and convert records, and commit offsets.
 """

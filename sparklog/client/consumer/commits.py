@@ -1,7 +1,7 @@
-"""The commits of a consumer: synchronous, asynchronous, and automatic.
+"""Commits a consumer's offsets: synchronously, asynchronously, or automatically.
 
-One background thread makes the asynchronous and the automatic commits, in order. The consumer's own thread reports
-their outcomes.
+One background thread makes the asynchronous and the automatic commits, in order. Their callbacks run in the thread that
+uses the consumer.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ CommitCallback = Callable[[Mapping[Place, int], Exception | None], None]
 
 
 class Commits:
-    """Commits positions to the group of `shares`, and marks them as committed. For one thread."""
+    """Commits positions of one consumer to its group, and marks them as committed. For one thread."""
 
     def __init__(self, shares: Shares, counts: ConsumerCounts) -> None:
         self._shares = shares
@@ -43,7 +43,7 @@ class Commits:
         self._under_way = 0
 
     def commit(self, positions: ConsumerPositions, rows: Rows, metadata: str = "") -> None:
-        """Commit these rows, after the commits under way. Raises the errors of `GroupMember.commit`."""
+        """Commit the positions in `rows`, after the commits under way. Raises the errors of `GroupMember.commit`."""
         self.wait()
         if rows:
             try:
@@ -55,12 +55,15 @@ class Commits:
             positions.committed({key: row.offset for key, row in rows.items()})
 
     def command(self, positions: ConsumerPositions) -> CommitOffsets | None:
-        """The commit of all positions not committed yet, to be part of an append; None if there is none."""
+        """The command that commits all positions not committed yet, for `Append.consumed`; None if there are none."""
         rows = positions.to_commit()
         return self._shares.command(rows, positions.share, positions.generation) if rows else None
 
     def commit_if_still_its_own(self, positions: ConsumerPositions, rows: Rows) -> bool:
-        """Commit, or return False and log a warning if the group has a newer generation, as after a topic is gone."""
+        """Commit `rows` and return True. If the partitions may belong to other members by now, warn and return False.
+
+        Also returns False if a topic of `rows` was deleted.
+        """
         try:
             self.commit(positions, rows)
         except (IllegalGeneration, UnknownMemberId, FencedInstanceId, UnknownTopicOrPartition, InvalidInput) as error:
@@ -71,9 +74,10 @@ class Commits:
     def begin(
         self, positions: ConsumerPositions, rows: Rows, callback: CommitCallback | None = None, metadata: str = ""
     ) -> None:
-        """Commit these rows in the background; `report` calls `callback`, or logs an error if there is no callback.
+        """Commit the positions in `rows` in the background.
 
-        Errors of the rows are raised at once.
+        Once the commit has ended, `report` calls `callback` with the offsets and the error or None; without a callback,
+        it logs an error. Invalid offsets raise their error at once.
         """
         if not rows:
             return
@@ -102,7 +106,7 @@ class Commits:
     def begin_auto_commit(self, positions: ConsumerPositions) -> None:
         """Commit in the background all positions not committed yet, unless another commit is still under way.
 
-        An error is only logged: the next commit contains what this one did not commit.
+        An error is only logged, because the next commit contains the same positions or later ones.
         """
         if not self._under_way:
             try:
@@ -111,24 +115,24 @@ class Commits:
                 self._log_failure({}, error)
 
     def report(self) -> None:
-        """Call the callbacks of the commits that have ended, in their order."""
+        """Call the callbacks of the background commits that have ended, in the order of the commits."""
         while self._ended:
             done, error = self._ended.popleft()
             self._under_way -= 1
             done(error)
 
     def wait(self) -> None:
-        """Wait for the commits under way, and report them."""
+        """Wait for the background commits under way, and call their callbacks."""
         self._unawaited.wait()
         self.report()
 
     def close(self) -> None:
-        """Wait for the commits under way, report them, and end the thread."""
+        """Wait for the background commits under way, end their thread, and call their callbacks."""
         self._unawaited.close()
         self.report()
 
     def _log_failure(self, offsets: Mapping[Place, int], error: Exception | None) -> None:
-        """Log the error of a commit for which the caller gave no callback."""
+        """Log the error of a commit; a default callback, so it ignores `offsets`, and does nothing without an error."""
         if error is not None:
             group = self._shares.group
             log.warning("group %s: offsets were not committed, so records may be read again: %s", group, error)

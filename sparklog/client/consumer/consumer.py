@@ -1,12 +1,12 @@
-"""`Cluster.consumer`: reads topics, alone or as a member of a group, and commits its positions.
+"""`Cluster.consumer`: a consumer reads topics, alone or as a member of a group, and commits its positions.
 
     with cluster.consumer("orders", group="billing", auto_offset_reset="earliest") as consumer:
         for record in consumer: ...              one by one
         consumer.poll(timeout_ms=1000)           or lists of records, by topic and partition
         consumer.poll_table(timeout_ms=1000)     or an Arrow table
 
-The records that a call returns are committed by a later call (auto-commit), or by `commit`.
-`core/reading/consumer_positions.py` decides where to resume and what to read, and `reading.py` reads it.
+With auto-commit, a later call commits the records that this call returns; else call `commit`.
+`core/reading/consumer_positions.py` decides where to resume and which offsets to read, and `reading.py` reads them.
 """
 
 from __future__ import annotations
@@ -43,11 +43,12 @@ FOREVER_MS = ALL_RECORDS = 1 << 40
 
 
 class Consumer(LogQuestions, AnswersKafkaMethods):
-    """A consumer, for one thread at a time; only `wakeup` may be called from others. Made by `Cluster.consumer`.
+    """A consumer, for one thread at a time; only `wakeup` may be called from other threads. See `Cluster.consumer`.
 
-    A forked child can't use it, and leaves the group to the process that was forked.
+    A forked child can't use its parent's consumer; the parent stays a member of the group.
 
-    As a member of a group it must be called again within `session_timeout_ms`, or the others get its partitions.
+    A consumer in a group must be called at least once in `session_timeout_ms`; otherwise the other members get its
+    partitions.
     """
 
     def __init__(
@@ -57,7 +58,10 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
         options: ConsumerOptions,
         when_closed: Callable[[Consumer], object] = lambda consumer: None,
     ) -> None:
-        """Make a consumer, which reads nothing yet. Raises InvalidGroupId, InvalidOption."""
+        """Create a consumer without a subscription. `when_closed` is called with it once it is closed.
+
+        Raises InvalidGroupId, InvalidOption.
+        """
         if group is None and options.enable_auto_commit:
             raise InvalidOption("enable_auto_commit: without a group there is nothing to commit to")
         if group is None and options.group_instance_id is not None:
@@ -83,7 +87,10 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
-        """Close. After an error, the records returned last are not committed: they may not have been processed."""
+        """Close the consumer. If the block raised an error (other than Wakeup), nothing more is committed.
+
+        The records returned last may not have been processed.
+        """
         self._close(commits=kind in (None, Wakeup))
 
     # ---- its partitions -------------------------------------------------------------------------
@@ -91,10 +98,11 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
     def subscribe(
         self, topics: Sequence[str] | str = (), *, pattern: str | None = None, listener: RebalanceListener | None = None
     ) -> None:
-        """Read these topics, or all topics whose whole names match a pattern, from the next call on.
+        """Subscribe to `topics`, or to all topics whose whole names match `pattern` (a regular expression).
 
-        In a group the members share the partitions; without one this consumer reads all. Partitions that it read before
-        are given up. Raises InvalidInput, UnknownTopicOrPartition.
+        In a group, the members divide the partitions; without a group, this consumer reads all of them. It gives up the
+        partitions that it has now, and calls methods of `listener` when its partitions change. Raises InvalidInput
+        (topics and pattern, or neither), UnknownTopicOrPartition.
         """
         with self._alone():
             state = self._connection.follower.newest_state()
@@ -102,10 +110,10 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
             self._reading.begin(wanted, listener)
 
     def assign(self, partitions: Iterable[Place]) -> None:
-        """Read these partitions, without sharing them with other consumers. Earlier partitions are given up.
+        """Read exactly these partitions, whichever other consumers read them. Gives up the partitions it has now.
 
-        With a group, it begins where the group has committed, and commits to it, as long as the group has no members.
-        Raises InvalidInput, UnknownTopicOrPartition.
+        With a group, the consumer begins at the group's committed offsets and commits to the group without joining it;
+        commits are refused while the group has members. Raises InvalidInput, UnknownTopicOrPartition.
         """
         with self._alone():
             state = self._connection.follower.newest_state()
@@ -114,27 +122,28 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
             self._reading.take_share()
 
     def unsubscribe(self) -> None:
-        """Give all partitions up, and leave the group."""
+        """Give up all partitions, after a last commit with auto-commit, and leave the group."""
         with self._alone():
             self._reading.settle_by_hand()
             self._reading.end()
 
     def assignment(self) -> tuple[Place, ...]:
-        """The partitions that it reads, as of its last look at the group; none before the first `poll`."""
+        """The partitions that this consumer reads, as of its last `poll`; none before the first `poll` in a group."""
         return tuple(places(self._reading.positions.share))
 
     def subscription(self) -> tuple[str, ...]:
-        """The topics that it is subscribed to, in ascending order; none if partitions were assigned by hand."""
+        """The topics of the subscription, in ascending order; none after `assign`, or without a subscription."""
         return self._reading.subscription()
 
     # ---- reading --------------------------------------------------------------------------------
 
     def poll(self, timeout_ms: int = 0, max_records: int | None = None) -> dict[Place, list[ConsumerRecord]]:
-        """Records by topic and partition, ascending by offset; at most `max_records` (the option `max_poll_records`).
+        """Return the next records by (topic, partition), ascending by offset: at most `max_records` in total.
 
-        Waits up to `timeout_ms` for the first record, and returns {} if there is none. Raises Wakeup; OffsetOutOfRange
-        and DataLoss, depending on the options; Damaged; InvalidRecord if a deserializer fails; and the stores' errors.
-        An error loses nothing: the next call begins at the same position.
+        `max_records` defaults to the option `max_poll_records`. Waits up to `timeout_ms` for the first record; returns
+        {} if none has come. Raises Wakeup; OffsetOutOfRange and DataLoss, depending on the options; Damaged;
+        InvalidRecord if a deserializer fails; and the stores' errors. An error loses nothing: the next call begins at
+        the same position.
         """
         most = self.options.max_poll_records if max_records is None else max_records
         check_positive("max_records", most)
@@ -159,11 +168,12 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
     def poll_table(
         self, timeout_ms: int = 0, max_records: int | None = None, *, columns: Sequence[str] | None = None
     ) -> pa.Table:
-        """Like `poll`, but returns a table, partition by partition, perhaps without rows.
+        """Like `poll`, but return the records as an Arrow table, partition by partition; without records, it is empty.
 
-        Without `max_records` only `fetch_max_bytes` limits it. It has these `columns` of the read schema, or all. Only
-        these are decoded. Objects are not read at all for columns that the chain has: topic, partition, offset (except
-        in compacted objects) and timestampType. Raises InvalidInput for an unknown, a repeated or no column.
+        Without `max_records`, only the option `fetch_max_bytes` limits the table. `columns`: the columns of the read
+        schema to return, by default all; others are not decoded. For topic, partition, timestampType and offset (except
+        in compacted objects) no object is read, because the chain has their values. Raises the errors of `poll`, and
+        InvalidInput if `columns` is empty, or has an unknown or repeated column.
         """
         chosen = COLUMNS if columns is None else tuple(columns)
         schema = read_schema(chosen)
@@ -178,10 +188,10 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
             return table
 
     def __iter__(self) -> Iterator[ConsumerRecord]:
-        """Records one by one, forever, or until none has come for `consumer_timeout_ms`. Raises the errors of `poll`.
+        """Yield records one by one; ends if none comes within `consumer_timeout_ms` (None: never ends).
 
-        While a record is being processed, the position is already after it, but an auto-commit waits until the record
-        is done.
+        While the caller processes a record, `position` is already the offset after it, but auto-commit does not include
+        the record before the caller asks for the next one. Raises the errors of `poll`.
         """
         timeout_ms = self.options.consumer_timeout_ms or FOREVER_MS
         reading, now_ms = self._reading, self._connection.committer.clock.monotonic_ms
@@ -213,12 +223,18 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
     # ---- where it is ----------------------------------------------------------------------------
 
     def position(self, place: Place) -> int:
-        """The offset of the next record that it returns. Raises InvalidInput unless the partition is its own."""
+        """The offset of the next record that the consumer returns from this partition.
+
+        Raises InvalidInput if the partition is not one of this consumer's.
+        """
         with self._alone():
             return self._reading.position(self._key(place)).offset
 
     def lag(self, place: Place | None = None) -> int:
-        """Number of offsets left to read, in a partition or in all of its own, as of the newest state."""
+        """Number of offsets from the position to the high watermark, in one partition or in all of this consumer's.
+
+        Raises InvalidInput if the partition is not one of this consumer's.
+        """
         with self._alone():
             keys = list(self._reading.positions.share) if place is None else [self._key(place)]
             state = self._connection.follower.newest_state()
@@ -230,44 +246,45 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
             )
 
     def seek(self, place: Place, offset: int) -> None:
-        """Resume at this offset. Raises OffsetOutOfRange unless it is in the log, InvalidInput for another's partition.
+        """Continue at this offset of a partition. Raises OffsetOutOfRange if it is not in the log.
 
-        (Kafka takes any offset, and handles a wrong one by `auto_offset_reset`.)
+        (Kafka accepts any offset, and applies `auto_offset_reset` to one that is not in the log.) Raises InvalidInput
+        if the partition is not one of this consumer's.
         """
         with self._alone():
             self._reading.seek([self._key(place)], lambda partition: offset)
 
     def seek_to_beginning(self, *places: Place) -> None:
-        """Resume at the log start, in these partitions or in all of its own."""
+        """Continue at the log start in these partitions; without arguments, in all partitions of this consumer."""
         self._seek_all(places, lambda partition: partition.log_start)
 
     def seek_to_end(self, *places: Place) -> None:
-        """Resume at the high watermark, in these partitions or in all of its own."""
+        """Continue at the high watermark in these partitions; without arguments, in all partitions of this consumer."""
         self._seek_all(places, lambda partition: partition.high_watermark)
 
     def pause(self, *places: Place) -> None:
-        """Return no records of these partitions until `resume`. The consumer keeps them."""
+        """Return no records of these partitions until `resume`. They stay assigned to this consumer."""
         with self._alone():
             self._reading.pause([self._key(place) for place in places], paused=True)
 
     def resume(self, *places: Place) -> None:
-        """Read paused partitions again."""
+        """Read these paused partitions again."""
         with self._alone():
             self._reading.pause([self._key(place) for place in places], paused=False)
 
     def paused(self) -> tuple[Place, ...]:
-        """The partitions that are paused."""
+        """The partitions of this consumer that are paused, in ascending order."""
         positions = self._reading.positions
         return tuple(places({key: positions.share[key] for key in positions.paused}))
 
     # ---- commits --------------------------------------------------------------------------------
 
     def commit(self, offsets: Mapping[Place, int] | None = None, *, metadata: str = "") -> None:
-        """Commit the positions of its partitions, or these offsets: all of them, or nothing. Durable when it returns.
+        """Commit the consumer's positions, or `offsets`: all of them, or nothing. They are durable when it returns.
 
-        Raises IllegalGeneration or UnknownMemberId if the partitions may belong to others by now: the next `poll` takes
-        over the new share. Raises InvalidGroupId without a group, InvalidInput for another's partition and inside a
-        transaction that commits its offsets, and the errors of `Cluster.commit_offsets`.
+        Raises IllegalGeneration or UnknownMemberId if the partitions may belong to other members by now; the next
+        `poll` learns the consumer's new partitions. Raises InvalidGroupId without a group, InvalidInput if a partition
+        is not one of this consumer's or a transaction commits for it now, and the errors of `Cluster.commit_offsets`.
         """
         with self._alone():
             self._reading.commits.commit(self._reading.positions, self._to_commit(offsets), metadata)
@@ -275,15 +292,16 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
     def commit_async(
         self, offsets: Mapping[Place, int] | None = None, callback: CommitCallback | None = None, *, metadata: str = ""
     ) -> None:
-        """Commit without waiting. A later call of this consumer calls `callback` with the offsets and the error.
+        """Commit as `commit` does, but in the background. Commits keep their order.
 
-        Commits keep their order. Without a callback, an error is logged. Errors of the offsets are raised at once.
+        Once the commit has ended, a later call of this consumer calls `callback` with the offsets and the error (None:
+        committed); without a callback, an error is logged. Invalid offsets raise their error at once.
         """
         with self._alone():
             self._reading.commits.begin(self._reading.positions, self._to_commit(offsets), callback, metadata)
 
     def committed(self, place: Place) -> int | None:
-        """The offset at which the group resumes in a partition; None if it has committed nothing there."""
+        """The group's committed offset in a partition; None if there is none. Raises InvalidGroupId without a group."""
         with self._alone():
             group = self._group_to_commit_to()
             state = self._connection.follower.newest_state()
@@ -291,9 +309,9 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
             return None if row is None else row.offset
 
     def in_transaction(self) -> ReadInTransaction:
-        """Its positions, for a transaction that commits them with records: see `Transaction.send_offsets`.
+        """Let a transaction commit this consumer's positions with records: see `Transaction.send_offsets`.
 
-        Raises InvalidGroupId without a group, InvalidInput if it commits by itself, or is in a transaction.
+        Raises InvalidGroupId without a group, InvalidInput if the consumer auto-commits, or is in a transaction.
         """
         with self._alone():
             group = self._group_to_commit_to()
@@ -306,26 +324,28 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
             return ReadInTransaction(self._reading)
 
     def metrics(self) -> dict[str, int]:
-        """Counts since it was made, and its lag by the newest state known here. The names are Kafka's.
+        """Metrics by Kafka's names in Python's spelling: counts since the consumer was created, and its lag.
 
-        `records_lag` and `records_lag_max` count offsets: of all its partitions, and of the one with the most.
+        `records_lag` is the lag in offsets of all its partitions together, `records_lag_max` that of the partition with
+        the greatest lag, both by the newest state that this process knows.
         """
         return self._reading.metrics()
 
     # ---- its end --------------------------------------------------------------------------------
 
     def wakeup(self) -> None:
-        """Let the waiting `poll`, or the next one if none waits, raise Wakeup at once.
+        """Make the `poll` that is waiting raise Wakeup at once; if none is waiting, the next `poll` raises it.
 
-        May be called from any thread or signal handler. A `poll` that is reading or committing first finishes that.
+        May be called from any thread or signal handler. A `poll` that is reading or committing finishes this first.
         """
         self._reading.wakeup()
 
     def close(self) -> None:
-        """Commit the returned records, if it commits by itself, and leave the group. A second call does nothing.
+        """Commit the returned records (with auto-commit), and leave the group. A second call does nothing.
 
-        Call it in the thread that uses the consumer; in another thread, `wakeup` it first and wait for its last call.
-        Raises InvalidInput while another thread is in a call. After any other error it is closed nevertheless.
+        Call it in the thread that uses the consumer. From another thread, call `wakeup` first, and wait until that
+        thread's last call has ended. Raises InvalidInput while another thread is in a call; after any other error the
+        consumer is closed nevertheless.
         """
         self._close(commits=True)
 
@@ -381,7 +401,7 @@ class Consumer(LogQuestions, AnswersKafkaMethods):
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """Run a call alone. Raises InvalidInput if another thread is in a call, if closed, and in a forked child."""
+        """Guard a call: InvalidInput if another thread is in a call, the consumer is closed, or in a forked child."""
         self._owner.check()
         if not self._in_use.acquire(blocking=False):
             raise InvalidInput("another thread is in a call of this consumer: except wakeup, it is for one thread")

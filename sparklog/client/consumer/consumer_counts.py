@@ -10,7 +10,7 @@ import pyarrow as pa
 
 @dataclass(slots=True)
 class ConsumerCounts:
-    """Counts since the consumer was made."""
+    """Counts of one consumer's fetches, records, rebalances and commits since it was created."""
 
     fetches: int = 0
     records: int = 0
@@ -20,14 +20,17 @@ class ConsumerCounts:
     failed_commits: int = 0
 
     def read(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """Count the batches of one call."""
+        """Count one fetch, and the records and bytes of its batches."""
         self.fetches += 1
         for batch in batches:
             self.records += batch.num_rows
             self.size_bytes += batch.nbytes
 
     def shown(self, partitions: int, lags: Sequence[int]) -> dict[str, int]:
-        """The counts under Kafka's names in Python's spelling. `lags` has the lag of each partition."""
+        """The counts and lags by Kafka's metric names in Python's spelling.
+
+        `partitions`: number of partitions of the consumer; `lags`: the lag of each, in offsets.
+        """
         return {
             "assigned_partitions": partitions,
             "records_consumed_total": self.records,

@@ -1,4 +1,4 @@
-"""Records as Python objects, made from Arrow batches column by column."""
+"""Converts Arrow batches, column by column, to the record objects that a consumer returns."""
 
 from __future__ import annotations
 
@@ -37,7 +37,10 @@ class ConsumerRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 class Deserializers(NamedTuple):
-    """The functions that turn bytes into keys and values. None stays None: no key, and a tombstone."""
+    """A consumer's functions that turn bytes into keys and values; without one, bytes stay bytes.
+
+    A key or value of None stays None, without a call.
+    """
 
     key: Deserializer | None = None
     value: Deserializer | None = None
@@ -45,9 +48,9 @@ class Deserializers(NamedTuple):
     def records(
         self, topic: str, partition: int, batch: pa.RecordBatch
     ) -> tuple[list[ConsumerRecord], InvalidRecord | None]:
-        """The records of a batch of this partition up to the first that can't be deserialized, and the error of that.
+        """Convert a batch: the records before the first that can't be deserialized, and the error of this one.
 
-        The batch has all columns of the read schema and at least one row.
+        Without an error, all records and None. The batch must have all columns of the read schema and at least one row.
         """
         offsets, keys, values = (batch.column(name).to_pylist() for name in ("offset", "key", "value"))
         why: Exception | None = None
@@ -73,7 +76,10 @@ class Deserializers(NamedTuple):
 
 
 def _applied(function: Deserializer, column: Sequence[bytes | None]) -> tuple[list[Any], Exception | None]:
-    """The results of the function, up to the first value at which it fails, and that error."""
+    """Apply `function` to the cells that are not None. Returns the results before the first error, and the error.
+
+    The error is None if there was none.
+    """
     made: list[Any] = []
     try:
         for cell in column:

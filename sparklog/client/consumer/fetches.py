@@ -1,13 +1,13 @@
-"""The open reads of a consumer: one for each partition, which resumes where the last call stopped.
+"""The open reads of a consumer: at most one for each partition, which continues where the last call stopped.
 
-A read is a scan of the records that existed when it began. It is begun again if the consumer continues elsewhere (a
-seek, a batch that was dropped) or with other columns, or if the partition has another leader epoch: records of the old
-epoch may be given up. Where a consumer begins, the first read only has the records that the call wants: the consumer
-may seek again, or want no more.
+An open read is a scan of the records that existed when it began. It is replaced by a new one if the consumer continues
+at another offset (after a seek, or a batch that was not returned), wants other columns, or if the partition has another
+leader epoch, since records of the old epoch may have been given up. The first read at a new offset is limited to the
+records that the call wants, because the consumer may seek again or want no more.
 
-An open read holds bytes that are fetched and not decoded yet, however few records each call takes. So once the open
-reads may hold MOST_OPEN_BYTES, further reads only have the records that the call wants. If that is still too much, the
-reads that were used longest ago end.
+An open read holds fetched bytes that are not decoded yet, however few records each call takes. Once the open reads may
+together hold MOST_OPEN_BYTES, new reads are limited to the records that the call wants. If they may still hold more,
+the reads that were used longest ago are closed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,10 @@ _OFFSET: Final = "offset"
 
 @dataclass(frozen=True, slots=True)
 class FetchedRecords:
-    """Records of a partition, and the position after them. `batch` is None if there are no records up to that."""
+    """Records of a partition, and the consumer's position after them: `end`, read under `leader_epoch`.
+
+    `batch` is None if there are no records before `end`, as in a gap.
+    """
 
     batch: pa.RecordBatch | None
     end: Offset
@@ -48,7 +51,10 @@ class FetchedRecords:
 
 @dataclass(slots=True)
 class _OpenRead:
-    """A read that is under way. `rest` is the rest of its present batch, `at` the end of the records taken so far."""
+    """An open read of a partition. `at`: the offset after the last record taken from it.
+
+    `rest`: the records of its present batch that were not taken yet.
+    """
 
     columns: Sequence[str]
     plan: RangeToRead
@@ -61,7 +67,7 @@ class _OpenRead:
 
 
 class Fetches:
-    """Reads of the partitions of one consumer."""
+    """Reads the partitions of one consumer, with at most one open read for each."""
 
     def __init__(self, connection: Connection, *, fail_on_data_loss: bool) -> None:
         self._connection = connection
@@ -72,11 +78,10 @@ class Fetches:
     def take(
         self, state: ClusterState, unread: Unread, most_records: int, columns: Sequence[str] = COLUMNS
     ) -> FetchedRecords:
-        """The next records of a partition, from the start of `unread` on, at most `most_records`.
+        """Return the next records of a partition, from the first offset of `unread` on, at most `most_records`.
 
-        They have these columns of the read schema, at least one; others are not decoded.
-
-        Raises DataLoss, Damaged, and the stores' errors; the next call begins at its own `unread` in any case.
+        `columns`: the columns of the read schema to return, at least one; others are not decoded. Raises DataLoss,
+        Damaged, and the stores' errors; after an error the next call may ask for the same records again.
         """
         fetch = self._continued(state, unread, columns) or self._begin(state, unread, most_records, columns)
         fetch.ahead_bytes = 0
@@ -95,9 +100,9 @@ class Fetches:
     def begin_ahead(
         self, state: ClusterState, coming: Iterable[Unread], most_records: int, columns: Sequence[str], most_bytes: int
     ) -> None:
-        """Begin to read these partitions, whose turn comes next, if stores are slow and memory allows it.
+        """Begin to fetch the partitions in `coming`, to be read next, if their stores are slow and memory allows it.
 
-        All reads that were begun like this and not used yet have at most `most_bytes` together.
+        Reads that were begun here and not used yet hold at most `most_bytes` together.
         """
         left = most_bytes - sum(fetch.ahead_bytes for fetch in self._open.values())
         for unread in coming:
@@ -109,19 +114,22 @@ class Fetches:
                 left -= fetch.ahead_bytes
 
     def drop(self, key: TopicPartition) -> None:
-        """End the read of a partition, if there is one."""
+        """Close the open read of a partition, if there is one."""
         fetch = self._open.pop(key, None)
         if fetch is not None:
             fetch.batches.close()  # type: ignore[attr-defined]
             fetch.ahead.close()
 
     def close(self) -> None:
-        """End all reads."""
+        """Close all open reads."""
         for key in list(self._open):
             self.drop(key)
 
     def _continued(self, state: ClusterState, unread: Unread, columns: Sequence[str]) -> _OpenRead | None:
-        """The open read that continues at the first offset of `unread` (same leader epoch, same columns), or None."""
+        """The open read whose next offset is the first of `unread`, with the same columns; None if there is none.
+
+        Also None if the partition has had an election since the read began.
+        """
         fetch = self._open.get(unread.key)
         if (
             fetch is None
@@ -166,11 +174,11 @@ class Fetches:
         return fetch
 
     def _has_room(self) -> bool:
-        """True if one more open read may fetch without a limit."""
+        """True if one more unlimited read would keep all open reads within MOST_OPEN_BYTES."""
         return sum(fetch.open_bytes for fetch in self._open.values()) + BYTES_AHEAD <= MOST_OPEN_BYTES
 
     def _make_room(self) -> None:
-        """End the reads used longest ago, while all reads except the last may hold too much."""
+        """Close the reads used longest ago until all but the newest may hold at most MOST_OPEN_BYTES."""
         others = list(self._open.items())[:-1]
         too_much = sum(fetch.open_bytes for _, fetch in others) - MOST_OPEN_BYTES
         for key, fetch in others:
@@ -181,7 +189,7 @@ class Fetches:
 
 
 def _open_bytes(plan: RangeToRead) -> int:
-    """Approximate number of bytes that a read of this plan fetches at most before it decodes them."""
+    """Approximate maximum number of bytes that a read of this plan holds fetched and not decoded."""
     size_bytes = 0
     for part in plan.slices:
         low, high = max(part.slice.start, plan.start), min(part.slice.end, plan.end)

@@ -1,4 +1,4 @@
-"""The positions of a consumer in a transaction of a producer, which commits them with its records."""
+"""A consumer inside a producer's transaction, which commits the consumer's positions with the producer's records."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sparklog.core.types import TopicPartition
 
 
 class ReadInTransaction:
-    """The part of a consumer that `Transaction.send_offsets` uses; see `transaction.TransactionalReader`."""
+    """A consumer as a transaction uses it: the implementation of `transaction.TransactionalReader`."""
 
     def __init__(self, reading: ConsumerReading) -> None:
         self._reading = reading
@@ -20,15 +20,16 @@ class ReadInTransaction:
         reading.in_transaction = True
 
     def end(self) -> None:
-        """Note that the block is over."""
+        """Note that the block of the transaction has ended: the consumer may commit again."""
         self._reading.in_transaction = False
 
     def command(self, *, with_records: bool) -> CommitOffsets | None:
-        """The commit of the present positions, fenced by the generation in which they were read; None if none is new.
+        """The command that commits the consumer's positions, fenced by its generation; None if all are committed.
 
-        Raises IllegalGeneration if partitions went to others after records of them were returned, if it was closed or
-        subscribed again in the block, or if it rewound and has not read since, so that records to write are of an
-        earlier read; and the errors of `ConsumerReading.settle`.
+        `with_records`: true if the transaction also writes records. Raises IllegalGeneration if partitions were taken
+        away after their records were returned; if the consumer was closed, subscribed or assigned again in the block;
+        or if there are records to write but the consumer has rewound and not read since, so that they were made from an
+        earlier read. Also raises the errors of `ConsumerReading.settle`.
         """
         self._reading.settle()
         self._reading.commits.wait()
@@ -50,17 +51,20 @@ class ReadInTransaction:
         return self._reading.commits.command(self._reading.positions)
 
     def committed(self, command: CommitOffsets) -> None:
-        """Note that this commit has landed."""
+        """Note that this command, from `command`, has landed: its positions are committed."""
         rows = {TopicPartition(row.topic_id, row.partition): row.offset for row in command.offsets}
         self._reading.positions.committed(rows)
         self._reading.counts.commits += 1
 
     def has_landed(self, command: CommitOffsets) -> bool:
-        """True if the group is at the offsets of this commit."""
+        """True if the group's committed offsets are exactly those of this command, by the newest state."""
         return self._reading.has_landed(command)
 
     def go_back(self, settle: Callable[[], None] | None = None) -> None:
-        """Rewind to the committed offsets. With `settle`, the next read calls it first and rewinds afterwards."""
+        """Rewind the consumer to the last commit or seek, so that its records are returned again.
+
+        With `settle`, the rewind waits: the consumer's next read or commit first calls `settle`, then rewinds.
+        """
         if settle is None:
             self._reading.go_back()
         else:

@@ -1,4 +1,4 @@
-"""The listener that a consumer calls when its partitions change."""
+"""The listener whose methods a consumer calls when its partitions change."""
 
 from __future__ import annotations
 
@@ -11,11 +11,14 @@ class RebalanceListener:
     """Methods that the consumer calls, inside its own calls, when its partitions change. Override those you need."""
 
     def on_partitions_revoked(self, partitions: Sequence[Place]) -> None:
-        """Called when the consumer gives these up. In a rebalance they may already belong to another member.
+        """Called when the consumer is about to give up these partitions; `position` still works for them.
 
-        Their positions can still be read. A commit is then refused (IllegalGeneration), unless the consumer itself is
-        closing or changes its subscription.
+        In a rebalance they may already belong to another member, so a commit here is refused (IllegalGeneration). If
+        the consumer is closing or changes its subscription, a commit here is accepted.
         """
 
     def on_partitions_assigned(self, partitions: Sequence[Place]) -> None:
-        """Called when the consumer begins to read these, at the group's committed offsets unless it calls `seek`."""
+        """Called when the consumer gets these new partitions, before it reads them.
+
+        It begins at the group's committed offsets, unless this method calls its `seek`.
+        """

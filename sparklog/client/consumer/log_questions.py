@@ -1,4 +1,4 @@
-"""Questions to a consumer about the log: topics, partitions, their ends, and offsets by time."""
+"""Methods of a consumer that describe the log: topics, partitions, their first and last offsets, offsets by time."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from sparklog.log.read.time_lookup import first_at_or_after
 
 
 class LogQuestions:
-    """The part of `Consumer` that answers about any partitions, its own or not, by the newest state."""
+    """The methods of `Consumer` about any topic or partition, assigned to it or not, by the newest state."""
 
     _connection: Connection
 
     def _alone(self) -> AbstractContextManager[None]:
-        """Run a call alone: see `Consumer._alone`."""
+        """Guard a call against other threads: see `Consumer._alone`."""
         raise NotImplementedError
 
     def topics(self) -> list[str]:
@@ -30,7 +30,7 @@ class LogQuestions:
             return sorted(state.topic_ids)
 
     def partitions_for_topic(self, topic: str) -> set[int] | None:
-        """The numbers of a topic's partitions; None if there is no such topic."""
+        """The indexes of a topic's partitions; None if there is no such topic."""
         with self._alone():
             state = self._connection.follower.newest_state()
             known = state.topic_named(topic)
@@ -45,7 +45,9 @@ class LogQuestions:
         return {place: int(partition.high_watermark) for place, partition in self._partitions(places).items()}
 
     def offsets_for_times(self, timestamps_ms: Mapping[Place, int]) -> dict[Place, int | None]:
-        """For each partition the lowest offset whose record is at or after its time; None if there is none (S-05).
+        """For each partition, the lowest offset of a record at or after the partition's time in `timestamps_ms` (S-05).
+
+        None if no record is.
 
         Raises UnknownTopicOrPartition, DataLoss, Damaged, and the stores' errors.
         """

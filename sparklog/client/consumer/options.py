@@ -19,22 +19,23 @@ if TYPE_CHECKING:
 class ConsumerOptions:
     """Options for reads and commits of a consumer.
 
-    `auto_offset_reset`: where it begins in a partition without a committed offset, and where it resumes if its position
-    is not in the log: earliest, latest, or none (that is an error).
+    `auto_offset_reset`: where the consumer begins in a partition without a committed offset, and where it continues if
+    its position is not in the log: earliest, latest, or none (raise OffsetOutOfRange).
     `enable_auto_commit`: commit the records that earlier calls returned, every `auto_commit_interval_ms` and
-    when the consumer is closed. None: yes if it has a group.
-    `max_poll_records`: the most records that one `poll` returns. `fetch_max_bytes`: about the memory of the records of
-    one call; records fetched ahead for the next partitions take at most as much again. Reads that stay open between
-    calls hold about `fetches.MOST_OPEN_BYTES` beside that.
-    `session_timeout_ms`: if a member of a group does nothing for this long, the others share its partitions.
-    `group_instance_id`: the consumer is a static member of its group (KIP-345): it does not leave when it is closed. A
-    consumer that comes within its session under the same id takes its place, without a rebalance, and fences it.
-    `heartbeat_interval_ms`: the time between two looks at its group and its topics.
-    `consumer_timeout_ms`: the iterator ends if there is no record for this long; None: never.
+    when the consumer is closed. None: true if the consumer has a group.
+    `max_poll_records`: the most records that one `poll` returns. `fetch_max_bytes`: about how much memory the records
+    of one call may take; records fetched ahead for the next partitions take at most as much again. Reads that stay open
+    between calls hold about `fetches.MOST_OPEN_BYTES` more.
+    `session_timeout_ms`: if the consumer makes no call for this long, the other members get its partitions.
+    `group_instance_id`: makes the consumer a static member of its group (KIP-345): it does not leave when it is closed.
+    A consumer with the same id that starts within the session takes over its partitions without a rebalance, and
+    fences it.
+    `heartbeat_interval_ms`: how often the consumer checks its group and its topics for changes.
+    `consumer_timeout_ms`: the iterator ends if no record comes for this long; None: never.
     `key_deserializer`, `value_deserializer`: functions that turn bytes into a key and a value, for `poll` and the
-    iterator; `poll_table` returns bytes. None stays None.
-    `fail_on_data_loss`: fail with DATA_LOSS if acknowledged records are lost, as Spark does; if false, log the loss and
-    continue.
+    iterator; `poll_table` returns bytes. A key or value of None stays None.
+    `fail_on_data_loss`: raise DataLoss if acknowledged records are lost, as Spark does; if false, log a warning and
+    continue after them.
     """
 
     auto_offset_reset: str = AutoOffsetReset.LATEST
@@ -51,7 +52,7 @@ class ConsumerOptions:
     value_deserializer: Deserializer | None = None
 
     def __post_init__(self) -> None:
-        """Check the values. Raises InvalidOption."""
+        """Check the values of the options. Raises InvalidOption."""
         if self.auto_offset_reset not in list(AutoOffsetReset):
             raise InvalidOption(
                 f"auto_offset_reset: wanted {', '.join(AutoOffsetReset)}, found {self.auto_offset_reset!r}"
@@ -80,13 +81,13 @@ class ConsumerOptions:
 
 
 def check_positive(name: str, value: object) -> None:
-    """Raise InvalidOption if it is not an integer from 1 on."""
+    """Raise InvalidOption, naming the option `name`, unless `value` is an integer of at least 1."""
     if not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise InvalidOption(f"{name}: wanted an integer from 1 on, found {value!r}")
 
 
 def consumer_options(given: Mapping[str, Any]) -> ConsumerOptions:
-    """The options with these values. Raises InvalidOption, also for an unknown name."""
+    """Make the options from values by name. Raises InvalidOption for an unknown name or an invalid value."""
     names = [field.name for field in fields(ConsumerOptions)]
     for name in given:
         if name not in names:

@@ -1,4 +1,4 @@
-"""The work of a consumer in a call: auto-commit, take over its share, read, and wait. Users call `consumer.py`."""
+"""The implementation of a consumer's calls: auto-commit, follow the group, read, and wait. `consumer.py` is the API."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ End = tuple[Offset, LeaderEpoch]
 
 @dataclass(frozen=True, slots=True)
 class PolledRecords:
-    """The records of one call, and the positions after them: `hand_out` takes these over."""
+    """The records of one read, and the positions after them, by partition. `hand_out` moves the consumer to these."""
 
     pieces: list[Batch]
     ends: dict[TopicPartition, End]
 
 
 class ConsumerReading:
-    """The inside of one consumer, for one thread at a time, except `wakeup`."""
+    """The implementation of one consumer, for one thread at a time; `wakeup` may be called from any thread."""
 
     def __init__(self, connection: Connection, group: str | None, options: ConsumerOptions) -> None:
-        """Make the inside of a consumer. Raises InvalidGroupId."""
+        """Create it without a subscription. Raises InvalidGroupId."""
         self._connection = connection
         self._options = options
         self._shares = Shares(connection, group, options.session_timeout_ms, options.group_instance_id)
@@ -78,14 +78,17 @@ class ConsumerReading:
         self._settle: Callable[[], None] | None = None  # a commit without an answer, to be sent again before a read
 
     def wakeup(self) -> None:
-        """Let the waiting `read`, or the next one, raise Wakeup. May be called from any thread or signal handler."""
+        """Make the `read` that is waiting, or else the next one, raise Wakeup. For any thread or signal handler."""
         self._woken = True
         self._bell.ring()
 
     # ---- its partitions -------------------------------------------------------------------------
 
     def begin(self, wanted: Subscription | Assignment, listener: RebalanceListener | None) -> None:
-        """Give up the present partitions, and read `wanted` from the next call on. Raises the errors of `settle`."""
+        """Give up the present partitions as `end` does, and read `wanted` from the next call on.
+
+        Raises the errors of `settle`.
+        """
         self.settle_by_hand()
         self.end()
         self._shares.wanted = wanted
@@ -93,7 +96,7 @@ class ConsumerReading:
         self.positions = self._new_positions(wanted)
 
     def end(self, *, commits: bool = True) -> None:
-        """Give up its partitions, after a last commit if it auto-commits, and leave the group."""
+        """Give up the consumer's partitions and leave the group; before that, commit if `commits` and auto-commit."""
         try:
             self.settle_by_hand()
             if commits and self.auto_commits:
@@ -111,12 +114,12 @@ class ConsumerReading:
             self._shares.leave()
 
     def subscription(self) -> tuple[str, ...]:
-        """The topics of the subscription; none if there is none, or partitions were assigned by hand."""
+        """The topics of the subscription, in ascending order; none after `assign`, or without a subscription."""
         wanted = self._shares.wanted
         return wanted.names(self._connection.follower.state) if isinstance(wanted, Subscription) else ()
 
     def metrics(self) -> dict[str, int]:
-        """The metrics of `Consumer.metrics`."""
+        """The metrics that `Consumer.metrics` returns."""
         state = self._connection.follower.state
         held = ((state.partitions.get(key), self.positions.position(key)) for key in self.positions.share)
         lags = [
@@ -129,9 +132,10 @@ class ConsumerReading:
     # ---- one round of reading -------------------------------------------------------------------
 
     def read(self, timeout_ms: int, most_records: int, columns: Sequence[str] = COLUMNS) -> PolledRecords:
-        """Batches of these columns, and the positions after them. Waits for the first batch, at most `timeout_ms`.
+        """Read batches with these columns, at most `most_records` records in total; returns them and the new positions.
 
-        Raises the errors of `Consumer.poll`.
+        Waits at most `timeout_ms` for the first batch, and returns none if none has come. The caller has to pass the
+        new positions to `hand_out`. Raises the errors of `Consumer.poll`.
         """
         if self._shares.wanted is None:
             raise InvalidInput("this consumer reads nothing yet: subscribe to topics, or assign partitions")
@@ -161,13 +165,16 @@ class ConsumerReading:
             self._wait(left_ms)
 
     def hand_out(self, ends: Mapping[TopicPartition, End]) -> None:
-        """Move the positions past the records that the caller gets."""
+        """Move the consumer's positions to `ends`, past the records that its caller gets."""
         for key, (offset, epoch) in ends.items():
             self.positions.has_read(key, offset, epoch)
         self.positions.had_turn(ends)
 
     def _ready(self, most_records: int, columns: Sequence[str]) -> PolledRecords:
-        """The records that can be read now, within the limits. The next call raises an error that comes after them."""
+        """The records that can be read without waiting, within the limits on records and bytes.
+
+        If an error follows these records, the next call raises it.
+        """
         state = self._connection.follower.state
         pieces: list[Batch] = []
         ends: dict[TopicPartition, End] = {}
@@ -198,7 +205,10 @@ class ConsumerReading:
         return PolledRecords(pieces, ends)
 
     def _wait(self, left_ms: int) -> None:
-        """Wait for records, other partitions, another generation or a wakeup, or until something is due."""
+        """Wait at most `left_ms` for new records, new partitions of a topic, another generation, or `wakeup`.
+
+        Ends earlier when the next look at the group is due.
+        """
         wanted = Records(self.positions.awaited(), topics=self._shares.awaited_topics(self._connection.follower.state))
         due_ms = self._look_due_ms - self._clock.monotonic_ms()
         self._watch.wait(wanted, max(1, min(left_ms, due_ms)), stop=self._has_news)
@@ -207,7 +217,7 @@ class ConsumerReading:
         return self._woken or self._shares.is_stale(self.positions.generation)
 
     def _was_removed(self, unread: Unread) -> bool:
-        """True if the newest state no longer has the record at which the consumer would continue."""
+        """True if by the newest state the partition is gone, or its log start is above the consumer's position."""
         state = self._connection.follower.newest_state()
         partition = state.partitions.get(unread.key)
         return partition is None or self.position(unread.key).offset < partition.log_start
@@ -216,13 +226,14 @@ class ConsumerReading:
 
     @property
     def due_ms(self) -> int:
-        """Time at which a busy consumer should call `tend`, by the monotonic clock."""
+        """Time (monotonic clock) by which a consumer that reads without a pause should call `tend` again."""
         return min(self._look_due_ms, self._commit_due_ms)
 
     def tend(self, *, look: bool = False) -> None:
-        """Report commits, begin one, stay a member, and take over another share if there is one.
+        """Do the periodic work: report ended commits, auto-commit if due, stay a member, take over a changed share.
 
-        Reads the chain if that is due, or if this process knows another generation. `look`: the chain was just read.
+        Reads the chain every `heartbeat_interval_ms`, and if the group has another generation. `look`: the caller has
+        just read the chain, so look at the share even if this is not due.
         """
         now_ms = self._clock.monotonic_ms()
         self.commits.report()
@@ -239,7 +250,10 @@ class ConsumerReading:
             self._begin()
 
     def take_share(self) -> None:
-        """Take over its share as of the last look, if the share has changed. Raises UnknownTopicOrPartition."""
+        """Give up and add partitions, and call the listener, if the consumer's share has changed.
+
+        Uses the chain as last read. Raises UnknownTopicOrPartition (an assigned partition is gone).
+        """
         change = self.positions.change(*self._shares.now())
         if change is None:
             return
@@ -256,7 +270,7 @@ class ConsumerReading:
             self._listener.on_partitions_assigned(places({key: change.share[key] for key in change.assigned}))
 
     def _begin(self) -> None:
-        """Decide where to begin in new partitions."""
+        """Choose the start in new partitions. In a group, commit starts chosen by `latest`, so that they stay fixed."""
         state = self._connection.follower.state
         at_end = self.positions.begin(state, self._shares.committed(state))
         is_begun = self.positions.generation is None  # without a group no other member could take over
@@ -269,9 +283,10 @@ class ConsumerReading:
     # ---- where it is ----------------------------------------------------------------------------
 
     def position(self, key: TopicPartition) -> Position:
-        """The position at which it resumes in a partition of its share.
+        """The position at which the consumer continues in a partition of its share.
 
-        Raises the errors of `ConsumerPositions.begin` and of `settle`.
+        Raises UnknownTopicOrPartition if the topic was deleted or the group has another generation, and the errors of
+        `ConsumerPositions.begin` and of `settle`.
         """
         self.settle()
         if self.positions.position(key) is None:
@@ -285,7 +300,7 @@ class ConsumerReading:
         return position
 
     def seek(self, keys: Iterable[TopicPartition], target: Callable[[Partition], int]) -> None:
-        """Resume at these offsets, all of them or none.
+        """Continue in these partitions at the offset that `target` computes from each: in all of them, or in none.
 
         Raises OffsetOutOfRange, UnknownTopicOrPartition, and the errors of `settle`.
         """
@@ -295,9 +310,9 @@ class ConsumerReading:
         self.moves += 1
 
     def go_back(self) -> None:
-        """Rewind to the last commit or seek, so that uncommitted records are returned again.
+        """Rewind to the last commit or seek in each partition, so that uncommitted records are returned again.
 
-        A transaction without an answer still has to be settled.
+        Does not settle a transaction whose outcome is unknown; see `settle`.
         """
         self.gave_up_unread, self.must_read = False, True
         self.positions.go_back()
@@ -305,31 +320,34 @@ class ConsumerReading:
         self._look_due_ms = 0  # perhaps the group has another generation
 
     def settle_first(self, settle: Callable[[], None]) -> None:
-        """Call `settle` before the next read or commit, and retry it until it succeeds; then rewind."""
+        """Remember `settle`, which learns the outcome of a transaction; the method `settle` calls it, then rewinds."""
         self._settle, self.must_read = settle, True
         self.moves += 1
 
     def settle(self) -> None:
-        """Learn the outcome of a transaction without an answer, if there is one. Raises the errors of its commit."""
+        """Learn the outcome of a transaction whose commit got no answer, then rewind to the committed offsets.
+
+        Does nothing without such a transaction. Raises the errors of its commit; the next call tries again.
+        """
         if self._settle is not None:
             self._settle()
             self._settle = None
             self.go_back()
 
     def settle_by_hand(self) -> None:
-        """Settle if partitions were assigned by hand. For a member this is not needed: a later commit is refused."""
+        """Call `settle` unless the consumer is a member of a group: then a late commit of the transaction is fenced."""
         if self.positions.generation is None:
             self.settle()
 
     def has_landed(self, command: CommitOffsets) -> bool:
-        """True if the group is exactly at the offsets of this commit, by the newest state."""
+        """True if the group's committed offsets are exactly those of this command, by the newest state."""
         state = self._connection.follower.newest_state()
         present = self._shares.committed(state)
         rows = [(present.get(TopicPartition(row.topic_id, row.partition)), row.offset) for row in command.offsets]
         return all(known is not None and known.offset == offset for known, offset in rows)
 
     def pause(self, keys: Iterable[TopicPartition], *, paused: bool) -> None:
-        """Read nothing of these partitions, or read them again."""
+        """Stop reading these partitions (`paused` true), or read them again (false)."""
         for key in keys:
             self.positions.pause(key, paused=paused)
         self.moves += 1
@@ -345,7 +363,10 @@ class ConsumerReading:
 
 
 def _with_next(unread: Iterator[Unread], most: int) -> Iterator[tuple[Unread, Sequence[Unread]]]:
-    """Each of `unread`, with up to `most` that follow it. An error comes after the items before it."""
+    """Yield each item of `unread` with up to `most` items that follow it.
+
+    An error of the iterator `unread` is raised only after all items before it were yielded.
+    """
     coming: deque[Unread] = deque()
     error: SparklogError | None = None
     while True:

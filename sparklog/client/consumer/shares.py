@@ -1,4 +1,4 @@
-"""Assigns a consumer its partitions and fences stale commits: by a group, by topics alone, or by hand."""
+"""Decides which partitions a consumer reads, and fences its stale commits: as a member of a group, or without one."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from sparklog.core.types import TopicPartition
 
 
 class Shares:
-    """The present subscription or assignment, and the membership in the group if it needs one."""
+    """A consumer's subscription or assignment (`wanted`), and its membership if it subscribes in a group."""
 
     def __init__(
         self, connection: Connection, group: str | None, session_timeout_ms: int, instance_id: str | None
     ) -> None:
-        """Make shares without a subscription. Raises InvalidGroupId."""
+        """Create it without a subscription. Raises InvalidGroupId, also for an invalid `instance_id`."""
         if group is not None:
             check_name("a group id", group)
         if instance_id is not None:
@@ -38,7 +38,10 @@ class Shares:
         self._member: GroupMember | None = None
 
     def look(self) -> None:
-        """Read the chain. In a group: join it, show that this member is alive, and name the topics of a pattern."""
+        """Read the chain. With a subscription in a group: join, show that this member is alive, update its topics.
+
+        The topics of a subscription by pattern are those whose names match now.
+        """
         follower = self._connection.follower
         if self._member is not None:
             self._member.poll()
@@ -61,7 +64,10 @@ class Shares:
             self._member.wants(topics)
 
     def is_stale(self, generation: GroupGeneration | None) -> bool:
-        """True if, in the newest state of this process, the group has another generation, or lacks this member."""
+        """True if the newest state known here has another generation of the group than `generation`.
+
+        Also true if this member is no longer in the group; False without a membership.
+        """
         if self._member is None:
             return False
         group = self._connection.follower.state.groups.get(self._member.group)
@@ -70,7 +76,10 @@ class Shares:
         return GroupGeneration(group.number, group.generation) != generation
 
     def now(self) -> tuple[Share, GroupGeneration | None]:
-        """The partitions, as of the last look, and the generation that gave them. Raises UnknownTopicOrPartition."""
+        """The consumer's partitions as of the last `look`, and the group's generation (None without a membership).
+
+        Raises UnknownTopicOrPartition if a partition of an explicit assignment is gone.
+        """
         if self._member is not None:
             return self._member.share, self._member.generation
         if self.wanted is None or (self.group is not None and isinstance(self.wanted, Subscription)):
@@ -78,21 +87,24 @@ class Shares:
         return self.wanted.share(self._connection.follower.state), None
 
     def awaited_topics(self, state: ClusterState) -> tuple[KnownTopic, ...]:
-        """The topics whose changes end a wait. A change of a member's topics gives its group another generation."""
+        """The topics whose deletion or new partitions end a wait for records.
+
+        Empty for a member of a group: its group gets another generation then, which ends the wait, too.
+        """
         return () if self.wanted is None or self._member is not None else self.wanted.known(state)
 
     def committed(self, state: ClusterState) -> Mapping[TopicPartition, CommittedOffset]:
-        """The offsets that the group has committed; none without a group."""
+        """The committed offsets of the group by partition; empty without a group."""
         return {} if self.group is None else committed_offsets(state, self.group)
 
     def prepared(
         self, rows: Mapping[TopicPartition, Position], share: Share, generation: GroupGeneration | None, metadata: str
     ) -> Callable[[], None]:
-        """A commit of these positions, to run later, in this order, perhaps in another thread.
+        """Return a function that commits the positions in `rows`. It may run in another thread; keep commits in order.
 
-        `share` and `generation` are those under which the positions were read. The member may know newer ones, but a
-        commit under those would be for partitions that belong to others by now. Raises InvalidGroupId without a group,
-        and the errors of the positions.
+        `share` and `generation` are those under which the positions were read: if the member has a newer generation by
+        now, the commit is refused, because its partitions may belong to other members. Raises InvalidGroupId without a
+        group, and the errors of `rows_to_commit`.
         """
         if self.group is None:
             raise without_group()
@@ -104,7 +116,7 @@ class Shares:
     def command(
         self, rows: Mapping[TopicPartition, Position], share: Share, generation: GroupGeneration | None
     ) -> CommitOffsets:
-        """A commit like that of `prepared`, as a command that goes with an append."""
+        """The command that commits the positions in `rows`, for `Append.consumed`; otherwise like `prepared`."""
         if self.group is None:
             raise without_group()
         offsets = {(share[key], int(key.partition)): position for key, position in rows.items()}
@@ -121,5 +133,5 @@ class Shares:
 
 
 def without_group() -> InvalidGroupId:
-    """The error for a commit of a consumer that has no group."""
+    """The error for a commit by a consumer that has no group."""
     return InvalidGroupId("this consumer has no group, so it has nothing to commit to: give it a group")

@@ -1,4 +1,4 @@
-"""Subscriptions and assignments of a consumer: topics by name, topics by pattern, or partitions given by hand."""
+"""Subscriptions of a consumer, to topics by name or by a pattern, and assignments of explicitly chosen partitions."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ Share = dict[TopicPartition, str]  # the names of topics, by partition
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """Topics: these, or all whose whole names match the pattern, including topics created later."""
+    """The topics `topics`; with a pattern, all topics whose whole names match it, also those created later."""
 
     topics: tuple[str, ...]
     pattern: re.Pattern[str] | None = None
 
     def names(self, state: ClusterState) -> tuple[str, ...]:
-        """The wanted topics, in ascending order."""
+        """The names of the subscribed topics, in ascending order; with a pattern, those that match and exist."""
         if self.pattern is None:
             return self.topics
         return tuple(sorted(name for name in state.topic_ids if self.pattern.fullmatch(name)))
 
     def share(self, state: ClusterState) -> Share:
-        """All partitions of the topics that exist now."""
+        """All partitions of those subscribed topics that exist, each with its topic's name."""
         topics = filter(None, map(state.topic_named, self.names(state)))
         return {
             TopicPartition(topic.topic_id, partition.partition): topic.name
@@ -50,12 +50,12 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """Partitions that the caller chose, of topics that existed then: they are kept by topic id."""
+    """Partitions that the caller chose. They have topic ids, so a topic that is created again is not read."""
 
     chosen: Share
 
     def share(self, state: ClusterState) -> Share:
-        """The partitions. Raises UnknownTopicOrPartition if one is gone."""
+        """The chosen partitions with their topics' names. Raises UnknownTopicOrPartition if one no longer exists."""
         for key, topic in self.chosen.items():
             if key not in state.partitions:
                 again = "and created again" if topic in state.topic_ids else "while this consumer was reading"
@@ -67,12 +67,15 @@ class Assignment:
         return {key.topic_id: state.topics[key.topic_id].partitions for key in self.chosen}
 
     def known(self, state: ClusterState) -> tuple[KnownTopic, ...]:
-        """No topics: a change of topics does not change an explicit assignment."""
+        """Return no topics, because changes of topics don't change an explicit assignment."""
         return ()
 
 
 def subscription(state: ClusterState, topics: Sequence[str] | str, pattern: str | None) -> Subscription:
-    """The subscription to topics or to a pattern. Raises InvalidInput for both or neither, UnknownTopicOrPartition."""
+    """Make a subscription to `topics` or to a pattern. Raises InvalidInput (both, neither, or an invalid pattern).
+
+    Raises UnknownTopicOrPartition for a name in `topics` that does not exist.
+    """
     listed = [topics] if isinstance(topics, str) else list(topics)
     wrong = [name for name in listed if not isinstance(name, str)]
     if wrong:
@@ -97,7 +100,7 @@ def subscription(state: ClusterState, topics: Sequence[str] | str, pattern: str 
 
 
 def assignment(state: ClusterState, places: Iterable[Place]) -> Assignment:
-    """The assignment of these partitions. Raises InvalidInput if there are none, UnknownTopicOrPartition."""
+    """Make an assignment of these partitions. Raises InvalidInput if `places` is empty, UnknownTopicOrPartition."""
     chosen = {}
     for name, index in map(checked_place, places):
         topic = topic_of(state, name)
@@ -108,9 +111,9 @@ def assignment(state: ClusterState, places: Iterable[Place]) -> Assignment:
 
 
 def checked_place(given: object) -> Place:
-    """A partition in the form that callers use. Raises InvalidInput unless it is a pair of a topic's name and a number.
+    """Return `given` as (topic name, partition index). Raises InvalidInput unless it is such a pair.
 
-    A TopicPartition of kafka-python is such a pair, one of confluent-kafka is not.
+    A TopicPartition of kafka-python is such a pair; one of confluent-kafka is not.
     """
     if isinstance(given, tuple | list) and len(given) == 2:
         topic, index = given
@@ -120,5 +123,5 @@ def checked_place(given: object) -> Place:
 
 
 def places(share: Mapping[TopicPartition, str]) -> list[Place]:
-    """The partitions in the form that callers use."""
+    """The partitions of a share as (topic name, partition index), the form that users see."""
     return [(topic, int(key.partition)) for key, topic in share.items()]

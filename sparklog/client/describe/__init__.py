@@ -1,1 +1,1 @@
-"""Topics, entries and records in the forms that people and programs see. Read topic_description.py first."""
+"""Describes topics, chain entries and records for people and programs. Read topic_description.py first."""

@@ -23,7 +23,7 @@ _Kind = tuple[str, str]  # a noun, and the words after it
 
 @dataclass(frozen=True, slots=True)
 class TailEntry:
-    """An entry, and each of its records in words. An `ignored` entry was written by a fenced coordinator."""
+    """An entry, and a text for each of its records. `ignored`: a fenced coordinator wrote it, so it has no effect."""
 
     entry: Entry
     records: tuple[str, ...]
@@ -36,25 +36,26 @@ class TailEntry:
 
     @property
     def time_ms(self) -> int:
-        """Time of the write, by its author's clock."""
+        """Time at which the entry was written, by its author's clock, in ms."""
         return self.entry.time_ms
 
     @property
     def what(self) -> str:
-        """All records of the entry in words."""
+        """The texts of all records of the entry, joined by "; "."""
         return "; ".join(self.records)
 
     @property
     def author(self) -> str:
-        """The kind and name of the entry's author."""
+        """The kind and the name of the entry's author, with a space in between."""
         return f"{self.entry.author.kind} {self.entry.author.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class ChainTail:
-    """Entries in ascending order, and those that can't be read: a snapshot covers them.
+    """The newest entries, in ascending order. `damaged`: the errors of entries that can't be read.
 
-    `deleted_before`: of the requested entries, those before this one were deleted as old; None if none was.
+    A snapshot covers the unreadable entries, so the state is right without them.
+    `deleted_before`: requested entries with a smaller number than this were deleted as old; None if none was deleted.
     """
 
     entries: list[TailEntry]
@@ -64,7 +65,10 @@ class ChainTail:
 
 @dataclass(frozen=True, slots=True)
 class QuietEntries:
-    """The entries from `first` to `last`, which changed little. `what` counts their records by kind."""
+    """The quiet entries (see `folded`) from `first` to `last`, of one author, as one row. `time_ms`: time of `last`.
+
+    `what`: a text with the number of their records of each kind.
+    """
 
     first: int
     last: int
@@ -74,10 +78,10 @@ class QuietEntries:
 
 
 def folded(entries: Sequence[TailEntry]) -> list[TailEntry | QuietEntries]:
-    """The entries, with each run of quiet entries as one row.
+    """The entries, but two or more consecutive quiet entries of one author as one row.
 
-    Quiet entries only say that a coordinator still leads, that members of groups are alive, or that recovery points
-    move.
+    A quiet entry only says that a coordinator still leads, that members of groups are alive, or that recovery points
+    have moved.
     """
     leading: set[tuple[str, int]] = set()
     rows: list[TailEntry | QuietEntries] = []
@@ -100,7 +104,10 @@ def folded(entries: Sequence[TailEntry]) -> list[TailEntry | QuietEntries]:
 
 
 def _quiet_kind(record: Record, leading: Collection[tuple[str, int]]) -> _Kind | None:
-    """The kind of a quiet record; None for any other. `leading`: coordinators whose claims were seen before."""
+    """The kind of a quiet record (see `folded`); None for any other record.
+
+    `leading`: name and epoch of the coordinators whose claims were seen in earlier entries.
+    """
     match record:
         case CoordinationClaimed() if (record.name, record.epoch) in leading:
             return "heartbeat", " of the coordinator"
@@ -121,9 +128,9 @@ def _folded_run(run: Sequence[TailEntry], kinds: Counter[_Kind]) -> list[TailEnt
 def chain_tail(
     store: ObjectStore, state: ClusterState, num: int, known: Mapping[int, Entry] | None = None
 ) -> ChainTail:
-    """The newest `num` entries of the state, without those that were deleted as old.
+    """The last `num` entries up to entry `state.n`, without those that were deleted as old.
 
-    Entries that are `known` are not read again. Raises StoreUnavailable.
+    `known`: entries that were read before, by number; they are not read again. Raises StoreUnavailable.
     """
     names: dict[int, str] = {topic.topic_id: topic.name for topic in state.topics.values()}
     entries: list[Entry] = []

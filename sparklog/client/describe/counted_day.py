@@ -1,7 +1,7 @@
-"""Counts the work of a cluster in the last day, from the entries of its chain, and its size.
+"""Estimates the work of a cluster in the last day, from the entries of its chain, and counts its stored bytes.
 
-At most `SAMPLE` entries are read, evenly spread over the day: a GET for each, and about thirty to find the first entry
-of the day.
+At most `SAMPLE` entries are read, evenly spread over the day: one GET for each, and about thirty GETs to find the first
+entry of the day.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _READ_WIDTH: Final = 16
 
 
 def counted_day(connection: Connection, state: ClusterState, now_ms: int) -> Usage:
-    """The work of the day before `now_ms`, and the size of the cluster. Raises StoreUnavailable."""
+    """The estimated work of the 24 hours before `now_ms`, and the cluster's present size. Raises StoreUnavailable."""
     follower = connection.follower
     first = _first_since(follower.store, state, now_ms - DAY_MS)
     entries = state.n + 1 - first
@@ -65,7 +65,10 @@ def counted_day(connection: Connection, state: ClusterState, now_ms: int) -> Usa
 
 
 def _first_since(store: ObjectStore, state: ClusterState, since_ms: int) -> int:
-    """The first entry since `since_ms`, by bisection. An entry that is gone or can't be read counts as older."""
+    """The number of the first entry written at `since_ms` or later; `state.n + 1` if there is none.
+
+    Searches by bisection. An entry that was deleted or can't be read counts as older.
+    """
     low, high = int(state.first_entry), state.n + 1
     while low < high:
         middle = (low + high) // 2
@@ -85,7 +88,7 @@ def _entry(store: ObjectStore, n: int) -> StoredEntry | None:
 
 
 def _work(store: ObjectStore, stored_: StoredEntry, zones: dict[StoreId, str]) -> EntryWork:
-    """The work of one entry: the process that commits an object writes it to each of its holders."""
+    """The work behind one entry. An object counts as written to each of its holders. `zones`: zones by store."""
     work = EntryWork(1, stored_.size_bytes, int(stored_.entry.author.kind != "coordinator"))
     for command in stored_.entry.commands:
         for record in command.records:
@@ -117,7 +120,10 @@ def _by_reference(store: ObjectStore, key: str, slices: int, zones: dict[StoreId
 
 
 def _stored_bytes(state: ClusterState) -> dict[StoreId, int]:
-    """Bytes of objects and indexes on each store: those of the slices of its replicas, and their share of the rest."""
+    """Approximate bytes of objects and indexes on each store.
+
+    The total size of all objects is divided among the stores in proportion to the slices of their replicas.
+    """
     sizes = dict.fromkeys(state.stores.keys(), 0)
     once = 0
     for partition in state.partitions.values():

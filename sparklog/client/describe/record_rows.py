@@ -1,4 +1,4 @@
-"""Records as dicts in the form of `sparklog consume --format json`, one per record, for lines of JSON."""
+"""Converts records to dicts, one for each record, as `sparklog consume --format json` prints them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Text = Callable[[bytes | None], str | None]
 
 
 def record_rows(records: pa.RecordBatch | pa.Table, topic: str, key: Text, value: Text, header: Text) -> list[Any]:
-    """The records of one topic as dicts. `key`, `value` and `header` turn bytes of these kinds into text."""
+    """Convert the records of one topic to dicts. `key`, `value` and `header` turn bytes of these kinds into text."""
     stamps = records.column("timestamp").cast(pa.int64()).to_pylist()
     columns = [records.column(name).to_pylist() for name in ("partition", "offset", "key", "value", "headers")]
     return [

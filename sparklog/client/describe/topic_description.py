@@ -1,4 +1,4 @@
-"""A topic as `Cluster.describe` and `sparklog topic describe` show it: its partitions, and the origin of its config."""
+"""Describes a topic for `Cluster.describe` and `sparklog topic describe`: its partitions and its effective config."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sparklog.core.state import ClusterState, Partition
 
 
 class TopicDescription(msgspec.Struct, frozen=True):
-    """A topic with its partitions and config.
+    """The description of a topic: its partitions and config.
 
     `config` maps each key to its effective value and the value's origin: "topic", "cluster" or "default".
     """
@@ -31,12 +31,12 @@ class TopicDescription(msgspec.Struct, frozen=True):
 
     @property
     def size_bytes(self) -> int:
-        """Size of the stored batches in bytes."""
+        """Total size of the topic's batches in bytes, counting each batch once, however many replicas there are."""
         return sum(partition.size_bytes for partition in self.partitions)
 
 
 def describe_topic(state: ClusterState, name: str) -> TopicDescription:
-    """The topic as it is in this state. Raises UnknownTopicOrPartition."""
+    """Describe the topic `name` as of this state. Raises UnknownTopicOrPartition."""
     topic = topic_of(state, name)
     partitions = tuple(state.partitions_of(topic))
     values = topic_values(topic.config, topic_defaults(state.config))

@@ -1,4 +1,4 @@
-"""Consumer groups, as processes use them: committed offsets (offsets.py), a member (member.py), a reset (resets.py).
+"""Consumer groups in a client: committed offsets (offsets.py), a member (member.py), a reset of offsets (resets.py).
 
-core/groups and core/decide/groups.py define a group, and decide the shares of its members.
+core/groups and core/decide/groups.py define a group, and divide the partitions among its members.
 """

@@ -1,4 +1,4 @@
-"""A member of a consumer group in this process, which keeps itself alive.
+"""A member of a consumer group in this process, which stays a member as long as it is polled.
 
     member = GroupMember(connection, "billing", ["orders"])     joins
     while …:
@@ -7,8 +7,9 @@
         member.commit({("orders", 0): 120})
     member.leave()
 
-No coordinator is needed: members see each other in the chain. With one, the same commands go through it, and members
-send it heartbeats instead, which cost no entry of the chain (`core/groups/sessions.py`).
+No coordinator is needed: members see each other's renewals in the chain. With a coordinator in force, commands go
+through it, and members send it heartbeats instead of renewals, which saves entries of the chain
+(`core/groups/sessions.py`).
 """
 
 from __future__ import annotations
@@ -35,14 +36,13 @@ NO_GENERATION = GroupGeneration(0, 0)  # of a process that is no member: a group
 
 
 class GroupMember:
-    """A member of a group, for one thread at a time. It is a member from its construction until `leave`.
+    """A member of a group, from its construction until `leave`. For one thread at a time.
 
-    `generation` and `assigned` are as of the last `poll`, and so is `share`, which names the same partitions by numbers
-    that are never used twice. If more than the session timeout passes between two polls, the others take its
-    partitions; a commit counts as a poll.
+    `generation`, `assigned` and `share` are as of the last `poll`; `share` has the partitions of `assigned` by topic
+    id. If more than the session timeout passes between two polls or commits, the other members get its partitions.
 
-    A forked child can't use it: every call except `leave` raises InvalidInput there. `leave` does nothing there, as the
-    process that was forked is still a member.
+    In a forked child every call except `leave` raises InvalidInput; `leave` does nothing there, as the parent is still
+    a member.
     """
 
     def __init__(
@@ -56,10 +56,10 @@ class GroupMember:
         member_id: str | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """Join. Raises InvalidGroupId, InvalidSessionTimeout, InvalidInput.
+        """Join the group. Raises InvalidGroupId, InvalidSessionTimeout, InvalidInput.
 
-        With `instance_id` it is a static member (KIP-345), and takes the place of an earlier member of this instance.
-        `member_id` is drawn unless a test gives one. It differs after each restart of a process.
+        With `instance_id` it is a static member (KIP-345): it replaces the member that has this instance id now, and
+        gets its partitions. `member_id` and `clock` are for tests; a new member id is drawn for each object.
         """
         if instance_id is not None:
             check_instance_id(instance_id)
@@ -86,10 +86,10 @@ class GroupMember:
         self.leave()
 
     def poll(self) -> bool:
-        """Stay a member: show a sign of life if that is due, evict silent others, join again if this one was evicted.
+        """Stay a member: send a sign of life if one is due, evict silent members, join again if this one was evicted.
 
-        True if the group has another generation than before: then read `assigned` again, and resume from the committed
-        offsets. Raises FencedInstanceId, and the errors of reading and writing the chain.
+        Returns True if the group has another generation than at the last call: then read `assigned` again, and continue
+        from the committed offsets (`starts`). Raises FencedInstanceId, and the errors of reading and writing the chain.
         """
         self._owner.check()
         before = self.generation
@@ -111,27 +111,27 @@ class GroupMember:
         return self.generation != before
 
     def starts(self) -> dict[Place, int]:
-        """The group's committed offset in each partition of this member; partitions without one are left out."""
+        """The group's committed offsets in this member's partitions, without partitions that have none."""
         self._owner.check()
         state = self._connection.follower.newest_state()
         offsets = committed(state, self.group)
         return {place: offsets[place].offset for place in self.assigned if place in offsets}
 
     def commit(self, offsets: Offsets, metadata: str = "") -> None:
-        """Commit offsets in this generation: all of them, or nothing.
+        """Commit offsets under the generation of the last `poll`: all of them, or nothing.
 
-        Raises IllegalGeneration or UnknownMemberId if the partitions may belong to others by now: `poll`, and resume
-        from the committed offsets. Raises the errors of `Cluster.commit_offsets`.
+        Raises IllegalGeneration or UnknownMemberId if the partitions may belong to other members by now: then call
+        `poll`, and continue from the committed offsets. Also raises the errors of `Cluster.commit_offsets`.
         """
         self.prepared(offsets, metadata)()
 
     def prepared(
         self, offsets: Offsets, metadata: str = "", generation: GroupGeneration | None = None
     ) -> Callable[[], None]:
-        """A commit to run later, perhaps in another thread. Run several commits one after the other, in this order.
+        """Return a function that commits these offsets. It may run in another thread; run several in their order.
 
-        It is a commit of this generation, by default the present one, whatever the member does meanwhile. Raises the
-        errors of the commit that are about its offsets.
+        The commit is made under `generation`, by default that of the last `poll`, even if the member has another one
+        when it runs. Raises at once the errors of invalid offsets (`rows_to_commit`).
         """
         return partial(self._commit, self.command(offsets, metadata, generation))
 
@@ -143,7 +143,10 @@ class GroupMember:
         *,
         with_records: bool = False,
     ) -> CommitOffsets:
-        """The command of a commit, as in `prepared`. `with_records`: it goes with an append."""
+        """The command that commits these offsets; parameters as in `prepared`.
+
+        `with_records`: true if it becomes `Append.consumed`; this only changes the text of InvalidCommitOffsetSize.
+        """
         self._owner.check()
         state = self._connection.follower.newest_state()
         rows = rows_to_commit(state, offsets, metadata, with_records=with_records)
@@ -160,7 +163,7 @@ class GroupMember:
         )
 
     def wants(self, topics: Iterable[str]) -> None:
-        """Share the partitions of these topics from now on. Raises InvalidInput if there is none."""
+        """Replace the member's topics by `topics`, and join again with them. Raises InvalidInput if there are none."""
         self._owner.check()
         self.topics = tuple(sorted(set(topics)))
         self._join()
@@ -172,10 +175,10 @@ class GroupMember:
         self._renewed_ms = begun_ms
 
     def leave(self) -> None:
-        """Leave the group, so that the others get its partitions at once. No error if it is no member any more.
+        """Leave the group, so that the other members get this one's partitions at once. Not an error after an eviction.
 
-        A static member does not leave: it keeps its partitions until its session times out, so that a restart can
-        reclaim them.
+        A static member does not leave: it keeps its partitions until its session times out, so that a new member with
+        its instance id can take them over.
         """
         if not self._owner.is_here:
             return
@@ -185,10 +188,10 @@ class GroupMember:
         self._has_nothing()
 
     def _renew(self, coordinator: Coordinator) -> None:
-        """Show that this member is alive: to the coordinator in force, or, without one, in the chain.
+        """Show that this member is alive: by a heartbeat to the coordinator in force; without one, by a renewal.
 
-        If a heartbeat fails for now, the next one is a third of a session later: one may be late, and the next
-        coordinator gives all members a whole session.
+        A heartbeat that fails for a passing reason is not repeated: the next one, a third of a session later, is still
+        in time, and a coordinator that takes over gives all members a whole session.
         """
         if not coordinator.in_force:
             self._join()  # with the same topics, so that it only renews
@@ -214,7 +217,7 @@ class GroupMember:
         self._take_over(state)
 
     def _take_over(self, state: ClusterState) -> None:
-        """Take generation and share from a state; none if this member was evicted in the meantime."""
+        """Set generation and partitions as of this state; no partitions if the group no longer has this member."""
         group = state.groups.get(self.group)
         member = None if group is None else group.member(self.member_id)
         if group is None or member is None:  # the next poll joins again

@@ -1,4 +1,4 @@
-"""Committed offsets of a group, and commits to a group by a process that is no member. Members are in `member.py`."""
+"""Reads the committed offsets of a group, and commits to groups without members. For members, see `member.py`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ Offsets = Mapping[Place, int | Position]
 
 
 class GroupDescription(msgspec.Struct, frozen=True):
-    """A group as it is now: its members, and its progress in each partition."""
+    """The description of a group: its members, and committed offset, end and lag of each partition.
+
+    `condition`: the group's state by Kafka's names, "Stable" or "Empty".
+    """
 
     group: str
     condition: str
@@ -41,41 +44,44 @@ class GroupDescription(msgspec.Struct, frozen=True):
 
     @property
     def lag(self) -> int:
-        """Number of offsets left to read, in all partitions with a committed offset together."""
+        """The sum of the lags, in offsets, of all partitions with a committed offset."""
         return sum(partition.lag or 0 for partition in self.partitions)
 
 
 def describe_group(state: ClusterState, name: str) -> GroupDescription:
-    """The group. Raises GroupIdNotFound."""
+    """Describe the group `name` as of this state. Raises GroupIdNotFound."""
     group = existing_group(state, name)
     partitions = tuple(group_partitions(state, group))
     return GroupDescription(name, group.condition, group.generation, group.members, partitions)
 
 
 def committed(state: ClusterState, name: str) -> dict[Place, CommittedOffset]:
-    """The offsets that a group has committed, by topic and partition; none if there is no such group."""
+    """The committed offsets of the group `name`, by (topic, partition); empty if there is no such group."""
     rows = committed_offsets(state, name)
     return {(state.topics[key.topic_id].name, key.partition): row for key, row in rows.items()}
 
 
 def commit_offsets(connection: Connection, group: str, offsets: Offsets, metadata: str = "") -> None:
-    """Commit to a group without members: all of these offsets, or nothing; see `Cluster.commit_offsets`."""
+    """Commit these offsets to a group without members: all of them, or nothing; see `Cluster.commit_offsets`."""
     state = connection.follower.newest_state()
     command = CommitOffsets(state.chain_id, group, rows_to_commit(state, offsets, metadata))
     connection.submit(command)
 
 
 def commit_with_records(state: ClusterState, group: str, offsets: Offsets) -> CommitOffsets:
-    """A commit of these offsets to a group without members, for `Append.consumed`. Raises as `rows_to_commit` does."""
+    """The command that commits these offsets to a group without members, for `Append.consumed`.
+
+    Raises the errors of `rows_to_commit`.
+    """
     return CommitOffsets(state.chain_id, group, rows_to_commit(state, offsets, "", with_records=True))
 
 
 def commit_of_stream(state: ClusterState, group: str, positions: Iterable[Position]) -> CommitOffsets | None:
-    """The commit of a stream's positions to a group without members; None if there is nothing to commit.
+    """The command that commits a stream's positions to a group without members; None if none differs from the group's.
 
-    If a partition has several positions, the lowest counts: everything below it was consumed. Partitions that are gone
-    are left out, and so are those in which the group already has exactly this offset: a stream of many partitions
-    commits only those that it read.
+    If a partition has several positions, the lowest is committed: everything below it was consumed. Left out are
+    partitions that no longer exist, and those whose committed offset is already this one, so that a stream of many
+    partitions commits only the ones that it read.
     """
     lowest: dict[TopicPartition, Position] = {}
     for position in positions:
@@ -93,10 +99,10 @@ def commit_of_stream(state: ClusterState, group: str, positions: Iterable[Positi
 
 
 def advance_group(connection: Connection, group: str, positions: Iterable[Position]) -> None:
-    """Move a group forward to a stream's positions. In partitions where it is already further, it stays.
+    """Commit a stream's positions to a group without members, except where the group's offset is higher already.
 
-    Many partitions take several commits. If one fails, the next call resumes from there. Raises UnknownMemberId if the
-    group has members, InvalidGroupId, and the errors of `commit_offsets`.
+    Many partitions take several commits. If one fails, those before it remain, and the next call commits what is
+    missing. Raises UnknownMemberId if the group has members, InvalidGroupId, and the errors of `commit_offsets`.
     """
     command = commit_of_stream(connection.follower.state, group, positions)
     if command is None:
@@ -109,10 +115,11 @@ def advance_group(connection: Connection, group: str, positions: Iterable[Positi
 def rows_to_commit(
     state: ClusterState, offsets: Offsets, metadata: str, *, with_records: bool = False
 ) -> tuple[OffsetToCommit, ...]:
-    """The rows of a commit. An offset without a position counts as read under the present leader epoch.
+    """Convert `offsets` to the rows of a commit command. A plain offset gets the partition's present leader epoch.
 
-    Raises UnknownTopicOrPartition, InconsistentClusterId (a position of another cluster), InvalidInput (a position of
-    another topic or partition), InvalidCommitOffsetSize.
+    `with_records`: true for `Append.consumed`; this only changes the text of InvalidCommitOffsetSize. Raises
+    UnknownTopicOrPartition, InconsistentClusterId (a position of another cluster), InvalidInput (a position of another
+    topic or partition), InvalidCommitOffsetSize.
     """
     rows = []
     for (name, index), wanted in offsets.items():

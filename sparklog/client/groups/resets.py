@@ -1,4 +1,5 @@
-"""Resets the offsets of a group (Kafka's kafka-consumer-groups --reset-offsets): plan, look at the plan, then commit.
+"""Resets the committed offsets of a group (Kafka's kafka-consumer-groups --reset-offsets): `plan_reset` changes
+nothing and returns a plan, which the caller may show; `reset_offsets` commits it.
 
 The group must have no members, neither for the plan nor for the commit.
 """
@@ -21,7 +22,7 @@ OffsetForTime = Callable[[str, int, int], int | None]  # of topic, partition and
 
 
 class ResetKind(StrEnum):
-    """Kinds of target for the offsets."""
+    """Kinds of targets to which the offsets of a group can be reset."""
 
     EARLIEST = "to-earliest"
     LATEST = "to-latest"
@@ -31,14 +32,20 @@ class ResetKind(StrEnum):
 
 
 class ResetTarget(msgspec.Struct, frozen=True):
-    """Target of a reset. `value`: an offset, microseconds since the epoch, or a shift in offsets (negative: back)."""
+    """Target of a reset. `value`: for OFFSET the offset, for DATETIME microseconds since the epoch.
+
+    For SHIFT the number of offsets to move by, negative to go back; unused for EARLIEST and LATEST.
+    """
 
     kind: ResetKind
     value: int = 0
 
 
 class PlannedReset(msgspec.Struct, frozen=True):
-    """A partition where a group would continue at `after`. `before` is None if it has committed nothing there."""
+    """The planned reset of a partition: `before` is the committed offset now (None: none), `after` the new one.
+
+    `end`: the high watermark.
+    """
 
     topic: str
     partition: int
@@ -48,14 +55,14 @@ class PlannedReset(msgspec.Struct, frozen=True):
 
     @property
     def lag(self) -> int:
-        """Number of offsets that would be left to read."""
+        """The group's lag in this partition after the reset, in offsets."""
         return self.end - self.after
 
 
 def plan_reset(
     cluster: Cluster, group: str, target: ResetTarget, topics: Sequence[str], chosen: Collection[int] = ()
 ) -> list[PlannedReset]:
-    """The plan of a reset, by the newest state. Raises the errors of `planned_resets`."""
+    """Plan a reset by the newest state: `planned_resets` explains parameters and errors. Commits nothing."""
     state = cluster.connection.follower.newest_state()
     return planned_resets(state, cluster.offset_for_time, group, target, topics, chosen)
 
@@ -68,11 +75,12 @@ def planned_resets(
     topics: Sequence[str],
     chosen: Collection[int] = (),
 ) -> list[PlannedReset]:
-    """The plan of a reset: in `topics` (their partitions `chosen`, or all), or wherever the group has committed.
+    """Plan a reset for the partitions `chosen` of `topics`; if `chosen` is empty, for all partitions of `topics`.
 
-    A target outside the log becomes its nearer end, as with Kafka's tool. With topics the group may be new. Raises
-    GroupIdNotFound, NonEmptyGroup, UnknownTopicOrPartition, InvalidInput (a shift where nothing is committed), and the
-    errors of `offset_for_time`.
+    If `topics` is empty, the plan is for all partitions in which the group has a committed offset. A target below the
+    log start becomes the log start, one above the high watermark the high watermark, as in Kafka's tool. With `topics`,
+    the group need not exist yet. Raises GroupIdNotFound, NonEmptyGroup, UnknownTopicOrPartition, InvalidInput (a shift
+    where nothing is committed), and the errors of `offset_for_time`.
     """
     known = state.groups.get(group) if topics else existing_group(state, group)
     if known is not None:
@@ -91,7 +99,7 @@ def planned_resets(
 
 
 def reset_offsets(cluster: Cluster, group: str, plan: Sequence[PlannedReset]) -> None:
-    """Commit the plan: all of it, or nothing. Raises the errors of `Cluster.commit_offsets`."""
+    """Commit the `after` offsets of the plan: all of them, or nothing. Raises as `Cluster.commit_offsets` does."""
     cluster.commit_offsets(group, {(reset.topic, reset.partition): reset.after for reset in plan})
 
 

@@ -1,4 +1,4 @@
-"""Plans a batch read: from its options and the state at one chain position to tasks, each a list of ranges.
+"""Plans a batch read: turns its options and one state of the chain into tasks, each a list of ranges to read.
 
 The micro-batches of a stream (`stream_plan`) are planned with the same functions.
 """
@@ -29,7 +29,10 @@ OffsetsByTime = dict[tuple[int, int, int], Offset | None]  # (topic id, partitio
 
 @dataclass(frozen=True, slots=True)
 class ReadPlan:
-    """The `tasks`, ordered by (topic, partition, offset), all planned from the chain's state at `position`."""
+    """The tasks of a batch read, ordered by (topic, partition, offset).
+
+    `position`: the entry of the chain whose state they were planned from. `warnings`: texts to log.
+    """
 
     tasks: list[list[RangeToRead]]
     position: EntryNumber
@@ -37,11 +40,11 @@ class ReadPlan:
 
 
 def plan_read(state: ClusterState, options: ReadOptions, stores: Stores) -> ReadPlan:
-    """Resolve the options against `state`, which must not change meanwhile. Look-ups by time read objects.
+    """Plan a batch read with these options from `state`. Reads objects only to find starts and ends given by time.
 
-    Raises InvalidOption (partitions, start after end), UnknownTopicOrPartition, Conflict (the topic has another id than
-    the requested one: it was deleted and created again), and OffsetOutOfRange or DataLoss if requested records are
-    gone. With `fail_on_data_loss` false the range is cut to the existing records instead.
+    Raises InvalidOption (offsets for other partitions than those read, or a start after the end),
+    UnknownTopicOrPartition, Conflict (the topic has another id than the option topicId), and OffsetOutOfRange or
+    DataLoss if requested records are gone. With `fail_on_data_loss` false, the plan has only the existing records.
     """
     if options.subscription is None:
         raise AssertionError("a plan of records needs a subscription")
@@ -53,7 +56,10 @@ def plan_read(state: ClusterState, options: ReadOptions, stores: Stores) -> Read
 def offsets_to_read(
     state: ClusterState, options: ReadOptions, stores: Stores, warnings: list[str]
 ) -> list[tuple[Topic, Partition, OffsetRange]]:
-    """The range of each partition, by topic name and number. Raises as `plan_read` does; appends to `warnings`."""
+    """The offsets to read in each partition, ordered by topic name and partition. Appends texts to `warnings`.
+
+    Raises the errors of `plan_read`.
+    """
     assert options.subscription is not None
     read = partitions_to_read(state, options.subscription)
     _check_topic_id(read, options.topic_id)
@@ -67,7 +73,7 @@ def offsets_to_read(
 def tasks_of(
     state: ClusterState, ranges: Iterable[tuple[Topic, Partition, OffsetRange]], options: ReadOptions
 ) -> list[list[RangeToRead]]:
-    """The tasks that read these ranges, which are ordered by (topic, partition). Empty ranges need no task."""
+    """Divide `ranges`, which are ordered by (topic, partition), into tasks. Empty ranges are left out."""
     topics: dict[TopicId, Topic] = {}
     weighed = []
     for topic, partition, offsets in ranges:
@@ -87,9 +93,9 @@ def tasks_of(
 def partitions_to_read(
     state: ClusterState, subscription: Subscription, may_be_gone: Collection[str] = ()
 ) -> list[tuple[Topic, Partition]]:
-    """The partitions to read, ordered by topic name and number. Topics in `may_be_gone` that are gone are left out.
+    """The partitions of the subscription, ordered by topic name and partition.
 
-    Raises UnknownTopicOrPartition.
+    Leaves out topics in `may_be_gone` that do not exist; raises UnknownTopicOrPartition for others.
     """
     gone = frozenset(name for name in may_be_gone if name not in state.topic_ids)
     if isinstance(subscription, AssignPartitions):
@@ -125,7 +131,10 @@ def _check_topic_id(read: Sequence[tuple[Topic, Partition]], wanted: int | None)
 def _look_up(
     state: ClusterState, stores: Stores, read: Sequence[tuple[Topic, Partition]], options: ReadOptions
 ) -> OffsetsByTime:
-    """The first offset at or after each timestamp in the options; None if there is none."""
+    """The offset of the first record at or after each timestamp in the options, by (topic id, partition, timestamp).
+
+    None for a timestamp after all records.
+    """
     wanted: dict[tuple[int, int, int], tuple[Topic, Partition]] = {}
     for topic, partition in read:
         for spec in (options.start, options.end):
@@ -192,7 +201,10 @@ def _resolved(position: Position, topic: Topic, partition: Partition, by_time: O
 def _lost(
     place: str, wanted: tuple[int, int], readable: tuple[int, int], options: ReadOptions, warnings: list[str]
 ) -> None:
-    """Report that records of the requested range are gone, as an error or a warning."""
+    """Raise OffsetOutOfRange because requested records are gone; without `fail_on_data_loss`, append to `warnings`.
+
+    `wanted`, `readable`: the requested and the readable offsets, [start, end).
+    """
     message = (
         f"{place}: wanted offsets [{wanted[0]}, {wanted[1]}) ({options.start_option}, {options.end_option}), "
         f"the readable range is [{readable[0]}, {readable[1]})"

@@ -1,10 +1,10 @@
-"""Plans the micro-batches of a stream: from positions and a state to the next positions and tasks.
+"""Plans the micro-batches of a stream: where each one ends, and its tasks.
 
     start_positions (first run) -> [newest_positions -> next_positions -> tasks_between] for each micro-batch
 
-Nothing here does I/O, except look-ups of starting timestamps. Spark keeps the positions (`core/stream_positions`) in
-its checkpoint. After a restart it may ask for the tasks of a micro-batch again, when topics and log starts have
-changed.
+Nothing here does I/O, except look-ups of starting timestamps. Spark keeps the positions (`StreamPositions`) in its
+checkpoint. After a restart it may ask for the tasks of a micro-batch again, although topics and log starts may have
+changed since.
 """
 
 from __future__ import annotations
@@ -26,16 +26,19 @@ NEW_PARTITION_STARTS: int = 0  # a log start above it means that the stream has 
 
 
 def start_positions(state: ClusterState, options: ReadOptions, stores: Stores, warnings: list[str]) -> StreamPositions:
-    """The positions at which a stream's first run begins. Raises the errors of `plan_read`; appends to `warnings`."""
+    """The positions at which a stream's first run begins, by its options. Appends texts to `warnings`.
+
+    Raises the errors of `plan_read`.
+    """
     ranges = offsets_to_read(state, options, stores, warnings)
     return _positions(state, ((topic, partition, offsets.start) for topic, partition, offsets in ranges))
 
 
 def newest_positions(state: ClusterState, options: ReadOptions, known: StreamPositions | None) -> StreamPositions:
-    """The end of the readable records in each partition. Raises UnknownTopicOrPartition.
+    """The high watermark of each partition of the stream. `known`: the stream's positions; None before its first batch.
 
-    A topic that the stream has a position in may be gone: it is left out here, and `losses_at` reports it. Any topic
-    may be gone if data loss is no failure, or if `known` is None, because the stream has no position yet.
+    A deleted topic is left out if the stream has a position in it (`losses_at` reports it), if `known` is None, or if
+    `fail_on_data_loss` is false. For any other deleted topic, raises UnknownTopicOrPartition.
     """
     assert options.subscription is not None
     had = None if known is None else {topic for topic, _ in known.at}
@@ -45,7 +48,7 @@ def newest_positions(state: ClusterState, options: ReadOptions, known: StreamPos
 
 
 def not_beyond(newest: StreamPositions, target: StreamPositions) -> StreamPositions:
-    """`newest` without the partitions that `target` lacks, and cut to `target` where it is beyond that."""
+    """The positions in `newest`, but at most those in `target`; without partitions that `target` lacks."""
     at = {}
     for place, position in newest.at.items():
         last = target.at.get(place)
@@ -57,10 +60,10 @@ def not_beyond(newest: StreamPositions, target: StreamPositions) -> StreamPositi
 def next_positions(
     state: ClusterState, start: StreamPositions, newest: StreamPositions, limits: TriggerLimits
 ) -> StreamPositions:
-    """The end of a micro-batch from `start` that takes as many of the records up to `newest` as its limits allow.
+    """The end of the micro-batch that begins at `start` and reads towards `newest`, as far as `limits` allow.
 
-    A partition without anything to read keeps its position. If the position is beyond the log's end, which `losses_at`
-    reports, the stream continues at the end.
+    A partition without records to read keeps its position. If this position is above the end of the log (`losses_at`
+    reports that), the micro-batch ends at the end of the log.
     """
     unread = {place: _unread(state, start, place, end) for place, end in newest.at.items()}
     ends = {place: offsets.end for place, offsets in unread.items()}
@@ -85,7 +88,7 @@ def next_positions(
 
 
 def new_offsets(state: ClusterState, start: StreamPositions, newest: StreamPositions) -> int:
-    """Number of offsets between two positions."""
+    """Number of offsets to read from `start` to `newest`, in all partitions together."""
     unread = (_unread(state, start, place, end) for place, end in newest.at.items())
     return sum(offsets.end - offsets.start for offsets in unread)
 
@@ -93,7 +96,7 @@ def new_offsets(state: ClusterState, start: StreamPositions, newest: StreamPosit
 def tasks_between(
     state: ClusterState, start: StreamPositions, end: StreamPositions, options: ReadOptions, losses: list[str]
 ) -> list[list[RangeToRead]]:
-    """The tasks of a micro-batch. Records that are gone are left out and added to `losses`.
+    """The tasks of the micro-batch from `start` to `end`. Leaves out records that are gone, and adds texts to `losses`.
 
     Raises the errors of `check_cluster`.
     """
@@ -117,8 +120,9 @@ def tasks_between(
 
 
 def losses_at(state: ClusterState, start: StreamPositions, newest: StreamPositions, options: ReadOptions) -> list[str]:
-    """Records that a stream at `start` has missed, or has read and the log no longer has: a line for each partition.
+    """Texts about lost records, for a stream at `start`: records that it missed, or has read and the log gave up since.
 
+    Also about partitions that the stream has a position in and no longer reads. `newest`: from `newest_positions`.
     Raises the errors of `check_cluster`.
     """
     check_cluster(state, start)
@@ -155,7 +159,7 @@ def losses_at(state: ClusterState, start: StreamPositions, newest: StreamPositio
 
 
 def check_cluster(state: ClusterState, positions: StreamPositions) -> None:
-    """Raise InconsistentClusterId if the positions are of another cluster, or of this one before it was restored."""
+    """Raise InconsistentClusterId if `positions` are from another cluster, or from before this cluster was restored."""
     if positions.chain_id == state.chain_id:
         return
     if positions.chain_id in state.ancestors:
@@ -172,7 +176,7 @@ def check_cluster(state: ClusterState, positions: StreamPositions) -> None:
 
 
 def data_loss(losses: Iterable[str]) -> DataLoss:
-    """The error for records that a stream will never see."""
+    """The error for lost records of a stream, with all texts in `losses`."""
     return DataLoss(f"{'; '.join(losses)}; failOnDataLoss=false continues with the existing records")
 
 
@@ -198,13 +202,16 @@ def _positions(state: ClusterState, offsets: Iterable[tuple[Topic, Partition, Of
 
 
 def _begin(start: StreamPositions, place: Place, end: Position) -> Offset:
-    """Start of a micro-batch that ends at `end`. A partition or topic new to the stream is read from its start."""
+    """The first offset, in one partition, of a micro-batch from `start` to `end`; 0 if `start` lacks this partition.
+
+    Also 0 if the topic was created again since.
+    """
     known = start.at.get(place)
     return known.offset if known is not None and known.topic_id == end.topic_id else Offset(NEW_PARTITION_STARTS)
 
 
 def _unread(state: ClusterState, start: StreamPositions, place: Place, end: Position) -> OffsetRange:
-    """The new offsets of a partition up to `end`; none if the stream, or the log start, is beyond it."""
+    """The offsets to read in one partition from `start` to `end`, without those below the log start; perhaps none."""
     begin = max(min(_begin(start, place, end), _log_end(state, end)), _partition(state, end).log_start)
     return OffsetRange(begin, max(begin, end.offset))
 
@@ -218,7 +225,7 @@ def _partition(state: ClusterState, position: Position) -> Partition:
 
 
 def _log_end(state: ClusterState, position: Position) -> Offset:
-    """The offset that the next record gets, even if it is not visible yet: no reader can be beyond it."""
+    """The offset that the next record of the partition gets. It may be above the high watermark."""
     return _partition(state, position).replication.next_offset
 
 
@@ -227,7 +234,7 @@ def _key(position: Position) -> TopicPartition:
 
 
 def _stored_bytes(state: ClusterState, position: Position, offsets: OffsetRange) -> int:
-    """The stored bytes of a range; at least 1 unless it is empty, so that a limit always lets it advance."""
+    """The stored bytes of a range; at least 1 unless the range is empty, so that a byte limit never stops a stream."""
     if offsets.start >= offsets.end:
         return 0
     return max(1, weigh(state, position.topic_id, position.partition, offsets).size_bytes)

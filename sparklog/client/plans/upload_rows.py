@@ -1,4 +1,4 @@
-"""Plans a write of this process and uploads its rows; tries again while a partition has no store to upload to."""
+"""Plans a write and uploads its rows in this process; tries again while a partition has no store to upload to."""
 
 from __future__ import annotations
 
@@ -24,10 +24,11 @@ def upload_rows(
     timeout_ms: int,
     among: Collection[str] | None = None,
 ) -> tuple[WritePlan, TaskWritten, int]:
-    """Plan the write and upload its rows; commits nothing. `among`: the topics that rows name, if they are known.
+    """Plan a write and upload its rows; commits nothing. If `topic` is None, each row names its topic.
 
-    The last value is the part of `timeout_ms` that passed before the upload that succeeded, in ms. Raises
-    NoReplicaOnline if a partition had no store for all of `timeout_ms`.
+    `among`: the topics that rows may name; None: any. Returns the plan, the uploads, and the time in ms that passed
+    before the upload that succeeded. Raises NoReplicaOnline if a partition had no store for all of `timeout_ms`, and
+    the errors of `plan_write` and `write_rows`.
     """
     command_id = new_command_id()
     deadline = Deadline(timeout_ms)

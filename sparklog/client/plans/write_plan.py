@@ -1,9 +1,9 @@
-"""A write to several partitions and topics: planned once, written by many tasks, committed by one command.
+"""Plans a write to several partitions and topics: planned once, uploaded by many tasks, committed by one command.
 
     plan_write (driver) -> write_rows (each task, uploads) -> append_command, commit_append (driver) -> one chain entry
 
-Plans and the results of tasks are plain values that travel between processes as bytes. Nothing is visible before the
-commit. Objects that no commit names are orphans, which vacuum removes.
+Plans and the results of tasks are plain values, which are sent between processes as bytes. Nothing is visible before
+the commit. Objects that no commit names are orphans, which vacuum removes.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from sparklog.log.cluster_stores import StorePlaces
 
 
 class Durability(msgspec.Struct, frozen=True):
-    """Settings of a write: the `acks` to wait for; with `pull`, uploads go only to the leaders' stores."""
+    """Settings of a write. `acks`: when it counts as done. `pull`: tasks upload only to the leaders' stores."""
 
     acks: Acks = Acks.ALL
     pull: bool = False
@@ -44,9 +44,9 @@ class Durability(msgspec.Struct, frozen=True):
 class PlannedTopic(msgspec.Struct, frozen=True, array_like=True):
     """A topic to write to, as it was when the write began. `epochs[p]` is the leader epoch of partition p.
 
-    `store_sets` are the different sets of stores that partitions are written to. `set_of[p]` is the index of partition
-    p's set. If all partitions have the same set, `set_of` is empty. `oldest_us` and `newest_us` are the limits of
-    create times, in microseconds; None is no limit.
+    `store_sets`: the different sets of stores to which partitions are written. `set_of[p]`: the index of partition p's
+    set in `store_sets`; empty if all partitions have the same set. `needs_key`: the topic is compacted. `oldest_us`,
+    `newest_us`: limits of the records' timestamps, in microseconds; None: no limit.
     """
 
     topic_id: TopicId
@@ -62,16 +62,16 @@ class PlannedTopic(msgspec.Struct, frozen=True, array_like=True):
     newest_us: int | None
 
     def stores_of(self, partition: PartitionIndex) -> tuple[Holder, ...]:
-        """The stores to write a partition to; none if no store of its replicas could be reached."""
+        """The stores to write a partition to; empty if no store of its replicas is usable."""
         return self.store_sets[self.set_of[partition] if self.set_of else 0]
 
 
 class WritePlan(msgspec.Struct, frozen=True):
-    """Everything that a task needs to know. `n0` and `command_id` are the same for all attempts and resubmissions.
+    """The plan of a write: all that its tasks need. Every attempt to commit it has the same `n0` and `command_id`.
 
-    If `topic` is None, each row names its topic. `incarnations` has the registered INCARNATION of each store.
-    `lag_time_max_ms` is the total time that a store may delay a task. `followers` are live stores that are in no ISR of
-    these topics: tasks write to them, too, but hardly wait for them.
+    If `topic` is None, each row names its topic. `incarnations`: the registered INCARNATION of each store.
+    `lag_time_max_ms`: the total time that one store may delay a task. `followers`: stores that are in no ISR of these
+    topics, but have replicas that are catching up; tasks write to them, too, but hardly wait for them.
     """
 
     places: StorePlaces
@@ -89,8 +89,8 @@ class WritePlan(msgspec.Struct, frozen=True):
 class TaskWritten(msgspec.Struct, frozen=True):
     """The uploads of one task. The `object_index` of a slice is an index into `objects`.
 
-    `keyless` are the topics to which the task wrote records without a key. `not_taken` are the stores that should hold
-    objects and do not, with the reason as a short text.
+    `keyless`: the topics to which the task wrote records without a key. `not_taken`: for each store that should hold
+    objects of the task but does not, the reason as a short text.
     """
 
     objects: tuple[NewObject, ...] = ()
@@ -110,9 +110,10 @@ def plan_write(
     durability: Durability = Durability(),  # noqa: B008 - a frozen value
     among: Collection[str] | None = None,
 ) -> WritePlan:
-    """Plan a write to `topic`, or to the topics that rows will name: any, or only those of `among`.
+    """Plan a write to `topic`; if it is None, to the topics that rows name: those in `among`, or any if that is None.
 
-    Raises UnknownTopicOrPartition, InvalidTopic.
+    `compression` is used by topics whose config has none. Raises UnknownTopicOrPartition, InvalidTopic (an internal
+    topic).
     """
     wanted = [topic] if topic is not None else among
     for name in wanted or ():
@@ -141,10 +142,10 @@ def append_command(
     label: str = "",
     consumed: CommitOffsets | None = None,
 ) -> Append | None:
-    """One command for all uploads of the tasks, in their order; None if there is nothing to commit.
+    """The command that appends the uploads of all tasks, in the order of `written`; None if there is nothing to commit.
 
-    An application's version is committed even without rows, so that a repeat with rows adds nothing, as in Delta. So
-    are the `consumed` offsets.
+    `application` and `consumed` are committed even if there are no rows: the version of an application then counts as
+    written, so that a later write with the same version adds nothing, as in Delta.
     """
     objects: list[NewObject] = []
     slices: list[NewSlice] = []
@@ -179,7 +180,7 @@ def append_command(
 
 
 def create_first(name: str) -> str:
-    """The end of an error about a topic that does not exist. Kafka's brokers would create it with the first record."""
+    """The end of an error text about the missing topic `name`: writes create no topic, as Kafka's brokers may."""
     return f"; no write creates a topic: sparklog topic create {name}"
 
 
@@ -208,7 +209,7 @@ def _planned(state: ClusterState, name: str, compression: str | None, now_ms: in
 
 
 def _followers(state: ClusterState, topics: Iterable[PlannedTopic]) -> tuple[StoreId, ...]:
-    """The stores to write to that are in no ISR of these topics."""
+    """The stores in the topics' `store_sets` that are in no ISR of these topics, in ascending order."""
     planned = {holder.store for topic in topics for holders in topic.store_sets for holder in holders}
     if len(planned) < 2:
         return ()
@@ -224,11 +225,11 @@ def _followers(state: ClusterState, topics: Iterable[PlannedTopic]) -> tuple[Sto
 def _store_sets(
     replications: Sequence[Replication], registrations: Mapping[StoreId, int], live: Collection[StoreId], *, pull: bool
 ) -> tuple[tuple[tuple[Holder, ...], ...], tuple[int, ...]]:
-    """`store_sets` and `set_of` of a PlannedTopic.
+    """Choose the stores to which each partition is written: `store_sets` and `set_of` of a PlannedTopic.
 
-    A partition is written to its ISR and to the `live` replicas that are catching up; with `pull`, to its leader alone.
-    A partition without a leader is written to all of its replicas that are registered and not fenced, so that the next
-    leader, whichever it is, has the objects.
+    A partition is written to its ISR and to its replicas on `live` stores; with `pull`, only to its leader. Without a
+    leader, it is written to all its replicas on registered stores that are not fenced (with `pull`, to one of them), so
+    that the next leader has the objects.
     """
     store_sets: dict[tuple[Holder, ...], int] = {}
     known: dict[tuple[StoreId, ...], int] = {}  # few, for many partitions

@@ -1,4 +1,4 @@
-"""A task's part of a write: check its rows, and upload them to the stores that the plan names."""
+"""Does one task's part of a write: checks its rows, and uploads them to the stores that the plan names."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ SLOW_HERE: Final = StoreFailures(SystemClock().monotonic_ms)  # followers that w
 
 
 def check_arrow(rows: object) -> None:
-    """Raise InvalidInput unless the rows are a table or a batch of Arrow."""
+    """Raise InvalidInput unless `rows` is a pyarrow Table or RecordBatch."""
     if not isinstance(rows, pa.Table | pa.RecordBatch):
         kind = type(rows).__name__
         method = _MADE_BY.get(kind)
@@ -55,11 +55,12 @@ def write_rows(
     stores: OpensStores | None = None,
     clock: WaitingClock | None = None,
 ) -> TaskWritten:
-    """Upload the rows of one task. By its number, `task`, tasks begin keyless records at different partitions.
+    """Check and upload the rows of one task. `task`: its number, which chooses the first partition of keyless records.
 
-    `stores`: by default opened by the plan. Raises InvalidInput and its subclasses (wrong columns, unknown topic,
-    partition out of range, record too large, a key missing on a compacted topic), NoReplicaOnline, StoreUnavailable and
-    other errors of stores, if every store of a partition fails. Earlier uploads stay as orphans.
+    `stores`: by default opened from the addresses in the plan. Raises InvalidInput and its subclasses
+    (wrong columns, unknown topic, partition out of range, record too large, a key missing on a compacted topic),
+    NoReplicaOnline, and, if all stores of a partition fail, StoreUnavailable or another error of stores. After an
+    error, uploaded objects stay as orphans.
     """
     lanes = StoreLanes(
         stores or Stores(plan.places),
@@ -97,9 +98,10 @@ def write_rows(
 
 
 def _slow_followers(plan: WritePlan) -> frozenset[StoreId]:
-    """The followers that were too slow lately; none if some partition has no other store to write to.
+    """The followers of the plan to leave out, because they were too slow for recent writes of this process.
 
-    A store that hangs would cost each write FOLLOWER_WAIT_MS, and a thread that never ends, with the bytes it holds.
+    Empty if a partition could be written to no other store. A store that hangs would cost each write FOLLOWER_WAIT_MS,
+    and a thread that never ends, with the bytes that it holds.
     """
     slow = frozenset(store for store in plan.followers if SLOW_HERE.is_recent(_address(plan, store)))
     store_sets = (holders for topic in plan.topics.values() for holders in topic.store_sets if holders)
@@ -123,7 +125,7 @@ def _written(plan: WritePlan, writers: Iterable[TopicWriter], lanes: StoreLanes,
 
 
 def _without(uploaded: NewObject, swapped: frozenset[StoreId], lanes: StoreLanes) -> NewObject:
-    """The object without the holders that lost it. Raises StoreUnavailable if no other store holds it."""
+    """The object without holders in `swapped`, which have lost it. Raises StoreUnavailable if no holder is left."""
     holders = tuple(holder for holder in uploaded.holders if holder.store not in swapped)
     if not holders:
         raise StoreUnavailable("; ".join(lanes.failures().values()))
@@ -181,12 +183,15 @@ def _writer(plan: WritePlan, planned: PlannedTopic, objects: TaskObjects, task: 
 
 
 def new_upload_id() -> UploadId:
-    """A new upload id. It must be drawn in the process that uploads, so after any fork."""
+    """Draw a new upload id. To be called in the process that uploads, so after any fork, or ids might be equal."""
     return UploadId(new_id())
 
 
 def check_partition_named(rows: pa.Table | pa.RecordBatch) -> None:
-    """Refuse rows of an idempotent producer without a partition: a repeat might choose another one."""
+    """Raise InvalidInput unless each row names its partition, as an idempotent producer needs.
+
+    Otherwise a repeat of the write might choose another partition.
+    """
     if "partition" not in rows.schema.names or rows.column("partition").null_count:
         raise InvalidInput(
             "an append with a producer names its partition: give the rows a column 'partition' without nulls, so that "
@@ -195,7 +200,10 @@ def check_partition_named(rows: pa.Table | pa.RecordBatch) -> None:
 
 
 def producer_slices(slices: Sequence[NewSlice], producer: tuple[int, int, int]) -> tuple[NewSlice, ...]:
-    """The slices of one partition with the sequences of an idempotent producer: (id, epoch, first sequence)."""
+    """Add sequences of an idempotent producer to slices. `producer`: id, epoch, first sequence.
+
+    Raises InvalidInput if the slices are of several partitions.
+    """
     producer_id, epoch, sequence = producer
     written = {TopicPartition(slice_.topic_id, slice_.partition) for slice_ in slices}
     if len(written) > 1:
@@ -206,7 +214,7 @@ def producer_slices(slices: Sequence[NewSlice], producer: tuple[int, int, int]) 
 def sequenced(
     slices: Sequence[NewSlice], producer_id: int, epoch: int, first_sequences: Mapping[TopicPartition, int]
 ) -> tuple[NewSlice, ...]:
-    """The slices with the sequences of an idempotent producer, which are counted separately for each partition."""
+    """Add consecutive sequences of an idempotent producer to slices, in each partition from its first sequence on."""
     next_ = dict(first_sequences)
     numbered = []
     for slice_ in slices:

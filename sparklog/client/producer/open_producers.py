@@ -1,4 +1,4 @@
-"""The open producers of this process. The program's end writes the records sent; a forked child can't use them."""
+"""The open producers of this process: flushed at the end of the program, and disabled in a forked child."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ log = logging.getLogger("sparklog")
 
 
 class OpenProducer(Protocol):
-    """The methods of a producer for the end of its process."""
+    """A producer as this module uses it: `flush` at the end of the program, `abandon` in a forked child."""
 
     def flush(self) -> None: ...
 
@@ -23,7 +23,10 @@ open_producers: Final[set[OpenProducer]] = set()
 
 
 def flush_all() -> None:
-    """Write all records sent. Closes nothing, because other threads may still send. An interrupt gives up."""
+    """Flush every open producer, without closing it, because other threads may still send. An error is only logged.
+
+    After an interrupt (such as Ctrl-C) records may stay unwritten.
+    """
     for producer in list(open_producers):
         try:
             producer.flush()

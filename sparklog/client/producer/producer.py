@@ -1,8 +1,8 @@
-"""`cluster.producer(...)`: records one by one, written together in the background, in order and once.
+"""`cluster.producer(...)`: takes records one by one, and writes them in the background, in order and each once.
 
-`send` adds a record to those that wait, and returns a future. Sender threads take the waiting records, one flush at a
-time, and write them: core/producing decides when and in which order, sending.py does it. There are as many threads as
-flushes may be under way, because each thread waits for the replies to its own flush.
+`send` puts a record into a buffer, and returns a future. A sender thread takes all waiting records as one flush, and
+writes them: core/producing decides when and in which order, sending.py does it. Each thread waits for the replies to
+its own flush, so there are up to `max_in_flight` threads.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ _CLOCK: Final = SystemClock()
 
 
 class Producer(AnswersKafkaMethods):
-    """Sends records. Thread-safe. Use it as a context manager, or call `close`. A program's end writes sent records.
+    """A producer. Thread-safe. Use it as a context manager, or call `close`; the end of the program flushes it.
 
-    In one partition, records that one thread sends keep their order, and each is written once, whatever is sent again.
+    In each partition, records that one thread sends keep their order, and each is written once, despite retries.
     """
 
     def __init__(
@@ -69,9 +69,10 @@ class Producer(AnswersKafkaMethods):
         key_serializer: Serializer | None = None,
         value_serializer: Serializer | None = None,
     ) -> None:
-        """Get a producer id from the chain; or, with `producer_id`, its next epoch, which fences its older instance.
+        """Allocate a producer id in the chain; with `producer_id`, only its next epoch, which fences older instances.
 
-        Raises the errors of a commit, and UnknownProducerId.
+        Raises the errors of `Connection.submit`, and UnknownProducerId; InvalidInput for a serializer that can't be
+        called.
         """
         self._connection = connection
         self._settings = settings
@@ -103,12 +104,12 @@ class Producer(AnswersKafkaMethods):
 
     @property
     def producer_id(self) -> int:
-        """The id under which the chain knows this producer."""
+        """The id of this producer in the chain. It may change: a producer whose id has expired gets a new one."""
         return self._flushes.identity.producer_id
 
     @property
     def max_block_ms(self) -> int:
-        """The time that `send` blocks while the buffer is full, unless its caller gives another."""
+        """The longest time in ms that `send` blocks while the buffer is full, unless the call has its own value."""
         return self._settings.max_block_ms
 
     def __repr__(self) -> str:
@@ -136,14 +137,15 @@ class Producer(AnswersKafkaMethods):
         max_block_ms: int | None = None,
         **unknown: Never,
     ) -> RecordFuture:
-        """Add a record to those that wait. Its future is done once the record is on the stores that `acks` asks for.
+        """Put a record into the buffer. The returned future is done once the record is committed as `acks` asks.
 
-        Key and value are bytes, text (as UTF-8) or None, or objects that the producer's serializers take. The partition
-        is the given one; without one, it follows from the key, as in Kafka's producer; without a key, it is the same
-        for all records of a flush. Blocks while the buffer is full, for up to `max_block_ms`, by default the
-        producer's. Raises RequestTimedOut after that; RecordTooLarge, InvalidRecord, InvalidInput,
-        UnknownTopicOrPartition; InvalidProducerEpoch once a newer instance is active; the errors of a serializer. In
-        all these cases the record is not sent.
+        Key and value are bytes, text (encoded as UTF-8) or None, or objects that the producer's serializers accept.
+        Without `partition`, a hash of the key chooses the partition, as in Kafka's producer; all records of a flush
+        without partition and key go to the same partition of their topic. `timestamp_ms` is by default the present
+        time. Blocks while the buffer is full, for up to `max_block_ms` (None: the producer's setting), then raises
+        RequestTimedOut. Also raises RecordTooLarge, InvalidRecord, InvalidInput, InvalidOption,
+        UnknownTopicOrPartition; InvalidProducerEpoch once a newer instance is active; the errors of a serializer. After
+        an error, the record is not sent.
         """
         if unknown:
             refuse_unknown("send", unknown, SEND_OPTIONS)
@@ -178,14 +180,18 @@ class Producer(AnswersKafkaMethods):
         return self._topics.knows(topic)
 
     def look_up(self, topic: str) -> None:
-        """Look up a topic, in the chain if necessary. Raises UnknownTopicOrPartition."""
+        """Look up a topic, reading the chain if this process does not know it yet, so that `knows` is true afterwards.
+
+        Raises UnknownTopicOrPartition.
+        """
         self._topics.look_up(topic)
 
     def transaction(self) -> Transaction:
-        """Records and group offsets in one commit, or none: `with producer.transaction() as transaction: …`.
+        """Create a transaction, which commits records and group offsets together, or nothing: see transaction.py.
 
-        See transaction.py. It needs acks="all", because it must be visible as a whole. Raises InvalidRequiredAcks,
-        InvalidInput once the producer is closed.
+        Use it as `with producer.transaction() as transaction: …`. Raises InvalidRequiredAcks unless the producer has
+        acks="all", because a transaction must become visible as a whole; InvalidInput once the producer is closed, and
+        InvalidProducerEpoch once a newer instance is active.
         """
         self._owner.check()
         if self._refusal is not None:
@@ -200,10 +206,10 @@ class Producer(AnswersKafkaMethods):
         return Transaction(self._connection, self._topics, settings, self.flush, self._fence)
 
     def flush(self, timeout_ms: int | None = None) -> None:
-        """Write waiting records, without lingering. Wait until every record sent before is written, or has failed.
+        """Write waiting records at once. Wait until every record sent before this call is written, or has failed.
 
-        Only futures report failures. Raises RequestTimedOut after `timeout_ms`; without it, the call lasts no longer
-        than records may wait for delivery.
+        Failures are only reported by the records' futures. Raises RequestTimedOut after `timeout_ms`; None: the call
+        ends anyway once the records' `delivery_timeout_ms` is over. Raises InvalidInput in a callback of the producer.
         """
         self._not_in_a_sender("flush")
         deadline = None if timeout_ms is None else Deadline(timeout_ms)
@@ -225,9 +231,10 @@ class Producer(AnswersKafkaMethods):
                 self._urged -= 1
 
     def close(self) -> None:
-        """Write every record that was sent, then end. Nothing may be sent any more. Closing twice does nothing.
+        """Write every record that was sent, then end. A second call does nothing.
 
-        Lasts no longer than records may wait for delivery. An interrupt gives up the records not written yet.
+        Any `send` from now on raises InvalidInput. The call takes at most about `delivery_timeout_ms`. After an
+        interrupt (such as Ctrl-C), records may stay unwritten.
         """
         self._not_in_a_sender("close")
         with self._lock:
@@ -249,7 +256,7 @@ class Producer(AnswersKafkaMethods):
     # ---- inside `send`, `flush` and transactions ------------------------------------------------------------------
 
     def _fence(self) -> ProducerEpoch | None:
-        """Its id and epoch; None while it gets new ones. Raises the reason if nothing may be sent any more."""
+        """The producer's id and epoch; None while it gets new ones. Raises the error of `send` once it has ended."""
         self._owner.check()
         with self._lock:
             if self._refusal is not None:
@@ -285,7 +292,7 @@ class Producer(AnswersKafkaMethods):
         return not self._settling and self._flushes.last_order >= order and self._flushes.is_settled(order)
 
     def _wake_sender(self) -> None:
-        """Wake a sender thread; start another one if all are busy and there may be more."""
+        """Wake an idle sender thread; if there is none, start one, up to `max_in_flight` threads."""
         if self._idle:
             self._work_there.notify()
         elif len(self._threads) < self._settings.max_in_flight:
@@ -301,7 +308,7 @@ class Producer(AnswersKafkaMethods):
             task()
 
     def _next_task(self) -> Callable[[], None] | None:
-        """The next task, once there is one; None once the producer has ended."""
+        """Wait for the next task of a sender thread, and return it; None once the producer has ended."""
         with self._lock:
             while True:
                 now = _CLOCK.monotonic_ms()
@@ -326,7 +333,7 @@ class Producer(AnswersKafkaMethods):
                     self._idle -= 1
 
     def _take(self) -> Callable[[], None]:
-        """Turn the waiting records into a flush."""
+        """Turn the waiting records into a flush. Returns the task that finds their partitions. Needs the lock."""
         waiting, self._waiting = self._waiting, {}
         flush = self._flushes.take(self._buffer.since_ms, FlushRows(Taken(self._buffer.take()), {}))
         self._noticed = False
@@ -377,7 +384,7 @@ class Producer(AnswersKafkaMethods):
                 self._tell_all()
 
     def _renew(self, work: Renew) -> None:
-        """Begin the next epoch. An attempt without an answer is sent again as the same command."""
+        """Get the next epoch of the producer, or a new id. A command without an answer is sent again under its id."""
         committer = self._connection.committer
         submission = self._renewal or committer.begin(work.command)
         self._renewal = None
@@ -410,7 +417,7 @@ class Producer(AnswersKafkaMethods):
             self._buffer.release(rows_of(piece).taken.settle(sum((piece.parts or {}).values())))
 
     def _tell_all(self) -> None:
-        """Wake all waiting threads, because something has changed."""
+        """Wake all threads that wait for work, for room or for a flush, because one of these has changed."""
         self._work_there.notify_all()
         self._room_there.notify_all()
         self._something_settled.notify_all()
@@ -418,12 +425,15 @@ class Producer(AnswersKafkaMethods):
     # ---- the end of the process, and forks ------------------------------------------------------------
 
     def _not_in_a_sender(self, what: str) -> None:
-        """Raise InvalidInput in a callback, where this would wait for itself."""
+        """Raise InvalidInput in a sender thread, where callbacks run: the call `what` would wait for its own thread."""
         if threading.current_thread() in self._threads:
             raise InvalidInput(f"a callback can't {what}: it runs in a thread of the producer that has to continue")
 
     def abandon(self) -> None:
-        """End it in a forked child: the threads belong to the parent, and so do all records that were sent."""
+        """Disable the producer in a forked child: its threads and its records stay with the parent.
+
+        From then on `send`, `flush` and `transaction` raise InvalidInput, and so do the futures of unsettled records.
+        """
         self._lock = threading.Lock()
         self._work_there = self._room_there = self._something_settled = threading.Condition(self._lock)
         self._threads = []

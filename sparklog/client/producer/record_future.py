@@ -1,6 +1,7 @@
-"""Outcomes of sent records: a future for each record, which costs almost nothing until it is used.
+"""Futures for the outcomes of sent records: one for each record, which costs almost nothing until it is used.
 
-The records of one topic in one flush share a condition and their outcomes. A future is only the index of its record.
+The records of one topic in one flush share a condition and their outcomes (`SentRecords`). A future only has a
+reference to these, and the index of its record.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ Partitions = npt.NDArray[Any] | int  # the partition of each record, or of all
 
 
 class RecordMetadata(NamedTuple):
-    """The place of a record. With acks=0 the commit is not awaited, so partition and offset are None."""
+    """Topic, partition and offset of a written record. With acks=0, which awaits no commit, the latter two are None."""
 
     topic: str
     partition: int | None
@@ -33,7 +34,7 @@ class RecordMetadata(NamedTuple):
 
 
 class WrittenRecords(NamedTuple):
-    """The outcome that the records of one partition are in the log from offset `start` on."""
+    """The outcome of records of one partition that were written: they have consecutive offsets from `start` on."""
 
     start: int
 
@@ -42,9 +43,10 @@ Outcome = WrittenRecords | BaseException
 
 
 class SentRecords:
-    """The records of one topic in one flush, in the order of `send`, and their outcomes. Thread-safe.
+    """The outcomes of the records of one topic in one flush, by their indexes in the order of `send`. Thread-safe.
 
-    `partitions` are set before the first outcome. With `unawaited` (acks=0) all futures are done from the beginning.
+    `partitions`: the partition of each record, set before the first outcome. With `unawaited` (acks=0) all futures are
+    done from the beginning.
     """
 
     __slots__ = (
@@ -74,21 +76,21 @@ class SentRecords:
     # ---- by senders -----------------------------------------------------------------------------
 
     def settle(self, outcomes: Mapping[int, Outcome]) -> None:
-        """Set the outcomes of the records of these partitions: written, or failed. Calls back."""
+        """Set the outcomes of the records of these partitions (written, or an error), and run their callbacks."""
         with self.condition:
             self._outcomes.update(outcomes)
             ready = self._wake()
         _call(ready)
 
     def fail(self, failure: BaseException) -> None:
-        """Fail all records that have no outcome yet. Calls back."""
+        """Set `failure` as the outcome of all records that have none yet, and run their callbacks."""
         with self.condition:
             self._failure = failure
             ready = self._wake()
         _call(ready)
 
     def abandon(self, failure: BaseException) -> None:
-        """Fail the records in a forked child, where no sender will settle them. The parent's locks may stay held."""
+        """Fail the records in a forked child, where no sender thread exists. Replaces the lock, which may be held."""
         self.condition = threading.Condition()
         self._callbacks, self._asked = [], {}
         self._failure = failure
@@ -111,7 +113,7 @@ class SentRecords:
     # ---- by futures -----------------------------------------------------------------------------
 
     def outcome(self, index: int) -> Outcome | None:
-        """The outcome of a record; None if it is not known yet."""
+        """The outcome of the record with this index; None if it is not known yet."""
         if self._unawaited:
             return WrittenRecords(-1)
         outcome: Outcome | None = None
@@ -120,13 +122,13 @@ class SentRecords:
         return self._failure if outcome is None else outcome
 
     def metadata(self, index: int, written: WrittenRecords) -> RecordMetadata:
-        """The place of a written record."""
+        """Topic, partition and offset of the record with this index, which was written with the outcome `written`."""
         if self._unawaited:
             return RecordMetadata(self.topic, None, None)
         return RecordMetadata(self.topic, self._partition(index), written.start + self._rank(index))
 
     def call_back(self, future: RecordFuture, callback: Callable[[RecordFuture], object]) -> None:
-        """Call `callback` once the record has an outcome: now, or in a sender's thread."""
+        """Call `callback(future)` once the future's record has an outcome: at once, or later in a sender thread."""
         with self.condition:
             if self.outcome(future.index) is None:
                 self._callbacks.append((future, callback))
@@ -137,11 +139,11 @@ class SentRecords:
             log.exception("a callback of a producer failed")
 
     def ask(self, future: RecordFuture, waiter: Any) -> None:
-        """Remember to notify a waiter of concurrent.futures, whose caller holds the condition."""
+        """Register a waiter of `concurrent.futures` to notify when `future` is done. The caller holds `condition`."""
         self._asked[future.index, id(waiter)] = (future, waiter)
 
     def ask_no_more(self, future: RecordFuture, waiter: Any) -> None:
-        """Undo the waiter's request for the outcome of `future`."""
+        """Remove a waiter that `ask` has registered for `future`."""
         self._asked.pop((future.index, id(waiter)), None)
 
     def _partition(self, index: int) -> int:
@@ -149,7 +151,7 @@ class SentRecords:
         return self.partitions if isinstance(self.partitions, int) else int(self.partitions[index])
 
     def _rank(self, index: int) -> int:
-        """Number of records of the same partition before this one."""
+        """Number of records in the same partition that come before the record with this index."""
         if isinstance(self.partitions, int) or self.partitions is None:
             return index
         if self._ranks is None:
@@ -162,9 +164,9 @@ class SentRecords:
 
 
 class RecordFuture(Future[RecordMetadata], AnswersKafkaMethods):
-    """The outcome of one record. It can't be cancelled: the record may be on its way.
+    """The future of one record. It can't be cancelled, because the record may already be on its way.
 
-    It is a full `concurrent.futures.Future`, also for `wait`, `as_completed` and `asyncio.wrap_future`.
+    It works like any `concurrent.futures.Future`, also with `wait`, `as_completed` and `asyncio.wrap_future`.
     """
 
     def __init__(self, records: SentRecords, index: int) -> None:
@@ -188,19 +190,28 @@ class RecordFuture(Future[RecordMetadata], AnswersKafkaMethods):
         return False
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
-        """Wait until the record is written, and return its place. Raises its error, and TimeoutError."""
+        """Wait until the record is written; return its topic, partition and offset.
+
+        Raises the record's error if its write failed, and TimeoutError after `timeout` seconds (None: no limit).
+        """
         outcome = self._await(timeout)
         if isinstance(outcome, BaseException):
             raise copy.copy(outcome)  # many futures share it, and perhaps as many threads
         return self._records.metadata(self.index, outcome)
 
     def exception(self, timeout: float | None = None) -> BaseException | None:
-        """Wait, and return the record's error; None if it is written. Raises TimeoutError."""
+        """Wait until the record is written (returns None) or has failed (returns its error).
+
+        Raises TimeoutError after `timeout` seconds (None: no limit).
+        """
         outcome = self._await(timeout)
         return outcome if isinstance(outcome, BaseException) else None
 
     def add_done_callback(self, fn: Callable[[Any], object]) -> None:
-        """Call `fn(future)` once the record is written or has failed: now, or in a sender's thread. Keep it short."""
+        """Call `fn(future)` once the record is written or has failed: at once, or later in a sender thread.
+
+        A slow `fn` delays other records.
+        """
         self._records.call_back(self, fn)
 
     def _await(self, timeout: float | None) -> Outcome:
@@ -233,7 +244,7 @@ class RecordFuture(Future[RecordMetadata], AnswersKafkaMethods):
 
 
 class _Waiters:
-    """The list of waiters of a future, as concurrent.futures changes it."""
+    """The list of waiters that `concurrent.futures` expects in a future: `append` and `remove` go to `SentRecords`."""
 
     def __init__(self, future: RecordFuture, records: SentRecords) -> None:
         self._future = future
@@ -247,7 +258,7 @@ class _Waiters:
 
 
 def _call(ready: list[tuple[RecordFuture, Callable[[RecordFuture], object]]]) -> None:
-    """Call back in a sender's thread. Nothing ends that thread, not even `sys.exit`: others wait for what it sends."""
+    """Run callbacks in a sender thread. Errors, even SystemExit, are only logged, as the thread has more to send."""
     for future, callback in ready:
         try:
             callback(future)

@@ -1,4 +1,4 @@
-"""One flush of a producer: from records that wait to rows with partitions, to uploaded objects, to a commit."""
+"""Writes one flush of a producer: finds the partitions of its records, uploads them as objects, and commits these."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ log = logging.getLogger("sparklog")
 
 
 class Taken:
-    """The bytes of the buffer that a flush holds until it is settled. The parts of a flush share one object."""
+    """The bytes of the producer's buffer that a flush still occupies. All parts of the flush share one object."""
 
     __slots__ = ("bytes_left", "records_left")
 
@@ -34,7 +34,7 @@ class Taken:
         self.records_left = 0
 
     def settle(self, records: int) -> int:
-        """Settle this number of records. Returns the number of bytes that this frees."""
+        """Note that `records` more records are settled. Returns how many bytes of the buffer become free."""
         freed = self.bytes_left if records >= self.records_left else self.bytes_left * records // self.records_left
         self.bytes_left -= freed
         self.records_left -= records
@@ -42,7 +42,7 @@ class Taken:
 
 
 class FlushRows:
-    """The records of a flush, by topic."""
+    """The records of a flush, by topic, and the bytes that they occupy in the buffer."""
 
     __slots__ = ("taken", "topics")
 
@@ -51,7 +51,7 @@ class FlushRows:
         self.topics = topics
 
     def only(self, parts: Collection[TopicPartition]) -> FlushRows:
-        """The records of these partitions."""
+        """The records of the partitions `parts`."""
         partitions: dict[int, list[int]] = {}
         for key in parts:
             partitions.setdefault(key.topic_id, []).append(key.partition)
@@ -64,20 +64,23 @@ class FlushRows:
 
 
 class Sending:
-    """Routes, uploads and commits flushes. Thread-safe for threads that work on different flushes."""
+    """Routes, uploads and commits flushes. Thread-safe if no two threads work on the same flush."""
 
     def __init__(self, connection: Connection, durability: Durability, compression: str | None, sticky: int) -> None:
-        """Make the sending part of a producer. `sticky` chooses the first partition of records without a key."""
+        """Create the sending part of a producer.
+
+        `sticky`: a random number; with it, producers begin their records without a key at different partitions.
+        """
         self._connection = connection
         self._durability = durability
         self._compression = compression
         self._sticky = sticky
 
     def route(self, flush: Flush, waiting: Mapping[str, WaitingRecords]) -> dict[TopicPartition, int]:
-        """Find the partition of each record. Returns the number of records of each partition.
+        """Find the partition of each record of the flush. Returns the number of records of each partition.
 
-        Records whose topic is gone have failed then. Records without a key go to one partition of each topic, and those
-        of the next flush to the next partition.
+        Fails the futures of records whose topic was deleted. All records of a topic without a key go to one partition,
+        in the next flush to the next partition.
         """
         rows = rows_of(flush)
         parts: dict[TopicPartition, int] = {}
@@ -97,7 +100,10 @@ class Sending:
         return parts
 
     def upload(self, flush: Flush, timeout_ms: int) -> None:
-        """Upload the rows of the flush's partitions: an object for each topic and set of stores."""
+        """Upload the records of the flush: one object for each topic and set of stores. Sets `flush.upload`.
+
+        Raises UnknownTopicOrPartition if a topic was deleted and created again, and the errors of `upload_rows`.
+        """
         topics = [(name, of_topic) for piece in flush.pieces for name, of_topic in rows_of(piece).topics.items()]
         names = list(dict(topics))
         several = len(names) > 1
@@ -119,7 +125,7 @@ class Sending:
         flush.upload = (plan, written)
 
     def commit(self, work: FlushCommit) -> CommandResult:
-        """Commit the uploads, under the same command id at each attempt."""
+        """Commit the uploads of the flush, with the same command id at each attempt. Raises as `commit_append` does."""
         uploaded: tuple[WritePlan, TaskWritten] = work.flush.upload
         plan, written = uploaded
         command = append_command(plan, [written])
@@ -133,7 +139,7 @@ class Sending:
 
 
 def settle_written(flush: Flush, result: CommandResult) -> None:
-    """Give the futures of the flush's records their places."""
+    """Set the offsets of the flush's records, from `result`, as the outcomes of their futures."""
     starts = {TopicPartition(range_.topic_id, range_.partition): int(range_.start) for range_ in result.ranges}
     for piece in flush.pieces:
         written: dict[int, dict[int, WrittenRecords]] = {}
@@ -145,7 +151,7 @@ def settle_written(flush: Flush, result: CommandResult) -> None:
 
 
 def settle_failed(flush: Flush, error: SparklogError) -> None:
-    """Give the futures of the flush's records their error."""
+    """Set `error` as the outcome of the futures of all records of the flush."""
     for piece in flush.pieces:
         failed: dict[int, dict[int, SparklogError]] = {}
         for key in piece.parts or {}:
@@ -154,7 +160,7 @@ def settle_failed(flush: Flush, error: SparklogError) -> None:
 
 
 def _settle(piece: Flush, outcomes: Mapping[int, Mapping[int, Outcome]]) -> None:
-    """Set the outcomes, which are by topic id and partition."""
+    """Set the outcomes of a flush that is not joined. `outcomes`: by topic id, then by partition."""
     for of_topic in rows_of(piece).topics.values():
         of_partitions = outcomes.get(of_topic.topic_id)
         if of_partitions is not None:
@@ -162,6 +168,6 @@ def _settle(piece: Flush, outcomes: Mapping[int, Mapping[int, Outcome]]) -> None
 
 
 def rows_of(flush: Flush) -> FlushRows:
-    """The records of a flush of this process that is not joined."""
+    """The records of a flush that is not joined, with the type that this package gives them."""
     assert isinstance(flush.rows, FlushRows)
     return flush.rows

@@ -1,4 +1,4 @@
-"""The topics that a producer sends to, and records in the form in which they wait: checked, as bytes, with a size."""
+"""The topics that a producer sends to. Checks each record, serializes it to bytes, and computes its size."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _TIMESTAMPS_END_MS: Final = (1 << 63) // 1000
 
 
 class SendableTopic:
-    """A topic as the producer knows it, for the checks of `send`: an illegal record must not fail others beside it.
+    """A topic as the producer knows it. `send` checks records by it, so that an invalid record fails no others.
 
-    `limits` bound the waiting records; None if there is no bound.
+    `limits`: limits of the topic's config on the records of one flush; None if there are none.
     """
 
     __slots__ = ("_config", "limits", "max_message_bytes", "needs_key", "partitions", "topic")
@@ -39,7 +39,10 @@ class SendableTopic:
         self._config = config
 
     def check(self, key: bytes | None, size_bytes: int, partition: int | None) -> None:
-        """Check a record. Raises RecordTooLarge, InvalidRecord, UnknownTopicOrPartition."""
+        """Check a record of this topic; `size_bytes` is the size of its key, value and headers.
+
+        Raises RecordTooLarge, InvalidRecord (a compacted topic needs a key), UnknownTopicOrPartition.
+        """
         if size_bytes > self.max_message_bytes:
             raise RecordTooLarge(
                 f"topic {self.topic}: wanted at most {exact_amount(self.max_message_bytes)} of key, value and headers "
@@ -53,7 +56,7 @@ class SendableTopic:
             )
 
     def check_timestamp(self, timestamp_ms: object, now_ms: int) -> int:
-        """The timestamp in microseconds. Raises InvalidRecord if it is not a timestamp, or the topic refuses it."""
+        """Return the timestamp in microseconds. Raises InvalidRecord if it is no integer, or the topic refuses it."""
         if type(timestamp_ms) is not int or abs(timestamp_ms) >= _TIMESTAMPS_END_MS:
             raise InvalidRecord(f"timestamp_ms: wanted milliseconds since 1970, found {timestamp_ms!r}")
         bounds = timestamp_bounds(self._config, now_ms)
@@ -62,7 +65,7 @@ class SendableTopic:
 
 
 class SendableTopics:
-    """A cache of the topics that a producer sends to. Thread-safe; concurrent misses may look a topic up twice."""
+    """A cache of the topics that a producer sends to. Thread-safe, but two threads may look up a topic at once."""
 
     def __init__(
         self,
@@ -70,9 +73,9 @@ class SendableTopics:
         key_serializer: Serializer | None = None,
         value_serializer: Serializer | None = None,
     ) -> None:
-        """Make the cache. Serializers turn a key or a value into bytes or text. None stays None: no key, a tombstone.
+        """Create the cache. Serializers turn a key or a value into bytes or text; None stays None, without a call.
 
-        Raises InvalidInput unless they can be called.
+        Raises InvalidInput if a serializer can't be called.
         """
         for name, given in (("key_serializer", key_serializer), ("value_serializer", value_serializer)):
             if given is not None and not callable(given):
@@ -91,7 +94,7 @@ class SendableTopics:
         timestamp_ms: int | None,
         partition: int | None,
     ) -> tuple[SendableTopic, Cells, int]:
-        """A record to send: its topic, its cells, and its size in the buffer in bytes.
+        """Check and serialize a record. Returns its topic, its cells (`CELLS`), and its size in the buffer in bytes.
 
         Raises the errors of the serializers, RecordTooLarge, InvalidRecord, InvalidInput, UnknownTopicOrPartition.
         """
@@ -113,21 +116,21 @@ class SendableTopics:
         return sendable, (name, body, listed, timestamp_us, partition), size + RECORD_BYTES
 
     def knows(self, topic: str) -> bool:
-        """True if this topic was looked up."""
+        """True if this topic is in the cache, so that `record` needs no look-up."""
         return topic in self._known
 
     def look_up(self, topic: str) -> None:
-        """Find a topic. Raises UnknownTopicOrPartition."""
+        """Put a topic into the cache, reading the chain if this process does not know it. Raises as `_found` does."""
         self._found(self._connection.follower.state, topic)
 
     def forget(self) -> None:
-        """Forget all topics, so that they are looked up again: the chain was read, so they may have changed."""
+        """Empty the cache, so that topics are looked up again. For after a read of the chain, which may change them."""
         self._known.clear()
 
     def _found(self, state: ClusterState, topic: str) -> SendableTopic:
-        """Return the topic, catching up with the chain if this process does not know it yet.
+        """Look the topic up in `state`, or in the newest state if it is not there; cache and return it.
 
-        Raises UnknownTopicOrPartition, InvalidInput.
+        Raises UnknownTopicOrPartition, InvalidTopic (an internal topic), InvalidInput.
         """
         if not isinstance(topic, str):
             raise InvalidInput(f"topic: wanted its name, found {topic!r}")
@@ -139,7 +142,7 @@ class SendableTopics:
         return sendable
 
     def _check(self, sendable: SendableTopic, key: bytes | None, size_bytes: int, partition: int | None) -> None:
-        """Refuse a record that its topic, as it is now, does not take."""
+        """Check a record by the cached topic; if that fails, again by the newest state. Raises as `check` does."""
         try:
             sendable.check(key, size_bytes, partition)
         except SparklogError:

@@ -1,4 +1,4 @@
-"""`producer.transaction()`: records of several topics and the offsets they were made from, in one commit or none.
+"""`producer.transaction()`: commits records of several topics, and the offsets they were made from, together or not.
 
     consumer = cluster.consumer("orders", group="billing", enable_auto_commit=False)
     while True:
@@ -9,26 +9,29 @@
                     transaction.send("bills", bill_of(record.value), key=record.key)
 
 The records wait in memory. At the end of the block they are uploaded, and one command of the chain names them together
-with the offsets (I-05), so no reader sees a part. No coordinator of transactions is needed, and no marker in the log:
-uncommitted records are not in the log.
+with the offsets (I-05), so no reader sees a part. No transaction coordinator is needed, and no marker in the log,
+because uncommitted records are never in the log.
 
-Possible failures, and the contents of the log after them:
+Possible failures, and their effect:
 
-- The process dies before the commit: neither records nor offsets. Uploaded objects are orphans, which vacuum removes.
-- It dies after the commit, with or without its answer: both. The next member resumes after the processed records.
-- The block raises, or the commit is refused: neither. The consumer rewinds to its group's offsets.
-- Another member has the partitions by now: the commit names its member and generation and is refused, as in KIP-447
-  (IllegalGeneration, UnknownMemberId).
+- The process dies before the commit: neither records nor offsets are written. Uploaded objects stay as orphans, which
+  vacuum removes.
+- The process dies after the commit, whether or not it got the answer: both are written. The next member of the group
+  continues after the processed records.
+- The block raises an error, or the commit is refused: neither is written. The consumer rewinds to its group's offsets.
+- Another member has the partitions by now: the commit names its own member and generation, so it is refused, as in
+  KIP-447 (IllegalGeneration, UnknownMemberId).
 - The commit gets no answer (`landed` is unknown): the same command is sent again before the consumer reads more. Then
-  the consumer resumes at its group's offsets. Without a consumer the command is not sent again: the same block, run
-  again, may write its records twice.
-- A newer instance of the producer is active (InvalidProducerEpoch), or it was closed: neither.
+  the consumer continues at its group's offsets. Without a consumer the command is not sent again: if the program runs
+  the block again, it may write its records twice.
+- A newer instance of the producer is active (InvalidProducerEpoch), or the producer was closed (InvalidInput): neither
+  is written.
 
-The consumer is in one transaction at a time and makes no other commit in it. Don't send records again that it returned
-before it rewound: the next `poll` returns them once more.
+A consumer is in one transaction at a time, and makes no other commit inside it. Don't send again what was made from
+records that the consumer returned before it rewound: its next `poll` returns these records once more.
 
-Without a member (partitions that were assigned by hand, or a group by name), a second process that commits for the same
-group is not fenced: run one at a time.
+If the consumer is not a member of a group (assigned partitions, or a group given by name), a second process that
+commits for the same group is not fenced: run one such process at a time.
 """
 
 from __future__ import annotations
@@ -82,42 +85,46 @@ _NOT_LANDED: Final = (
 
 
 class TransactionalReader(Protocol):
-    """The positions of a consumer for a transaction to commit. `read_at`: the point in ORDER of its last read."""
+    """A consumer as a transaction uses it. `read_at`: the number from ORDER that its last read drew, -1 before that."""
 
     read_at: int
 
     def command(self, *, with_records: bool) -> CommitOffsets | None:
-        """The commit of the present positions; None if nothing was read. Raises IllegalGeneration."""
+        """The command that commits the consumer's positions; None if all are committed.
+
+        `with_records`: true if the transaction writes records. Raises IllegalGeneration if the records that the
+        consumer returned in the block may no longer be committed.
+        """
         ...
 
     def committed(self, command: CommitOffsets) -> None:
-        """Note that this commit has landed."""
+        """Note that this command has landed: its positions are committed."""
         ...
 
     def has_landed(self, command: CommitOffsets) -> bool:
-        """True if the group is at the offsets of this commit."""
+        """True if the group's committed offsets are exactly those of this command, by the newest state."""
         ...
 
     def end(self) -> None:
-        """Note that the block is over."""
+        """Note that the block of the transaction has ended."""
         ...
 
     def go_back(self, settle: Callable[[], None] | None = None) -> None:
-        """Rewind to the committed offsets. With `settle`, the next read calls it first and rewinds afterwards."""
+        """Rewind the consumer to its group's offsets. With `settle`, its next read or commit first calls that."""
         ...
 
 
 class ConsumerInTransaction(Protocol):
-    """The method of a consumer for transactions."""
+    """A consumer that `Transaction.send_offsets` accepts: it has the method `in_transaction`."""
 
     def in_transaction(self) -> TransactionalReader: ...
 
 
 @dataclass(frozen=True, slots=True)
 class TransactionSettings:
-    """Settings of a transaction. `most_bytes`: the most memory for its records.
+    """Settings of a transaction. `most_bytes`: the most memory for its records. `timeout_ms`: for upload and commit.
 
-    `sticky` chooses the first partition of records without a key.
+    `sticky`: a random number, which chooses the partition of records without a key.
     """
 
     compression: str | None
@@ -127,7 +134,7 @@ class TransactionSettings:
 
 
 class Transaction:
-    """One transaction, for one thread; see above. `result` has the offsets of its records once it is committed."""
+    """One transaction, for one thread; see the module. `result`: the outcome of its commit, None before that."""
 
     def __init__(
         self,
@@ -137,9 +144,10 @@ class Transaction:
         flush: Callable[[], None],
         fence: Callable[[], ProducerEpoch | None],
     ) -> None:
-        """Make a transaction. `flush` writes records sent outside of transactions, so that the order of `send` is kept.
+        """Create a transaction. `flush` writes the records that the producer sent before, so that the order is kept.
 
-        `fence` returns the id and epoch of the producer, and raises the errors of `Producer.send` once that has ended.
+        `fence` returns the producer's id and epoch (None while it gets new ones); it raises the error of
+        `Producer.send` once the producer is closed or fenced.
         """
         self.result: CommandResult | None = None
         self._connection = connection
@@ -171,11 +179,11 @@ class Transaction:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *exc: object) -> None:
-        """Commit; after an error, write nothing.
+        """Commit the transaction; if the block raised an error, write nothing, and rewind the consumer.
 
-        Raises InvalidProducerEpoch if a newer instance of the producer is active, InvalidInput if it was closed.
-        Raises the errors of `Cluster.append`; IllegalGeneration, UnknownMemberId or FencedInstanceId if the partitions
-        of the consumer may belong to others by now.
+        Raises InvalidProducerEpoch if a newer instance of the producer is active, InvalidInput if the producer was
+        closed, and the errors of `Cluster.append`. Raises IllegalGeneration, UnknownMemberId or FencedInstanceId if the
+        consumer's partitions may belong to other members by now.
         """
         self._is_open = False
         try:
@@ -197,7 +205,7 @@ class Transaction:
         timestamp_ms: int | None = None,
         partition: int | None = None,
     ) -> None:
-        """Add a record, as `Producer.send` does. Nothing is written before the end of the block.
+        """Add a record, with the parameters of `Producer.send`. Nothing is written before the end of the block.
 
         Raises the errors of `Producer.send`, and RecordTooLarge if the records of the transaction take more than
         `buffer_memory`.
@@ -220,14 +228,15 @@ class Transaction:
     @overload
     def send_offsets(self, group: str, offsets: Offsets) -> None: ...
     def send_offsets(self, group: ConsumerInTransaction | str, offsets: Offsets | None = None) -> None:
-        """Commit these offsets of a group, or a consumer's positions at the end of the block, with the records.
+        """Commit group offsets with the records: `group` is a consumer, or a group's name with `offsets`.
 
-        A consumer must come first in the block, before its `poll`: if the block fails, it rewinds to its group's
-        offsets. A group given by name must have no members, as in `Cluster.commit_offsets`; a second call adds offsets
-        of other partitions, and replaces those of the same partitions.
+        For a consumer, its positions at the end of the block are committed. Call this first in the block, before `send`
+        and the consumer's `poll`; if the block fails, the consumer rewinds to its group's offsets. A group given by
+        name must have no members, as in `Cluster.commit_offsets`; a second call adds offsets, or replaces those of the
+        same partitions.
 
-        Raises InvalidInput (the consumer commits by itself, comes after records, or is in another transaction; offsets
-        of another group, or none), InvalidGroupId (it has no group), and the errors of `Cluster.commit_offsets`.
+        Raises InvalidInput (the consumer auto-commits, is in another transaction, or this call comes too late; a second
+        group; no offsets), InvalidGroupId (the consumer has no group), and the errors of `Cluster.commit_offsets`.
         """
         self._check_open()
         if self._of is not None and (group != self._of if isinstance(group, str) else group is not self._of):
@@ -277,9 +286,9 @@ class Transaction:
             consumer.committed(offsets)
 
     def _uploaded(self, offsets: CommitOffsets | None) -> tuple[Callable[[int], CommandResult], int] | None:
-        """Upload the rows. Returns the commit, which takes its time limit in milliseconds, and the milliseconds left.
+        """Upload the records. Returns a function that commits them with `offsets`, and the time left for it in ms.
 
-        None if there is nothing to commit.
+        The function takes its time limit in ms. None if there are neither records nor offsets.
         """
         names = list(self._waiting)
         if not names and offsets is None:
@@ -298,7 +307,10 @@ class Transaction:
 
 
 def _settle(commit: Callable[[], CommandResult], consumer: TransactionalReader, offsets: CommitOffsets | None) -> None:
-    """Send a commit without an answer again, as the same command. Raises if there is no answer yet."""
+    """Learn the outcome of a commit that got no answer: `commit` sends the same command again.
+
+    If it has landed, notes `offsets` as committed. Raises the error of `commit` if the outcome is still unknown.
+    """
     try:
         commit()
     except SparklogError as error:

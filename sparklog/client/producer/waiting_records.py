@@ -1,4 +1,4 @@
-"""Records that wait to be sent: first as Python objects, then as Arrow columns with a partition for each record."""
+"""Holds records that wait to be sent as Python objects, and converts them to Arrow columns with their partitions."""
 
 from __future__ import annotations
 
@@ -23,11 +23,10 @@ CELLS: Final = len(_KINDS)  # cells of a record: key, value, headers, timestamp 
 
 
 class WaitingRecords:
-    """The records of one topic that wait, in the order of `send`.
+    """The records of one topic that wait to be sent, in the order of `send`, and their outcomes (`sent`).
 
-    `cells` has CELLS values for each record, one record after the other: a column is every CELLS-th value. One call of
-    `extend` adds a whole record, so that an interrupt can't leave a part of it. `since_ms`: when the first record was
-    sent, by a monotonic clock.
+    `cells` has CELLS values for each record, one record after the other. One call of `extend` adds a whole record, so
+    that an interrupt can't leave a part of one. `since_ms`: when the first record was sent, by a monotonic clock.
     """
 
     __slots__ = ("cells", "sent", "since_ms")
@@ -39,7 +38,7 @@ class WaitingRecords:
 
 
 class RoutedRecords:
-    """The records of one topic in one flush, each with its partition, for all attempts."""
+    """The records of one topic in one flush, as Arrow rows, with their partitions, which all attempts to write keep."""
 
     __slots__ = ("partitions", "rows", "sent", "topic_id")
 
@@ -50,7 +49,7 @@ class RoutedRecords:
         self.sent = sent
 
     def parts(self) -> dict[TopicPartition, int]:
-        """The number of records of each partition."""
+        """The number of records in each partition that has any."""
         if isinstance(self.partitions, int):
             return {TopicPartition(self.topic_id, PartitionIndex(self.partitions)): self.rows.num_rows}
         counts = np.bincount(self.partitions)
@@ -61,7 +60,7 @@ class RoutedRecords:
         }
 
     def only(self, wanted: Sequence[int]) -> RoutedRecords:
-        """The records of these partitions, in the same order."""
+        """The records of the partitions `wanted`, in the same order."""
         if isinstance(self.partitions, int):
             return self
         mask = np.isin(self.partitions, wanted)
@@ -71,7 +70,10 @@ class RoutedRecords:
 
 
 def as_bytes(what: str, given: object) -> bytes | None:
-    """A key or a value as bytes; text as UTF-8. Raises InvalidInput."""
+    """Convert a key or a value to bytes, text as UTF-8; None stays None. Raises InvalidInput for any other type.
+
+    `what`: the name of `given` in the error.
+    """
     if given is None or isinstance(given, bytes):
         return given
     if isinstance(given, str):
@@ -82,7 +84,7 @@ def as_bytes(what: str, given: object) -> bytes | None:
 
 
 def as_headers(given: object) -> tuple[list[Header], int]:
-    """Headers, and their size in bytes. Raises InvalidInput."""
+    """Convert pairs of a name and a value to headers. Returns them and their size in bytes. Raises InvalidInput."""
     headers: list[Header] = []
     size = 0
     if not isinstance(given, list | tuple):
@@ -97,10 +99,10 @@ def as_headers(given: object) -> tuple[list[Header], int]:
 
 
 def routed(waiting: WaitingRecords, state: ClusterState, sticky: int) -> RoutedRecords:
-    """The records as Arrow columns, each with its partition by the topic's present state.
+    """Convert the records of a topic to Arrow columns, and find the partition of each by `state`.
 
-    `sticky`, modulo the partitions that have a leader, is for records without a key or a partition. Raises
-    UnknownTopicOrPartition.
+    All records without a partition and a key go to one partition: number `sticky`, modulo their count, of those that
+    have a leader. Raises UnknownTopicOrPartition if the topic was deleted.
     """
     name = waiting.sent.topic
     topic = state.topic_named(name)
@@ -118,5 +120,5 @@ def routed(waiting: WaitingRecords, state: ClusterState, sticky: int) -> RoutedR
 
 
 def naming_topic(rows: pa.RecordBatch, topic: str) -> pa.RecordBatch:
-    """The rows with a column that names their topic."""
+    """The rows with an additional column `topic`, which has this name in every row."""
     return rows.append_column(READ_SCHEMA.field("topic"), pa.repeat(topic, rows.num_rows))

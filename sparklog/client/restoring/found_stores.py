@@ -1,7 +1,7 @@
-"""Finds the stores of a cluster whose metadata is lost, one by another, and the chain that their mirrors have together.
+"""Finds the stores of a cluster whose metadata is lost, starting from some of them, and reads the chain from mirrors.
 
-Each store that is found is read: its mirror of the chain has the registered stores, its peers the announced ones. That
-is repeated until no new store turns up. Nothing is changed here.
+The mirror of the chain on a store names the registered stores, and its peers name the announced ones. Each of these is
+looked for and read in turn, until no new store is found. Nothing is changed here.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from sparklog.storage.open_store import join_url
 
 
 class FoundStore(msgspec.Struct, frozen=True):
-    """A store that answers and has an INCARNATION.
+    """A store that answers and has an INCARNATION, which is `mark`.
 
-    `owners`: the marks of all restores on it, by number; `damaged`: the numbers of the marks that can't be read.
+    `owners`: its OWNER marks by the number of the restore; `damaged`: the numbers of OWNER marks that can't be read.
     """
 
     target: ObjectStore
@@ -42,10 +42,13 @@ class FoundStore(msgspec.Struct, frozen=True):
 
 
 class FoundStores:
-    """Finds the stores of a lost cluster. `given`: addresses by id; `without`: stores that are not looked for.
+    """Finds the stores of a lost cluster. `given`: addresses of stores by id; `without`: stores not to look for.
 
-    After `find`: `found` has the stores that answer, `missing` the reasons why others do not, `chain_id` the newest
-    chain that any of them has a mirror of, and `head` its newest state.
+    `cluster`: the address to which relative addresses of stores belong. `accept_loss`: end the chain before an entry
+    that is damaged on all stores, instead of raising ChainDamaged.
+
+    After `find`: `found` has the stores that answer, and `missing` the reason for each other one. `chain_id` is the
+    newest chain of which any found store has a mirror, and `head` the newest state of that chain.
     """
 
     def __init__(
@@ -69,9 +72,10 @@ class FoundStores:
         self._accept_loss = accept_loss
 
     def find(self) -> None:
-        """Look at all stores again, and for stores that were not known before.
+        """Look for all stores, also those known from an earlier call, and read their mirrors and marks again.
 
-        Raises ClusterNotFound (no copies), Conflict (stores of several clusters), StoreUnavailable, ChainDamaged.
+        Raises ClusterNotFound (no store has a mirror), Conflict (stores of several clusters), StoreUnavailable (a
+        store in `given` is missing), ChainDamaged.
         """
         addresses: dict[StoreId, set[str]] = {store: {address} for store, address in self._given.items()}
         self.found, self.missing = {}, {}
@@ -98,11 +102,14 @@ class FoundStores:
 
     @property
     def restores(self) -> int:
-        """The number of the restore that began the newest chain; 0 for the first chain."""
+        """The number of the restore that began the chain `chain_id`; 0 if no restore did."""
         return len(self.head.state.ancestors)
 
     def mirrored_to(self) -> dict[StoreId, int]:
-        """The entry up to which each store has the chain, or -1. For display: a store that fails is left out."""
+        """The entry up to which the mirror on each found store is whole, or -1. A store that fails is left out.
+
+        Only for people to read.
+        """
         mirrored = {}
         for store in sorted(self.found):
             with suppress(SparklogError):
@@ -110,7 +117,10 @@ class FoundStores:
         return mirrored
 
     def newer(self) -> str | None:
-        """Evidence of entries or chains newer than those that were read, in words, or None. Reads the stores again."""
+        """A text with evidence that the cluster had newer entries, or a newer chain, than were read; None without any.
+
+        Reads the stores again.
+        """
         for store, found_store in sorted(self.found.items()):
             for number, owner in found_store.owners.items():
                 if number > self.restores and owner.previous != self.chain_id:
@@ -124,14 +134,20 @@ class FoundStores:
         return None if what is None or what[0] <= self.head.n else what[1]
 
     def newest_checkpoint(self) -> int:
-        """The newest entry as of which a store has checkpoints, or -1. The lost chain had at least that entry."""
+        """The newest entry of the chain as of which a found store has a checkpoint; -1 if none has one.
+
+        The lost chain had at least this entry.
+        """
         newest = [
             newest_checkpoint(found_store.target, self.chain_id, HIGH_WATERMARKS) for found_store in self.found.values()
         ]
         return max((checkpoint[0] for checkpoint in newest if checkpoint is not None), default=-1)
 
     def registered(self, store: Store) -> FoundStore:
-        """A registered store, in its registered life. Raises StoreUnavailable."""
+        """The found store that is registered as `store`. Raises StoreUnavailable if it is missing.
+
+        Also raises it if the INCARNATION differs from the registered one.
+        """
         found_store = self.found.get(store.store)
         if found_store is None:
             raise not_there(store.store, self.missing.get(store.store, "it was not looked for"))
@@ -153,12 +169,15 @@ class FoundStores:
     # ---- one store ------------------------------------------------------------------------------
 
     def _look_for(self, addresses: Mapping[StoreId, Collection[str]]) -> bool:
-        """Look for the stores that were not found yet. Returns True if there are new ones."""
+        """Look for the stores in `addresses` that were not found yet. Returns True if any of them is found now."""
         new = [store for store in addresses if store not in self.found and self._look(store, addresses[store])]
         return bool(new)
 
     def _look(self, store: StoreId, addresses: Collection[str]) -> bool:
-        """Look for a store at these addresses. Returns True if it is there; otherwise `missing` says why not."""
+        """Look for a store at these addresses. True if it was found; otherwise notes the reason in `missing`.
+
+        An address with the registered INCARNATION is preferred to one with another.
+        """
         given = self._given.get(store)
         registered = self.head.state.stores.get(store)
         other_life: FoundStore | None = None
@@ -187,7 +206,7 @@ class FoundStores:
         return True
 
     def _chains(self) -> set[str]:
-        """The chains of the cluster that the stores and the state name."""
+        """The ids of all chains of the cluster that the found stores' marks and the state name."""
         chains = set(self.head.state.lineage)
         for found_store in self.found.values():
             chains.add(found_store.mark.chain_id)
@@ -207,7 +226,7 @@ class FoundStores:
     # ---- the chain ------------------------------------------------------------------------------
 
     def _read(self) -> None:
-        """Read the newest chain that has mirrors, up to its newest entry."""
+        """Set `chain_id` and `head` to the newest chain with mirrors and its newest state, if there is one."""
         chain_id = self._newest_chain()
         if chain_id is None:
             return
@@ -218,9 +237,10 @@ class FoundStores:
         self.head = follower.catch_up()
 
     def _newest_chain(self) -> str | None:
-        """The chain of the latest restore that has a readable mirror: only a restore that has begun makes mirrors.
+        """The id of the newest chain that has a mirror on a found store; None without any mirror.
 
-        If a chain has acknowledged a write, some store has it in a mirror.
+        The newest chain is that of the latest restore. Only a chain that has begun has mirrors, and a write is
+        acknowledged only once a mirror has it. Raises Conflict if two chains are from restores with the same number.
         """
         numbers = {found_store.mark.chain_id: 0 for found_store in self.found.values()}
         for found_store in self.found.values():
@@ -244,7 +264,7 @@ class FoundStores:
 
 
 def not_there(store: StoreId, reason: str) -> StoreUnavailable:
-    """The error for a store that is needed and not there."""
+    """The error for a store that a restore needs and did not find. `reason`: a text that says why."""
     return StoreUnavailable(
         f"store {store}: {reason}; give its address with --from {store}=URL; if it is lost, too, or was removed from "
         f"the cluster since, leave it out with --without {store}"

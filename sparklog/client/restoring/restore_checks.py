@@ -1,6 +1,7 @@
-"""Checks of the stores that a restore has found: before its first mark, and again after its marks.
+"""Checks the stores that a restore has found: before it writes the first OWNER mark, and again after the last one.
 
-Every store that may have a mirror must be there, none may belong to another cluster, and no other restore may be alive.
+Every store that may have a mirror must be found, none may belong to another cluster, and a chain that an earlier
+restore began must not be in use.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from sparklog.storage.keys import owner_key
 
 
 def check_lost(stores: FoundStores, settings: StorageSettings) -> None:
-    """Refuse if the newest chain, begun by an earlier restore, is alive at its place. Raises Conflict."""
+    """Raise Conflict if an earlier restore began the newest chain, and its metadata is still readable at its place."""
     marks = [found_store.owners.get(stores.restores) for found_store in stores.found.values()]
     for place in sorted({mark.cluster for mark in marks if mark is not None and mark.chain_id == stores.chain_id}):
         try:
@@ -33,9 +34,10 @@ def check_lost(stores: FoundStores, settings: StorageSettings) -> None:
 
 
 def check_stores(stores: FoundStores, given: Collection[StoreId], without: Collection[StoreId]) -> None:
-    """Check that every store that may have a mirror is there, with its marks, and that no other cluster owns one.
+    """Check that every store that may have a mirror was found, and that none of them belongs to another cluster.
 
-    Raises InvalidInput, StoreUnavailable, Conflict, ChainDamaged (a mark).
+    `given`, `without`: the stores named by the caller. Raises InvalidInput (a name in these that is no store of the
+    cluster, or no store is left), StoreUnavailable (a store is missing), Conflict, ChainDamaged (an OWNER mark).
     """
     state = stores.head.state
     unknown = {*without, *given} - set(state.stores) - set(stores.peers)
@@ -64,9 +66,10 @@ def check_stores(stores: FoundStores, given: Collection[StoreId], without: Colle
 
 
 def _check_marks(stores: FoundStores) -> None:
-    """Refuse a damaged mark if no store has that mark whole, and its restore may have begun since.
+    """Raise ChainDamaged for a damaged OWNER mark of a later restore than `stores.restores` if no store has it whole.
 
-    The chain itself names the restores up to the one that began the newest chain.
+    That restore may have begun a newer chain. Marks up to `stores.restores` are not needed: the chain itself names
+    those restores.
     """
     known = {number for found_store in stores.found.values() for number in found_store.owners}
     for store, found_store in sorted(stores.found.items()):

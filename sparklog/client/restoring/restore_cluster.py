@@ -4,9 +4,10 @@
     OWNER/<number> -> find and read again, until there is no new store -> check again
     -> put the beginning of the new chain: now it has begun -> put its first entry and snapshot under their own keys
 
-The marks come before the last reading. Entries that a process of the lost chain acknowledged before its store was
-marked are read; after that the process finds a mark, and acknowledges and announces nothing. A run that was refused or
-killed can be run again: it finishes a restore that has begun, and gives up one that has not (`restore_owner.py`).
+All stores are marked before the mirrors are read for the last time. So entries that a process of the lost chain
+acknowledged before its store was marked are read; later, the process finds the mark, and acknowledges and announces
+nothing. After a failure the restore can be run again: the new run finishes a restore that has begun, and gives up one
+that has not (`restore_owner.py`).
 """
 
 from __future__ import annotations
@@ -65,10 +66,11 @@ from sparklog.storage.probe import check_store
 class Restored(msgspec.Struct, frozen=True):
     """The outcome of a restore, or of its dry run.
 
-    `copies`: the entry up to which each store has the lost chain, or -1; `last`: the entry up to which they have it
-    together, and `time_ms` its time. `first`: the first entry of the new chain, whose id is None in a dry run.
-    `fenced`: the stores left out. `checkpoint`: the newest entry as of which a store has checkpoints, or -1. `newer`:
-    evidence that the lost chain had more than `last`, or None. `copied`: the new chain has its own copies.
+    `previous` is the id of the lost chain, `chain_id` that of the new one (None in a dry run). `copies`: the entry up
+    to which each store has the lost chain, or -1; `last`: the entry up to which all stores together have it, and
+    `time_ms` the time of this entry. `first`: the first entry of the new chain. `fenced`: the stores left out.
+    `checkpoint`: the newest entry as of which a store has a checkpoint, or -1. `newer`: a text with evidence that the
+    lost chain had more entries than `last`, or None. `copied`: true if mirrors have the new chain already.
     """
 
     cluster: str
@@ -96,11 +98,12 @@ def restore_cluster(
     accept_loss: bool = False,
     dry_run: bool = False,
 ) -> Restored:
-    """Restore a cluster, with its metadata at `url`. `sources`: ids and addresses of some of its stores, or all.
+    """Restore a cluster whose metadata is lost, with its new metadata at `url`.
 
-    These stores lead to the others. Every store must be there with its INCARNATION; stores that are lost, too, are
-    named in `without`, and are fenced. `take_over` gives up a restore to another place that has not begun.
-    `accept_loss` restores even if there is evidence that the lost chain had more than its mirrors.
+    `sources`: ids and addresses of at least one of its stores, through which the others are found. Every store must be
+    reachable with its INCARNATION, except those in `without`: they count as lost, and are fenced. `take_over`: give up
+    a restore to another place that has not begun. `accept_loss`: restore even if there is evidence that the lost chain
+    had entries that no mirror has. `dry_run`: check everything, and change nothing.
 
     Raises ClusterAlreadyExists (`url` has metadata), ClusterNotFound (no mirrors), Conflict (another restore was
     faster, or began elsewhere), InvalidInput, StoreUnavailable (a store is not there), ChainDamaged (an object is
@@ -171,9 +174,9 @@ class _Restore:
     # ---- the present state ----------------------------------------------------------------------
 
     def _begun(self) -> tuple[Beginning, Entry] | None:
-        """The beginning that an earlier run has put at this place, or None.
+        """The new chain's beginning and first entry, if an earlier run has put them at this place; else None.
 
-        Raises ClusterAlreadyExists, ChainDamaged.
+        Raises ClusterAlreadyExists if the place has other metadata, ChainDamaged.
         """
         stores = self._stores
         here = [(number, owner) for number, owner in pending(stores) if is_same_place(owner.cluster, self._url)]
@@ -201,7 +204,10 @@ class _Restore:
         return None
 
     def _overtaken(self, owner: Owner) -> Restored:
-        """Finish the restore that another run has begun meanwhile. Raises Conflict if it restores to another place."""
+        """Finish the restore that another run has begun at this place meanwhile; returns its outcome.
+
+        Raises Conflict if the other run restores to another place.
+        """
         begun = self._begun()
         if begun is None:
             stores = self._stores
@@ -247,7 +253,10 @@ class _Restore:
     # ---- the steps ------------------------------------------------------------------------------
 
     def _mark(self, store: StoreId, owner: Owner) -> None:
-        """Mark a store, also under the numbers of restores that were given up, so that no number is left out."""
+        """Put the mark `owner` on a store, also under the numbers of given-up restores, so that no number is left out.
+
+        Raises Conflict if another restore has marked the store.
+        """
         found_store = self._stores.found[store]
         numbers = range(self._stores.restores + 1, number_of(self._stores, owner) + 1)
         marks = [
@@ -257,7 +266,10 @@ class _Restore:
             raise marked_for_another(self._stores, store, marks[-1])
 
     def _check_again(self, owner: Owner, newer: str | None) -> None:
-        """Check what was read after the marks, as before them, and that each store has its mark."""
+        """Repeat the checks once all stores are marked, and check that each store has the mark `owner`.
+
+        Raises Conflict, StoreUnavailable, ChainDamaged (`newer`, unless loss is accepted), and InvalidInput.
+        """
         self._check()
         number = number_of(self._stores, owner)
         for store, found_store in sorted(self._stores.found.items()):
@@ -272,7 +284,10 @@ class _Restore:
             raise self._more(newer)
 
     def _begin(self, owner: Owner) -> None:
-        """Put the beginning of the new chain, with its first entry: now it has begun."""
+        """Put the beginning of the new chain, which contains its first entry: from then on the restore has begun.
+
+        Raises Conflict if another run of this restore was faster, or has given it up.
+        """
         head, stores = self._stores.head, self._stores.found
         first = first_entry(number_of(self._stores, owner))
         at = At(first, head.state.time_ms)  # the time of the last entry of the lost chain
@@ -313,7 +328,10 @@ class _Restore:
         self._open(first, beginning)
 
     def _open(self, first: EntryNumber, beginning: Beginning) -> None:
-        """Put the first entry and the manifest under their own keys. With the manifest the cluster can be opened."""
+        """Put the first entry and the snapshot's manifest under their own keys, so that the cluster can be opened.
+
+        Raises Conflict if there is another entry, OutcomeUnknown if another cluster is there afterwards.
+        """
         if put(self._place, entry_key(first), beginning.entry) is not None:
             raise Conflict(f"{entry_key(first)} at {self._url} is not the first entry of this restore")
         put(self._place, snapshot_key(first), beginning.manifest)
@@ -326,7 +344,7 @@ class _Restore:
             )
 
     def _finish(self, beginning: Beginning, entry: Entry, *, dry_run: bool) -> Restored:
-        """Finish a restore that another run has begun. The beginning has everything that this needs."""
+        """Finish a restore whose `beginning`, with its first `entry`, another run has put here; returns the outcome."""
         stores = self._stores
         restored = _restored_by(entry)
         if restored is None:
@@ -355,7 +373,7 @@ class _Restore:
         )
 
     def _put_on_mirrors(self) -> bool:
-        """Put the new chain on its own mirrors. The next commit does that, too. Returns True if it was done."""
+        """Copy the new chain to its mirrors. Returns True if that was done; if not, the next commit will do it."""
         with suppress(SparklogError), closing(Connection(self._url, settings=self._settings)) as connection:
             follower = connection.follower
             if follower.mirrors is not None and follower.mirrors_wanted(follower.state):
@@ -370,5 +388,5 @@ def _records_of(entry: Entry) -> list[Record]:
 
 
 def _restored_by(entry: Entry) -> ClusterRestored | None:
-    """The record that begins a restored chain, if the entry has it."""
+    """The record ClusterRestored in the entry, with which a restored chain begins; None if there is none."""
     return next((record for record in _records_of(entry) if isinstance(record, ClusterRestored)), None)

@@ -1,8 +1,8 @@
 """Chooses the OWNER mark that a restore puts on each store, and gives up other restores.
 
-No run continues with the marks of another run: the other chain may have begun, and its place may be lost again.
-Restores that have not begun are given up, and then never begin: earlier runs to the same place silently, other restores
-if the caller asks for it.
+No run continues with the marks of another run: that run's chain may have begun, and its metadata may be lost again.
+Restores that have not begun are given up, so that they can never begin: earlier runs to the same place always, restores
+to other places only with `take_over`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sparklog.storage.open_store import is_same_place
 
 
 def pending(stores: FoundStores) -> list[tuple[int, Owner]]:
-    """The marks with a number above that of the newest chain, by number.
+    """The OWNER marks of restores later than the one that began the newest chain, with their numbers, ascending.
 
     Such a restore may have begun or not: no store that was found has a mirror of its chain.
     """
@@ -34,9 +34,9 @@ def pending(stores: FoundStores) -> list[tuple[int, Owner]]:
 
 
 def choose_owner(stores: FoundStores, url: str, *, take_over: bool) -> tuple[Owner, list[tuple[int, Owner]]]:
-    """The mark of a restore to `url`, and the marks of the restores to give up for it, with their numbers.
+    """Make the OWNER mark of a restore to `url`. Returns it and, with their numbers, the marks of restores to give up.
 
-    Raises Conflict if one of these restores was to another place, unless `take_over`.
+    Raises Conflict if one of these was to another place, unless `take_over`.
     """
     marks = pending(stores)
     past = {chain_id for _, owner in marks for chain_id in owner.given_up}
@@ -53,12 +53,12 @@ def choose_owner(stores: FoundStores, url: str, *, take_over: bool) -> tuple[Own
 
 
 def number_of(stores: FoundStores, owner: Owner) -> int:
-    """The number of the restore that puts this mark: greater than that of any restore that it gives up."""
+    """The number of the restore with the mark `owner`: greater than the numbers of the restores that it gives up."""
     return stores.restores + 1 + len(owner.given_up)
 
 
 def give_up(number: int, other: Owner, owner: Owner, settings: StorageSettings) -> None:
-    """Make sure that another restore never begins: put a mark into the place of its first entry.
+    """Make sure that the restore `number`, with the mark `other`, never begins: put `owner` under its `restore_key`.
 
     Raises Conflict if it has begun, StoreUnavailable if its place can't be reached.
     """
@@ -78,7 +78,7 @@ def give_up(number: int, other: Owner, owner: Owner, settings: StorageSettings) 
 
 
 def marked_for_another(stores: FoundStores, store: StoreId, other: Owner) -> Conflict:
-    """The error for a store that another restore has marked, which may have begun or not."""
+    """The error for a store that a restore with the mark `other` has marked; that restore may have begun or not."""
     return Conflict(
         f"store {store} at {stores.found[store].target.url} is marked by a restore of cluster {other.previous} to "
         f"{other.cluster}: finish that restore, with --cluster {other.cluster}; or give it up, with --take-over, which "
@@ -87,7 +87,7 @@ def marked_for_another(stores: FoundStores, store: StoreId, other: Owner) -> Con
 
 
 def taken_over(owner: Owner) -> Conflict:
-    """The error for a restore that was given up for `owner`."""
+    """The error for a restore that was given up in favour of the restore with the mark `owner`."""
     return Conflict(
         f"the restore to this place was given up in favour of {owner.chain_id} at {owner.cluster}: give another place"
     )

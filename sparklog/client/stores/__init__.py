@@ -1,1 +1,1 @@
-"""Stores of a cluster: add one, look at it, check it, take it back. Read add_store.py first."""
+"""Adds and removes stores of a cluster, checks their health, and takes back fenced ones. Read add_store.py first."""

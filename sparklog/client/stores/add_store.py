@@ -52,12 +52,12 @@ _ANNOUNCED_AT_ONCE = 16
 def add_store(
     connection: Connection, store: StoreId, url: str, zone: str | None = None, *, dry_run: bool = False
 ) -> Store:
-    """Register a new store, or a fenced store that is back. Returns it as registered.
+    """Register a new store, or a fenced store that is back. Returns the store as it is registered.
 
-    If a fenced store comes back with another INCARNATION or none, it was wiped. Then its loss is reported, and it is
-    registered as empty. If it lacks objects, it was set back: then its loss is reported in the same way, so that it
-    does not lead as if it had them. If an add dies half-way, the next add continues it. `zone` is by default the zone
-    that the store had, or none. With `dry_run` everything is checked, but the store is neither marked nor registered.
+    A fenced store that comes back with another INCARNATION, or none, was wiped: its loss is reported, and it is
+    registered as empty. If it lacks objects (restored from an old backup), this loss is reported in the same way, so
+    that the store leads no partition whose records it lacks. If a call dies half-way, the next one completes it. `zone`
+    None: the zone that the store had, or none. With `dry_run`, everything is checked, and nothing marked or registered.
 
     Raises DuplicateBrokerRegistration, InconsistentClusterId, InvalidInput, StoreUnfit, and the store's errors.
     """
@@ -96,9 +96,10 @@ def add_store(
 
 
 def remove_store(connection: Connection, store: StoreId) -> None:
-    """Forget a store that has no replica, and announce that to the others. Raises Conflict if it has one.
+    """Remove the registration of a store without replicas, and announce the removal to the other stores.
 
-    Raises BrokerIdNotRegistered.
+    Raises BrokerIdNotRegistered, and Conflict if the store has a replica, or is the last one that may have copies of
+    the metadata.
     """
     state = connection.follower.newest_state()
     copies = effective_cluster(state.config).metadata_copies if state.config else 0
@@ -122,10 +123,11 @@ def remove_store(connection: Connection, store: StoreId) -> None:
 
 
 def announce(connection: Connection, store: StoreId, target: ObjectStore) -> tuple[dict[StoreId, int], int]:
-    """Announce a store that is about to be registered to the other stores, and them to that store.
+    """Announce a store that is about to be registered to all other stores, and the others to this store at `target`.
 
-    Returns the stores that may have a mirror of the metadata, with their registrations, and the next registration.
-    Raises NotEnoughReplicas if it can't be announced to one of them, InconsistentClusterId.
+    Returns the other stores that may have a mirror of the metadata, with their registrations, and the registration that
+    the new store will get. Raises NotEnoughReplicas if the store can't be announced to one that may have a mirror,
+    InconsistentClusterId.
     """
     state = connection.follower.newest_state()
     stores, ancestors = connection.stores(state), len(state.ancestors)
@@ -157,7 +159,10 @@ def announce(connection: Connection, store: StoreId, target: ObjectStore) -> tup
 
 
 def _announce_next(target: ObjectStore, peer: Peer, ancestors: int) -> None:
-    """Announce a store as of the next free number: an add that died may have announced it at another address."""
+    """Announce `peer` to `target` as of its entry `n`, or the next entries if an announcement is already there.
+
+    An `add_store` that died may have announced the store at another address. Raises Conflict after 17 attempts.
+    """
     for n in range(peer.n, peer.n + _ANNOUNCED_AT_ONCE):
         with suppress(Conflict):
             return announce_peer(target, replace(peer, n=EntryNumber(n)), ancestors)
@@ -165,7 +170,10 @@ def _announce_next(target: ObjectStore, peer: Peer, ancestors: int) -> None:
 
 
 def _claim(store: StoreId, target: ObjectStore, lineage: Sequence[str], cluster: str) -> None:
-    """Mark a store as that of the restored chain, so that processes of the lost chains do nothing there any more."""
+    """Put the OWNER marks of a restored cluster on a store, so that processes of the lost chains change nothing there.
+
+    Does nothing if the cluster was never restored. Raises InconsistentClusterId (another restore's mark), ChainDamaged.
+    """
     if len(lineage) == 1:
         return
     *ancestors, chain_id = lineage
@@ -187,9 +195,10 @@ def _claim(store: StoreId, target: ObjectStore, lineage: Sequence[str], cluster:
 
 
 def _check_comes_back_empty(known: Store, mark: Incarnation | None, url: str, known_url: str, zone: str | None) -> None:
-    """Refuse a store that lost its data, unless it was fenced and comes back at its address and in its zone.
+    """Refuse to register a wiped store, unless it is fenced and comes back at its registered address and zone.
 
-    If it is not fenced, its agent reports the loss. At another address, the address may be a mistake.
+    If it is not fenced, its agent reports the loss. Another address may be a mistake. Raises
+    DuplicateBrokerRegistration, InvalidInput.
     """
     actual = "none" if mark is None else mark.incarnation
     what = f"store {known.store} is registered with {INCARNATION} {known.incarnation}, found {actual} at {url}"
@@ -201,7 +210,10 @@ def _check_comes_back_empty(known: Store, mark: Incarnation | None, url: str, kn
 
 
 def check_addresses(metadata: ObjectStore, addresses: Iterable[tuple[StoreId, str]]) -> None:
-    """Refuse two stores at one address, which would hold a single copy, and a memory store in a lasting cluster."""
+    """Check that no two stores have the same address. Raises DuplicateBrokerRegistration.
+
+    Raises InvalidInput for a store in the memory of this process if the metadata is elsewhere.
+    """
     seen: dict[str, StoreId] = {}
     for store, url in addresses:
         if url in seen:
@@ -214,7 +226,10 @@ def check_addresses(metadata: ObjectStore, addresses: Iterable[tuple[StoreId, st
 
 
 def check_beside_metadata(connection: Connection, store: StoreId, target: ObjectStore) -> None:
-    """Refuse the place of the metadata under another address: a mirror there would be lost with the original."""
+    """Raise DuplicateBrokerRegistration if the store is the place of the metadata under another address.
+
+    A mirror there would be lost together with the original.
+    """
     head = connection.follower.head
     if target.url == absolute_url(connection.url):
         return
@@ -227,10 +242,11 @@ def check_beside_metadata(connection: Connection, store: StoreId, target: Object
 
 
 def check_apart(metadata: ObjectStore, targets: Mapping[StoreId, ObjectStore]) -> None:
-    """Refuse two ids for one place, which links and mounts can hide from `check_addresses`.
+    """Check that no two ids are for the same place, which links and mounts can hide from `check_addresses`.
 
-    A key that is put into one store must not be in the others. It is removed again. The place of the metadata is one of
-    them, because each store at another address may get a mirror of the metadata.
+    Puts one key into each store, which must not find it there already, and removes it. The place of the metadata counts
+    as a store here, because each store at another address may get a mirror of the metadata. Raises
+    DuplicateBrokerRegistration.
     """
     key = f"{PROBES}{new_id()}-apart"
     put: list[ObjectStore] = []

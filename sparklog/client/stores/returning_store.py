@@ -1,8 +1,8 @@
-"""Finds what a fenced store has lost when it comes back, as after a restore from an old backup.
+"""Finds the objects that a fenced store lacks when it comes back, as after a restore from an old backup.
 
-Its INCARNATION is the old one. Once the store is registered, it may lead a partition that has no leader, and its agent
-looks for losses only after that. So this look comes first. It looks for the same objects as the agent's first look: the
-newest object of each partition, and a few others.
+Its INCARNATION is unchanged. As soon as the store is registered, it may lead a partition that has no leader, and its
+agent looks for losses only later. So losses are looked for before the registration: in the newest object of each
+partition and a few others, as in the agent's first search.
 """
 
 from __future__ import annotations
@@ -37,10 +37,11 @@ log = logging.getLogger("sparklog")
 def lost_while_fenced(
     connection: Connection, store: Store, target: ObjectStore, zone: str | None
 ) -> tuple[HeldEnd, ...]:
-    """The end of each log that lacks an object on the store, by the chain. Empty if all objects are there.
+    """Find the logs that lack objects on a fenced store; returns for each the end up to which the store still has it.
 
-    `target` and `zone` are those that the store will be registered with. A store that is not fenced is left to its
-    agent. Raises AnotherLife if it was wiped or unmounted meanwhile, the errors of `check_same_place`, and the store's.
+    Empty if no object is missing, or if the store is not fenced: then its agent looks for losses. `target` and `zone`
+    are those that the store will be registered with. Raises AnotherLife if the store was wiped or unmounted meanwhile,
+    the errors of `check_same_place`, and the store's.
     """
     if not store.fenced:
         return ()
@@ -57,10 +58,10 @@ def lost_while_fenced(
 
 
 def check_same_place(known: Store, what: str, url: str, known_url: str, zone: str | None) -> None:
-    """Refuse a store that lost data unless it comes back at its address and in its zone.
+    """Refuse a store that has lost data unless `url` and `zone` are as registered; `zone` None: unchanged.
 
-    A report of its loss changes neither, and another address may be a mistake. Raises DuplicateBrokerRegistration,
-    InvalidInput.
+    Another address may be a mistake, and the command that reports a loss changes neither address nor zone. `what`: the
+    subject of the error text. Raises DuplicateBrokerRegistration (address), InvalidInput (zone).
     """
     if url != known_url:
         raise DuplicateBrokerRegistration(

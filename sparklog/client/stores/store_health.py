@@ -1,7 +1,7 @@
 """Checks that each store of a cluster is the registered one, can be written, and still has its objects.
 
-All stores are checked in parallel, each in threads of its own that end with the process. A store that does not answer
-is reported at the deadline and does not delay the others.
+All stores are checked in parallel, each in daemon threads of its own. A store that does not answer is reported at the
+deadline, and does not delay the checks of the others.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ _PROBE: Final = b"sparklog cluster health\n" * 200  # more than a file system st
 class StoreHealth:
     """The findings about one store so far. `problems` and `bad_objects` are empty if all is well.
 
-    `remarks` are about things that make no read or write fail. `appends_untried`: on a disk without append objects, a
-    write was only tried beside the folder where they would be.
+    `remarks`: findings that make no read or write fail. `free_bytes`: None if unknown. `appends_untried`: true if the
+    trial write on a disk was not in a folder of append objects, because there are none yet.
     """
 
     store: str
@@ -76,7 +76,7 @@ class StoreHealth:
 
 @dataclass(frozen=True, slots=True)
 class _BadObject:
-    """A finding about a sampled object, or about its index."""
+    """A finding about a sampled object or its index. `is_remark`: it makes no read or write fail."""
 
     sample: ObjectSample
     what: str
@@ -85,7 +85,7 @@ class _BadObject:
 
 @dataclass(frozen=True, slots=True)
 class ClusterHealth:
-    """The health of all stores. `objects`: the number of the cluster's objects."""
+    """The health of all stores. `objects`: how many objects the cluster has, without retired ones."""
 
     stores: list[StoreHealth]
     objects: int
@@ -97,7 +97,10 @@ class ClusterHealth:
 
 
 def in_time(call: Callable[[], T], deadline_ms: int, what: str) -> T:
-    """The result of `call`. Raises RequestTimedOut; then the call continues in a thread that ends with the process."""
+    """Run `call` in a daemon thread and return its result. Raises RequestTimedOut after `deadline_ms`.
+
+    The call may then still be running. `what`: the subject of the error text.
+    """
     outcome = in_daemon(call, "sparklog-call")
     wait((outcome,), deadline_ms / 1000)
     if not outcome.done():
@@ -138,7 +141,7 @@ def _is_held(sample: ObjectSample, store: StoreId) -> bool:
 
 
 def _data_folders(samples: list[ObjectSample]) -> list[str]:
-    """The folders where appends are written, and the folders of the sampled objects, where a roll writes too."""
+    """The folders of append objects, where writers write, and those of the sampled objects, where rolls write."""
     keys = (data_key(sample.object.object, sample.topic) for sample in samples)
     appends = [f"{APPENDS}{digits:02x}/" for digits in range(256)]
     return sorted({APPENDS, TOPICS, *appends, *(f"{key.rpartition('/')[0]}/" for key in keys)})
@@ -171,7 +174,7 @@ class _Check:
         self._over = False
 
     def run(self) -> None:
-        """Run the checks in order. Nothing is written if this is not the registered store."""
+        """Run the checks, and note their findings in `health` and `bad`. If this is another store, write nothing."""
         with self._noted():
             store = self._open()
             look = look_at(store, self._incarnation)
@@ -194,7 +197,7 @@ class _Check:
 
     @contextmanager
     def _noted(self) -> Iterator[None]:
-        """Note any error raised inside as a problem of the store, unexpected errors included."""
+        """Note an error raised in the block, of any type, as a problem of the store instead of raising it."""
         try:
             yield
         except SparklogError as error:
@@ -203,7 +206,7 @@ class _Check:
             self._note(_unexpected(error))
 
     def end(self, *, late: bool) -> None:
-        """End the check: `health` does not change any more. `late`: the deadline has passed."""
+        """End the check: threads that still run no longer change `health`. `late`: the deadline came before its end."""
         with self._lock:
             self._over = True
             if late:
@@ -212,7 +215,10 @@ class _Check:
                 self.health.problems.append(f"{counted(left, 'sampled object')} could not be looked for")
 
     def report_objects(self, state: ClusterState) -> None:
-        """Report the findings about objects that `state` still names; it is newer than the findings."""
+        """Add the findings about objects that `state` still names to `health`. `state` is newer than the findings.
+
+        Objects that were deleted meanwhile are no problem.
+        """
         for bad in self.bad:
             if slices := live_slices(state, bad.sample.object.number):
                 piece = bad.sample.slice
@@ -259,11 +265,11 @@ def _unexpected(error: Exception) -> str:
 
 
 def _probe_key(store: ObjectStore, n: EntryNumber) -> str:
-    """The key of a trial write: on a disk next to an append object, named like an orphan, which vacuum removes.
+    """The key of a trial write: on a disk, in the directory of an existing append object.
 
-    This creates no directory there, because a directory created by root would keep writers out. On a server, and if
-    there is no append object, the key is under PROBES: rights on a server belong to a role, and the rights of the role
-    that checks say nothing about a producer's.
+    So the write creates no directory: one created by root would keep writers out. If the object is left behind, it
+    looks like an orphan, which vacuum removes. On a server, and if there is no append object, the key is under PROBES:
+    rights on a server belong to a role, and this process's rights say nothing about a producer's.
     """
     drawn = new_id()
     existing = store.first_key_after(APPENDS, APPENDS) if isinstance(store, LocalStore) else None
@@ -272,7 +278,10 @@ def _probe_key(store: ObjectStore, n: EntryNumber) -> str:
 
 
 def _write(store: ObjectStore, key: str) -> str:
-    """Write a small object, read it back and remove it. Returns the problem, or ""."""
+    """Write a small object, read it back and remove it. Returns a text if the bytes differ, else "".
+
+    Raises the store's errors.
+    """
     try:
         store.put_if_absent(key, _PROBE)
         same = bytes(store.get(key)) == _PROBE
@@ -285,7 +294,7 @@ def _write(store: ObjectStore, key: str) -> str:
 
 
 def _unwritable(store: ObjectStore, folders: list[str]) -> str:
-    """The directories of a disk that this user may not write in, in words. A job that ran as root may leave some."""
+    """A text about directories of a disk in which this user may not write, as jobs of root may leave; "" if none."""
     paths = store.unwritable(folders) if isinstance(store, LocalStore) else []
     if not paths:
         return ""
@@ -294,7 +303,7 @@ def _unwritable(store: ObjectStore, folders: list[str]) -> str:
 
 
 def _problems_of(store: ObjectStore, sample: ObjectSample) -> Iterable[_BadObject]:
-    """The problems of an object and its index on a store. Reads only the last byte of each."""
+    """Yield the findings about an object and its index on a store. Checks their sizes, and reads their last bytes."""
     named = sample.object.object
     data = data_key(named, sample.topic)
     for key, wanted, is_index in ((data, named.size_bytes, False), (index_key(data), named.index_size_bytes, True)):
@@ -311,7 +320,7 @@ def _problems_of(store: ObjectStore, sample: ObjectSample) -> Iterable[_BadObjec
 
 
 def _lost(store: ObjectStore, key: str, wanted: int) -> str:
-    """The loss of an object that is gone or has another size, in words, or "". Raises if it can't be read."""
+    """A text if the object is not there or has another size than `wanted`, else "". Raises if it can't be read."""
     try:
         size_bytes = store.size(key)
         if size_bytes == wanted:

@@ -1,4 +1,4 @@
-"""Looks at a store: checks that it answers and is the registered one, and gets its free space. Writes nothing."""
+"""Checks that a store answers and is the registered one, and gets its free space. Writes nothing."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ _MEND: Final = "mount its disk if it is not mounted; if its data is lost, see do
 
 @dataclass(frozen=True, slots=True)
 class StoreLook:
-    """The result of a look. `problem` is "" if nothing is wrong; `free_bytes` is None if the store does not say."""
+    """The result of `look_at`. `problem`: a text, "" if there is none. `free_bytes`: None if unknown or not asked."""
 
     problem: str = ""
     free_bytes: int | None = None
 
 
 def look_at(store: ObjectStore, incarnation: str | None) -> StoreLook:
-    """Look at a store that was registered with this mark; with None, at the place of the metadata.
+    """Check that a store has the INCARNATION with the uuid `incarnation`, and get its free space.
 
-    Raises the store's errors.
+    With `incarnation` None, check that the place of the metadata has metadata. Raises the store's errors.
     """
     problem = _problem_of_metadata(store) if incarnation is None else _problem(store, incarnation)
     return StoreLook(problem, None if problem else store.free_bytes())
