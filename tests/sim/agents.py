@@ -46,7 +46,8 @@ def agent(process: Process, store: StoreId) -> Steps:
                 run.step()
         if run.machine.error is not None:
             process.refused(run.machine.error)
-        yield rest_ms
+        # An agent that was away from now on for longer would be a fault.
+        yield RESTART_MS if process.world.faults.is_calm else rest_ms
 
 
 class _Run:

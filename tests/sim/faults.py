@@ -283,7 +283,6 @@ class Faults:
             store.is_down = store.is_full = False
             store.slowness = 1
         for process in self.world.processes:
-            process.is_to_stop = False  # an agent that stops now would be away for longer than `SETTLED_MS`
             if not process.is_up:
                 process.start()
             elif process.is_paused:
