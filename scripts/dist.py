@@ -29,7 +29,6 @@ from importlib.metadata import Distribution
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from build_jar import build_jar
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -57,7 +56,8 @@ def main() -> None:
     if not given.dirty and (changes := uncommitted()):
         parser.error(f"not in the commit (give --dirty to pack them all the same):\n{changes}")
     target: Path = given.to.absolute()
-    build_jar(ROOT / "sparklog" / "spark" / "sparklog.jar")
+    jar = ROOT / "sparklog" / "spark" / "sparklog.jar"
+    subprocess.run([sys.executable, str(ROOT / "scripts" / "build_jar.py"), str(jar)], check=True)
     wanted = (os.environ.get("SOURCE_DATE_EPOCH") or time_of_commit()).strip()
     if not wanted.isdecimal():
         parser.error(f"SOURCE_DATE_EPOCH: wanted seconds since 1970, found {wanted!r}")

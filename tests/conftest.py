@@ -19,7 +19,6 @@ from hypothesis import settings
 from hypothesis.configuration import set_hypothesis_home_dir
 from hypothesis.database import DirectoryBasedExampleDatabase
 
-from sparklog.chain.follow import catch_up
 from sparklog.storage import probe
 from tests.kit.quick_folder import quick_folder
 from tests.process_logging import ProcessLogging, forget_loggers_of_spark
@@ -61,8 +60,6 @@ _SHORT_PROBE = {"AT_INIT": _ONE_ROUND, "AT_INIT_WITH_THE_BODY": _ONE_ROUND, "WRI
 _WHOLE_PROBE = {name: getattr(probe, name) for name in _SHORT_PROBE}
 for _name, _short in _SHORT_PROBE.items():
     setattr(probe, _name, _short)
-# A pool of 32 threads to read a chain of five entries would take half the time of connecting.
-catch_up.READ_WIDTH = 4
 
 _ahead: ahead.Ahead | None = None  # of the process that leads a run with several workers
 

@@ -91,6 +91,7 @@ def test_the_verbs_are_those_of_this_version() -> None:
             "produce",
             "consume",
             "agent",
+            "jar",
             "segment list",
             "segment dump",
             "coordinator",

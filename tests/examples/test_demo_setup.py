@@ -62,7 +62,7 @@ def test_the_demos_have_all_that_they_need_with_the_pins_of_everything() -> None
 def test_a_demo_installs_no_more_than_it_needs_and_never_less_than_there_was(
     tmp_path: Path, arguments: str, there: str | None, wanted: str | None
 ) -> None:
-    for name in ("Makefile", "pyproject.toml", "requirements"):
+    for name in ("Makefile", "pyproject.toml", "requirements", "jvm", "scripts"):
         subprocess.run(["cp", "-R", str(PROJECT / name), str(tmp_path)], check=True)
     if there:
         (tmp_path / ".venv").mkdir()

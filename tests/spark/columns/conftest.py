@@ -18,7 +18,8 @@ Both = Callable[..., list[tuple[Any, ...]]]
 
 @pytest.fixture(scope="module", autouse=True)
 def jvm_of_its_own(one_spark: OneSpark) -> Iterator[None]:
-    """A JAR stays on the class path of a JVM, also when its session has ended: other tests get another JVM."""
+    """A JVM has the JARs that it was started with, and keeps those that came later: other tests get another JVM."""
+    one_spark.end()
     yield
     one_spark.end()
 
