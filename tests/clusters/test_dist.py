@@ -26,7 +26,7 @@ def digests(folder: Path) -> dict[str, str]:
 def test_two_folders_give_the_same_bytes(dist: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The copy lies elsewhere, is a day older, was made under another umask, and is no clone."""
     copy = tmp_path / "elsewhere"
-    for part in ("sparklog", "pyspark_sparklog", "jobs", "conf", "scripts"):
+    for part in ("sparklog", "pyspark_sparklog", "jobs", "jvm", "conf", "scripts"):
         shutil.copytree(ROOT / part, copy / part, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
     for part in ("LICENSE", "README.md", "CHANGELOG.md", "pyproject.toml", ".gitignore"):
         shutil.copy(ROOT / part, copy / part)
