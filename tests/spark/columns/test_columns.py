@@ -100,6 +100,15 @@ def test_a_query_reads_only_the_columns_it_uses(cluster: Cluster, frame: Frame) 
     assert frame("columns", "t").count() == 1000
 
 
+def test_parts_of_headers_are_those_of_the_record(cluster: Cluster, frame: Frame) -> None:
+    """Spark asks for a part of a nested column, if a query uses only that."""
+    cluster.create_topic("t", partitions=2)
+    cluster.append("t", records(random.Random(3), 50))
+    for query in ("headers.value", "headers.key", "get(headers, 0).value", "explode(headers.value)", "size(headers)"):
+        columns, rows = (frame(reader, "t", includeHeaders="true").selectExpr(query) for reader in ("columns", "rows"))
+        assert sorted_rows(columns) == sorted_rows(rows), query
+
+
 def test_filters_spare_what_they_rule_out(cluster: Cluster, frame: Frame) -> None:
     """Any filter gives the rows that it gives by Python; ranges and slices outside of it are not opened."""
     for topic in ("t", "u"):

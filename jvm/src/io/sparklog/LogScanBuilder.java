@@ -1,5 +1,6 @@
 package io.sparklog;
 
+import java.util.List;
 import org.apache.spark.sql.connector.read.Scan;
 import org.apache.spark.sql.connector.read.ScanBuilder;
 import org.apache.spark.sql.connector.read.SupportsPushDownFilters;
@@ -25,7 +26,7 @@ final class LogScanBuilder implements SupportsPushDownRequiredColumns, SupportsP
 
   @Override
   public void pruneColumns(StructType required) {
-    schema = required;
+    schema = Columns.schema(List.of(required.fieldNames())); // whole: a header always has both its fields
   }
 
   @Override
