@@ -11,6 +11,7 @@ from typing import Any
 import psutil
 import pyarrow as pa
 import pytest
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 
 import sparklog
@@ -283,7 +284,9 @@ def test_a_planner_that_was_killed_is_started_again(cluster: Cluster, frame: Fra
     cluster.create_topic("t")
     cluster.append("t", pa.table({"value": [b"v"] * 10}))
     assert frame("columns", "t").count() == 10
-    planners = [process for process in psutil.process_iter(["cmdline"]) if _is_planner(process)]
+    assert SparkContext._gateway is not None
+    below = psutil.Process(SparkContext._gateway.proc.pid).children(recursive=True)
+    planners = [process for process in below if "sparklog.spark.planner" in process.cmdline()]
     assert planners
     for planner in planners:
         planner.kill()
@@ -302,10 +305,6 @@ def test_a_python_without_sparklog_is_named(one_spark: OneSpark, cluster: Cluste
             asked.load()
     finally:
         one_spark.stop()
-
-
-def _is_planner(process: psutil.Process) -> bool:
-    return "sparklog.spark.planner" in (process.info["cmdline"] or [])
 
 
 def _frame(session: SparkSession, url: str, reader: str) -> DataFrame:
