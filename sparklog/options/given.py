@@ -83,7 +83,7 @@ class GivenOptions:
         return [name for name in OPTIONS if name in self._texts]
 
     def ignore(self, name: str, reason: str) -> None:
-        """Note that an option has no effect, if it was given."""
+        """List an option in `ignored`, if it was given: `reason` says why it has no effect."""
         if name in self._texts:
             self._ignored[self._texts[name][1]] = reason
 

@@ -140,9 +140,9 @@ class RangeReply(msgspec.Struct, frozen=True):
 
 
 class PlanReply(msgspec.Struct, frozen=True):
-    """The plan at one chain position, so that ranges of several partitions fit together. `stores`: their addresses.
+    """Ranges of several partitions, all planned at the chain position `position`. `stores`: the stores' addresses.
 
-    `more`: some range has a `next`, or was left out: ask for it next.
+    `more`: this is not the whole plan. Ask again from each `next`, and for the ranges that were left out.
     """
 
     chain_id: str

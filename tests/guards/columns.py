@@ -69,7 +69,7 @@ GUARDS: Final = (
         "next-holder",
         "If a holder lacks an object or has it damaged, the next one is asked.",
         "RangeReader",
-        "holders.remove(0).hasFailed();",
+        "holders.remove(0).hasFailed(error);",
         "holders.clear();",
         "test_the_next_holder_serves",
     ),

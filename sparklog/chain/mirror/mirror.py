@@ -98,7 +98,10 @@ class Mirror:
         self.whole_to = n
 
     def _check_owner(self, ancestors: int, keys: Sequence[str]) -> None:
-        """Check that the chain still owns the store, and that this store has the mirrored objects under these keys."""
+        """Check that this chain, which was restored `ancestors` times, still owns the store.
+
+        Raises InconsistentClusterId; StoreUnavailable if the store lacks the mirrored objects under `keys`.
+        """
         beside = [mirror_key(self._place.chain_id, key) for key in keys]
         check_owner(self._target, ancestors, [INCARNATION, *beside])
 

@@ -56,7 +56,7 @@ def table_chunks(blocks: Sequence[Block], prepared: dict[str, bytes], known: dic
 
 
 def replace_dead(chunk: Chunk, dead: tuple[tuple[int, int], ...]) -> Chunk:
-    """The same chunk with the runs `dead` as its dead rows."""
+    """The same chunk, with the rows in the ranges `dead` ([low, high)) as its dead rows."""
     return msgspec.structs.replace(chunk, dead=dead)
 
 
@@ -65,7 +65,7 @@ def _chunk_of(body: bytes, rows: int) -> Chunk:
 
 
 def packed(value: object, prepared: dict[str, bytes], known: Mapping[str, Chunk]) -> Chunk:
-    """The chunk of a value as msgpack. Its bytes are added to `prepared` unless it is in `known`."""
+    """The chunk of a value as msgpack. Its bytes are added to `prepared`, unless `known` (by SHA-256) has the chunk."""
     body = msgspec.msgpack.encode(value)
     chunk = _chunk_of(body, 0)
     if chunk.sha256 not in known:

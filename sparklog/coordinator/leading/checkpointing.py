@@ -14,9 +14,9 @@ from sparklog.log.cluster_stores import Stores
 
 
 class Checkpointing:
-    """Writes every `log.flush.offset.checkpoint.interval.ms` (0: never) if anything has changed.
+    """Writes the checkpoints of the stores every `log.flush.offset.checkpoint.interval.ms` (0: never) after a change.
 
-    Failures stop nothing.
+    A failure is reported, and tried again after the next interval.
     """
 
     def __init__(self, follower: Follower, stores: Callable[[ClusterState], Stores], say: Say) -> None:

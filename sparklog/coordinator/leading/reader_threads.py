@@ -44,7 +44,7 @@ class ReaderThreads:
         return await self._run(work, self._threads)
 
     async def look_up(self, work: Callable[[], T]) -> T:
-        """Run work that reads objects of the log, as `run`."""
+        """As `run`, in other threads: work that reads objects may take seconds, and other reads do not wait for it."""
         return await self._run(work, self._lookup_threads)
 
     async def state(self, request: Request) -> ClusterState:

@@ -48,7 +48,9 @@ def lose(
 def reachable_changed(
     value: Replication, reachable: Collection[StoreId], min_isr: int, *, unclean: bool = False
 ) -> ReplicationChange:
-    """Elect another replica if the leader can't be reached. For a store that came back, or an agent's change.
+    """Elect another replica if the leader can't be reached.
+
+    Called when the reachable stores have changed: one came back, or its agent went up or down.
 
     A silent store stays in the ISR until it lags (rule I2), and leads until another replica may lead (rule E1).
     """

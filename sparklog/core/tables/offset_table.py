@@ -156,7 +156,7 @@ class OffsetTable(BlockTable):
         self.blocks = tuple(tidied(self.blocks, self.ORDER))
 
     def _kill_keys(self, replaced: Mapping[int, list[int]]) -> None:
-        """Mark rows of the blocks as dead. `replaced`: the partition keys of these rows by group number."""
+        """Mark rows of the blocks as dead. `replaced`: their partition keys, by the number of the consumer group."""
         if replaced:
             self._kill(lambda block: np.concatenate([_rows_of(block, *pair) for pair in replaced.items()]))
 

@@ -61,5 +61,5 @@ def _answer(readers: OpenReaders, payload: bytes, protocol: str) -> Reply:
             plan: Callable[[bytes], bytes] = PLAN_REQUESTS[name]
             return b"J", plan(payload)
         return readers.answer(name, payload)
-    except Exception as error:  # no error may end the planner
+    except BaseException as error:  # the JVM waits for an answer, whatever it is
         return b"E", msgspec.json.encode("".join(traceback.format_exception_only(error)).strip())

@@ -98,7 +98,7 @@ def check_no_star(frame: DataFrame, option: str, text: str) -> None:
 
 
 def visible(frame: DataFrame) -> DataFrame:
-    """The frame with only the columns that a user can name."""
+    """The frame without the columns that sparklog has added: BAD, RAW and CHANGE."""
     return frame.drop(BAD, RAW, CHANGE)
 
 

@@ -92,7 +92,7 @@ class SmallRequests:
 
 
 class _SendOnceS3Files(s3fs.S3FileSystem):  # type: ignore[misc]
-    """s3fs that sends each request once. A forked process need not close its parent's instance."""
+    """s3fs that sends each request once, and at exit does not close the connections of a parent process."""
 
     retries = 1
 

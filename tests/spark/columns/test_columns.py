@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 import sparklog
 import sparklog.spark
+from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.core.commands import FenceStore
 from sparklog.core.types import StoreId
@@ -99,6 +100,17 @@ def test_a_query_reads_only_the_columns_it_uses(cluster: Cluster, frame: Frame) 
     assert [row.offset for row in whole.collect()] == list(range(1000))
     assert metric(whole, "requests") == metric(whole, "bytesRead") == 0, "the chain knows the offsets"
     assert frame("columns", "t").count() == 1000
+
+
+def test_any_folder_name_is_read_by_java(columnar: SparkSession, tmp_path: Path) -> None:
+    url = str(tmp_path / "a b%20ü@=+#")
+    init_cluster(url)
+    with sparklog.connect(url) as cluster:
+        cluster.create_topic("t", partitions=2)
+        cluster.append("t", records(random.Random(4), 20))
+    frame = _frame(columnar, url, "columns")
+    assert len(frame.collect()) == 20
+    assert metric(frame, "rangesInPython") == 0
 
 
 def test_parts_of_headers_are_those_of_the_record(cluster: Cluster, frame: Frame) -> None:
@@ -198,6 +210,36 @@ def test_the_next_holder_serves(columnar: SparkSession, tmp_path: Path, trouble:
         by_python = [_outcome(columnar, folders.url, reader) for reader in ("columns", "rows")]
     assert by_python[0] == by_python[1]
     assert (by_python[0] == rows) is ("index" in trouble), "an index is rebuilt, an object is not"
+
+
+def test_damage_in_the_middle_leaves_no_gap_and_no_repeat(columnar: SparkSession, tmp_path: Path) -> None:
+    """What came before the damaged batch was handed over; the next holder, or Python, continues behind it."""
+    dice = random.Random(5)
+    for is_left_to_python in (False, True):
+        folders = StoreFolders.create(tmp_path / str(is_left_to_python))
+        with sparklog.connect(folders.url) as cluster:
+            cluster.create_topic("t", assignment=["ab"], config={"min.insync.replicas": 2})
+            values = pa.array([dice.randbytes(1000) for _ in range(4000)], pa.binary())
+            cluster.append("t", pa.table({"value": values}), compression="none")
+            rows = _rows(columnar, folders.url, "rows")
+            _spoil(folders.at("a"), "flipped")
+            if is_left_to_python:
+                _spoil(folders.at("b"), "index deleted")
+            frame = _frame(columnar, folders.url, "columns")
+            assert sorted_rows(frame) == rows
+            assert metric(frame, "rangesInPython") == is_left_to_python
+
+
+def test_a_read_closes_its_objects(cluster: Cluster, frame: Frame) -> None:
+    cluster.create_topic("t", partitions=20)
+    cluster.append(
+        "t", pa.table({"value": [b"v"] * 200, "partition": pa.array([at % 20 for at in range(200)], pa.int32())})
+    )
+    assert SparkContext._gateway is not None
+    jvm = psutil.Process(SparkContext._gateway.proc.pid)
+    assert frame("columns", "t").selectExpr("max(value)").collect() == [(b"v",)]
+    opened = [file.path for process in (jvm, *jvm.children(recursive=True)) for file in process.open_files()]
+    assert not [path for path in opened if path.endswith((".arrow", ".index"))]
 
 
 def test_a_plan_older_than_its_objects_is_made_again_by_python(cluster: Cluster, frame: Frame) -> None:

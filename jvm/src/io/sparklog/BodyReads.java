@@ -63,11 +63,11 @@ final class BodyReads {
   }
 
   void close() {
-    if (ahead != null) {
-      ahead.cancel(true);
-      ahead = null;
+    if (ahead == null) {
+      object.close();
+    } else {
+      ahead.whenComplete((body, error) -> object.close()); // its thread may be reading
     }
-    object.close();
   }
 
   private void advance() throws IOException {
@@ -95,7 +95,7 @@ final class BodyReads {
         () -> {
           try {
             coming.complete(read(number));
-          } catch (IOException | RuntimeException error) {
+          } catch (Throwable error) { // whatever it is: the task waits for it
             coming.completeExceptionally(error);
           }
         });

@@ -1,6 +1,9 @@
 package io.sparklog;
 
 import com.fasterxml.jackson.databind.JsonNode;
+import java.io.EOFException;
+import java.io.FileNotFoundException;
+import java.nio.file.NoSuchFileException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -8,8 +11,8 @@ import java.util.concurrent.ConcurrentHashMap;
 
 /** A store that has an object. */
 record Holder(String url) {
-  private static final long AVOIDED_MS = 60_000;
-  private static final Map<String, Long> FAILED = new ConcurrentHashMap<>();
+  private static final long AVOIDED_NS = 30_000_000_000L; // as in log/store_failures.py
+  private static final Map<String, Long> FAILED_NS = new ConcurrentHashMap<>();
 
   /** The holders in the order in which to ask them: the plan's, but the task's zone first, and failed ones last. */
   static List<Holder> inOrder(JsonNode stores, JsonNode ids) {
@@ -17,12 +20,13 @@ record Holder(String url) {
     List<Holder> near = new ArrayList<>();
     List<Holder> far = new ArrayList<>();
     List<Holder> failed = new ArrayList<>();
-    long now = System.currentTimeMillis();
+    long now = System.nanoTime();
     for (JsonNode id : ids) {
       JsonNode store = stores.get(id.asText());
       Holder holder = new Holder(store.get("url").asText());
       boolean isNear = zone != null && !zone.isEmpty() && zone.equals(store.get("zone").asText());
-      List<Holder> kind = now - FAILED.getOrDefault(holder.url, 0L) < AVOIDED_MS ? failed : isNear ? near : far;
+      boolean hasFailed = now - FAILED_NS.getOrDefault(holder.url, now - AVOIDED_NS) < AVOIDED_NS;
+      List<Holder> kind = hasFailed ? failed : isNear ? near : far;
       kind.add(holder);
     }
     near.addAll(far);
@@ -30,7 +34,15 @@ record Holder(String url) {
     return near;
   }
 
-  void hasFailed() {
-    FAILED.put(url, System.currentTimeMillis());
+  /** Remember that a read failed, unless only one object was at fault: it is gone, or damaged. */
+  void hasFailed(Exception error) {
+    boolean isOfObject =
+        error instanceof DamagedException
+            || error instanceof NoSuchFileException
+            || error instanceof FileNotFoundException
+            || error instanceof EOFException;
+    if (!isOfObject) {
+      FAILED_NS.put(url, System.nanoTime());
+    }
   }
 }

@@ -5,7 +5,10 @@ import java.io.IOException;
 import java.util.LinkedHashMap;
 import java.util.Map;
 
-/** The most recently used indexes of this JVM, as bytes. Objects are immutable, so none goes stale. */
+/**
+ * The most recently used indexes of this JVM, as bytes: each slice checks and decodes its own part. Objects are
+ * immutable, so none goes stale.
+ */
 final class IndexCache {
   private static final int BYTES = 16 << 20;
   private static final Map<String, byte[]> BODIES = new LinkedHashMap<>(16, 0.75f, true);

@@ -35,9 +35,9 @@ abstract class LogVector extends ColumnVector {
     return (long) INT64.get(bytes, at);
   }
 
-  /** The same column without the first rows. */
-  LogVector from(int row) {
-    from = row;
+  /** Skip the first rows from now on. Returns this column. */
+  LogVector skip(int rows) {
+    from = rows;
     return this;
   }
 

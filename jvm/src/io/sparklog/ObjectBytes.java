@@ -17,6 +17,7 @@ import scala.Tuple2;
 /** The bytes of one object: of a local file, or by Hadoop's file system of its address. One thread at a time. */
 abstract class ObjectBytes implements Closeable {
   private static final String LOCAL = "file://";
+  private static Configuration configuration; // of this JVM: it takes a while to make
   private static final String HADOOP = "spark.hadoop."; // the prefix of Hadoop's settings in Spark's
 
   /** Read `length` bytes from `position` on into the beginning of `to`. */
@@ -29,10 +30,10 @@ abstract class ObjectBytes implements Closeable {
   public abstract void close();
 
   static ObjectBytes open(String address) throws IOException {
+    URI uri = URI.create(address); // the chain has it quoted
     if (address.startsWith(LOCAL)) {
-      return new LocalFile(FileChannel.open(Path.of(address.substring(LOCAL.length())), StandardOpenOption.READ));
+      return new LocalFile(FileChannel.open(Path.of(uri), StandardOpenOption.READ));
     }
-    URI uri = URI.create(address);
     return new HadoopFile(FileSystem.get(uri, configuration()).open(new org.apache.hadoop.fs.Path(uri)));
   }
 
@@ -49,7 +50,14 @@ abstract class ObjectBytes implements Closeable {
     }
   }
 
-  private static Configuration configuration() {
+  private static synchronized Configuration configuration() {
+    if (configuration == null) {
+      configuration = configured();
+    }
+    return configuration;
+  }
+
+  private static Configuration configured() {
     Configuration configuration = new Configuration();
     SparkEnv spark = SparkEnv.get();
     if (spark != null) {

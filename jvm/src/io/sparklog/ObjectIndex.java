@@ -23,7 +23,7 @@ final class ObjectIndex {
   final long[] ends; // the offset after the last one
   final boolean isCompacted; // the offsets of the records are in a column of the object
 
-  /** The part of the index in `body` that belongs to a slice. `named`: size and CRC32C of the index in the chain. */
+  /** The part of the index in `body` that belongs to a slice, which has the index's size and CRC32C from the chain. */
   ObjectIndex(byte[] body, JsonNode slice) throws DamagedException {
     Decoder.check(body.length == slice.get("index_size_bytes").asLong(), "an index of " + body.length + " bytes");
     Decoder.check(crc32c(body, 0, body.length) == (int) slice.get("index_crc32c").asLong(), "an index's CRC32C");

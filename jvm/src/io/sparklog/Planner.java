@@ -35,6 +35,7 @@ final class Planner {
   private final Process process;
   private final DataOutputStream requests;
   private final Map<Long, CompletableFuture<Reply>> awaited = new ConcurrentHashMap<>();
+  private volatile boolean hasEnded;
   private final AtomicLong ids = new AtomicLong();
 
   /** A reply: JSON, or an Arrow message. */
@@ -64,7 +65,7 @@ final class Planner {
   /** The planner of this JVM that runs this Python. */
   static synchronized Planner of(String python) {
     Planner planner = RUNNING.get(python);
-    if (planner == null || !planner.process.isAlive()) {
+    if (planner == null || planner.hasEnded || !planner.process.isAlive()) {
       planner = new Planner(python);
       RUNNING.put(python, planner);
     }
@@ -107,6 +108,10 @@ final class Planner {
     long id = ids.incrementAndGet();
     CompletableFuture<Reply> coming = new CompletableFuture<>();
     awaited.put(id, coming);
+    if (hasEnded) {
+      awaited.remove(id);
+      throw ended(null);
+    }
     try {
       byte[] payload = JSON.writeValueAsBytes(request);
       synchronized (requests) {
@@ -134,7 +139,7 @@ final class Planner {
   }
 
   private void receive() {
-    Throwable reason;
+    Throwable reason; // whatever it is: nobody else completes what is awaited
     try (DataInputStream replies = new DataInputStream(process.getInputStream())) {
       while (true) {
         byte[] payload = new byte[replies.readInt() - HEAD_BYTES];
@@ -146,9 +151,10 @@ final class Planner {
           coming.complete(new Reply(kind, payload));
         }
       }
-    } catch (IOException | RuntimeException error) {
+    } catch (Throwable error) {
       reason = error;
     }
+    hasEnded = true;
     process.destroy();
     for (CompletableFuture<Reply> coming : awaited.values()) {
       coming.completeExceptionally(reason);
@@ -159,7 +165,7 @@ final class Planner {
     return new SparklogException(
         "PLANNER_FAILED: " + python + " -m sparklog.spark.planner has ended (its standard error says why): is sparklog"
             + " installed there? Set PYSPARK_PYTHON or spark.pyspark.python to a Python that has it, or read with the"
-            + " option " + SparklogSource.PATH + "=rows",
+            + " option " + SparklogSource.READER + "=rows",
         reason);
   }
 

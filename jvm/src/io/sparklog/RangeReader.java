@@ -43,10 +43,11 @@ final class RangeReader {
     while (rest == null) {
       JsonNode part = range.get("slices").get(slice);
       if (part == null || at >= end) {
+        closeReader();
         return null;
       }
       try {
-        if (reader == null && plan.bounds().mayHave(part)) {
+        if (reader == null && part.get("end").asLong() > at && plan.bounds().mayHave(part)) {
           open(part);
         }
         Rows rows = reader == null ? null : reader.next();
@@ -59,6 +60,9 @@ final class RangeReader {
         closeSlice();
         slice++;
       } catch (IOException | DamagedException | RuntimeException error) {
+        if (Thread.currentThread().isInterrupted()) {
+          throw new IOException("the task was killed", error); // no store is to blame
+        }
         fail(error);
       }
     }
@@ -85,7 +89,7 @@ final class RangeReader {
   private void fail(Exception error) {
     closeReader();
     if (holders != null && !holders.isEmpty()) {
-      holders.remove(0).hasFailed();
+      holders.remove(0).hasFailed(error);
     }
     if (holders == null || holders.isEmpty()) {
       leaveToPython(error.toString());

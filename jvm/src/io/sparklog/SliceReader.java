@@ -150,11 +150,11 @@ final class SliceReader {
     return switch (name) {
       case "topic" -> new LogVector.Text(topic, rows);
       case "partition" -> new LogVector.Number(partition, rows);
-      case "offset" -> offsets.from(from);
+      case "offset" -> offsets.skip(from);
       case "timestampType" -> new LogVector.Number(slice.get("timestamp_type").asInt(), rows);
       case "timestamp" ->
-          appendTimeUs < 0 ? decoded.columns().get(name).from(from) : new LogVector.Number(appendTimeUs, rows);
-      default -> decoded.columns().get(name).from(from);
+          appendTimeUs < 0 ? decoded.columns().get(name).skip(from) : new LogVector.Number(appendTimeUs, rows);
+      default -> decoded.columns().get(name).skip(from);
     };
   }
 }

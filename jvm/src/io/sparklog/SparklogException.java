@@ -15,7 +15,7 @@ public final class SparklogException extends RuntimeException {
     super(message, cause);
   }
 
-  /** The error that Spark raises if the Python data source fails in the driver. */
+  /** Throws, in place of returning it, the error that Spark raises if the Python data source fails in the driver. */
   RuntimeException inDriver() {
     throw unchecked(new AnalysisException(CONDITION, parameters("plan")));
   }

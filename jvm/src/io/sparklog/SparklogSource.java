@@ -20,8 +20,8 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap;
  * running session.
  */
 public final class SparklogSource implements TableProvider, DataSourceRegister {
-  /** The option that chooses between the two paths: "auto" (the default), "columns" or "rows". */
-  static final String PATH = "reader";
+  /** The option that chooses between Java and Python: "auto" (the default), "columns" or "rows". */
+  static final String READER = "reader";
 
   private TableProvider rows;
 
@@ -59,8 +59,7 @@ public final class SparklogSource implements TableProvider, DataSourceRegister {
 
   /** The columns that a columnar read with these options has; null if the Python data source must read. */
   private static List<String> columnsOf(CaseInsensitiveStringMap options) {
-    String path = options.getOrDefault(PATH, "auto");
-    if (path.equals("rows")) {
+    if (options.getOrDefault(READER, "auto").strip().equalsIgnoreCase("rows")) {
       return null;
     }
     JsonNode columns = ask("columns", options);
