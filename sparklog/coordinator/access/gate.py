@@ -48,11 +48,11 @@ def caller_of(scope: Scope) -> Caller:
 
 
 class Gate:
-    """ASGI middleware. `access` returns the access file in force; it is None for a coordinator without one.
+    """ASGI middleware that passes on only permitted requests. `access` returns the access file in force; None: no file.
 
-    Without an access file, any caller that reaches this machine's own address may do everything. `hosts` are then the
-    names under which the coordinator may be addressed. So a page in a browser can't reach it under its own name (DNS
-    rebinding). They are also the hosts whose pages may send requests (cross-site requests).
+    Without an access file, every caller may do everything. Then a request must name this machine or one of `hosts` as
+    its Host, so that a web page can't reach the coordinator through a domain of its own (DNS rebinding). If the request
+    has an Origin, which is the web page that sent it, the same holds for the Origin's host (cross-site requests).
     """
 
     def __init__(

@@ -89,7 +89,7 @@ class Certificate:
         self.context.sni_callback = self._choose
 
     def _choose(self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
-        """Use the newest certificate. Called for each handshake, even if the client names no server."""
+        """Use the newest certificate for this connection. Called at each handshake, even if it names no server."""
         connection.context = self.files.value
 
 

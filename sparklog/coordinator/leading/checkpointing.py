@@ -1,4 +1,4 @@
-"""Writes checkpoints to the stores while this process leads (N-06), in its own thread, because a store may hang."""
+"""Writes checkpoints to the stores while this process leads (N-06). The thread is its own, because a store may hang."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from sparklog.log.cluster_stores import Stores
 
 
 class Checkpointing:
-    """Writes every `log.flush.offset.checkpoint.interval.ms` (0: never) if anything has changed.
+    """Writes checkpoints every `log.flush.offset.checkpoint.interval.ms` (0: never) if anything has changed.
 
-    Failures stop nothing.
+    A failure is reported, and the next attempt comes after the interval.
     """
 
     def __init__(self, follower: Follower, stores: Callable[[ClusterState], Stores], say: Say) -> None:
@@ -28,7 +28,7 @@ class Checkpointing:
         self._failed: dict[str, str] = {}
 
     def begin(self) -> None:
-        """Begin to write: this process leads from now on."""
+        """Begin to write checkpoints: this process leads from now on."""
         interval_ms = effective_cluster(self._follower.state.config).log_flush_offset_checkpoint_interval_ms
         if interval_ms:
             self._end = end = threading.Event()
@@ -44,7 +44,7 @@ class Checkpointing:
         self._end = None
 
     def write(self) -> None:
-        """Write what has changed. Reports the failure of a store once."""
+        """Write the checkpoints that have changed. A store that fails several times in a row is reported once."""
         state = self._follower.state
         try:
             failed: dict[str, str] = dict(self._files.write(state, self._stores(state)).items())

@@ -28,7 +28,7 @@ AWAKE = 32  # commands whose callers wake in one round of the loop: the first re
 
 @dataclass(slots=True, eq=False)
 class _Call:
-    """One call of `submit_all`: the number of its commands that are not done yet, and its caller's future."""
+    """A call of `submit_all`: `open` of its commands are not done yet, and `done` completes when all are."""
 
     open: int
     done: asyncio.Future[None]
@@ -52,18 +52,18 @@ class CommitLoop:
 
     @property
     def counts(self) -> CommitCounts:
-        """Counts of the commits so far."""
+        """Counts of the commits that this object has made."""
         return self._machine.counts
 
     @property
     def author(self) -> Author:
-        """The author of the entries."""
+        """The author that the entries name."""
         return self._machine.author
 
     async def submit(self, submission: Submission, timeout_ms: int) -> CommandResult:
         """Commit one command and return its result, as `Committer.submit`, with the same errors.
 
-        If the caller is cancelled, the command stays in the machine and may land.
+        If the caller is cancelled, the command still waits for its entry, and may land.
         """
         (ticket,) = await self.submit_all([(submission, timeout_ms)])
         return ticket.outcome()
@@ -88,7 +88,7 @@ class CommitLoop:
         return tickets
 
     async def close(self) -> None:
-        """Wait for all pending requests."""
+        """Wait until all requests of the machine are done, and no snapshot is being written."""
         while self._performing:
             await asyncio.wait(self._performing)
         await asyncio.to_thread(self.snapshots.close)

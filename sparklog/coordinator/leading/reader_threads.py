@@ -1,7 +1,7 @@
-"""The reads of a coordinator for its clients, in threads of its own: commits never wait for readers.
+"""Reads for the clients of a coordinator, in threads of their own: commits never wait for readers.
 
-Every coordinator reads, also a standby. A client may say how far it has read: a coordinator that is behind catches up
-first.
+A standby serves reads, too. A request may name the newest entry that its client has seen: a coordinator that has not
+read this entry reads the chain first.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ T = TypeVar("T")
 class ReaderThreads:
     """Reads for the clients of one coordinator. To be used from one event loop.
 
-    `waiting_max`: requests that may wait at once. Further ones are refused, so that memory and delays stay bounded.
+    `waiting_max`: reads that may wait or run at once. Further ones are refused, so memory and delays stay bounded.
     """
 
     def __init__(self, follower: Follower, waiting_max: int) -> None:
@@ -44,11 +44,11 @@ class ReaderThreads:
         return await self._run(work, self._threads)
 
     async def look_up(self, work: Callable[[], T]) -> T:
-        """Run work that reads objects of the log, as `run`."""
+        """Run `work` as `run` does, but in the threads for look-ups by time, which read objects of the log."""
         return await self._run(work, self._lookup_threads)
 
     async def state(self, request: Request) -> ClusterState:
-        """A state no older than the one that the client has seen; the newest one if the request does not say.
+        """A state that includes the entry that the client has seen; the newest one if the request names no entry.
 
         Raises InconsistentClusterId, InvalidInput, TryAgain, and the metadata store's errors.
         """
