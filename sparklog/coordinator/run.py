@@ -32,9 +32,9 @@ GC_THRESHOLDS = (50_000, 20, 50)
 
 @dataclass(frozen=True)
 class Protection:
-    """Protection from unknown callers: the certificate for TLS, and the access file. None for an absent one.
+    """Protection from unknown callers: the certificate for TLS, and the access file. None: there is none.
 
-    `masks`: parts of records that pages never show.
+    `masks`: parts of records that the web pages never show.
     """
 
     certificate: Certificate | None = None
@@ -46,7 +46,7 @@ OPEN = Protection()
 
 
 def check_exposure(host: str, *, tls: bool, access: bool) -> None:
-    """Refuse to be reachable from other machines without TLS and an access file. Raises InvalidInput."""
+    """Raise InvalidInput if other machines can reach `host`, but TLS or an access file is missing."""
     missing = [
         option
         for option, given in (("--tls-certificate FILE --tls-key FILE", tls), ("--access FILE", access))
@@ -158,7 +158,7 @@ async def _serve(
 
 
 class _CoordinatorServer(uvicorn.Server):
-    """Leaves the signals to `_serve`: a coordinator resigns before it stops answering."""
+    """A server that leaves signals to `_serve`, so that a coordinator resigns before it stops answering."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

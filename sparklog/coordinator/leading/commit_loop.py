@@ -69,9 +69,9 @@ class CommitLoop:
         return ticket.outcome()
 
     async def submit_all(self, commands: Sequence[tuple[Submission, int]]) -> Sequence[Ticket]:
-        """Commit commands, each with its timeout in ms, and return once all are done. A ticket has the outcome.
+        """Commit commands, each with its timeout in ms. Once all are done, return a ticket with the outcome of each.
 
-        Commands that other callers submit in the same round of the loop are handed in with them.
+        Commands of other callers in the same round of the event loop are handed to the machine together with these.
         """
         now_ms = self.clock.monotonic_ms()
         tickets = [Ticket(submission, now_ms + timeout_ms, timeout_ms) for submission, timeout_ms in commands]
@@ -103,7 +103,7 @@ class CommitLoop:
             self._end_all(error)
 
     def _continue(self) -> None:
-        """Perform the machine's requests, and wake the callers whose commands are done."""
+        """Publish the machine's new head, wake callers whose commands are done, and perform the machine's requests."""
         machine = self._machine
         if machine.head is not self.follower.head:
             self.follower.publish(machine.head)
@@ -114,7 +114,7 @@ class CommitLoop:
             task.add_done_callback(self._performing.discard)
 
     def _wake(self) -> None:
-        """Wake the callers whose commands are done: some now, the others in the next rounds of the loop."""
+        """Wake the callers whose commands are done: AWAKE now, the others in later rounds of the event loop."""
         ended = self._machine.ended
         for _ in range(min(AWAKE, len(ended))):
             call = self._waiting.pop(ended.popleft(), None)

@@ -72,7 +72,7 @@ class ReadChain:
 
 @dataclass(frozen=True, slots=True)
 class CommitOwn:
-    """Commit a command of the coordinator itself under this author. It begins now."""
+    """Commit a command of the coordinator itself under this author, begun at the newest entry that was read."""
 
     author: Author
     command: Command
@@ -172,7 +172,7 @@ class CoordinatorControl:
             self.watching.heard_member(heartbeat.group, heartbeat.member_id, moment.now_ms)
 
     def _admit(self, chain_id: str, state: ClusterState) -> None:
-        """Accept only requests for this cluster, and only while this process leads."""
+        """Raise InconsistentClusterId if a request is for another cluster, NotController if this process stands by."""
         check_chain(chain_id, state.chain_id)
         self.check_leads(state)
 

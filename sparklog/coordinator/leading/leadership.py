@@ -6,8 +6,8 @@
        │                                                                                      ▼
        └── another process has claimed, or this one had to resign ◄─── claims again, to be seen alive ── LEADING
 
-The chain decides between two processes that claim at once, so a wrong guess here costs only time. Only the process's own
-monotonic clock is used, and only to measure for how long the chain has shown nothing new.
+The chain decides between two processes that claim at once, so a wrong guess here costs only time. Only the process's
+own monotonic clock is used, and only to measure for how long the chain has shown nothing new.
 """
 
 from __future__ import annotations

@@ -135,7 +135,7 @@ class Service:
         return self.cluster()
 
     def member_heartbeat(self, heartbeat: MemberHeartbeat) -> ClusterReply:
-        """Note that a member of a group is at work. Raises as `CoordinatorControl.member_heartbeat`."""
+        """Note that a group's member is alive; reply as `cluster`. Raises as `CoordinatorControl.member_heartbeat`."""
         self.control.member_heartbeat(heartbeat, self._moment())
         return self.cluster()
 

@@ -10,7 +10,10 @@ WIDTH, HEIGHT = 600, 80
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart of one series, oldest value first. `line` and `area` are points; "" if there is no data yet."""
+    """A chart of one series of values. `line` and `area` are points of an SVG; "" if there is no data yet.
+
+    `latest`: the newest value; `top`: the greatest one.
+    """
 
     title: str
     unit: str

@@ -1,1 +1,1 @@
-"""Metrics and samples of a coordinator, made from one `Observation` at a time. Read observation.py first."""
+"""Metrics and samples of a coordinator, which are made from an `Observation`. Read observation.py first."""

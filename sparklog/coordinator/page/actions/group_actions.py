@@ -61,7 +61,10 @@ def plan_delete_group(planning: Planning) -> Plan:
 
 
 def _target(planning: Planning) -> tuple[ResetTarget, str]:
-    """The target, and its option on the command line. Raises InvalidOption."""
+    """The position to which the form resets offsets, and the option that says so on the command line.
+
+    Raises InvalidOption.
+    """
     text, value = planning.wanted("to"), planning.text("value")
     if text not in TARGETS:
         raise InvalidOption(f"to: wanted one of {', '.join(TARGETS)}, found {text[:30]!r}")
