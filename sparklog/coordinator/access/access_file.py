@@ -4,7 +4,7 @@
     token_sha256 = ["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"]
     rights = ["write:orders", "describe:*"]
 
-A principal may have several tokens, so that one can be replaced while both are valid.
+A principal may have several tokens: while one is replaced, the old and the new one are both valid.
 """
 
 from __future__ import annotations

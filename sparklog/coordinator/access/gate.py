@@ -51,8 +51,8 @@ class Gate:
     """ASGI middleware that passes on only permitted requests. `access` returns the access file in force; None: no file.
 
     Without an access file, every caller may do everything. Then a request must name this machine or one of `hosts` as
-    its Host, so that a web page can't reach the coordinator through a domain of its own (DNS rebinding). If the request
-    has an Origin, which is the web page that sent it, the same holds for the Origin's host (cross-site requests).
+    its Host, so that a web page can't reach the coordinator through a domain of its own (DNS rebinding). The same holds
+    for Origin, if present: by Origin, a browser names the site whose page has sent the request (cross-site requests).
     """
 
     def __init__(

@@ -26,7 +26,7 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """Limits of a server on its connections. Names in `_s` are times in seconds.
+    """Limits of a server on its connections. Names that end in `_s` are times in seconds.
 
     `request_s`: the time for the first byte of a connection, and for the head of a request. A body must be complete
     after `request_s`, or else grow by `body_bytes` in each `request_s`. A client must read its reply at the same rate.
@@ -93,7 +93,7 @@ class ConnectionTable(Generic[C]):
     def victim(self, now_s: float) -> C | None:
         """The connection to drop for a new one: a silent one, else an idle one, else one whose request is not complete.
 
-        In each state the oldest is chosen. A connection that receives must have done so for `evict_receiving_s`. None
+        In each state the oldest is chosen. A request must have been incomplete for at least `evict_receiving_s`. None
         if there is no such connection.
         """
         for state in (State.SILENT, State.IDLE):

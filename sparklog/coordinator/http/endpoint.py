@@ -57,7 +57,7 @@ SEEN = Parameter(
 
 
 class Openness(Enum):
-    """The access to a route that names no right itself."""
+    """The callers that a route admits if it states no right: all, all with a token, or as the route itself checks."""
 
     EVERYBODY = "any caller, also without a token"
     EVERY_PRINCIPAL = "any caller with a token"

@@ -1,8 +1,8 @@
 """Endpoints that read the metadata, for clients that have only the address of a coordinator.
 
 Each request reads the metadata store, so a reply is never old. Only entries of the chain and the bodies of large
-commands are kept in memory: they never change, and every client that follows the chain reads the newest ones. It is
-never kept that a key is absent.
+commands are kept in memory: they never change, and every client that follows the chain reads the newest ones. The reply
+that a key is absent is never kept.
 """
 
 from __future__ import annotations

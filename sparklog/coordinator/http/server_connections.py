@@ -204,7 +204,7 @@ class ServerConnection(HttpToolsProtocol):
         self.transport.abort()
 
     def _look(self) -> None:
-        """Put the connection into the state that it is in now."""
+        """Find out the present state of the connection, and note it in the table."""
         before = self._table.state(self)
         if before is None or before is State.LINGERING or self.transport.is_closing():
             return

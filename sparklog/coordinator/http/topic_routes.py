@@ -156,7 +156,7 @@ def query_routes(reading: ReaderThreads, metadata: str, stores: Callable[[Cluste
 def check_topic(principal: Principal, verb: Verb, name: str, state: ClusterState) -> None:
     """Raise if the principal lacks the right `verb` on the topic, as `check_access`, or if there is no such topic.
 
-    The latter is UnknownTopicOrPartition, which suggests only topics that the principal may see.
+    In the second case the error is UnknownTopicOrPartition. It suggests only topics that the principal may see.
     """
     check_access(principal, Need(verb, (name,)), state)
     if name not in state.topic_ids:

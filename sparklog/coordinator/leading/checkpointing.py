@@ -38,7 +38,7 @@ class Checkpointing:
             thread.start()
 
     def end(self) -> None:
-        """Stop: this process no longer leads. A write in progress is completed, because checkpoints do no harm."""
+        """Stop, because this process no longer leads. A write in progress is completed, which does no harm."""
         if self._end is not None:
             self._end.set()
         self._end = None

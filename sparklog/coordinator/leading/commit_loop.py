@@ -114,7 +114,7 @@ class CommitLoop:
             task.add_done_callback(self._performing.discard)
 
     def _wake(self) -> None:
-        """Wake the callers whose commands are done: AWAKE now, the others in later rounds of the event loop."""
+        """Wake callers whose commands are done: at most AWAKE now, the others in later rounds of the event loop."""
         ended = self._machine.ended
         for _ in range(min(AWAKE, len(ended))):
             call = self._waiting.pop(ended.popleft(), None)

@@ -4,7 +4,7 @@
 each request of a client. The reply to a step, unless it is an error:
 
     ReadChain     read the chain to its end -> Moment
-    CommitOwn     commit a command of its own as the coordinator of an epoch -> Moment
+    CommitOwn     commit a command of the coordinator itself, under its epoch -> Moment
     CommitAll     commit the commands of a client -> (Moment, an outcome for each)
     Rest          wait, at most until `stop` is called -> Moment
 """

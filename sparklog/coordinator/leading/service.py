@@ -140,15 +140,15 @@ class Service:
         return self.cluster()
 
     async def wait(self, request: WaitRequest, gone: Gone) -> WaitReply:
-        """Reply once the chain has the wanted state, on a leader or a standby; see `Waits.wait`.
+        """Reply once the chain has the wanted state, on a leader or a standby.
 
-        Raises InconsistentClusterId as well.
+        Raises InconsistentClusterId, and the errors of `Waits.wait`.
         """
         check_chain(request.chain_id, self.follower.state.chain_id)
         return await self.waits.wait(request, gone)
 
     def cluster(self) -> ClusterReply:
-        """Describe the cluster."""
+        """The cluster's id, the address of its metadata, its coordinator, and the newest entry that was read."""
         state = self.follower.state
         return ClusterReply(state.chain_id, self.metadata, EntryNumber(state.n), state.coordinator)
 
@@ -223,7 +223,7 @@ class Service:
             steps.close()
 
     def _led_until_now(self, led: bool) -> None:
-        """Begin or end the work that only the leader does, if `leads` is no longer `led`."""
+        """Begin or end the work that only the leader does, if `leads` has changed; `led` is its former value."""
         if self.leads and not led:
             self.schedule.begin()
             self.checkpoints.begin()

@@ -58,7 +58,7 @@ class Watching:
         self._observed_ms, self._asked_ms = now_ms, asked_ms
 
     def _deaf_ms(self, now_ms: int) -> int:
-        """The time for which this process was paused: the time since its last look, less a third of a session."""
+        """The time for which this process was paused: the time since its last `observe` beyond a third of a session."""
         if self._observed_ms is None:
             return 0
         return max(0, now_ms - self._observed_ms - self._session_ms // ENTRIES_PER_SESSION)

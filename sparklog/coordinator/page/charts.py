@@ -1,4 +1,4 @@
-"""Small charts as points of an SVG: a line over the area below it."""
+"""Makes small SVG charts: the points of a line, and of the area below the line."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ class Health(msgspec.Struct, frozen=True):
 
     @property
     def verdict(self) -> str:
-        """A summary in a few words."""
+        """A sentence with the number of things that are wrong, or of remarks."""
         if wrong := len(self.wrong) + self.more_wrong:
             return f"{counted(wrong, 'thing')} {'is' if wrong == 1 else 'are'} wrong"
         remarks = len(self.remarks) + self.more_remarks
@@ -245,7 +245,7 @@ def health(seen: Observation) -> Health:
 
 
 def charts(seen: Observation) -> list[Chart]:
-    """Charts of the commits of this process in the last minutes."""
+    """Charts of the entries and commands that this process has committed in the last minutes."""
     seconds, every = _spans(seen)
     steps = rates(seen.samples, every)
     series = (
@@ -258,7 +258,7 @@ def charts(seen: Observation) -> list[Chart]:
 
 
 def topic_charts(seen: Observation, name: str) -> list[Chart]:
-    """Charts of this process's appends to a topic in the last minutes."""
+    """Charts of the records and bytes that this process has appended to a topic in the last minutes."""
     seconds, every = _spans(seen)
     steps = appended_rates(seen.samples, every, seen.state.topic_ids[name])
     describe = f"sparklog topic describe {shlex.quote(name)}"
@@ -275,7 +275,7 @@ def _spans(seen: Observation) -> tuple[int, int]:
 
 
 def store_rows(seen: Observation) -> list[StoreRow]:
-    """The stores by name."""
+    """A row for each store, by name."""
     rows = []
     for store in sorted(seen.state.stores.values(), key=lambda store: store.store):
         on = seen.replicas.stores[store.store]
@@ -296,7 +296,7 @@ def store_rows(seen: Observation) -> list[StoreRow]:
 
 
 def job_rows(state: ClusterState) -> list[JobRow]:
-    """The last run of each job, the newest first."""
+    """A row for the last run of each job; the job that ended last comes first."""
     runs = sorted(state.jobs.values(), key=lambda run: run.ended_ms, reverse=True)[:ROWS]
     return [JobRow(run, _indented(run.report)) for run in runs]
 

@@ -108,7 +108,7 @@ class Action(msgspec.Struct, frozen=True):
 
     @property
     def listed(self) -> str:
-        """The list of pages that the action belongs to: groups, topics or jobs."""
+        """The section of the pages that the action belongs to: groups, topics or jobs."""
         return "groups" if self.of == "group" else "topics" if self.changes else "jobs"
 
 

@@ -159,7 +159,7 @@ def writes_are_on(state: ClusterState) -> bool:
 def links(seen: Observation, principal: Principal, *names: str, of: str = "") -> list[FormLink]:
     """Links to the forms of the actions `names` that the principal may use on the topic or group `of`.
 
-    None if this process does not lead, or the pages may change nothing.
+    [] if this process does not lead, or the pages may change nothing.
     """
     if not seen.leads or not writes_are_on(seen.state):
         return []

@@ -6,9 +6,9 @@
     customers:#key                   the keys
     customers:#headers               the values of the headers
 
-In a topic with a rule for fields, a value that is no JSON object or list is masked as a whole. If the path continues
-below a part of a value that is no object or list (nor null), that part is masked. A key of an object may also be
-several steps of the path, as in {"card.number": 4}.
+In a topic with a rule for fields, a value that is no JSON object or list is masked as a whole. If the path leads
+further than a part of a value that is neither object, list nor null, that part is masked. A key of an object may also
+be several steps of the path, as in {"card.number": 4}.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class MaskRule(msgspec.Struct, frozen=True):
     path: str = ""
 
     def covers(self, topic: str) -> bool:
-        """True if the rule applies to this topic."""
+        """True if the rule is for this topic."""
         return topic.startswith(self.topics[:-1]) if self.topics.endswith("*") else topic == self.topics
 
 
@@ -101,7 +101,7 @@ def mask_rule(text: str) -> MaskRule:
 
 
 def mask_of(rules: Iterable[MaskRule], topic: str) -> Mask:
-    """Return the mask of a topic: all those of the rules that apply to it."""
+    """Return the mask of a topic, which combines the rules that apply to the topic."""
     paths = {rule.path for rule in rules if rule.covers(topic)}
     fields = sorted(tuple(path.split(".")) for path in paths - {"", KEY, HEADERS})
     return Mask(KEY in paths, "" in paths, HEADERS in paths, tuple(fields))

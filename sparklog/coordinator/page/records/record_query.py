@@ -77,7 +77,7 @@ class RecordQuery(msgspec.Struct, frozen=True):
         return parse_timestamp_us("time", self.time[:MOST_CHARACTERS]) if self.time else None
 
     def address(self, topic: str, **extra: str) -> str:
-        """The address of the page with this query of this topic; `extra` are further parameters."""
+        """The address of the page that shows this query's records of a topic; `extra` are further parameters."""
         default = RecordQuery()
         query = {name: text for name, text in _texts(self).items() if text != _texts(default)[name]}
         return f"{address_of_records(topic)}?{urlencode({**query, **extra})}".rstrip("?")

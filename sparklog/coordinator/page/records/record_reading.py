@@ -1,4 +1,4 @@
-"""Reads the records of one page: piece by piece in one direction, until there are enough or a bound is reached.
+"""Reads the records of one page: piece by piece in one direction, until there are enough records or a limit is reached.
 
 A piece is a range of offsets of one partition. Partitions take turns, so that each has its share of a page. Memory is
 bounded: of each piece, only the records to show are kept, copied out of the batches.
@@ -93,7 +93,7 @@ class RecordsFound:
     broken: frozenset[int] = frozenset()
 
     def at(self, *, down: bool) -> tuple[tuple[int, int], ...] | None:
-        """The offsets at which the next page in this direction begins; None if nothing is left there."""
+        """The offsets of partitions where the next page in this direction begins; None if no record is left there."""
         left = [
             (covered.start > covered.log_start if down else covered.end < covered.high_watermark)
             for covered in self.covered

@@ -92,7 +92,7 @@ class RecordReads:
     async def run(self, work: Callable[[], T]) -> T:
         """Return the result of `work`. Raises its errors, and TryAgain if too many reads are under way.
 
-        Raises StoreUnavailable if it takes longer than PATIENCE_MS.
+        Raises StoreUnavailable if `work` takes longer than PATIENCE_MS.
         """
         self._abandoned = [read for read in self._abandoned if not read.done()]
         if len(self._abandoned) >= ABANDONED:
@@ -115,7 +115,7 @@ class RecordReads:
 
 
 def _check_may_read(request: Request, state: ClusterState, topic: str) -> None:
-    """Raise TopicAuthorizationFailed if the caller may not read the topic, which is audited.
+    """Raise TopicAuthorizationFailed, and audit the request, if the caller may not read the topic.
 
     Raise UnknownTopicOrPartition if there is no such topic.
     """
