@@ -60,7 +60,10 @@ def check_exposure(host: str, *, tls: bool, access: bool) -> None:
 
 
 def advertised_address(advertise: str | None, host: str, port: int, *, tls: bool) -> str:
-    """The address to which clients send commands: the given one, or that of the listener. Raises InvalidInput."""
+    """The address to which clients send commands: `advertise`, or else the address of the listener.
+
+    Raises InvalidInput if `advertise` is malformed, or if it is None and the listener has every address of the machine.
+    """
     scheme = "https" if tls else "http"
     if advertise is None:
         if host in ("0.0.0.0", "::"):
@@ -98,7 +101,7 @@ def serve(
 ) -> None:
     """Serve until SIGTERM or SIGINT.
 
-    `ready` is called once the server answers; `metric_target` receives the metrics.
+    `ready` is called once the server answers; metrics are printed to `metric_target`, or nowhere if it is None.
     """
     server = server_of(service, Connections(limits_here()), protection)
     gc.freeze()  # modules and the state stay
@@ -108,7 +111,7 @@ def serve(
 
 
 def server_of(service: Service, connections: Connections, protection: Protection = OPEN) -> uvicorn.Server:
-    """The HTTP server of a coordinator. It does not handle signals."""
+    """The HTTP server of a coordinator. It does not handle signals: see `_CoordinatorServer`."""
     access, certificate = protection.access, protection.certificate
     config = uvicorn.Config(
         app_of(service, None if access is None else lambda: access.value, protection.masks),

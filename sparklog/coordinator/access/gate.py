@@ -41,7 +41,7 @@ class Caller(msgspec.Struct, frozen=True):
 
 
 def caller_of(scope: Scope) -> Caller:
-    """The caller of a request that has passed the gate."""
+    """The caller that `Gate` has found for a request, and stored in its scope."""
     caller = scope["sparklog.caller"]
     assert isinstance(caller, Caller)
     return caller

@@ -43,7 +43,7 @@ async def submit_for(caller: Caller, service: Service, request: SubmitRequest) -
 
 
 def refusal_of(principal: Principal, need: Need, state: ClusterState) -> SparklogError | None:
-    """The error for a principal that lacks the right; None if the principal has it."""
+    """The error of `check_access` for a principal that lacks the right; None if the principal has it."""
     try:
         check_access(principal, need, state)
     except AccessRefused as error:

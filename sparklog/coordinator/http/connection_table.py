@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 
 class State(Enum):
-    """The current activity of a connection."""
+    """The state of a connection, by what the connection waits for or does; the values describe it."""
 
     SILENT = "it never sent a byte"
     IDLE = "its last request was answered"

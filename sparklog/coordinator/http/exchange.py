@@ -56,7 +56,10 @@ class Decoders(Generic[T]):
 
 
 class Posted(Generic[T]):
-    """The ASGI application of one route. It decodes a request of type T, and answers with the result of `handler`."""
+    """An ASGI application for one route: decodes a request of type T, and answers with the reply of `handler`.
+
+    Any exception of `handler` becomes an error reply.
+    """
 
     def __init__(self, decoders: Decoders[T], handler: Callable[[Scope, T], Awaitable[msgspec.Struct]]) -> None:
         self._decoders = decoders

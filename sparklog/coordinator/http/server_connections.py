@@ -60,7 +60,7 @@ class Connections:
 
     @property
     def protocol(self) -> Callable[..., asyncio.Protocol]:
-        """The factory that uvicorn calls for each connection."""
+        """A factory that creates a `ServerConnection`; uvicorn calls it for each new connection."""
         return partial(ServerConnection, connections=self)
 
     def admit(self, connection: ServerConnection, now_s: float) -> bool:
@@ -260,4 +260,4 @@ class ServerConnection(HttpToolsProtocol):
 
 
 class _TooManyRequests(Exception):
-    """Too many requests are waiting on one connection."""
+    """Raised if `pipelined` requests already wait on one connection."""

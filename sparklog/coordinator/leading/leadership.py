@@ -61,7 +61,7 @@ class Leadership:
         return ClaimCoordination(epoch, self.name, self.address)
 
     def next_look_ms(self, now_ms: int) -> int:
-        """The time from `now_ms` until this process must read the chain again."""
+        """The milliseconds from `now_ms` until this process must read the chain again."""
         longest_ms = self.session_ms // ENTRIES_PER_SESSION
         if not self.leads:
             longest_ms = min(longest_ms, STANDBY_LOOK_MS)
@@ -69,7 +69,7 @@ class Leadership:
         return max(0, min(due_ms - now_ms, longest_ms))
 
     def _patience_ms(self) -> int:
-        """The time for which the chain must show nothing new of the coordinator before this process claims."""
+        """The milliseconds without news of the coordinator in the chain after which this process claims."""
         if self.leads:
             return self.session_ms // ENTRIES_PER_SESSION
         if self.known.in_force or self._resigned_epoch == self.known.epoch > 0:

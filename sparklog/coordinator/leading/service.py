@@ -182,7 +182,10 @@ class Service:
         return JobsReply(EntryNumber(self.follower.head.n), self.schedule.standing())
 
     async def run(self) -> None:
-        """Follow and lead until `stop`; then resign, if this process leads."""
+        """Follow the chain, and lead when no other process does, until `stop`; then resign, if this process leads.
+
+        Return once jobs, waiting requests and commits have ended.
+        """
         await self._performed(self.control.run(self._moment()))
         await self.schedule.close()
         self.waits.close()

@@ -76,7 +76,7 @@ def lag_charts(seen: Observation, name: str) -> list[Chart]:
 
 
 def partition_rows(state: ClusterState, partitions: Sequence[GroupPartitionReply]) -> list[GroupPartitionRow]:
-    """The partitions, each with the append time of its oldest record that the group has not read, or None."""
+    """A row for each partition, with the append time of its oldest record that the group has not read, or None."""
     behind = [row for row in partitions if row.lag]
     places = [TopicPartition(state.topic_ids[row.topic], row.partition) for row in behind]
     offsets = [max(row.committed or 0, row.log_start) for row in behind]

@@ -36,7 +36,7 @@ View = Callable[[Observation], dict[str, Any]]
 
 
 async def rendered(service: Service, template: str, view: View, status: int = 200) -> Response:
-    """Render the template with the values that `view` takes from a new observation.
+    """Render the template `template` with the values that `view` takes from a new observation, as the response.
 
     If `view` raises NotFound, the status is 404.
     """

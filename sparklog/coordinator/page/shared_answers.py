@@ -1,4 +1,4 @@
-"""Answers that the readers of one page share: fifty browsers with the same page cost little more than one."""
+"""Answers that the readers of one page share: fifty browsers on the same page cost little more than one."""
 
 from __future__ import annotations
 

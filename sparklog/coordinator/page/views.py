@@ -196,7 +196,10 @@ def stores(seen: Observation) -> dict[str, Any]:
 
 
 def chain(seen: Observation, tail: ChainTail | SparklogError, *, every: bool) -> dict[str, Any]:
-    """The content of the page of the chain: the newest entries. With `every`, quiet ones in a row are not folded."""
+    """The content of the page of the chain: the newest entries.
+
+    Quiet entries in a row, which only show that processes are alive, become one row (`folded`) unless `every` is true.
+    """
     return {"tail": tail, "charts": charts(seen), "every": every}
 
 
@@ -209,7 +212,7 @@ def jobs(seen: Observation) -> dict[str, Any]:
 
 
 def lead(seen: Observation) -> Lead:
-    """The process that leads, as far as this process knows."""
+    """The sentence that names the coordinator in force, as far as this process knows."""
     known = seen.state.coordinator
     if seen.leads:
         return Lead(f"This process, {seen.name}, leads with epoch {known.epoch}.", True, "")
@@ -309,7 +312,7 @@ def listed(rows: Sequence[T], page: int) -> Listed[T]:
 
 
 def late(seen: Observation) -> str:
-    """The greatest age of the data that a standby shows, as text."""
+    """The greatest age of the data that a standby shows: a third of a session, as text."""
     return span(seen.session_ms // 3)
 
 

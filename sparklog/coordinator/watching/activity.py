@@ -74,7 +74,7 @@ class LagSample:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Rates between two samples. `commands` and `entries` are per second, `group` is commands per entry."""
+    """The rates of commits between two samples: `commands` and `entries` per second, `group` is commands per entry."""
 
     at_ms: int
     entries: float
@@ -84,7 +84,7 @@ class Rates:
 
 @dataclass(slots=True)
 class Activity:
-    """Counts since this process started. To be changed in the event loop only."""
+    """Counts and samples of this process since it started. To be changed in the event loop only."""
 
     requests: Counter[tuple[str, int]] = field(default_factory=Counter)  # by route and HTTP status
     refusals: Counter[str] = field(default_factory=Counter)  # by the code of the error

@@ -59,7 +59,7 @@ def exposition(observation: Observation, accept: str) -> tuple[bytes, str]:
 
 
 def families(observation: Observation) -> Iterator[Metric]:
-    """Every metric in `METRICS`, except those of the process."""
+    """All metrics of `METRICS` with their values, except the metrics of the process itself (memory, CPU time)."""
     yield from _of_chain(observation)
     yield from _of_commits(observation)
     yield from _of_partitions(observation)

@@ -60,18 +60,18 @@ class Planning(msgspec.Struct, frozen=True):
     offset_for_time: Callable[[str, int, int], int | None]
 
     def text(self, name: str) -> str:
-        """A parameter without the blanks around it; "" if it is absent."""
+        """The parameter `name`, without the blanks around it; "" if it is absent."""
         return self.given.get(name, "").strip()
 
     def wanted(self, name: str) -> str:
-        """A parameter that must be present. Raises InvalidOption."""
+        """The parameter `name`, without the blanks around it. Raises InvalidOption if it is absent or empty."""
         text = self.text(name)
         if not text:
             raise InvalidOption(f"{name}: wanted a value, found none")
         return text
 
     def number(self, name: str) -> int | None:
-        """A parameter as a number, which may be negative; None if it is absent. Raises InvalidOption."""
+        """The parameter `name` as a number, which may be negative; None if it is absent. Raises InvalidOption."""
         text = self.text(name)
         digits = text.removeprefix("-")
         if not text:
@@ -81,7 +81,7 @@ class Planning(msgspec.Struct, frozen=True):
         return int(text)
 
     def lines(self, name: str) -> list[str]:
-        """The lines of a parameter, except blank ones."""
+        """The lines of the parameter `name`, except blank ones, without the blanks around each."""
         return [line.strip() for line in self.text(name).splitlines() if line.strip()]
 
     def decided(self, command: Command) -> tuple[Record, ...]:

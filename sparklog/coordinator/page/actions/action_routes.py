@@ -172,7 +172,7 @@ def action_routes(service: Service) -> list[GatedRoute]:
 
 
 def _action(request: Request) -> Action:
-    """The action of the address. Raises NotFound."""
+    """The action that the address names. Raises NotFound if there is no such action."""
     name = request.path_params["action"]
     if name not in ACTIONS:
         raise NotFound(f"wanted one of the actions {', '.join(ACTIONS)}, found {name[:100]!r}")

@@ -19,7 +19,10 @@ _OF_NO_VALUE: Final = (ResetKind.EARLIEST, ResetKind.LATEST)
 
 
 def plan_reset(planning: Planning) -> Plan:
-    """Plan new offsets of a group, all in one commit. Raises as `planned_resets`, and what the commit would raise."""
+    """Plan to reset the committed offsets of a group, all in one commit.
+
+    Raises as `planned_resets`, and what the commit would raise.
+    """
     state, group = planning.state, planning.wanted("group")
     topic, partition = planning.text("topic"), planning.number("partition")
     if partition is not None and not topic:

@@ -38,7 +38,10 @@ _encoder, _decoder = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(SealedPl
 
 
 class Seals:
-    """Seals plans, and opens only its own seals: a form of another process, or of an earlier one, is refused."""
+    """Seals plans under a key drawn at random, and opens only plans that it has sealed itself.
+
+    So a form of another process, or from before a restart, is refused.
+    """
 
     def __init__(self) -> None:
         self._key = new_token().encode()

@@ -18,9 +18,10 @@ _PLAIN: Final = frozenset("\t\n\r")
 
 
 class ShownBytes(msgspec.Struct, frozen=True):
-    """Formatted bytes: `kind` is JSON, text, hex, null or empty; `preview` is their beginning on one line.
+    """A key, value or header in the form that a page shows. `kind` is JSON, text, hex, null or empty.
 
-    `left_out_bytes`: the number of bytes that `text` leaves out.
+    `preview` shows the beginning of the bytes on one line. `left_out_bytes`: the number of bytes that `text` leaves
+    out.
     """
 
     kind: str
@@ -31,7 +32,7 @@ class ShownBytes(msgspec.Struct, frozen=True):
 
     @property
     def is_long(self) -> bool:
-        """True if the text is longer than the preview."""
+        """True if `text` differs from `preview`, because it is longer or has several lines."""
         return self.preview != self.text
 
 

@@ -52,7 +52,10 @@ class PageLink(msgspec.Struct, frozen=True):
 def record_page(
     state: ClusterState, topic: str, query: RecordQuery, mask: Mask, result: RecordsFound | None, problem: str
 ) -> dict[str, Any]:
-    """The content of the page. `problem`: the reason if there is no `result`. Raises UnknownTopicOrPartition."""
+    """The content of the page. `problem`: the reason if `result` is None, else "".
+
+    Raises UnknownTopicOrPartition.
+    """
     known = topic_of(state, topic)
     rows = [] if result is None else record_row_list(ordered(result.tables, query.order), mask, query.shape)
     return {
