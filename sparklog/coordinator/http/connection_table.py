@@ -79,7 +79,7 @@ class ConnectionTable(Generic[C]):
         return len(self._states) - self.count(State.LINGERING) >= self.limits.connections
 
     def enter(self, connection: C, state: State, now_s: float) -> None:
-        """Put the connection into this state, in which it is from `now_s` on."""
+        """Put the connection into this state, as of `now_s`."""
         self.leave(connection)
         self._states[connection] = state
         self._since[state][connection] = now_s

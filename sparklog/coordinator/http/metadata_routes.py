@@ -62,7 +62,10 @@ class KeptObjects:
             return body
 
     def get(self, key: str) -> bytes:
-        """Read the object from the store, and keep it if it never changes. Raises what `ObjectStore.get` raises."""
+        """Read the object from the store, and keep entries and bodies of large commands in memory.
+
+        Raises what `ObjectStore.get` raises.
+        """
         body = bytes(self._store.get(key))
         if key.startswith(_KEPT):
             self._keep(key, body)

@@ -224,8 +224,8 @@ class ServerConnection(HttpToolsProtocol):
     def _refuse(self, status: int, error: SparklogError) -> None:
         """Answer the request being received with an error, and end the connection.
 
-        If an earlier request is still being handled, the client would take the error for its answer. Then the
-        connection is dropped without an answer.
+        If an earlier request is still being handled, the client would take the error for the answer to that request. So
+        the connection is then dropped without an answer.
         """
         cycle = self.cycle
         is_answering = cycle is not None and not cycle.response_complete

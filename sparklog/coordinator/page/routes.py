@@ -124,7 +124,10 @@ class _Tail:
         self._known: dict[int, Entry] = {}
 
     def newest(self, seen: Observation, num: int) -> ChainTail | SparklogError:
-        """The newest `num` entries, or the error of reading them. May be called from several threads."""
+        """The newest `num` entries up to the state in `seen`, or the error of reading them.
+
+        May be called from several threads.
+        """
         try:
             tail = chain_tail(self._store, seen.state, num, self._known)
         except SparklogError as error:

@@ -191,7 +191,7 @@ def topic(seen: Observation, name: str, page: int) -> dict[str, Any]:
 
 
 def stores(seen: Observation) -> dict[str, Any]:
-    """The content of the page of stores."""
+    """The content of the page of stores: a row for each, by name."""
     return {"stores": store_rows(seen)}
 
 

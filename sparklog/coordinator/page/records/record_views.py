@@ -180,7 +180,7 @@ def links(topic: str, query: RecordQuery, result: RecordsFound) -> list[PageLink
 
 
 def download_address(topic: str, query: RecordQuery, result: RecordsFound) -> str:
-    """The address of the same records as lines of JSON. It stays right after newer records have arrived."""
+    """The address of this page's records as lines of JSON: the same records, even if newer ones arrive meanwhile."""
     down = query.reads_down
     at = tuple((covered.partition, covered.end if down else covered.start) for covered in result.covered)
     return query.next_page(at, down=down).address(topic, format="jsonl")
