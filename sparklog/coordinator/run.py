@@ -32,9 +32,9 @@ GC_THRESHOLDS = (50_000, 20, 50)
 
 @dataclass(frozen=True)
 class Protection:
-    """Protection from unknown callers: the certificate for TLS, and the access file. None for an absent one.
+    """Protection from unknown callers: the certificate for TLS, and the access file. None: there is none.
 
-    `masks`: parts of records that pages never show.
+    `masks`: parts of records that the web pages never show.
     """
 
     certificate: Certificate | None = None
@@ -46,7 +46,7 @@ OPEN = Protection()
 
 
 def check_exposure(host: str, *, tls: bool, access: bool) -> None:
-    """Refuse to be reachable from other machines without TLS and an access file. Raises InvalidInput."""
+    """Raise InvalidInput if other machines can reach `host`, but TLS or an access file is missing."""
     missing = [
         option
         for option, given in (("--tls-certificate FILE --tls-key FILE", tls), ("--access FILE", access))
@@ -60,7 +60,10 @@ def check_exposure(host: str, *, tls: bool, access: bool) -> None:
 
 
 def advertised_address(advertise: str | None, host: str, port: int, *, tls: bool) -> str:
-    """The address to which clients send commands: the given one, or that of the listener. Raises InvalidInput."""
+    """The address to which clients send commands: `advertise`, or else the address of the listener.
+
+    Raises InvalidInput if `advertise` is malformed, or if it is None and the listener has every address of the machine.
+    """
     scheme = "https" if tls else "http"
     if advertise is None:
         if host in ("0.0.0.0", "::"):
@@ -98,7 +101,7 @@ def serve(
 ) -> None:
     """Serve until SIGTERM or SIGINT.
 
-    `ready` is called once the server answers; `metric_target` receives the metrics.
+    `ready` is called once the server answers; metrics are printed to `metric_target`, or nowhere if it is None.
     """
     server = server_of(service, Connections(limits_here()), protection)
     gc.freeze()  # modules and the state stay
@@ -108,7 +111,7 @@ def serve(
 
 
 def server_of(service: Service, connections: Connections, protection: Protection = OPEN) -> uvicorn.Server:
-    """The HTTP server of a coordinator. It does not handle signals."""
+    """The HTTP server of a coordinator. It does not handle signals: see `_CoordinatorServer`."""
     access, certificate = protection.access, protection.certificate
     config = uvicorn.Config(
         app_of(service, None if access is None else lambda: access.value, protection.masks),
@@ -158,7 +161,7 @@ async def _serve(
 
 
 class _CoordinatorServer(uvicorn.Server):
-    """Leaves the signals to `_serve`: a coordinator resigns before it stops answering."""
+    """A server that leaves signals to `_serve`, so that a coordinator resigns before it stops answering."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -1,1 +1,1 @@
-"""The caller of each request, the caller's rights, and the audit line of the request. Read gate.py first."""
+"""Identifies the caller of each request, checks the caller's rights, and writes the audit. Read gate.py first."""

@@ -4,7 +4,7 @@
     token_sha256 = ["9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"]
     rights = ["write:orders", "describe:*"]
 
-A principal may have several tokens, so that one can be replaced while both are valid.
+A principal may have several tokens: while one is replaced, the old and the new one are both valid.
 """
 
 from __future__ import annotations
@@ -28,12 +28,15 @@ _HASH: Final = re.compile(r"[0-9a-f]{64}")
 
 
 def token_hash(token: str) -> str:
-    """The hash of a token, as in the access file."""
+    """The SHA-256 of a token in hexadecimal digits, as `token_sha256` in an access file has it."""
     return hashlib.sha256(token.encode()).hexdigest()
 
 
 def parse_access(body: bytes) -> Access:
-    """The principals in an access file. Raises InvalidConfig; no error shows a hash, or text that may be a token."""
+    """The principals in an access file, with their rights and the hashes of their tokens.
+
+    Raises InvalidConfig. Its message never shows a hash, or text that may be a token.
+    """
     try:
         tables = tomllib.loads(body.decode())
     except ValueError as error:  # no TOML, or no UTF-8; the error's text may quote a line of the file
@@ -54,7 +57,7 @@ def parse_access(body: bytes) -> Access:
 
 
 def lines_of(name: str, hashes: Sequence[str], rights: Sequence[str]) -> str:
-    """The lines of a principal in an access file. Raises InvalidConfig."""
+    """The lines of a principal in an access file. Raises InvalidConfig if the name, a hash or a right is not valid."""
     key = name if _BARE.fullmatch(name) else json.dumps(name)
     lines = f"[principal.{key}]\ntoken_sha256 = {json.dumps(list(hashes))}\nrights = {json.dumps(list(rights))}\n"
     parse_access(lines.encode())
@@ -62,9 +65,10 @@ def lines_of(name: str, hashes: Sequence[str], rights: Sequence[str]) -> str:
 
 
 def with_principal(file: Path, lines: str) -> None:
-    """Add the lines of a principal to an access file atomically. A new file is readable only by its owner.
+    """Add the lines of a principal (see `lines_of`) to an access file, which is replaced atomically.
 
-    Raises InvalidConfig; then the file is unchanged.
+    If there is no such file yet, the new one is readable only by its owner. Raises InvalidConfig if the file can't be
+    read or written, or would not be valid with these lines; then it is unchanged.
     """
     try:
         before = file.read_text(encoding="utf-8") if file.exists() else ""

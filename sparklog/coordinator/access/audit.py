@@ -1,10 +1,10 @@
-"""The audit of a coordinator: a line of JSON for each command, and for each request that the gate refused.
+"""The audit of a coordinator: a line of JSON for each command, and for each request refused before it had a command.
 
     {"time":"2026-11-22T14:03:11.120Z","principal":"loader","address":"10.0.0.7","verb":"write","topics":["orders"],
      "kind":"append","command_id":"…","entry":4711}
 
-After a failure, the line has no `entry`. Instead, `error` has the error's code, and `landed` says if the command
-changed the log. Lines have no records, no config values and no tokens.
+After a failure, the line has no `entry`. Instead, `error` has the error's code, and `landed` says whether the command
+changed the log (yes, no or unknown). No line contains records, config values or tokens.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ _encoder = msgspec.json.Encoder()
 
 
 def audit_to(place: str) -> None:
-    """Write the audit to a file, or to stderr if the place is "-". If the file is moved away, a new one is begun.
+    """Write all audit lines from now on to a file, or to stderr if `place` is "-".
 
-    Raises InvalidInput.
+    If the file is moved away, as log rotation does, a new one is begun. Raises InvalidInput if it can't be written.
     """
     try:
         handler = logging.StreamHandler(sys.stderr) if place == "-" else WatchedFileHandler(place, encoding="utf-8")
@@ -46,7 +46,7 @@ def audit_to(place: str) -> None:
 
 
 def is_audited() -> bool:
-    """True if the audit is written anywhere."""
+    """True if `audit_to` was called, so that audit lines are written."""
     return _log.isEnabledFor(logging.INFO)
 
 
@@ -58,7 +58,10 @@ def audit_command(
     submission: Submission,
     outcome: Outcome | BaseException,
 ) -> None:
-    """Write the outcome of a command that a client sent."""
+    """Write the audit line of a client's command: its sender, the right it needs on which topics, and its outcome.
+
+    `outcome` is an exception if the whole request failed.
+    """
     line: dict[str, object] = {
         "principal": principal,
         "address": address,
@@ -71,7 +74,10 @@ def audit_command(
 
 
 def audit_refused(principal: str, address: str, request: str, error: SparklogError) -> None:
-    """Write a request, by method and path, that the gate refused. A caller without a valid token is anonymous."""
+    """Write the audit line of a refused request; `request` is its method and path, `error` the reason.
+
+    `principal` is "anonymous" if the caller had no valid token.
+    """
     line = {"principal": principal, "address": address, "request": request[:_LONGEST]}
     _write(line | _outcome(error))
 

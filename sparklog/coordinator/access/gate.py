@@ -1,8 +1,8 @@
 """The gate before all routes of a coordinator: identifies the caller, and checks the caller's rights.
 
-Each route states the right that it needs (`endpoint.py`). A route that states none is refused, so a new one can't be
-open by mistake. Before these checks, only the headers of a request are read. A standby does the same checks as the
-leader.
+Each route states the right that it needs (`endpoint.py`). Requests to a route that states none are refused, so a new
+route can't be open by mistake. Before these checks, only the headers of a request are read. A standby does the same
+checks as the leader.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ _LOCAL_NAMES: Final = ("localhost", "127.0.0.1", "[::1]")
 
 
 class Caller(msgspec.Struct, frozen=True):
-    """The sender of a request, with the address that it came from."""
+    """The sender of a request: its principal, and the network address that the request came from ("" if unknown)."""
 
     principal: Principal
     address: str
 
 
 def caller_of(scope: Scope) -> Caller:
-    """The caller of a request that has passed the gate."""
+    """The caller that `Gate` has found for a request, and stored in its scope."""
     caller = scope["sparklog.caller"]
     assert isinstance(caller, Caller)
     return caller
 
 
 class Gate:
-    """ASGI middleware. `access` returns the access file in force; it is None for a coordinator without one.
+    """ASGI middleware that passes on only permitted requests. `access` returns the access file in force; None: no file.
 
-    Without an access file, any caller that reaches this machine's own address may do everything. `hosts` are then the
-    names under which the coordinator may be addressed. So a page in a browser can't reach it under its own name (DNS
-    rebinding). They are also the hosts whose pages may send requests (cross-site requests).
+    Without an access file, every caller may do everything. Then a request must name this machine or one of `hosts` as
+    its Host, so that a web page can't reach the coordinator through a domain of its own (DNS rebinding). The same holds
+    for Origin, if present: by Origin, a browser names the site whose page has sent the request (cross-site requests).
     """
 
     def __init__(
@@ -101,12 +101,16 @@ class Gate:
         await self.app(scope, receive, send)
 
     def _route(self, scope: Scope) -> BaseRoute | None:
-        """The route of the request, or None."""
+        """The first route that matches the path of the request, or None."""
         matching = (route for route in self._routes if route.matches(scope)[0] is not Match.NONE)
         return next(matching, None)
 
     def _principal(self, request: Request, for_people: bool) -> Principal:
-        """The principal of the caller. Raises AuthenticationFailed, ClusterAuthorizationFailed."""
+        """The principal whose token the request has; ANONYMOUS if there is no access file.
+
+        `for_people`: the token may also be a password of HTTP's Basic authentication. Raises AuthenticationFailed if
+        the token is missing or unknown, ClusterAuthorizationFailed as `_check_host`.
+        """
         if self._access is None:
             self._check_host(request)
             return ANONYMOUS
@@ -128,7 +132,7 @@ class Gate:
         return principal
 
     def _check_host(self, request: Request) -> None:
-        """Check the host name of the request, and the page that sent it: browsers name that page in such requests."""
+        """Raise ClusterAuthorizationFailed unless Host, and Origin if present, name this machine or one of `hosts`."""
         host = _name(request.headers.get("host", "localhost"))
         origin = request.headers.get("origin")
         for name in (host,) if origin is None else (host, _name(origin.partition("://")[2])):
@@ -140,7 +144,7 @@ class Gate:
 
 
 def _refusal(request: Request, error: SparklogError, for_people: bool) -> Response:
-    """The answer to a refused caller: a page of text in a browser, else the error in the format of all endpoints."""
+    """The answer to a refused caller: plain text on a route for people, else an error in the usual format."""
     if for_people:
         text = f"{error}\nIn a browser, log in with any name, and with your token as the password.\n"
         refusal: Response = PlainTextResponse(text, http_status(error))
@@ -152,7 +156,7 @@ def _refusal(request: Request, error: SparklogError, for_people: bool) -> Respon
 
 
 def _password(credentials: str) -> str | None:
-    """The password in the credentials of Basic authentication (RFC 7617), or None if they have another form."""
+    """The password in credentials of Basic authentication (RFC 7617); None if they are malformed or too long."""
     if len(credentials) > 2 * MAX_TOKEN:
         return None
     try:
@@ -163,6 +167,6 @@ def _password(credentials: str) -> str | None:
 
 
 def _name(host: str) -> str:
-    """The name in a host, which may have a port."""
+    """The host name in lower case, without the port that `host` may have."""
     host = host.lower()
     return host if host.endswith("]") else host.rpartition(":")[0] or host

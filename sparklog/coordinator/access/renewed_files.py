@@ -1,6 +1,6 @@
 """Files that are read again when they change, without a restart: the certificate and its key, the access file.
 
-An invalid version is reported once, and the last valid one stays in force.
+If a new version of a file is not valid, that is reported once, and the last valid version stays in force.
 """
 
 from __future__ import annotations
@@ -22,19 +22,22 @@ T = TypeVar("T")
 
 
 class RenewedFiles(Generic[T]):
-    """The value read from a few small files. `what` names it in messages, `taken` builds it from their contents."""
+    """A value built from a few small files, and built again when they change.
+
+    `what` names the value in messages, `taken` builds it from the contents of the files.
+    """
 
     def __init__(self, what: str, paths: Sequence[str], taken: Callable[[Sequence[bytes]], T], say: Say) -> None:
-        """Read the files for the first time. Raises InvalidConfig."""
+        """Read the files for the first time. Raises InvalidConfig if a file can't be read or is not valid."""
         self._what, self._paths, self._taken, self._say = what, paths, taken, say
         self._seen: list[bytes] | None = None
         self._problem = ""
         self.value = self._take(self._read())
 
     def look(self) -> None:
-        """Read the files again if they have changed.
+        """Read the files, and build the value again if they have changed. Errors are reported, and the old value stays.
 
-        Contents are compared, because a change may leave the times the same.
+        The contents are compared, because a changed file may have the same time of modification as before.
         """
         try:
             bodies = self._read()
@@ -67,18 +70,18 @@ class RenewedFiles(Generic[T]):
 
 
 def access_in(path: str, say: Say) -> RenewedFiles[Access]:
-    """Read the access file. Raises InvalidConfig."""
+    """Read the access file at this path; `look` of the result reads it again. Raises InvalidConfig."""
     return RenewedFiles("the access file", [path], lambda bodies: parse_access(bodies[0]), say)
 
 
 class Certificate:
-    """The certificate of a server.
+    """The certificate and key of a TLS server, from two files that are read again when they change.
 
     `context` stays the same object, and each new connection gets the newest certificate.
     """
 
     def __init__(self, certificate: str, key: str, say: Say) -> None:
-        """Read both files. Raises InvalidConfig."""
+        """Read the files of the certificate and of the key. Raises InvalidConfig."""
         self.files = RenewedFiles(
             "the TLS certificate and key", [certificate, key], lambda _: _server_context(certificate, key), say
         )
@@ -86,12 +89,12 @@ class Certificate:
         self.context.sni_callback = self._choose
 
     def _choose(self, connection: ssl.SSLObject, name: str | None, context: ssl.SSLContext) -> None:
-        """Use the newest certificate. Called for each handshake, even if the client names no server."""
+        """Use the newest certificate for this connection. Called at each handshake, even if it names no server."""
         connection.context = self.files.value
 
 
 async def look_again(looks: Sequence[Callable[[], None]]) -> None:
-    """Look at the files regularly, until cancelled."""
+    """Call each of `looks` in a thread every EVERY_S seconds, until cancelled."""
     while True:
         await asyncio.sleep(EVERY_S)
         for look in looks:
@@ -99,7 +102,7 @@ async def look_again(looks: Sequence[Callable[[], None]]) -> None:
 
 
 def _server_context(certificate: str, key: str) -> ssl.SSLContext:
-    """The TLS context of a server with this certificate. Raises InvalidConfig."""
+    """The TLS context of a server with this certificate and key, which are paths. Raises InvalidConfig."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2  # even if a library of this process changed the default
     try:

@@ -1,4 +1,6 @@
-"""The routes of a coordinator. `service.py` does the work, `exchange.py` handles sizes and errors."""
+"""The routes of a coordinator. `service.py` does the work, `exchange.py` decodes requests and encodes replies and
+errors.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,7 @@ _member_heartbeat = Decoders(MemberHeartbeat)
 def app_of(service: Service, access: Callable[[], Access] | None = None, masks: Sequence[MaskRule] = ()) -> Starlette:
     """The ASGI application of a coordinator.
 
-    `access`: see `Gate`; `masks`: parts of records that pages must not show.
+    `access`: see `Gate`; `masks`: parts of records that the web pages must not show.
     """
     endpoints = endpoints_of(service)
     for_people = [described(endpoints), *_liveness(service), *metrics_routes(service), *page_routes(service, masks)]
@@ -72,7 +74,7 @@ def app_of(service: Service, access: Callable[[], Access] | None = None, masks: 
 
 
 def endpoints_of(service: Service) -> list[Endpoint]:
-    """The endpoints for programs. The first one gets the most requests."""
+    """The endpoints for programs. The one for commits is the first to be tried, because it gets the most requests."""
     reading = ReaderThreads(service.follower, service.control.queued_max)
     queries = [*query_routes(reading, service.metadata, service.stores), *group_routes(reading)]
     return [*_commits(service), *waiting_routes(service.wait), *metadata_routes(reading), *queries]

@@ -1,6 +1,7 @@
-"""Decides which connections a server may drop, and when. They are kept in order, so even 100,000 cost no more than one.
+"""Decides which connections a server may drop, and when.
 
-No I/O, no clock: times are seconds of any monotonic clock, given as arguments.
+The connections are kept in order of time, so a decision takes no longer with 100,000 connections than with one. No I/O,
+no clock: times are seconds of any monotonic clock, given as arguments.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Generic, TypeVar
 
 
 class State(Enum):
-    """The current activity of a connection."""
+    """The state of a connection, by what the connection waits for or does; the values describe it."""
 
     SILENT = "it never sent a byte"
     IDLE = "its last request was answered"
@@ -25,10 +26,10 @@ class State(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLimits:
-    """Bounds of a server. Times are in seconds.
+    """Limits of a server on its connections. Names that end in `_s` are times in seconds.
 
-    `request_s`: for the first byte of a connection, and for the head of a request. In each `request_s`, a body must be
-    complete or progress by `body_bytes`; so must a reply that the client is slow to read.
+    `request_s`: the time for the first byte of a connection, and for the head of a request. A body must be complete
+    after `request_s`, or else grow by `body_bytes` in each `request_s`. A client must read its reply at the same rate.
     """
 
     connections: int = 20_000  # at 10 to 20 KiB each a few hundred MiB
@@ -47,7 +48,7 @@ C = TypeVar("C")
 
 
 class ConnectionTable(Generic[C]):
-    """The open connections, each in one state. Those in a state are in the order in which they entered it."""
+    """The open connections, each in one state; those in the same state are ordered by the time when they entered it."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
@@ -69,30 +70,31 @@ class ConnectionTable(Generic[C]):
         return len(self._since[state])
 
     def state(self, connection: C) -> State | None:
-        """The state of a connection; None if it is closed."""
+        """The state of a connection; None if it is not in the table."""
         return self._states.get(connection)
 
     @property
     def is_full(self) -> bool:
-        """True if no further connection is allowed."""
+        """True if no further connection is allowed. Lingering connections do not count."""
         return len(self._states) - self.count(State.LINGERING) >= self.limits.connections
 
     def enter(self, connection: C, state: State, now_s: float) -> None:
-        """Put the connection into this state."""
+        """Put the connection into this state, as of `now_s`."""
         self.leave(connection)
         self._states[connection] = state
         self._since[state][connection] = now_s
 
     def leave(self, connection: C) -> None:
-        """Remove a closed connection."""
+        """Remove a connection that was closed."""
         state = self._states.pop(connection, None)
         if state is not None:
             del self._since[state][connection]
 
     def victim(self, now_s: float) -> C | None:
-        """The connection to drop for a new one: idle ones first, the longest idle before others.
+        """The connection to drop for a new one: a silent one, else an idle one, else one whose request is not complete.
 
-        None if all are at work.
+        In each state the oldest is chosen. A request must have been incomplete for at least `evict_receiving_s`. None
+        if there is no such connection.
         """
         for state in (State.SILENT, State.IDLE):
             if self._since[state]:
@@ -102,7 +104,10 @@ class ConnectionTable(Generic[C]):
         return None
 
     def overdue(self, now_s: float) -> Iterator[tuple[C, State]]:
-        """The connections whose time is over. Connections may enter and leave states during the iteration."""
+        """The connections that have been in their state for longer than allowed, each with its state.
+
+        Connections may enter and leave states during the iteration.
+        """
         for state, allowed_s in self._allowed_s.items():
             since = self._since[state]
             late = []

@@ -1,4 +1,5 @@
-"""Routes that state the rights that they need, for `gate.py`. Endpoints also state their request and reply types.
+"""Routes with the right that a caller needs, which `gate.py` checks. Endpoints also state their request and reply
+types.
 
 `openapi.py` makes the description of the HTTP interface from the endpoints.
 """
@@ -22,7 +23,7 @@ from sparklog.wire.metadata_messages import CHAIN_HEADER, SEEN_HEADER
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter in the query, the path or the headers. With `most` it is a number from `least` to `most`."""
+    """A parameter of a request; `place` is query, path or header. With `most` it is a number from `least` to `most`."""
 
     name: str
     place: str
@@ -32,7 +33,10 @@ class Parameter:
     most: int | None = None
 
     def number(self, request: Request) -> int:
-        """The number in the query of a request, or the default. Raises InvalidInput."""
+        """This parameter as a number in the query of a request; the default if it is absent.
+
+        Raises InvalidInput if it is no number from `least` to `most`.
+        """
         if self.most is None or not isinstance(self.default, int):
             raise TypeError(f"{self.name} is no number with a default")
         text = request.query_params.get(self.name)
@@ -53,7 +57,7 @@ SEEN = Parameter(
 
 
 class Openness(Enum):
-    """The alternatives to a right that a route may state."""
+    """The callers that a route admits if it states no right: all, all with a token, or as the route itself checks."""
 
     EVERYBODY = "any caller, also without a token"
     EVERY_PRINCIPAL = "any caller with a token"
@@ -62,11 +66,11 @@ class Openness(Enum):
 
 
 class GatedRoute(Route):
-    """A route with the right that a caller needs. A handler may also be an ASGI application.
+    """A route with the right that a caller needs. `handler` is a function for a request, or an ASGI application.
 
     On a route `for_people` the token may also be the password of HTTP's Basic authentication (RFC 7617). A browser asks
-    for it once, and then sends it with every request, even one that another site causes. So such a route changes
-    nothing, except through a form that it has made itself (`page/actions/sealed_plan.py`).
+    for that password once, and then sends it with every request, even one that another site causes. So such a route
+    changes nothing, except by a form that this coordinator has made (`page/actions/sealed_plan.py`).
     """
 
     def __init__(
@@ -84,9 +88,9 @@ class GatedRoute(Route):
 
 
 class Endpoint(GatedRoute):
-    """A route for programs.
+    """A route for programs. `takes` decodes the request; `gives` is the type of the reply, None if it is bytes.
 
-    `gives` is None for bytes. `errors` are those in addition to the ones that every endpoint may raise.
+    `errors`: the errors that this endpoint may raise besides those that every endpoint may raise.
     """
 
     def __init__(

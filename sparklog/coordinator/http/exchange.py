@@ -1,7 +1,7 @@
-"""One exchange with a client: its body within limits, decoded; the reply or the error, in MessagePack or JSON.
+"""One exchange with a client: reads and decodes the body of the request, and encodes the reply or the error.
 
-The format of the body is in `content-type`, and that of the reply in `accept`; the default is MessagePack. In JSON,
-bytes are base64.
+The header `content-type` says if the request is in MessagePack or JSON, and `accept` says it for the reply; the default
+is MessagePack. In JSON, bytes are base64. Bodies are limited in size.
 
 Rarely called routes are handlers of Starlette (`exchange`). The route of commits is a plain ASGI application
 (`Posted`): Starlette's requests and responses would take a fifth of a commit's time.
@@ -36,7 +36,7 @@ Handler = Callable[[Request], Awaitable[msgspec.Struct | Response]]
 
 
 class Decoders(Generic[T]):
-    """Decoders of one type of request, one for each type of body."""
+    """The decoders of one type of request (`kind`): from MessagePack, and from JSON."""
 
     def __init__(self, kind: type[T]) -> None:
         self.kind = kind
@@ -44,7 +44,10 @@ class Decoders(Generic[T]):
         self.json = msgspec.json.Decoder(kind)
 
     def decode(self, body: bytes, content_type: str, path: str) -> T:
-        """The request in this body. Raises InvalidInput."""
+        """The request in this body, which is JSON if `content_type` says so, else MessagePack. Raises InvalidInput.
+
+        `path` is for the error's message.
+        """
         is_json = content_type.partition(";")[0].strip().lower() == JSON
         try:
             return self.json.decode(body) if is_json else self.msgpack.decode(body)
@@ -53,7 +56,10 @@ class Decoders(Generic[T]):
 
 
 class Posted(Generic[T]):
-    """The ASGI application of one route. It decodes a request of type T, and answers with the result of `handler`."""
+    """An ASGI application for one route: decodes a request of type T, and answers with the reply of `handler`.
+
+    Any exception of `handler` becomes an error reply.
+    """
 
     def __init__(self, decoders: Decoders[T], handler: Callable[[Scope, T], Awaitable[msgspec.Struct]]) -> None:
         self._decoders = decoders
@@ -77,7 +83,10 @@ class Posted(Generic[T]):
 
 
 def exchange(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
-    """The route of this handler. Any exception of the handler becomes an error reply."""
+    """Make an endpoint of Starlette from a handler: its reply is encoded, and its exceptions become error replies.
+
+    Only HTTPException is raised further.
+    """
 
     async def handled(request: Request) -> Response:
         try:
@@ -95,7 +104,7 @@ def exchange(handler: Handler) -> Callable[[Request], Awaitable[Response]]:
 
 
 def answer(request: Request, reply: msgspec.Struct, status: int = 200) -> Response:
-    """The reply in the format that the request accepts: JSON if it asks for that."""
+    """The response with this reply, in JSON if the request accepts JSON, else in MessagePack."""
     if isinstance(reply, ErrorReply):
         request.scope[ERROR_CODE] = reply.code
     body, media_type = _encoded(reply, request.headers.get("accept", ""))
@@ -103,7 +112,7 @@ def answer(request: Request, reply: msgspec.Struct, status: int = 200) -> Respon
 
 
 async def not_served(request: Request, error: Exception) -> Response:
-    """The reply for a path without a route: under /v1/ the usual error, elsewhere a line of text."""
+    """The response for a path without a route: under /v1/ the usual error, elsewhere a line of text."""
     status = error.status_code if isinstance(error, HTTPException) else 404
     text = f"nothing is served at {request.method} {request.url.path[:200]}"
     if request.url.path.startswith("/v1/"):
@@ -112,13 +121,16 @@ async def not_served(request: Request, error: Exception) -> Response:
 
 
 async def decoded(request: Request, decoders: Decoders[T]) -> T:
-    """The body of the request. Raises InvalidInput."""
+    """The body of the request, decoded. Raises the errors of `body_of`, and InvalidInput if it can't be decoded."""
     _, content_type, _ = _headers(request.scope)
     return decoders.decode(await body_of(request), content_type, request.url.path)
 
 
 async def body_of(request: Request) -> bytes:
-    """The bytes of the body. Raises InvalidInput, ClientDisconnect."""
+    """The bytes of the body. Raises InvalidInput if they are too many, ClientDisconnect.
+
+    Raises TryAgain if too many bytes are being received for all requests together.
+    """
     length, _, _ = _headers(request.scope)
     return await _body(length, request.receive)
 
@@ -137,7 +149,7 @@ def _headers(scope: Scope) -> tuple[str | None, str, str]:
 
 
 def _refused(error: Exception, scope: Scope) -> tuple[int, ErrorReply]:
-    """The status and the reply for an error."""
+    """The HTTP status and the reply for an error. An error that is no SparklogError is logged."""
     if isinstance(error, SparklogError):
         return http_status(error), error_reply(error)
     path = scope["path"]
@@ -146,14 +158,17 @@ def _refused(error: Exception, scope: Scope) -> tuple[int, ErrorReply]:
 
 
 def _encoded(reply: msgspec.Struct | None, accept: str) -> tuple[bytes, str]:
-    """The body, and its content type."""
+    """The reply as bytes (none for None), and their content type: JSON if `accept` names it, else MessagePack."""
     is_json = JSON in accept
     encoder = _json_encoder if is_json else _encoder
     return b"" if reply is None else encoder.encode(reply), JSON if is_json else CONTENT_TYPE
 
 
 async def _body(announced: str | None, receive: Receive) -> bytes:
-    """Read the body, unless it is too large: then it is refused before it is read whole. Raises ClientDisconnect."""
+    """Read the body. Refuse it if it is too large, before it is read whole. Raises as `body_of`.
+
+    `announced`: the header content-length, or None.
+    """
     limit = f"a request has at most {amount(MAX_BODY)}"
     if announced is not None:
         if not announced.isdecimal():
@@ -180,19 +195,22 @@ async def _body(announced: str | None, receive: Receive) -> bytes:
 
 
 class _Bodies:
-    """The memory of the bodies being received: half-sent ones must not fill it."""
+    """Counts the bytes of all bodies that are being received, so that half-sent bodies can't fill the memory."""
 
     def __init__(self) -> None:
         self.held = 0
 
     def grow(self, before: int, after: int) -> None:
-        """Note that a body has grown. Raises TryAgain if that is too much; small ones always fit."""
+        """Note that a body has grown from `before` to `after` bytes. Raises TryAgain if all together are too large.
+
+        A body of at most SMALL_BODY always fits.
+        """
         self.held += max(0, after - SMALL_BODY) - max(0, before - SMALL_BODY)
         if after > SMALL_BODY and self.held > MAX_BODIES:
             raise TryAgain(f"bodies of {amount(self.held)} are being received, at most {amount(MAX_BODIES)} may be")
 
     def shrink(self, size: int) -> None:
-        """Release a body of this size that was received, or never will be."""
+        """Count a body of this size no longer: it was received, or receiving it failed."""
         self.held -= max(0, size - SMALL_BODY)
 
 

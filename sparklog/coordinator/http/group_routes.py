@@ -1,4 +1,4 @@
-"""Consumer groups over HTTP: state, members and lag, for topics that the caller may describe."""
+"""Endpoints for consumer groups: their state, members and lag in the topics that the caller may describe."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _LIMIT: Final = Parameter("limit", "query", "Maximum number of partitions.", MOS
 
 
 def group_routes(reading: ReaderThreads) -> list[Endpoint]:
-    """The routes."""
+    """The endpoints for the list of groups, and for one group."""
 
     async def groups(request: Request) -> GroupsReply:
         after, limit = request.query_params.get("after", ""), _GROUPS_LIMIT.number(request)
@@ -77,7 +77,7 @@ def group_routes(reading: ReaderThreads) -> list[Endpoint]:
 
 
 def groups_after(state: ClusterState, after: str, limit: int, principal: Principal) -> GroupsReply:
-    """The first groups after this name that the principal may see."""
+    """The first `limit` groups, by name, whose names are greater than `after` and that the principal may see."""
     lags = group_lags(state)
     visible = (_seen_by(principal, lags.of(state.groups[name])) for name in sorted(state.groups) if name > after)
     seen = tuple(islice((_summary(lag) for lag in visible if lag is not None), limit + 1))
@@ -85,7 +85,10 @@ def groups_after(state: ClusterState, after: str, limit: int, principal: Princip
 
 
 def described_group(state: ClusterState, name: str, first: int, limit: int, principal: Principal) -> GroupReply:
-    """A group with its partitions after the `first` ones. Raises GroupIdNotFound, also if the caller may not see it."""
+    """A group with at most `limit` of its partitions, after the first `first` ones.
+
+    Raises GroupIdNotFound if there is no such group, or the principal may not see it.
+    """
     group = state.groups.get(name)
     lag = None if group is None else _seen_by(principal, group_lags(state).of(group))
     if group is None or lag is None:
@@ -105,7 +108,8 @@ def described_group(state: ClusterState, name: str, first: int, limit: int, prin
 def _seen_by(principal: Principal, lag: GroupLag) -> GroupLag | None:
     """The group's lag in topics that the principal may describe; None if the principal may not know of the group.
 
-    A principal may know of it by a right to describe one of the group's topics, or all topics.
+    The principal may know of the group if it may describe all topics, or one topic that the group has offsets in or
+    that a member wants.
     """
     topics = tuple(topic for topic in lag.topics if principal.may(Verb.DESCRIBE, topic.topic))
     wanted = (topic for member in lag.group.members for topic in member.topics)

@@ -1,7 +1,8 @@
-"""The metadata over HTTP, read-only: for clients that have only the address of a coordinator.
+"""Endpoints that read the metadata, for clients that have only the address of a coordinator.
 
-The store is asked each time, so a reply is never old. Only entries and the bodies of large commands are kept: they
-never change, and every client that follows the chain reads the newest ones. The absence of a key is never kept.
+Each request reads the metadata store, so a reply is never old. Only entries of the chain and the bodies of large
+commands are kept in memory: they never change, and every client that follows the chain reads the newest ones. The reply
+that a key is absent is never kept.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ _NAME = Parameter("key", "path", f"The key, without the prefix {_ROOT}.")
 
 
 class KeptObjects:
-    """Objects of a store. The latest ones are kept in memory. Thread-safe."""
+    """The objects of a store. Entries and bodies of large commands stay in memory, up to `most_bytes`. Thread-safe."""
 
     def __init__(self, store: ObjectStore, most_bytes: int = KEPT_BYTES) -> None:
         self._store = store
@@ -61,7 +62,10 @@ class KeptObjects:
             return body
 
     def get(self, key: str) -> bytes:
-        """Read the object from the store. Raises what `ObjectStore.get` raises."""
+        """Read the object from the store, and keep entries and bodies of large commands in memory.
+
+        Raises what `ObjectStore.get` raises.
+        """
         body = bytes(self._store.get(key))
         if key.startswith(_KEPT):
             self._keep(key, body)
@@ -129,7 +133,7 @@ def metadata_routes(reading: ReaderThreads) -> list[Endpoint]:
 
 
 def page_of(store: ObjectStore, prefix: str, after: str, limit: int) -> tuple[list[StoredKey], bool]:
-    """The first `limit` objects after `after` whose keys begin with `prefix`, and True if there are more."""
+    """The first `limit` objects whose keys begin with `prefix` and are above `after`; True if more may follow."""
     if limit == 1 and prefix.endswith("/"):
         key = store.first_key_after(prefix, after)
         while key is not None:
@@ -144,7 +148,7 @@ def page_of(store: ObjectStore, prefix: str, after: str, limit: int) -> tuple[li
 
 
 def _key_of(request: Request) -> str:
-    """The key in the path. Raises InvalidInput if it is no key of the metadata, or not written plainly."""
+    """The metadata key in the path of the request. Raises InvalidInput if it is not valid, or has percent signs."""
     if b"%" in request.scope.get("raw_path", b""):
         raise InvalidInput("a key needs no percent signs, found one: only plain keys of the metadata are served")
     return check_key(_ROOT + str(request.path_params["key"]))
@@ -158,7 +162,10 @@ def _page_of(request: Request) -> tuple[str, str, int]:
 
 
 def _range(wanted: str, key: str, size_bytes: int) -> tuple[int, int]:
-    """The first and the last requested byte. Raises InvalidInput, OffsetOutOfRange."""
+    """The first and the last byte that the header Range (`wanted`) asks for, of the object `key`.
+
+    Raises InvalidInput if the header is malformed, OffsetOutOfRange if the object lacks one of these bytes.
+    """
     match = _RANGE.fullmatch(wanted)
     if match is None:
         raise InvalidInput(f"range: wanted bytes=FIRST-LAST, found {wanted[:60]!r}")

@@ -46,7 +46,7 @@ _CONVERTER = re.compile(r":[a-z]+}")
 
 
 def described(endpoints: Sequence[Endpoint]) -> GatedRoute:
-    """The route that serves the description of these endpoints."""
+    """The route that serves the OpenAPI description of these endpoints."""
 
     @cache
     def body() -> bytes:
@@ -59,7 +59,7 @@ def described(endpoints: Sequence[Endpoint]) -> GatedRoute:
 
 
 def document(endpoints: Sequence[Endpoint]) -> dict[str, Any]:
-    """The whole description."""
+    """The OpenAPI description of these endpoints, as a JSON object."""
     named = [kind for endpoint in endpoints for kind in (endpoint.takes, endpoint.gives) if kind is not None]
     kinds = list(dict.fromkeys([*named, ErrorReply]))
     schemas, components = msgspec.json.schema_components(kinds, ref_template="#/components/schemas/{name}")

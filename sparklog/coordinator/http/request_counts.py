@@ -1,4 +1,4 @@
-"""Counts requests by their route and status, and refusals by their code."""
+"""Counts requests by their route and HTTP status, and error replies by the code of the error."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OTHER = "other"  # for requests without a route: arbitrary paths must not become
 
 
 class RequestCounts:
-    """ASGI middleware: counts each answer in `activity`."""
+    """ASGI middleware that counts each reply in `activity`: by route and HTTP status, and an error also by its code."""
 
     def __init__(self, app: ASGIApp, activity: Activity, routes: Iterable[Route]) -> None:
         self._app = app
@@ -22,7 +22,7 @@ class RequestCounts:
         self._paths: dict[object, str] = {route.endpoint: route.path for route in routes}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass the request on."""
+        """Pass the request on, and count its reply."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

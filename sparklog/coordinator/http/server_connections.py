@@ -4,11 +4,12 @@ uvicorn waits for a request without a limit, and accepts any number of connectio
 
 - a connection that sends no request, or not all of it, or does not read its reply, is dropped after a time
   (`ConnectionLimits`);
-- at the bound, a new connection replaces the one that is idle longest; if all are at work, it is refused with 503,
-  Retry-After and an error in the usual format;
+- when the number of connections is at its limit, a new one replaces one that is idle, or that is slow to send its
+  request; if there is none, the new one is refused with 503, Retry-After and an error in the usual format;
 - a connection's requests are answered one after the other, in order, and only a few of them may wait.
 
-A request that was dropped without an answer may have been applied: clients retry under the same command id.
+If a connection is dropped before an answer, the request may have been applied: clients send the command again under the
+same id.
 """
 
 from __future__ import annotations
@@ -37,7 +38,10 @@ _log = logging.getLogger("sparklog.coordinator")
 
 
 def limits_here() -> ConnectionLimits:
-    """The usual limits, but within this process's bound on open files, which is raised first."""
+    """The default limits, but fewer connections if this process may not open that many files.
+
+    The process's limit of open files is first raised as far as possible.
+    """
     usual, files = ConnectionLimits(), most_open_files()
     if files is None:
         return usual
@@ -45,7 +49,7 @@ def limits_here() -> ConnectionLimits:
 
 
 class Connections:
-    """All connections of a server; `protocol` makes one. To be used in one event loop."""
+    """All connections of a server; `protocol` creates them. To be used in one event loop."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
@@ -56,11 +60,11 @@ class Connections:
 
     @property
     def protocol(self) -> Callable[..., asyncio.Protocol]:
-        """The factory that uvicorn calls for each connection."""
+        """A factory that creates a `ServerConnection`; uvicorn calls it for each new connection."""
         return partial(ServerConnection, connections=self)
 
     def admit(self, connection: ServerConnection, now_s: float) -> bool:
-        """True if the new connection may stay; an idle one may be dropped for it."""
+        """True if the new connection may stay, for which an older one may be dropped; False if the limit is reached."""
         if self.table.is_full:
             self._report(now_s)
             victim = self.table.victim(now_s)
@@ -72,12 +76,12 @@ class Connections:
         return True
 
     def watch(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Make sure that overdue connections are dropped, as long as there are any connections."""
+        """Begin to look for overdue connections every `sweep_s`, until no connection is open."""
         if self._sweeping is None:
             self._sweeping = loop.call_later(self.limits.sweep_s, self._sweep_again, loop)
 
     def sweep(self, now_s: float) -> None:
-        """Drop the overdue connections."""
+        """Call `ServerConnection.overdue` of each connection that has been in its state for too long."""
         for connection, state in self.table.overdue(now_s):
             connection.overdue(state)
 
@@ -99,7 +103,7 @@ class Connections:
 
 
 class ServerConnection(HttpToolsProtocol):
-    """One connection. See `Connections`."""
+    """One connection of a server, with its place in the table of `Connections`."""
 
     def __init__(self, *arguments: Any, connections: Connections, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -200,7 +204,7 @@ class ServerConnection(HttpToolsProtocol):
         self.transport.abort()
 
     def _look(self) -> None:
-        """Record the current state of the connection."""
+        """Find out the present state of the connection, and note it in the table."""
         before = self._table.state(self)
         if before is None or before is State.LINGERING or self.transport.is_closing():
             return
@@ -220,8 +224,8 @@ class ServerConnection(HttpToolsProtocol):
     def _refuse(self, status: int, error: SparklogError) -> None:
         """Answer the request being received with an error, and end the connection.
 
-        If an earlier request is still being handled, the client would take the error for its answer. Then the
-        connection is dropped without an answer.
+        If an earlier request is still being handled, the client would take the error for the answer to that request. So
+        the connection is then dropped without an answer.
         """
         cycle = self.cycle
         is_answering = cycle is not None and not cycle.response_complete
@@ -234,7 +238,7 @@ class ServerConnection(HttpToolsProtocol):
         self._end(status, error)
 
     def _end(self, status: int, error: SparklogError) -> None:
-        """Send the last answer of this connection."""
+        """Send an error as the last answer of this connection."""
         body = msgspec.msgpack.encode(error_reply(error))
         head = (
             f"content-type: {CONTENT_TYPE}\r\ncontent-length: {len(body)}\r\nconnection: close\r\n"
@@ -256,4 +260,4 @@ class ServerConnection(HttpToolsProtocol):
 
 
 class _TooManyRequests(Exception):
-    """Too many requests are waiting on one connection."""
+    """Raised if `pipelined` requests already wait on one connection."""

@@ -1,4 +1,7 @@
-"""Topics, plans and offsets over HTTP. The core computes the answers; here they are bounded, and put into messages."""
+"""Endpoints for topics, plans of reading, and offsets.
+
+The core computes the answers; this module limits their size, and puts them into messages.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +76,7 @@ _ALWAYS = (CHAIN, SEEN)
 
 
 def query_routes(reading: ReaderThreads, metadata: str, stores: Callable[[ClusterState], Stores]) -> list[Endpoint]:
-    """The routes. `metadata` is the address of the metadata. `stores` opens the stores for look-ups by time."""
+    """The endpoints. `metadata` is the address of the metadata; `stores` opens the stores, for look-ups by time."""
 
     async def topics(request: Request) -> TopicsReply:
         after, limit = request.query_params.get("after", ""), _TOPICS_LIMIT.number(request)
@@ -151,14 +154,17 @@ def query_routes(reading: ReaderThreads, metadata: str, stores: Callable[[Cluste
 
 
 def check_topic(principal: Principal, verb: Verb, name: str, state: ClusterState) -> None:
-    """Raise as `check_access`, and UnknownTopicOrPartition, which suggests only topics that the principal may see."""
+    """Raise if the principal lacks the right `verb` on the topic, as `check_access`, or if there is no such topic.
+
+    In the second case the error is UnknownTopicOrPartition. It suggests only topics that the principal may see.
+    """
     check_access(principal, Need(verb, (name,)), state)
     if name not in state.topic_ids:
         raise unknown_topic(name, [known for known in state.topic_ids if principal.may(Verb.DESCRIBE, known)])
 
 
 def topics_after(state: ClusterState, after: str, limit: int, may_see: Callable[[str], bool]) -> TopicsReply:
-    """The first topics after this name that the caller may see."""
+    """The first `limit` topics, by name, whose names are greater than `after` and that the caller may see."""
     names = sorted(name for name in state.topic_ids if name > after and may_see(name))
     topics = (state.topics[state.topic_ids[name]] for name in names[:limit])
     summaries = tuple(TopicSummary(topic.name, topic.topic_id, topic.partitions) for topic in topics)
@@ -166,7 +172,7 @@ def topics_after(state: ClusterState, after: str, limit: int, may_see: Callable[
 
 
 def described(state: ClusterState, name: str, first: int, limit: int) -> TopicReply:
-    """A topic with the partitions from `first` on. Raises UnknownTopicOrPartition."""
+    """A topic with at most `limit` partitions from number `first` on. Raises UnknownTopicOrPartition."""
     topic = describe_topic(state, name)
     shown = topic.partitions[first : first + limit]
     return TopicReply(
@@ -183,7 +189,11 @@ def described(state: ClusterState, name: str, first: int, limit: int) -> TopicRe
 
 
 def planned(state: ClusterState, metadata: str, wanted: PlanRequest) -> PlanReply:
-    """The places of the records in the wanted ranges. Raises UnknownTopicOrPartition, OffsetOutOfRange."""
+    """The slices in the wanted ranges of offsets, with their objects and stores; at most `wanted.limit` slices.
+
+    Without ranges, all partitions are planned, at most MOST_PARTITIONS. Raises UnknownTopicOrPartition,
+    OffsetOutOfRange.
+    """
     topic = topic_of(state, wanted.topic)
     left = wanted.limit
     ranges, more = [], False
@@ -201,7 +211,10 @@ def planned(state: ClusterState, metadata: str, wanted: PlanRequest) -> PlanRepl
 def offsets_of(
     state: ClusterState, wanted: OffsetsRequest, follower: Follower, stores: Callable[[ClusterState], Stores]
 ) -> OffsetsReply:
-    """The wanted offsets. Raises UnknownTopicOrPartition, and the errors of `first_at_or_after`."""
+    """The wanted offsets of partitions: earliest, latest, by time, or the end of a leader epoch.
+
+    A look-up by time reads objects. Raises UnknownTopicOrPartition, and the errors of `first_at_or_after`.
+    """
     topic = topic_of(state, wanted.topic)
     partitions = [partition_of(state, topic, offset.partition) for offset in wanted.offsets]
 

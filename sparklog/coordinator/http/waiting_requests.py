@@ -1,7 +1,7 @@
 """Requests that wait for the chain: the shell of `core/purgatory.py` in the event loop of a coordinator.
 
-A request is answered as soon as this process has committed or read an entry that completes it, also on a standby.
-Entries of other processes are looked for only while a request waits.
+A request is answered as soon as this process has committed or read an entry that completes it, also on a standby. The
+chain is read for entries of other processes only while a request waits.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ Gone = Callable[[], Awaitable[object]]  # returns when the client has left
 
 
 class Waits:
-    """All requests that wait at this process. To be used in one event loop. `read` catches up with the chain."""
+    """All requests that wait at this process. To be used in one event loop. `read` reads the chain to its end."""
 
     def __init__(self, follower: Follower, read: Callable[[], Awaitable[None]]) -> None:
         self._follower = follower
@@ -51,18 +51,19 @@ class Waits:
 
     @property
     def watched(self) -> int:
-        """The number of things that they watch together: at most MAX_WATCHED."""
+        """The number of partitions, topics and operations watched for all waiting requests: at most MAX_WATCHED."""
         return self._purgatory.watched
 
     @property
     def is_looking(self) -> bool:
-        """True if it looks at the chain from time to time."""
+        """True if the chain is read from time to time, because a request waits."""
         return self._looking is not None
 
     async def wait(self, request: WaitRequest, gone: Gone) -> WaitReply:
-        """Answer once the wanted state is reached or the time is over, or when `end_all` is called.
+        """Reply, with `done`, once the chain has the wanted state.
 
-        Raises TryAgain (too many wait, or this process stops), and what reading the chain raises.
+        Reply without `done` when the time is over, when the client has left (`gone` returns), or when `end_all` is
+        called. Raises TryAgain if the waiting requests watch too much, or if this process stops.
         """
         if not self._closed and self._follower.head.n < request.seen:
             await self._catch_up()
@@ -82,12 +83,15 @@ class Waits:
         return self._reply(await self._answer(operation, wait_ms, gone))
 
     def end_all(self) -> None:
-        """Answer all requests now: their clients read the chain, and find out where to wait."""
+        """Answer all waiting requests now, without `done`.
+
+        Their clients then read the chain, and learn from it which coordinator to ask.
+        """
         for operation in self._purgatory.remove_all():
             self._set(operation, done=False)
 
     def close(self) -> None:
-        """Answer all requests, and accept no more."""
+        """Answer all waiting requests as `end_all`, and accept no more."""
         self._closed = True
         self._follower.on_head = None
         self.end_all()
@@ -122,13 +126,16 @@ class Waits:
     # ---- the chain ------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        """Follow newer heads, from the first request on."""
+        """With the first request, begin to have `_newer` called for each newer head of the follower."""
         if self._loop is None:
             self._loop = asyncio.get_running_loop()
             self._follower.on_head = self._newer
 
     def _newer(self) -> None:
-        """Handle a newer head, in any thread. One advance is enough for several heads."""
+        """Have the waiting requests checked against a newer head, in the event loop. May be called in any thread.
+
+        One check is enough for several heads.
+        """
         if not self._is_newer and self._loop is not None:
             self._is_newer = True
             self._loop.call_soon_threadsafe(self._advance)
@@ -138,14 +145,17 @@ class Waits:
         self._set_some(self._purgatory.advance(self._follower.state))
 
     def _set_some(self, done: list[Operation]) -> None:
-        """Answer waiting requests in parts, so that a leader with ten thousand of them commits between two parts."""
+        """Answer these requests in parts, so that a leader with ten thousand of them can commit between two parts."""
         for operation in done[:AT_ONCE]:
             self._set(operation, done=True)
         if len(done) > AT_ONCE:
             asyncio.get_running_loop().call_soon(self._set_some, done[AT_ONCE:])
 
     async def _look(self) -> None:
-        """Look for entries of other processes. A commit reads up to its own entry, so it counts as a look."""
+        """While requests wait, read the chain every LOOK_MS for entries of other processes.
+
+        If this process has committed meanwhile, it has read up to its own entry, so that look is skipped.
+        """
         try:
             while self._answers:
                 n = self._follower.head.n
@@ -156,7 +166,7 @@ class Waits:
             self._looking = None
 
     async def _catch_up(self) -> None:
-        """Read the chain to its end. Concurrent callers share one read."""
+        """Read the chain to its end. Concurrent callers share one read. A SparklogError of the read is ignored."""
         if self._reading is None:
             self._reading = asyncio.create_task(self._try_read())
         await asyncio.shield(self._reading)
@@ -171,7 +181,7 @@ class Waits:
 
 
 def waiting_routes(wait: Callable[[WaitRequest, Gone], Awaitable[WaitReply]]) -> list[Endpoint]:
-    """The endpoint for waiting requests."""
+    """The endpoint for requests that wait; `wait` is `Service.wait`."""
 
     async def waited(request: Request) -> WaitReply:
         return await wait(await decoded(request, _wait_request), request.receive)

@@ -28,7 +28,7 @@ AWAKE = 32  # commands whose callers wake in one round of the loop: the first re
 
 @dataclass(slots=True, eq=False)
 class _Call:
-    """One call of `submit_all`: the number of its commands that are not done yet, and its caller's future."""
+    """A call of `submit_all`: `open` of its commands are not done yet, and `done` completes when all are."""
 
     open: int
     done: asyncio.Future[None]
@@ -52,26 +52,26 @@ class CommitLoop:
 
     @property
     def counts(self) -> CommitCounts:
-        """Counts of the commits so far."""
+        """Counts of the commits that this object has made."""
         return self._machine.counts
 
     @property
     def author(self) -> Author:
-        """The author of the entries."""
+        """The author that the entries of this object name."""
         return self._machine.author
 
     async def submit(self, submission: Submission, timeout_ms: int) -> CommandResult:
         """Commit one command and return its result, as `Committer.submit`, with the same errors.
 
-        If the caller is cancelled, the command stays in the machine and may land.
+        If the caller is cancelled, the command still waits for its entry, and may land.
         """
         (ticket,) = await self.submit_all([(submission, timeout_ms)])
         return ticket.outcome()
 
     async def submit_all(self, commands: Sequence[tuple[Submission, int]]) -> Sequence[Ticket]:
-        """Commit commands, each with its timeout in ms, and return once all are done. A ticket has the outcome.
+        """Commit commands, each with its timeout in ms. Once all are done, return a ticket with the outcome of each.
 
-        Commands that other callers submit in the same round of the loop are handed in with them.
+        Commands of other callers in the same round of the event loop are handed to the machine together with these.
         """
         now_ms = self.clock.monotonic_ms()
         tickets = [Ticket(submission, now_ms + timeout_ms, timeout_ms) for submission, timeout_ms in commands]
@@ -88,7 +88,7 @@ class CommitLoop:
         return tickets
 
     async def close(self) -> None:
-        """Wait for all pending requests."""
+        """Wait until all requests of the machine are done, and no snapshot is being written."""
         while self._performing:
             await asyncio.wait(self._performing)
         await asyncio.to_thread(self.snapshots.close)
@@ -103,7 +103,7 @@ class CommitLoop:
             self._end_all(error)
 
     def _continue(self) -> None:
-        """Perform the machine's requests, and wake the callers whose commands are done."""
+        """Publish the machine's new head, wake callers whose commands are done, and perform the machine's requests."""
         machine = self._machine
         if machine.head is not self.follower.head:
             self.follower.publish(machine.head)
@@ -114,7 +114,7 @@ class CommitLoop:
             task.add_done_callback(self._performing.discard)
 
     def _wake(self) -> None:
-        """Wake the callers whose commands are done: some now, the others in the next rounds of the loop."""
+        """Wake callers whose commands are done: at most AWAKE now, the others in later rounds of the event loop."""
         ended = self._machine.ended
         for _ in range(min(AWAKE, len(ended))):
             call = self._waiting.pop(ended.popleft(), None)

@@ -1,10 +1,10 @@
-"""The decisions of a coordinator, in order and without I/O. `service.py` performs them in an event loop.
+"""Decides each step of a coordinator, without I/O. `service.py` performs the steps in an event loop.
 
 `run` and `submit` are machines (`core/machine.py`) that yield steps. The process has one `run`, and one `submit` for
 each request of a client. The reply to a step, unless it is an error:
 
     ReadChain     read the chain to its end -> Moment
-    CommitOwn     commit a command of its own as the coordinator of an epoch -> Moment
+    CommitOwn     commit a command of the coordinator itself, under its epoch -> Moment
     CommitAll     commit the commands of a client -> (Moment, an outcome for each)
     Rest          wait, at most until `stop` is called -> Moment
 """
@@ -59,7 +59,7 @@ Say = Callable[[str, str], None]  # an event in one word, and a message
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """The knowledge of the process now: the newest state that it has read, and the time of its monotonic clock."""
+    """The newest state that the process has read, and the time of its monotonic clock."""
 
     state: ClusterState
     now_ms: int
@@ -72,7 +72,7 @@ class ReadChain:
 
 @dataclass(frozen=True, slots=True)
 class CommitOwn:
-    """Commit a command of the coordinator itself under this author. It begins now."""
+    """Commit a command of the coordinator itself under this author, begun at the newest entry that was read."""
 
     author: Author
     command: Command
@@ -81,7 +81,7 @@ class CommitOwn:
 
 @dataclass(frozen=True, slots=True)
 class CommitAll:
-    """Commit a client's commands under this author."""
+    """Commit the commands of one request of a client, under this author."""
 
     author: Author
     commands: tuple[SubmittedCommand, ...]
@@ -89,7 +89,7 @@ class CommitAll:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """Wait for at most this long."""
+    """Wait for at most this long; a call of `stop` ends the wait."""
 
     longest_ms: int
 
@@ -100,9 +100,9 @@ ControlMachine = Machine[Step, Any, T]
 
 
 class CoordinatorControl:
-    """The control of one coordinator process: leads or stands by, admits requests, and watches agents and members.
+    """Controls one coordinator process: leads or stands by, admits requests, and watches agents and members.
 
-    `queued_max`: commands that may wait at once. Further ones are refused, so that memory and delays stay bounded.
+    `queued_max`: clients' commands that may wait at once. Further ones are refused, so memory and delays stay bounded.
     """
 
     def __init__(self, leadership: Leadership, queued_max: int, say: Say) -> None:
@@ -117,19 +117,19 @@ class CoordinatorControl:
 
     @property
     def leads(self) -> bool:
-        """True if this process coordinates the cluster, as far as it knows."""
+        """True if this process coordinates the cluster, as far as it knows, and can read the chain's newest format."""
         return self.leadership.leads and not self.is_outdated and not self._has_ended
 
     def stop(self) -> None:
-        """End once the current step is done."""
+        """End `run` once its current step is done."""
         self._stopping = True
 
     # ---- requests -------------------------------------------------------------------------------
 
     def submit(self, request: SubmitRequest, moment: Moment) -> ControlMachine[SubmitReply]:
-        """Commit a client's commands.
+        """Commit a client's commands, and return an outcome for each.
 
-        Raises NotController, InconsistentClusterId, InvalidInput, and errors of reading.
+        Raises NotController, InconsistentClusterId, InvalidInput (too many commands), and errors of reading the chain.
         """
         self._admit(request.chain_id, moment.state)
         wanted = request.commands
@@ -154,13 +154,16 @@ class CoordinatorControl:
         return SubmitReply(EntryNumber(moment.state.n), (*outcomes, *refused))
 
     def heartbeat(self, heartbeat: Heartbeat, moment: Moment) -> None:
-        """Note that the agent of a store is at work. Raises InconsistentClusterId, NotController."""
+        """Note that the agent of a store is alive. Raises InconsistentClusterId, NotController."""
         self._admit(heartbeat.chain_id, moment.state)
         if self.watching is not None:
             self.watching.heard(heartbeat.store, heartbeat.registration, moment.now_ms)
 
     def member_heartbeat(self, heartbeat: MemberHeartbeat, moment: Moment) -> None:
-        """Note that a member of a group is at work. Raises as `heartbeat`, and the group's refusals."""
+        """Note that a member of a group is alive. Raises as `heartbeat`.
+
+        Raises GroupIdNotFound, and UnknownMemberId or FencedInstanceId if the group does not have the member any more.
+        """
         self._admit(heartbeat.chain_id, moment.state)
         group = existing_group(moment.state, heartbeat.group)
         if group.member(heartbeat.member_id) is None:
@@ -169,7 +172,7 @@ class CoordinatorControl:
             self.watching.heard_member(heartbeat.group, heartbeat.member_id, moment.now_ms)
 
     def _admit(self, chain_id: str, state: ClusterState) -> None:
-        """Accept only requests for this cluster, and only while this process leads."""
+        """Raise InconsistentClusterId if a request is for another cluster, NotController if this process stands by."""
         check_chain(chain_id, state.chain_id)
         self.check_leads(state)
 
@@ -186,7 +189,7 @@ class CoordinatorControl:
     # ---- leading --------------------------------------------------------------------------------
 
     def run(self, moment: Moment) -> ControlMachine[None]:
-        """Follow and lead until `stop`; then resign, if this process leads."""
+        """Follow the chain, and lead when no other process does, until `stop`; then resign, if this process leads."""
         retry_ms = self.leadership.session_ms // FAILURES_PER_SESSION
         while not self._stopping:
             asked_ms = moment.now_ms
@@ -213,9 +216,9 @@ class CoordinatorControl:
         self._has_ended = True
 
     def _observe(self, moment: Moment, *, is_newest: bool = False) -> None:
-        """Take in the chain's information about the coordinator: begin to lead, or stop.
+        """Note the coordinator that the moment's state names, and begin or stop to lead accordingly.
 
-        `is_newest`: the chain was read to its end, so this version can read all of it.
+        `is_newest`: the chain was read to its end, so this version can read the format of all its entries.
         """
         known, led = self.leadership.known, self.leads
         self.is_outdated = self.is_outdated and not is_newest
@@ -231,7 +234,10 @@ class CoordinatorControl:
             self._say("stands-by", _not_leading(moment.state).message)
 
     def _claim(self, claim: ClaimCoordination) -> ControlMachine[Moment | None]:
-        """Submit a claim: the first one, or one that shows that the leader is alive. Return None if it did not land."""
+        """Submit a claim, to become the leader or to show that the leader is alive.
+
+        Return the moment after its commit; None if it did not land.
+        """
         reply: Moment | SparklogError
         reply = yield CommitOwn(self._author(claim.epoch), claim, self.leadership.session_ms)
         if isinstance(reply, (StaleControllerEpoch, NotController)):
@@ -244,7 +250,10 @@ class CoordinatorControl:
         return reply
 
     def _watch(self, asked_ms: int, moment: Moment) -> ControlMachine[Moment]:
-        """Submit commands for silent agents and members, and for followers that lag."""
+        """Submit the commands that `Watching.due` returns, and return the moment after the last commit.
+
+        `asked_ms`: the time when the state in `moment` was requested.
+        """
         if self.watching is None:
             return moment
         self.watching.observe(moment.state, asked_ms, moment.now_ms)

@@ -1,13 +1,13 @@
 """The election of a leader among coordinators, from one process's view: a state machine without I/O.
 
-    STANDBY ── no process coordinates, or its coordinator wrote nothing for a session ──► it claims the next epoch
+    STANDBY ── no coordinator is in force, or it wrote nothing for a session ───────────► it claims the next epoch
        ▲                                                                                      │
-       ├──────────────────────────── another one was faster ──────────────────────────────────┤
+       ├──────────────────────────── another process was faster ──────────────────────────────┤
        │                                                                                      ▼
-       └── another one has claimed since, or it was made to resign ◄── claims again, to be seen alive ── LEADING
+       └── another process has claimed, or this one had to resign ◄─── claims again, to be seen alive ── LEADING
 
-The chain decides between two that claim at once, so a wrong guess here costs only time. Only the process's own
-monotonic clock is used, and only to measure for how long the chain has shown nothing new.
+The chain decides between two processes that claim at once, so a wrong guess here costs only time. Only the process's
+own monotonic clock is used, and only to measure for how long the chain has shown nothing new.
 """
 
 from __future__ import annotations
@@ -41,9 +41,10 @@ class Leadership:
         return self.known.in_force and self.known.name == self.name
 
     def observe(self, coordinator: Coordinator, read_ms: int) -> None:
-        """Take in the chain's information about the coordinator, after a read that was done at `read_ms`.
+        """Note the coordinator that the chain names, according to a read of the chain that was done at `read_ms`.
 
-        Only a successful read counts: a process that can't reach the chain learns nothing about silence.
+        Call this only after a successful read: a process that can't reach the chain does not know if the leader is
+        silent.
         """
         if coordinator == self.known and self._new_ms is not None:
             return
@@ -60,7 +61,7 @@ class Leadership:
         return ClaimCoordination(epoch, self.name, self.address)
 
     def next_look_ms(self, now_ms: int) -> int:
-        """The time until the chain must be read again."""
+        """The milliseconds from `now_ms` until this process must read the chain again."""
         longest_ms = self.session_ms // ENTRIES_PER_SESSION
         if not self.leads:
             longest_ms = min(longest_ms, STANDBY_LOOK_MS)
@@ -68,7 +69,7 @@ class Leadership:
         return max(0, min(due_ms - now_ms, longest_ms))
 
     def _patience_ms(self) -> int:
-        """The time without anything new after which this process claims."""
+        """The milliseconds without news of the coordinator in the chain after which this process claims."""
         if self.leads:
             return self.session_ms // ENTRIES_PER_SESSION
         if self.known.in_force or self._resigned_epoch == self.known.epoch > 0:

@@ -1,4 +1,4 @@
-"""The jobs that a coordinator runs while it leads. A new leader continues from the last runs that the chain knows of.
+"""The jobs that a coordinator runs while it leads. A new leader continues from the last runs that the chain records.
 
 A deposed leader stops its jobs. That is a courtesy, not a guarantee: a job changes the log only by commands that the
 chain accepts or refuses, so two leaders that run the same job do no harm.
@@ -75,7 +75,7 @@ class Scheduling:
             await asyncio.wait(self._tasks)
 
     def standing(self) -> tuple[JobStanding, ...]:
-        """The last run of each job, and its next one if it is scheduled."""
+        """The last run of each job, and its next run if the job is scheduled."""
         state = self._follower.state
         schedule = () if self._scheduler is None else self._scheduler.schedule
         planned = {job.task.name: job for job in schedule}
@@ -112,7 +112,10 @@ class Scheduling:
 
 
 async def _run_after(ending: Collection[asyncio.Task[None]], scheduler: Scheduler) -> None:
-    """Run the scheduler once earlier ones have stopped their jobs: this process never runs a job twice at a time."""
+    """Run the scheduler once the tasks `ending` are done, which stop the jobs of earlier schedulers.
+
+    So this process never runs a job twice at a time.
+    """
     if ending:
         await asyncio.wait(ending)
     await scheduler.run()

@@ -1,6 +1,6 @@
-"""One coordinator process: it follows the chain, claims when it is due, and commits for all clients while it leads.
+"""One coordinator process: follows the chain, claims when a claim is due, and commits for all clients while it leads.
 
-`control.py` decides what it does and when. No HTTP here: `app.py` calls its methods.
+`control.py` decides the steps, this module performs them. HTTP is elsewhere: `http/app.py` calls `Service`.
 """
 
 from __future__ import annotations
@@ -73,11 +73,11 @@ T = TypeVar("T")
 
 
 class Service:
-    """A coordinator of the cluster that `follower` follows. `address` is the one for its clients.
+    """A coordinator of the cluster that `follower` follows. Call all methods in one event loop.
 
-    `queued_max`: see `CoordinatorControl`. `jobs` runs the jobs that are due while this process leads; None: it runs
-    none. `stores` opens the stores for look-ups by time; by default with the platform's own settings. Call all methods
-    in one event loop.
+    `metadata`: the address of the metadata; `address`: the address of this process for clients. `queued_max`: see
+    `CoordinatorControl`. `jobs` runs the jobs that are due while this process leads; None: no jobs run. `stores` opens
+    the stores for checkpoints, looks and look-ups by time; by default with the platform's own settings.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Service:
         """Commit the commands of a client. The reply has an outcome for each, once all are done.
 
         Raises NotController, InconsistentClusterId, InvalidInput, and the store's error if the chain can't be read
-        further: then nothing was done for any of them.
+        further: then no command was submitted.
         """
         began_ms = self._clock.monotonic_ms()
         reply = await self._performed(self.control.submit(request, self._moment()))
@@ -130,27 +130,30 @@ class Service:
         return reply
 
     def heartbeat(self, heartbeat: Heartbeat) -> ClusterReply:
-        """Note that the agent of a store is at work. Raises InconsistentClusterId, NotController."""
+        """Note that the agent of a store is alive; reply as `cluster`. Raises InconsistentClusterId, NotController."""
         self.control.heartbeat(heartbeat, self._moment())
         return self.cluster()
 
     def member_heartbeat(self, heartbeat: MemberHeartbeat) -> ClusterReply:
-        """Note that a member of a group is at work. Raises as `CoordinatorControl.member_heartbeat`."""
+        """Note that a group's member is alive; reply as `cluster`. Raises as `CoordinatorControl.member_heartbeat`."""
         self.control.member_heartbeat(heartbeat, self._moment())
         return self.cluster()
 
     async def wait(self, request: WaitRequest, gone: Gone) -> WaitReply:
-        """Answer once the chain has the wanted state, on a leader or a standby; see `Waits.wait`."""
+        """Reply once the chain has the wanted state, on a leader or a standby.
+
+        Raises InconsistentClusterId, and the errors of `Waits.wait`.
+        """
         check_chain(request.chain_id, self.follower.state.chain_id)
         return await self.waits.wait(request, gone)
 
     def cluster(self) -> ClusterReply:
-        """Describe the cluster."""
+        """The cluster's id, the address of its metadata, its coordinator, and the newest entry that was read."""
         state = self.follower.state
         return ClusterReply(state.chain_id, self.metadata, EntryNumber(state.n), state.coordinator)
 
     async def read_up_to(self, seen: EntryNumber) -> None:
-        """Read the chain further if a client has seen more of it than this process."""
+        """Read the chain to its end if this process has not read the entry `seen` yet."""
         if self.follower.head.n < seen:
             await self._read()
 
@@ -161,25 +164,28 @@ class Service:
         return self._commits.counts.copy()
 
     def heard_ms_ago(self) -> dict[StoreId, int]:
-        """The time since each store was last heard of. Empty on a standby."""
+        """The milliseconds since this process last heard of each store. Empty on a standby."""
         watching = self.control.watching
         return {} if watching is None else watching.heard_ms_ago(self._clock.monotonic_ms())
 
     def look_at_stores(self) -> None:
-        """Begin a look at each store."""
+        """Begin to check each store in the background; see `StoreLooks`."""
         self._looks.begin(self.follower.state, self._clock.monotonic_ms())
 
     def looks_at_stores(self) -> Mapping[StoreId, StoreLook]:
-        """The newest look at each store."""
+        """The result of the newest check of each store; see `StoreLooks`."""
         return self._looks.newest(self._clock.monotonic_ms())
 
     def jobs(self) -> JobsReply:
-        """The schedule of this process, with the last and next run of each job. Raises NotController."""
+        """The last run of each job, and its next run by the schedule of this process. Raises NotController."""
         self.control.check_leads(self.follower.state)
         return JobsReply(EntryNumber(self.follower.head.n), self.schedule.standing())
 
     async def run(self) -> None:
-        """Follow and lead until `stop`; then resign, if this process leads."""
+        """Follow the chain, and lead when no other process does, until `stop`; then resign, if this process leads.
+
+        Return once jobs, waiting requests and commits have ended.
+        """
         await self._performed(self.control.run(self._moment()))
         await self.schedule.close()
         self.waits.close()
@@ -188,7 +194,7 @@ class Service:
         self._threads.shutdown()
 
     def stop(self) -> None:
-        """Stop cleanly. To be called in the event loop."""
+        """Begin to stop: jobs and checkpoints end, then `run` resigns and returns. To be called in the event loop."""
         self.control.stop()
         self.schedule.end()
         self.checkpoints.end()
@@ -197,7 +203,7 @@ class Service:
     # ---- steps of the control -------------------------------------------------------------------
 
     async def _performed(self, steps: ControlMachine[T]) -> T:
-        """Perform step after step, up to the last. Return the result of the steps."""
+        """Perform the steps of a machine, one after the other, and return the machine's result."""
         reply: object = None
         try:
             while True:
@@ -220,7 +226,7 @@ class Service:
             steps.close()
 
     def _led_until_now(self, led: bool) -> None:
-        """Begin or end the work that only the leader does."""
+        """Begin or end the work that only the leader does, if `leads` has changed; `led` is its former value."""
         if self.leads and not led:
             self.schedule.begin()
             self.checkpoints.begin()
@@ -244,7 +250,7 @@ class Service:
         return self._moment()
 
     def _loop(self, author: Author) -> CommitLoop:
-        """The loop that commits for this author.
+        """The commit loop of this author, created if the author's epoch is new.
 
         Raises NotController if this process has claimed a newer epoch since.
         """
@@ -279,7 +285,10 @@ def _outcome(ticket: Ticket) -> Outcome:
 
 
 def storage_failure(reply: SubmitReply, before: str) -> str:
-    """The storage error of the newest commands; "" if one landed. Commands that are wrong themselves do not count."""
+    """The first storage error in the reply; "" if a command landed; `before` if there is neither.
+
+    Errors that are not of storage do not count: they are the fault of the command.
+    """
     errors = [outcome.error for outcome in reply.outcomes]
     if None in errors:
         return ""

@@ -1,10 +1,10 @@
 """The observations of a leading coordinator: silent agents, silent members of groups, and followers that lag.
 
-A heartbeat of its agent shows that a store is alive, and so does a write that reached it. A member of a group
-shows it by its heartbeats and commits (`core/groups/sessions.py`). None of this is in the chain, only the consequences
-for the silent ones. Times are milliseconds of the process's monotonic clock. After a takeover all timers restart: none
-counts as silent before one full session. Time in which the process itself was paused proves nothing, so it does not
-count.
+A store is alive if its agent sends heartbeats, or if a write reaches the store. A member of a group is alive if it
+sends heartbeats or commits (`core/groups/sessions.py`). The chain records none of these signs, only that the agent of a
+silent store is down and that a silent member has left. Times are milliseconds of the process's monotonic clock. After a
+takeover all timers restart: no store or member counts as silent before one full session. Time in which this process
+itself was paused does not count, because it could hear nothing then.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from sparklog.core.types import StoreId
 
 
 class Watching:
-    """The watch of one coordinator, which began when it became the leader."""
+    """Watches agents, members and followers for one coordinator, from the time when it became the leader."""
 
     def __init__(self, session_ms: int) -> None:
         self._session_ms = session_ms
@@ -31,25 +31,25 @@ class Watching:
         self._groups = GroupsWatch()
 
     def heard(self, store: StoreId, registration: int, now_ms: int) -> None:
-        """Note that the agent of the store is at work, or that a write has reached the store."""
+        """Note that the agent of the store is alive, or that a write has reached the store."""
         self._heard_ms[store, registration] = now_ms
 
     def heard_member(self, group: str, member_id: str, now_ms: int) -> None:
-        """Note that a member of a group is at work."""
+        """Note that a member of a group is alive."""
         self._groups.heard(group, member_id, now_ms)
 
     def heard_ms_ago(self, now_ms: int) -> dict[StoreId, int]:
-        """The time since each store was last heard of, or began to be watched."""
+        """The milliseconds since each store was last heard of, or else since this object began to watch it."""
         return {store: now_ms - heard_ms for (store, _), heard_ms in self._heard_ms.items()}
 
     def written(self, command: Append, now_ms: int) -> None:
-        """A write was committed, so the stores that hold its objects were alive: count them as heard."""
+        """A write was committed, so the stores that hold its objects were alive: count them as heard at `now_ms`."""
         for named in command.objects:
             for holder in named.holders:
                 self.heard(holder.store, holder.registration, now_ms)
 
     def observe(self, state: ClusterState, asked_ms: int, now_ms: int) -> None:
-        """Take in a state that was requested at `asked_ms` and arrived at `now_ms`."""
+        """Update the watch from a state that was requested at `asked_ms` and read by `now_ms`."""
         self._lag_clock.observe(state, asked_ms, now_ms)
         known = {(store.store, store.registration) for store in state.stores.values()}
         deaf_ms = self._deaf_ms(now_ms)
@@ -58,7 +58,7 @@ class Watching:
         self._observed_ms, self._asked_ms = now_ms, asked_ms
 
     def _deaf_ms(self, now_ms: int) -> int:
-        """The time in which this process did nothing since it last looked, beyond the usual third of a session."""
+        """The time for which this process was paused: the time since its last `observe` beyond a third of a session."""
         if self._observed_ms is None:
             return 0
         return max(0, now_ms - self._observed_ms - self._session_ms // ENTRIES_PER_SESSION)
@@ -66,8 +66,8 @@ class Watching:
     def due(self, state: ClusterState, now_ms: int) -> Iterator[Command]:
         """The commands to submit now: silent agents are down, silent members leave, followers that lag leave the ISR.
 
-        `state` and `now_ms` are those that were observed last. A store that was not heard of yet has one session from
-        now on. So has a silent store that comes back.
+        `state` and `now_ms` are those of the last `observe`. A store that was never heard of counts as heard at
+        `now_ms`, and so does a silent store that comes back.
         """
         for store in sorted(state.stores.values(), key=lambda store: store.store):
             heard_ms = self._heard_ms.setdefault((store.store, store.registration), now_ms)

@@ -1,4 +1,4 @@
-"""Small charts as points of an SVG: a line over the area below it."""
+"""Makes small SVG charts: the points of a line, and of the area below the line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,10 @@ WIDTH, HEIGHT = 600, 80
 
 @dataclass(frozen=True)
 class Chart:
-    """A chart of one series, oldest value first. `line` and `area` are points; "" if there is no data yet."""
+    """A chart of one series of values. `line` and `area` are points of an SVG; "" if there is no data yet.
+
+    `latest`: the newest value; `top`: the greatest one.
+    """
 
     title: str
     unit: str

@@ -33,7 +33,7 @@ class GroupPartitionRow(msgspec.Struct, frozen=True):
 
 
 def groups(seen: Observation, find: str, page: int) -> dict[str, Any]:
-    """All groups by name, or those whose names contain `find`."""
+    """The content of the page of groups: all by name, or those whose names contain `find`; `page` counts from 1."""
     state = seen.state
     cut = listed(sorted(name for name in state.groups if find.lower() in name.lower()), page)
     lags = group_lags(state)
@@ -42,7 +42,10 @@ def groups(seen: Observation, find: str, page: int) -> dict[str, Any]:
 
 
 def group(seen: Observation, name: str, page: int, principal: Principal) -> dict[str, Any]:
-    """One group, with the parts that the principal may see. Raises GroupIdNotFound."""
+    """The content of a group's page, with the parts that the principal may see. Raises GroupIdNotFound.
+
+    `page`, from 1, is the page of the list of partitions.
+    """
     described = described_group(seen.state, name, (page - 1) * ROWS, ROWS, principal)
     pages = max(1, -(-described.partitions_total // ROWS))
     if page > pages:
@@ -60,7 +63,10 @@ def group(seen: Observation, name: str, page: int, principal: Principal) -> dict
 
 
 def lag_charts(seen: Observation, name: str) -> list[Chart]:
-    """The lag of a group in at most the last hour, from samples that have it. No chart on a standby."""
+    """The chart of a group's lag in at most the last hour, from the samples that contain the group.
+
+    [] on a standby, or if no sample contains it.
+    """
     values = [float(sample.lags[name]) for sample in seen.lags if name in sample.lags]
     if not values or not seen.leads:
         return []
@@ -70,7 +76,7 @@ def lag_charts(seen: Observation, name: str) -> list[Chart]:
 
 
 def partition_rows(state: ClusterState, partitions: Sequence[GroupPartitionReply]) -> list[GroupPartitionRow]:
-    """The partitions, each with the time since when it has had records that the group has not read."""
+    """A row for each partition, with the append time of its oldest record that the group has not read, or None."""
     behind = [row for row in partitions if row.lag]
     places = [TopicPartition(state.topic_ids[row.topic], row.partition) for row in behind]
     offsets = [max(row.committed or 0, row.log_start) for row in behind]

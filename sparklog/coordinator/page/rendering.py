@@ -1,4 +1,4 @@
-"""A page as the answer to a request: its template, filled from an observation in a thread, and its headers."""
+"""Renders a page: fills its template from an observation, in a thread, and adds the HTTP headers."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ View = Callable[[Observation], dict[str, Any]]
 
 
 async def rendered(service: Service, template: str, view: View, status: int = 200) -> Response:
-    """Render the template with the values that `view` takes from a new observation.
+    """Render the template `template` with the values that `view` takes from a new observation, as the response.
 
-    Status 404 if it raises NotFound.
+    If `view` raises NotFound, the status is 404.
     """
     seen = observe(service, now_ms())
     text, status = await asyncio.to_thread(_rendered, template, view, seen, status)
@@ -47,7 +47,7 @@ async def rendered(service: Service, template: str, view: View, status: int = 20
 
 
 def static_file(name: str) -> Response:
-    """A file that pages load: style, script or icon."""
+    """The response with a file that pages load: style, script or icon. Status 404 for any other name."""
     if name not in _STATIC:
         return Response("not found\n", 404, media_type="text/plain", headers=HEADERS)
     headers = {**HEADERS, "cache-control": "max-age=86400"}  # their addresses change with their content
@@ -55,7 +55,7 @@ def static_file(name: str) -> Response:
 
 
 def _rendered(template: str, view: View, seen: Observation, status: int) -> tuple[str, int]:
-    """The page as text, and its status."""
+    """The page as text, and its status: 404 if `view` raises NotFound, else the given one."""
     known = {"seen": seen, "state": seen.state, "lead": views.lead(seen), "late": views.late(seen)}
     known["writes"] = writes_are_on(seen.state)
     environment = _environment()

@@ -1,4 +1,4 @@
-"""The routes of the web pages: each takes an observation, and renders it in a thread."""
+"""The routes of the web pages. Each handler takes an observation, and renders its page in a thread."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Page = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 def page_routes(service: Service, masks: Sequence[MaskRule] = ()) -> list[GatedRoute]:
-    """The pages, and their style and script. `masks`: parts of records that pages must not show."""
+    """The routes of the pages, and of their style, script and icon. `masks`: parts of records never to be shown."""
     tail = _Tail(service)
 
     async def overview(request: Request) -> Response:
@@ -101,10 +101,10 @@ def page_routes(service: Service, masks: Sequence[MaskRule] = ()) -> list[GatedR
 
 
 def _refreshed(page: Page, shared: SharedAnswers) -> Page:
-    """The page; readers with the same rights share it when its script reads it again.
+    """A handler like `page`, whose answers to a page's script are shared by readers with the same rights.
 
-    A newly loaded page always shows the current state. A page depends on its address and on the rights of its reader,
-    not on the reader's name.
+    The script reads an open page again from time to time; a newly loaded page always shows the current state. A page
+    depends on its address and on the rights of its reader, not on the reader's name.
     """
 
     async def answered(request: Request) -> Response:
@@ -117,14 +117,17 @@ def _refreshed(page: Page, shared: SharedAnswers) -> Page:
 
 
 class _Tail:
-    """The newest entries of the chain. Entries never change, so each is read only once."""
+    """Reads the newest entries of the chain. Entries never change, so each is read only once."""
 
     def __init__(self, service: Service) -> None:
         self._store = service.follower.store
         self._known: dict[int, Entry] = {}
 
     def newest(self, seen: Observation, num: int) -> ChainTail | SparklogError:
-        """The newest `num` entries, or the error of reading them. May be called from several threads."""
+        """The newest `num` entries up to the state in `seen`, or the error of reading them.
+
+        May be called from several threads.
+        """
         try:
             tail = chain_tail(self._store, seen.state, num, self._known)
         except SparklogError as error:
@@ -138,7 +141,7 @@ class _Tail:
 
 
 def _links(request: Request, *actions: str, of: str = "") -> View:
-    """The part of a page with links to these actions, as far as the caller has the right."""
+    """A view with links to these actions on the topic or group `of`, as far as the caller has the right."""
     principal = caller_of(request.scope).principal
     return lambda seen: {"actions": links(seen, principal, *actions, of=of)}
 

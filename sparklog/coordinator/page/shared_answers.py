@@ -1,4 +1,4 @@
-"""Answers that the readers of one page share: fifty browsers with the same page cost little more than one."""
+"""Answers that the readers of one page share: fifty browsers on the same page cost little more than one."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class _Kept:
 
 
 class SharedAnswers:
-    """Keeps the newest answers by key. To be used in one event loop."""
+    """Keeps at most MOST answers by key, each for FRESH_MS. To be used in one event loop."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._kept: dict[str, _Kept] = {}
 
     async def of(self, key: str, make: Callable[[], Coroutine[Any, Any, Response]]) -> Response:
-        """The answer under this key that is being made or was just made; else the result of `make`.
+        """The answer under this key if it is being made, or was made less than FRESH_MS ago; else the result of `make`.
 
         Only answers with status 200 are shared: an error may concern only one reader. Raises what `make` raises.
         """

@@ -1,6 +1,6 @@
-"""The content of each page: functions of an `Observation`, without I/O. The templates only lay it out.
+"""The content of each page: functions of an `Observation`, without I/O. The templates only lay the content out.
 
-Every part names the command line that shows the same numbers. Long lists are split into pages.
+Every part of a page names the command line that shows the same numbers. Long lists are split into pages.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ _CHARTS: Final = ((60, 1), (120, 1), (300, 5), (600, 5))  # the time span of a c
 
 
 class Health(msgspec.Struct, frozen=True):
-    """The findings, and mere remarks; `more` sentences of each are left out."""
+    """Sentences on what is wrong with the cluster, and remarks on what is not wrong but worth knowing.
+
+    `more_wrong`, `more_remarks`: the number of further sentences that are left out.
+    """
 
     wrong: list[str]
     remarks: list[str]
@@ -55,7 +58,7 @@ class Health(msgspec.Struct, frozen=True):
 
     @property
     def verdict(self) -> str:
-        """A summary in a few words."""
+        """A sentence with the number of things that are wrong, or of remarks."""
         if wrong := len(self.wrong) + self.more_wrong:
             return f"{counted(wrong, 'thing')} {'is' if wrong == 1 else 'are'} wrong"
         remarks = len(self.remarks) + self.more_remarks
@@ -67,7 +70,7 @@ class Health(msgspec.Struct, frozen=True):
 
 
 class Lead(msgspec.Struct, frozen=True):
-    """The leader, as text. `link` is the page of the process that leads, if this one does not."""
+    """A sentence that names the leader. `link`: the address of its page; "" if this process leads, or none does."""
 
     text: str
     leads: bool
@@ -75,7 +78,7 @@ class Lead(msgspec.Struct, frozen=True):
 
 
 class Listed(msgspec.Struct, Generic[T], frozen=True):
-    """One page of a list. Pages count from 1."""
+    """One page of a list. Pages count from 1; `total` is the number of rows on all pages."""
 
     rows: list[T]
     total: int
@@ -84,12 +87,12 @@ class Listed(msgspec.Struct, Generic[T], frozen=True):
 
     @property
     def first(self) -> int:
-        """The number of the first row, from 1."""
+        """The number of this page's first row in the whole list, from 1."""
         return (self.page - 1) * ROWS + 1
 
 
 class TopicRow(msgspec.Struct, frozen=True):
-    """A topic in a list, and its state in a word."""
+    """A topic in a list. `condition` is the state of its worst partition, in words."""
 
     name: str
     partitions: int
@@ -100,7 +103,7 @@ class TopicRow(msgspec.Struct, frozen=True):
 
 
 class PartitionRow(msgspec.Struct, frozen=True):
-    """A partition with its replicas, and its state in a word."""
+    """A partition with its replicas. `condition` is its state, in words."""
 
     partition: Partition
     records: int
@@ -109,7 +112,10 @@ class PartitionRow(msgspec.Struct, frozen=True):
 
 
 class StoreRow(msgspec.Struct, frozen=True):
-    """A store. `heard_ms_ago`, `free_bytes`: None if this process does not know."""
+    """A store. `behind`: the number of its replicas with a lag.
+
+    `heard_ms_ago` (milliseconds since it was last heard of), `free_bytes`: None if this process does not know.
+    """
 
     store: Store
     url: str
@@ -133,7 +139,7 @@ class JobRow(msgspec.Struct, frozen=True):
 
 
 def overview(seen: Observation, tail: ChainTail | SparklogError) -> dict[str, Any]:
-    """The first page: the findings, the numbers, and the beginning of each list."""
+    """The content of the first page: the health, the counts, and the beginning of each list."""
     state, counts = seen.state, seen.replicas
     rows = _topic_rows(state, _first_topics(state))
     return {
@@ -150,7 +156,7 @@ def overview(seen: Observation, tail: ChainTail | SparklogError) -> dict[str, An
 
 
 def topics(seen: Observation, find: str, page: int) -> dict[str, Any]:
-    """All topics by name, or those whose names contain `find`."""
+    """The content of the page of topics: all by name, or those whose names contain `find`; `page` counts from 1."""
     names = sorted(name for name in seen.state.topic_ids if find.lower() in name.lower())
     cut = listed(names, page)
     chosen = [topic for name in cut.rows if (topic := seen.state.topic_named(name)) is not None]
@@ -159,7 +165,7 @@ def topics(seen: Observation, find: str, page: int) -> dict[str, Any]:
 
 
 def topic(seen: Observation, name: str, page: int) -> dict[str, Any]:
-    """One topic with its partitions. Raises UnknownTopicOrPartition."""
+    """The content of a topic's page; `page` is that of the list of partitions. Raises UnknownTopicOrPartition."""
     state = seen.state
     described: TopicDescription = describe_topic(state, name)
     min_isr = state.topic_config(topic_of(state, name)).min_insync_replicas
@@ -185,17 +191,20 @@ def topic(seen: Observation, name: str, page: int) -> dict[str, Any]:
 
 
 def stores(seen: Observation) -> dict[str, Any]:
-    """The stores with their agents."""
+    """The content of the page of stores: a row for each, by name."""
     return {"stores": store_rows(seen)}
 
 
 def chain(seen: Observation, tail: ChainTail | SparklogError, *, every: bool) -> dict[str, Any]:
-    """The newest entries, and the state in numbers. With `every`, consecutive quiet entries are not folded."""
+    """The content of the page of the chain: the newest entries.
+
+    Quiet entries in a row, which only show that processes are alive, become one row (`folded`) unless `every` is true.
+    """
     return {"tail": tail, "charts": charts(seen), "every": every}
 
 
 def jobs(seen: Observation) -> dict[str, Any]:
-    """The last runs of all jobs, with their reports."""
+    """The content of the page of jobs: the last run of each, with its report."""
     return {"jobs": job_rows(seen.state)}
 
 
@@ -203,7 +212,7 @@ def jobs(seen: Observation) -> dict[str, Any]:
 
 
 def lead(seen: Observation) -> Lead:
-    """The leader, as far as this process knows."""
+    """The sentence that names the coordinator in force, as far as this process knows."""
     known = seen.state.coordinator
     if seen.leads:
         return Lead(f"This process, {seen.name}, leads with epoch {known.epoch}.", True, "")
@@ -214,7 +223,10 @@ def lead(seen: Observation) -> Lead:
 
 
 def health(seen: Observation) -> Health:
-    """The findings of this process, in the words of sparklog cluster health, which also tries writes."""
+    """The health of the cluster as this process sees it, in the words of `sparklog cluster health`.
+
+    That command also tries writes; this function does not.
+    """
     replication = replication_health(seen.state)
     of_stores = [
         store_findings(seen.state, store, [look.problem] if look.problem else [], look.free_bytes)
@@ -236,7 +248,7 @@ def health(seen: Observation) -> Health:
 
 
 def charts(seen: Observation) -> list[Chart]:
-    """Charts of the commits of this process in the last minutes."""
+    """Charts of the entries and commands that this process has committed in the last minutes."""
     seconds, every = _spans(seen)
     steps = rates(seen.samples, every)
     series = (
@@ -249,7 +261,7 @@ def charts(seen: Observation) -> list[Chart]:
 
 
 def topic_charts(seen: Observation, name: str) -> list[Chart]:
-    """Charts of this process's appends to a topic in the last minutes."""
+    """Charts of the records and bytes that this process has appended to a topic in the last minutes."""
     seconds, every = _spans(seen)
     steps = appended_rates(seen.samples, every, seen.state.topic_ids[name])
     describe = f"sparklog topic describe {shlex.quote(name)}"
@@ -261,12 +273,12 @@ def topic_charts(seen: Observation, name: str) -> list[Chart]:
 
 
 def _spans(seen: Observation) -> tuple[int, int]:
-    """The time span of a chart of the samples, and of one point in it; seconds."""
+    """The number of seconds that a chart of the samples covers, and the number for one point of the chart."""
     return next((chart for chart in _CHARTS if len(seen.samples) <= chart[0]), _CHARTS[-1])
 
 
 def store_rows(seen: Observation) -> list[StoreRow]:
-    """The stores by name."""
+    """A row for each store, by name."""
     rows = []
     for store in sorted(seen.state.stores.values(), key=lambda store: store.store):
         on = seen.replicas.stores[store.store]
@@ -287,25 +299,25 @@ def store_rows(seen: Observation) -> list[StoreRow]:
 
 
 def job_rows(state: ClusterState) -> list[JobRow]:
-    """The last run of each job, the newest first."""
+    """A row for the last run of each job; the job that ended last comes first."""
     runs = sorted(state.jobs.values(), key=lambda run: run.ended_ms, reverse=True)[:ROWS]
     return [JobRow(run, _indented(run.report)) for run in runs]
 
 
 def listed(rows: Sequence[T], page: int) -> Listed[T]:
-    """The page of the list with this number, or the nearest existing one."""
+    """The page of this list with the number `page`, from 1; the nearest existing page if there is no such page."""
     pages = max(1, -(-len(rows) // ROWS))
     page = min(max(page, 1), pages)
     return Listed(list(rows[(page - 1) * ROWS : page * ROWS]), len(rows), page, pages)
 
 
 def late(seen: Observation) -> str:
-    """The greatest age of the data that a standby shows."""
+    """The greatest age of the data that a standby shows: a third of a session, as text."""
     return span(seen.session_ms // 3)
 
 
 def _first_topics(state: ClusterState) -> list[Topic]:
-    """The topics with an unhealthy partition, then the others by name."""
+    """At most TOPICS_AT_FIRST topics by name; those with an unhealthy partition come before the others."""
     ill: set[int] = set()
     for partition in state.partitions.values():
         value = partition.replication

@@ -8,7 +8,7 @@ _STEPS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 
 
 def number(value: float | None) -> str:
-    """Format a number: 1,234,567; 12.3; - for none."""
+    """Format a number: 1,234,567; 12.3; - for None."""
     if value is None:
         return "-"
     if isinstance(value, int) or value == int(value):
@@ -17,7 +17,7 @@ def number(value: float | None) -> str:
 
 
 def size(size_bytes: int | None) -> str:
-    """Format a size: 12.3 MiB."""
+    """Format a size: 12.3 MiB; - for None."""
     return "-" if size_bytes is None else amount(size_bytes)
 
 

@@ -1,1 +1,1 @@
-"""Metrics and samples of a coordinator, made from one `Observation` at a time. Read observation.py first."""
+"""The metrics and samples of a coordinator, and its checks of the stores. Read observation.py first."""

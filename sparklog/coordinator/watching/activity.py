@@ -1,7 +1,7 @@
-"""The activity of a coordinator process: counts since its start, and a sample per second of the last minutes.
+"""The activity of a coordinator process: counts since its start, and a sample per second of the last ten minutes.
 
-Values only: `service.py` and `request_counts.py` note events, `sampling.py` takes the samples, and metrics and pages
-read an `Observation`.
+No I/O: `service.py` and `request_counts.py` note events, `sampling.py` takes the samples, and metrics and pages read an
+`Observation`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,10 @@ TOPICS_PER_SAMPLE = 100  # with appends: at most some 10 MiB in all samples
 
 @dataclass(slots=True)
 class Distribution:
-    """The number of values up to each of the bounds (ascending), and above all of them."""
+    """A histogram. `counts` has for each bound the values up to it and above the bound before it, then those above all.
+
+    `bounds` are ascending; `total` is the sum of the values.
+    """
 
     bounds: tuple[int, ...]
     counts: list[int] = field(default_factory=list)
@@ -37,18 +40,18 @@ class Distribution:
         self.counts = self.counts or [0] * (len(self.bounds) + 1)
 
     def add(self, value: int, times: int = 1) -> None:
-        """Count a value."""
+        """Count a value, `times` times."""
         self.counts[bisect_left(self.bounds, value)] += times
         self.total += value * times
 
     def copy(self) -> Distribution:
-        """A copy, which does not change any more."""
+        """A copy, which later calls of `add` do not change."""
         return Distribution(self.bounds, self.counts.copy(), self.total)
 
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The counts at one moment. `at_ms` is the wall clock's; `lag_ms`: the delay of the event loop.
+    """The counts at one moment. `at_ms`: the time by the wall clock; `lag_ms`: the delay of the event loop.
 
     `appended`: appends to topics since the previous sample, for the TOPICS_PER_SAMPLE topics with the most bytes.
     """
@@ -71,7 +74,7 @@ class LagSample:
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Rates between two samples. `commands` and `entries` are per second, `group` is commands per entry."""
+    """The rates of commits between two samples: `commands` and `entries` per second, `group` is commands per entry."""
 
     at_ms: int
     entries: float
@@ -81,7 +84,7 @@ class Rates:
 
 @dataclass(slots=True)
 class Activity:
-    """Counts since this process started. To be changed in the event loop only."""
+    """Counts and samples of this process since it started. To be changed in the event loop only."""
 
     requests: Counter[tuple[str, int]] = field(default_factory=Counter)  # by route and HTTP status
     refusals: Counter[str] = field(default_factory=Counter)  # by the code of the error
@@ -98,7 +101,10 @@ class Activity:
     _appended: Mapping[TopicId, AppendCounts] = field(default_factory=dict)  # at the newest sample
 
     def newly_appended(self, appended: Mapping[TopicId, AppendCounts]) -> dict[TopicId, AppendCounts]:
-        """Return the appends to topics since the last call; see `Sample`. A count that fell has restarted at 0."""
+        """Return what was appended to each topic since the last call, for at most TOPICS_PER_SAMPLE topics.
+
+        `appended`: the counts now. If a count is lower than at the last call, it has restarted at 0.
+        """
         before, self._appended = self._appended, appended
         grown = {}
         for topic_id, now in appended.items():
@@ -127,7 +133,7 @@ class Activity:
 
 
 def group_sizes(sizes: Mapping[int, int], bounds: tuple[int, ...]) -> Distribution:
-    """The sizes of groups, from counts by size."""
+    """The distribution of the number of commands in an entry. `sizes`: the number of entries of each size."""
     distribution = Distribution(bounds)
     for size, times in sizes.items():
         distribution.add(size, times)
@@ -135,7 +141,10 @@ def group_sizes(sizes: Mapping[int, int], bounds: tuple[int, ...]) -> Distributi
 
 
 def rates(samples: Iterable[Sample], every: int) -> list[Rates]:
-    """The rates per `every` samples, oldest first. Counts that fell have restarted: this process leads again."""
+    """The rates over each `every` samples, oldest first.
+
+    If a count is lower than in the sample before, it has restarted at 0: this process leads again.
+    """
     listed = list(samples)[::-1][:: max(1, every)][::-1]
     steps = []
     for before, after in pairwise(listed):
@@ -148,7 +157,7 @@ def rates(samples: Iterable[Sample], every: int) -> list[Rates]:
 
 
 def appended_rates(samples: Iterable[Sample], every: int, topic_id: TopicId) -> list[tuple[float, float]]:
-    """Records and bytes appended to a topic per second, per `every` samples, oldest first."""
+    """Records and bytes per second that were appended to a topic, over each `every` samples, oldest first."""
     listed = list(samples)
     per_step = []
     for low, high in pairwise(list(range(len(listed) - 1, -1, -every))[::-1]):

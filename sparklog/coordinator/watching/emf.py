@@ -1,9 +1,9 @@
 """Print metrics once a minute in CloudWatch's embedded metric format. CloudWatch extracts them from the process's log.
 
-The values are those of `/metrics` that `EXPORTED` lists. A counter is printed as its growth since the previous lines,
+The metrics are those of `/metrics` that `EXPORTED` lists. A counter is printed as its growth since the previous lines,
 so that sums over processes and time are right. A gauge is printed as it is, so take the maximum over the processes.
-Every metric has the dimension `Cluster`, the address of the metadata. One with a label is printed twice: for each value
-of the label, and over all of them.
+Every metric has the dimension `Cluster`, the address of the metadata. A metric with a label is printed for each value
+of the label, and also over all values (unless `Export.overall` is false).
 
 Source: "Specification: Embedded metric format", Amazon CloudWatch User Guide.
 """
@@ -36,9 +36,9 @@ Totals: TypeAlias = Mapping[tuple[str, str], float]  # of counters, by metric an
 
 
 class Export(msgspec.Struct, frozen=True):
-    """The label that becomes a dimension. `overall`: also without the label.
+    """The form in which a metric is printed: `label` becomes a dimension; with `overall`, also without this label.
 
-    Values are summed over other labels; with `largest`, the largest one is taken.
+    Values that differ only in other labels are added up; with `largest`, the largest one is taken.
     """
 
     label: str | None = None
@@ -85,9 +85,9 @@ EXPORTED: Final[Mapping[str, Export]] = {
 
 @dataclass(frozen=True, slots=True)
 class MetricTarget:
-    """A target of metric lines: the namespace in CloudWatch, and the function that prints a line.
+    """The place to which metrics are printed: the namespace in CloudWatch, and the function that prints a line.
 
-    Raises InvalidInput.
+    Raises InvalidInput if the namespace is not valid.
     """
 
     namespace: str
@@ -102,7 +102,7 @@ class MetricTarget:
 
 
 async def print_metrics(service: Service, target: MetricTarget, clock: Clock | None = None) -> None:
-    """Print the metrics at once and then every minute, until this is cancelled."""
+    """Print the metrics at once and then every minute, until the task is cancelled."""
     clock = clock or SystemClock()
     before: Totals = {}
     due_ms = clock.monotonic_ms()
@@ -128,9 +128,10 @@ def _observed_lines(observation: Observation, namespace: str, before: Totals) ->
 def metric_lines(
     metrics: Iterable[Metric], namespace: str, cluster: str, now_ms: int, before: Totals
 ) -> tuple[list[str], Totals]:
-    """Lines of JSON, one for the metrics without a label and one for each value of a label; and the counters' totals.
+    """The metrics as lines of JSON, and the totals of the counters.
 
-    `before` is the totals of the previous call, {} at first. A counter that is smaller than before has restarted at 0.
+    There is one line for all metrics without a label, and one for each value of a label. `before`: the totals of the
+    previous call, {} at first. A counter that is smaller than before has restarted at 0.
     """
     values, totals = _values(metrics, before)
     groups: dict[tuple[str, str, bool], dict[str, float]] = defaultdict(dict)
@@ -144,7 +145,7 @@ def metric_lines(
 
 
 def _values(metrics: Iterable[Metric], before: Totals) -> tuple[dict[tuple[str, str], float], Totals]:
-    """The values to print and the totals of counters, by metric and value of its label."""
+    """The values to print, and the totals of the counters; both by metric and value of the metric's label."""
     values: dict[tuple[str, str], float] = defaultdict(float)
     counters = set()
     for family in metrics:
@@ -164,7 +165,10 @@ def _values(metrics: Iterable[Metric], before: Totals) -> tuple[dict[tuple[str, 
 
 
 def _label_value(label: str | None, labels: Mapping[str, str]) -> str:
-    """A dimension's value: printable ASCII, and not empty. HTTP statuses are grouped: 2xx, 4xx, 5xx."""
+    """The value of a dimension: printable ASCII, not empty. "" without a label.
+
+    HTTP statuses are grouped: 2xx, 4xx, 5xx.
+    """
     if label is None:
         return ""
     value = _UNPRINTABLE.sub("?", labels[label]).strip()[:_MOST_CHARACTERS] or "?"

@@ -15,7 +15,7 @@ GAUGE, COUNTER, HISTOGRAM = "gauge", "counter", "histogram"
 
 
 class Metric(msgspec.Struct, frozen=True):
-    """A metric as a scrape shows it. `kafka`: the MBean with the same meaning, or ""."""
+    """A metric of `/metrics`. `kafka`: Kafka's MBean with the same meaning, or ""."""
 
     name: str
     kind: str

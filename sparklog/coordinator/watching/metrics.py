@@ -39,7 +39,7 @@ _BY_NAME: Final = {metric.name: metric for metric in METRICS}
 
 
 def metrics_routes(service: Service) -> list[GatedRoute]:
-    """The route of the metrics."""
+    """The route `/metrics`."""
 
     async def metrics(request: Request) -> Response:
         observation = observe(service, now_ms())
@@ -59,7 +59,7 @@ def exposition(observation: Observation, accept: str) -> tuple[bytes, str]:
 
 
 def families(observation: Observation) -> Iterator[Metric]:
-    """Every metric in `METRICS`, except those of the process."""
+    """All metrics of `METRICS` with their values, except the metrics of the process itself (memory, CPU time)."""
     yield from _of_chain(observation)
     yield from _of_commits(observation)
     yield from _of_partitions(observation)
@@ -138,7 +138,7 @@ def _of_topics(seen: Observation) -> Iterator[Metric]:
 
 
 def _named_topics(seen: Observation) -> list[Topic]:
-    """The topics that have metrics of their own."""
+    """The topics that have metrics of their own: the first `metrics.topics.max` by bytes appended. [] on a standby."""
     appended = seen.commits.appended
     topics = seen.state.topics.values() if seen.leads else []
     by_bytes = sorted(topics, key=lambda topic: (-appended.get(topic.topic_id, AppendCounts()).size_bytes, topic.name))
@@ -206,7 +206,7 @@ def _value(name: str, value: float | None) -> Metric:
 
 
 def _by_label(name: str, values: Mapping[Any, float]) -> Metric:
-    """A gauge or counter; the keys of `values` are tuples of labels."""
+    """The gauge or counter `name`; the keys of `values` are tuples, with a value for each of the metric's labels."""
     described = _BY_NAME[name]
     kind = CounterMetricFamily if described.kind == COUNTER else GaugeMetricFamily
     family = kind(name, described.help, labels=described.labels)
@@ -216,7 +216,7 @@ def _by_label(name: str, values: Mapping[Any, float]) -> Metric:
 
 
 def _histogram(name: str, values: Distribution, unit: int = 1) -> Metric:
-    """The distribution, its values divided by `unit`."""
+    """The distribution as the histogram `name`, with all values divided by `unit`: 1000 turns ms into seconds."""
     buckets: list[tuple[str, float]] = []
     count = 0
     for bound, times in zip((*values.bounds, None), values.counts, strict=True):

@@ -1,4 +1,4 @@
-"""The knowledge of a coordinator process at one moment, as a value. `/metrics` and the pages use it in a thread."""
+"""All that `/metrics` and the pages show of a coordinator process at one moment, as a value for use in a thread."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from sparklog.core.types import StoreId
 
 @dataclass(frozen=True)
 class Observation:
-    """An immutable value, so any thread may read it. `now_ms` is the wall clock's.
+    """The state and the counts of a coordinator process at `now_ms` (wall clock). Immutable: any thread may read it.
 
-    `commits` are those of this process since it leads. `heard_ms_ago`: the time since each store was last heard of,
-    empty on a standby. `looks`: the newest look at each store. `snapshot_time_ms`: None if this process knows of no
-    snapshot.
+    `commits` are those of this process since it leads. `heard_ms_ago`: milliseconds since each store was last heard of,
+    empty on a standby. `looks`: the newest check of each store (`StoreLooks`). `snapshot_time_ms`: None if this process
+    knows of no snapshot.
     """
 
     now_ms: int
@@ -50,17 +50,17 @@ class Observation:
 
     @property
     def entries_since_snapshot(self) -> int:
-        """The number of entries since the newest snapshot that this process knows."""
+        """The number of entries since the newest snapshot that this process knows of."""
         return self.state.n - self.snapshot_n
 
     @cached_property
     def replicas(self) -> ReplicaCounts:
-        """Counts over all partitions. Takes milliseconds for thousands of them: do not use it in the event loop."""
+        """Counts of replicas, over all partitions. Takes milliseconds for thousands of them: not for the event loop."""
         return replica_counts(self.state)
 
 
 def observe(service: Service, now_ms: int) -> Observation:
-    """Take an observation. To be called in the event loop."""
+    """Return an observation of this coordinator. To be called in the event loop."""
     activity, follower = service.activity, service.follower
     return Observation(
         now_ms=now_ms,

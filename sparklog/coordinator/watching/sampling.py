@@ -1,6 +1,6 @@
-"""Take a sample of a coordinator each second while it serves: for the charts, and for the delay of its event loop.
+"""Takes a sample of a coordinator each second: for the charts, and to measure the delay of its event loop.
 
-Every half minute, begin a look at each store. Every ten seconds, a leader notes the lag of groups.
+Every half minute, a check of each store begins (`store_looks.py`). Every ten seconds, a leader notes the lag of groups.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ LAGS_EVERY_MS = 10_000
 
 
 async def sampling(service: Service, clock: Clock | None = None) -> None:
-    """Take samples until this is cancelled."""
+    """Take samples until the task is cancelled."""
     clock = clock or SystemClock()
     lag_ms = look_due_ms = lags_due_ms = 0
     while True:
@@ -35,7 +35,7 @@ async def sampling(service: Service, clock: Clock | None = None) -> None:
 
 
 def take_sample(service: Service, now_ms: int, lag_ms: int) -> None:
-    """Take one sample, and count changes of ISRs and leaders."""
+    """Add a sample of the counts, and count changes of ISRs and leaders. `lag_ms`: the delay of the event loop."""
     counts = service.commit_counts()
     commands = sum(size * times for size, times in counts.group_sizes.items())
     appended = service.activity.newly_appended(counts.appended)
@@ -44,7 +44,7 @@ def take_sample(service: Service, now_ms: int, lag_ms: int) -> None:
 
 
 async def take_lags(service: Service, now_ms: int) -> None:
-    """Take one sample of the lag of groups, in a thread."""
+    """Add a sample of the lag of groups, which is computed in a thread."""
     state = service.follower.state
     behind = await asyncio.to_thread(lambda: group_lags(state).most_behind(GROUPS_PER_SAMPLE))
     service.activity.lags.append(LagSample(now_ms, {lag.group.name: lag.lag_records for lag in behind}))

@@ -1,6 +1,7 @@
-"""Looks at each store and at the metadata's place, for the pages and `/metrics`: the chain does not know of losses.
+"""Checks the stores and the place of the metadata ("looks"), for the pages and `/metrics`.
 
-Each look has a thread of its own that ends with the process, because a store may never answer.
+The chain does not show that a store is lost or can't be reached. Each check has a thread of its own that ends with the
+process, because a store may never answer.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ PATIENCE_MS: Final = 20_000  # as that of sparklog cluster health
 
 
 class StoreLooks:
-    """The newest look at each store. Call `begin` and `newest` in one thread.
+    """Checks the stores, and keeps the newest result of each. Call `begin` and `newest` in one thread.
 
-    `metadata` is the store of the chain. It is looked at under the id METADATA_STORE, unless a registered store is at
-    its address.
+    `metadata` is the store of the chain. It is checked under the id METADATA_STORE, unless a registered store is at its
+    address.
     """
 
     def __init__(self, open_stores: Callable[[ClusterState], Stores], metadata: ObjectStore) -> None:
@@ -42,7 +43,7 @@ class StoreLooks:
         self._lock = threading.Lock()
 
     def begin(self, state: ClusterState, now_ms: int) -> None:
-        """Begin a look at each store, unless the last one is still under way. `now_ms` is the monotonic clock's."""
+        """Begin a check of each store, unless its last check is still under way. `now_ms` is the monotonic clock's."""
         targets: dict[_Target, Callable[[], StoreLook]] = {
             (store.store, store.registration): partial(self._look_at_store, store, state)
             for store in state.stores.values()
@@ -57,7 +58,7 @@ class StoreLooks:
                 self._under_way[key] = in_daemon(partial(self._look, key, look), f"sparklog-look-{key[0]}"), now_ms
 
     def newest(self, now_ms: int) -> Mapping[StoreId, StoreLook]:
-        """The newest look at each store. For a store that does not answer, the missing answer is the problem."""
+        """The newest result for each store. If a store has not answered for PATIENCE_MS, the result says so."""
         with self._lock:
             newest = {store: look for (store, _), look in self._newest.items()}
         for (store, _), (looking, began_ms) in self._under_way.items():

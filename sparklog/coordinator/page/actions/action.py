@@ -22,7 +22,7 @@ _DIGITS = 19
 class Field(msgspec.Struct, frozen=True):
     """An input of a form, for one parameter of the address.
 
-    `choices`: the values to choose from; `is_long`: many lines.
+    `choices`: the values to choose from; `is_long`: an input of several lines.
     """
 
     name: str
@@ -33,10 +33,10 @@ class Field(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """The effect of an action, decided by a state, and the command line that does the same.
+    """The effect that an action would have on the present state, and the command line that does the same.
 
-    `commands`: none if there is nothing to do. `summary` is a sentence about the planned effect, `done` one about the
-    result.
+    `commands`: the commands to commit; none if there is nothing to do. `summary` is a sentence about the planned
+    effect, `done` one about the result. `columns` and `rows` are a table of the details.
     """
 
     summary: str
@@ -49,9 +49,9 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class Planning(msgspec.Struct, frozen=True):
-    """Material for a plan: the newest state, the time, the parameters, and look-ups by time in the log.
+    """The input of a plan: the newest state, the time, the parameters (`given`), and look-ups by time in the log.
 
-    `offset_for_time` takes a topic, a partition and microseconds; it reads objects.
+    `offset_for_time` takes a topic, a partition and a time in microseconds; it reads objects.
     """
 
     state: ClusterState
@@ -60,18 +60,18 @@ class Planning(msgspec.Struct, frozen=True):
     offset_for_time: Callable[[str, int, int], int | None]
 
     def text(self, name: str) -> str:
-        """A parameter without the blanks around it; "" if it is absent."""
+        """The parameter `name`, without the blanks around it; "" if it is absent."""
         return self.given.get(name, "").strip()
 
     def wanted(self, name: str) -> str:
-        """A parameter that must be present. Raises InvalidOption."""
+        """The parameter `name`, without the blanks around it. Raises InvalidOption if it is absent or empty."""
         text = self.text(name)
         if not text:
             raise InvalidOption(f"{name}: wanted a value, found none")
         return text
 
     def number(self, name: str) -> int | None:
-        """A parameter as a number, which may be negative; None if it is absent. Raises InvalidOption."""
+        """The parameter `name` as a number, which may be negative; None if it is absent. Raises InvalidOption."""
         text = self.text(name)
         digits = text.removeprefix("-")
         if not text:
@@ -81,11 +81,11 @@ class Planning(msgspec.Struct, frozen=True):
         return int(text)
 
     def lines(self, name: str) -> list[str]:
-        """The lines of a parameter, except blank ones."""
+        """The lines of the parameter `name`, except blank ones, without the blanks around each."""
         return [line.strip() for line in self.text(name).splitlines() if line.strip()]
 
     def decided(self, command: Command) -> tuple[Record, ...]:
-        """The records to which the command would lead now. Raises what its commit would raise."""
+        """The records of the chain to which the command would lead now. Raises what its commit would raise."""
         submission = Submission(new_command_id(), EntryNumber(max(self.state.n, 0)), command)
         return decide(self.state, submission, At(EntryNumber(self.state.n + 1), self.now_ms)).records
 
@@ -93,8 +93,8 @@ class Planning(msgspec.Struct, frozen=True):
 class Action(msgspec.Struct, frozen=True):
     """An action on a topic or a group (`of`), or on neither ("").
 
-    `may` is true if a principal has the right to perform it on the topic or group of this name, as far as that is known
-    before there is a plan. An action that `changes` nothing has only a plan.
+    `may` returns True if a principal has the right to perform the action on the topic or group of this name, as far as
+    that is known before there is a plan. If `changes` is false, the action only shows a plan.
     """
 
     name: str
@@ -108,7 +108,7 @@ class Action(msgspec.Struct, frozen=True):
 
     @property
     def listed(self) -> str:
-        """The page that the action belongs to."""
+        """The section of the pages that the action belongs to: groups, topics or jobs."""
         return "groups" if self.of == "group" else "topics" if self.changes else "jobs"
 
 

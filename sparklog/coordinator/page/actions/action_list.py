@@ -1,4 +1,4 @@
-"""The actions: their forms, and the rights that show them."""
+"""All actions of the pages, with their forms, and with the rights without which a user does not see them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ON_GROUP: Final = ("reset-group", "delete-group")
 
 
 class FormLink(msgspec.Struct, frozen=True):
-    """A link to a form."""
+    """A link to the form of an action."""
 
     title: str
     address: str
@@ -146,18 +146,21 @@ ACTIONS: Final = {action.name: action for action in _ACTIONS}
 
 
 def address_of(action: str, given: Mapping[str, str]) -> str:
-    """The address of a form with these values in it."""
+    """The address of the form of this action, with these values filled in."""
     path = PATH.replace("{action}", action)
     return f"{path}?{urlencode(given)}" if given else path
 
 
 def writes_are_on(state: ClusterState) -> bool:
-    """True if the pages of this cluster can change anything."""
+    """True if `page.writes` allows changes on the pages of this cluster."""
     return effective_cluster(state.config).page_writes
 
 
 def links(seen: Observation, principal: Principal, *names: str, of: str = "") -> list[FormLink]:
-    """The forms of these actions that the principal may use at this process, for a topic or group `of` this name."""
+    """Links to the forms of the actions `names` that the principal may use on the topic or group `of`.
+
+    [] if this process does not lead, or the pages may change nothing.
+    """
     if not seen.leads or not writes_are_on(seen.state):
         return []
     return [
@@ -168,5 +171,5 @@ def links(seen: Observation, principal: Principal, *names: str, of: str = "") ->
 
 
 def _given(action: Action, of: str) -> dict[str, str]:
-    """Parameters of a link to a form. For an action without fields, the link leads straight to the plan."""
+    """The parameters in a link to the form of an action. Without fields, the link leads straight to the plan."""
     return {**({action.of: of} if action.of else {}), **({} if action.fields else {"plan": "1"})}

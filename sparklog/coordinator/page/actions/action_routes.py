@@ -1,7 +1,7 @@
 """The pages of actions. GET shows a form, or the plan of a completed form; POST commits a plan that was shown.
 
 Only the POST changes anything. It sends the commands of the plan in the same way as every client's commands
-(`submit_for`): with the same checks, rights, audit and results by command id. An incorrect form never gets so far.
+(`submit_for`): with the same checks, rights, audit and results by command id. A form with errors has no plan to send.
 """
 
 from __future__ import annotations
@@ -59,7 +59,10 @@ _log = logging.getLogger("sparklog.coordinator")
 
 @dataclass
 class ActionPage:
-    """The content of an action's page. `sealed`: the content of its confirmation form; "" if it has none."""
+    """The content of an action's page. `sealed`: the content of its confirmation form; "" if it has none.
+
+    `done`: a sentence if all commands were committed; `partly`: one if only some were.
+    """
 
     given: Mapping[str, str]
     action: Action | None = None
@@ -70,7 +73,7 @@ class ActionPage:
     problems: Sequence[SparklogError] = ()
 
     async def response(self, service: Service) -> Response:
-        """The page, with the status of the first problem."""
+        """Render the page. Its HTTP status is that of the first problem, or 200 without problems."""
         return await rendered(
             service, "action.html", self._content, http_status(self.problems[0]) if self.problems else 200
         )
@@ -100,7 +103,7 @@ class ActionPage:
 
 
 def action_routes(service: Service) -> list[GatedRoute]:
-    """The routes: a page for each action, to which its plans are sent as well."""
+    """The routes of the actions' pages: GET shows the page of an action, POST commits its plan."""
     seals, reads = Seals(), RecordReads()
 
     async def shown(request: Request) -> Response:
@@ -169,7 +172,7 @@ def action_routes(service: Service) -> list[GatedRoute]:
 
 
 def _action(request: Request) -> Action:
-    """The action of the address. Raises NotFound."""
+    """The action that the address names. Raises NotFound if there is no such action."""
     name = request.path_params["action"]
     if name not in ACTIONS:
         raise NotFound(f"wanted one of the actions {', '.join(ACTIONS)}, found {name[:100]!r}")
@@ -177,7 +180,10 @@ def _action(request: Request) -> Action:
 
 
 def _check_on(service: Service, action: Action) -> None:
-    """Raise ClusterAuthorizationFailed if this cluster's pages only show, NotController if another process leads."""
+    """Check that an action that changes something is possible here.
+
+    Raises ClusterAuthorizationFailed if `page.writes` is false, NotController if another process leads.
+    """
     if not action.changes:
         return
     if not writes_are_on(service.follower.state):
@@ -222,11 +228,11 @@ def _sealed_in(body: bytes) -> str:
 
 
 def _given(request: Request) -> dict[str, str]:
-    """Parameters of the address: the values filled in, cut to MOST_CHARACTERS each."""
+    """The values filled in, which are parameters of the address; each is cut to MOST_CHARACTERS."""
     return {name: text[:MOST_CHARACTERS] for name, text in request.query_params.items()}
 
 
 def _audit(request: Request, error: SparklogError) -> None:
-    """Audit a request that was refused before it had a command."""
+    """Write the audit line of a request that was refused before it had a command."""
     caller = caller_of(request.scope)
     audit_refused(caller.principal.name, caller.address, f"{request.method} {request.url.path}", error)

@@ -19,7 +19,10 @@ _OF_NO_VALUE: Final = (ResetKind.EARLIEST, ResetKind.LATEST)
 
 
 def plan_reset(planning: Planning) -> Plan:
-    """Plan new offsets of a group, all in one commit. Raises as `planned_resets`, and what the commit would raise."""
+    """Plan to reset the committed offsets of a group, all in one commit.
+
+    Raises as `planned_resets`, and what the commit would raise.
+    """
     state, group = planning.state, planning.wanted("group")
     topic, partition = planning.text("topic"), planning.number("partition")
     if partition is not None and not topic:
@@ -61,7 +64,10 @@ def plan_delete_group(planning: Planning) -> Plan:
 
 
 def _target(planning: Planning) -> tuple[ResetTarget, str]:
-    """The target, and its option on the command line. Raises InvalidOption."""
+    """The position to which the form resets offsets, and the option that says so on the command line.
+
+    Raises InvalidOption.
+    """
     text, value = planning.wanted("to"), planning.text("value")
     if text not in TARGETS:
         raise InvalidOption(f"to: wanted one of {', '.join(TARGETS)}, found {text[:30]!r}")

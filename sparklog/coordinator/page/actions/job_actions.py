@@ -1,8 +1,8 @@
-"""The plans of roll and retention, as their dry runs decide them. The user then runs the job in its usual place.
+"""The plans of roll and retention: what a dry run of the job would show. The user then runs the job in its usual place.
 
 A page starts no job: a job moves bytes for minutes, in a process with memory of its own, often on Spark elsewhere. A
-user who starts one by hand wants to see its output and to be able to stop it. The process that leads runs the scheduled
-ones.
+user who starts one by hand wants to see its output and to be able to stop it. The coordinator that leads runs scheduled
+jobs.
 """
 
 from __future__ import annotations
@@ -22,7 +22,10 @@ MOST_PARTITIONS: Final = 10_000  # in one plan: about a second of a thread
 
 
 def plan_job(planning: Planning) -> Plan:
-    """Plan the work that the job would do now. Raises InvalidOption, UnknownTopicOrPartition."""
+    """Plan the work that the job would do now; the plan has no commands.
+
+    Raises InvalidOption, UnknownTopicOrPartition.
+    """
     state, job, name = planning.state, planning.wanted("job"), planning.text("topic")
     if job not in PLANNED:
         raise InvalidOption(f"job: wanted one of {', '.join(PLANNED)}, found {job[:30]!r}")

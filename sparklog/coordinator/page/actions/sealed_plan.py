@@ -1,4 +1,4 @@
-"""The content of a confirmation form: commands of a plan with their ids, sealed for one principal, for minutes.
+"""The content of a confirmation form: commands of a plan with their ids, sealed for one principal, for 15 minutes.
 
 The server keeps nothing between the plan and its confirmation. A form that is sent twice has the same commands, under
 the same ids, so the chain applies them once. A form can't be forged for another user: the seal is an HMAC under a key
@@ -24,7 +24,7 @@ VALID_MS: Final = 15 * 60_000  # the greatest age of a plan when it is confirmed
 
 
 class SealedPlan(msgspec.Struct, frozen=True):
-    """A plan as shown to a principal. `done`: the sentence to show after it."""
+    """A plan that was shown to a principal at `made_ms`. `done`: the sentence to show after its commit."""
 
     action: str
     principal: str
@@ -38,18 +38,25 @@ _encoder, _decoder = msgspec.msgpack.Encoder(), msgspec.msgpack.Decoder(SealedPl
 
 
 class Seals:
-    """Seals plans, and opens only its own seals: a form of another process, or of an earlier one, is refused."""
+    """Seals plans under a key drawn at random, and opens only plans that it has sealed itself.
+
+    So a form of another process, or from before a restart, is refused.
+    """
 
     def __init__(self) -> None:
         self._key = new_token().encode()
 
     def sealed(self, plan: SealedPlan) -> str:
-        """The plan as text for a form, with a digest that shows a change."""
+        """The plan as text for a form, with a digest by which `opened` detects a change of the text."""
         body = _encoder.encode(plan)
         return urlsafe_b64encode(self._digest(body) + body).decode()
 
     def opened(self, text: str, action: str, principal: str, now_ms: int) -> SealedPlan:
-        """Open the plan in a form. Raises ClusterAuthorizationFailed if it is not this principal's, or too old."""
+        """Open the plan in the text of a form.
+
+        Raises ClusterAuthorizationFailed if the text was changed or is of another process, if the plan is for another
+        action or principal, or if it is older than VALID_MS.
+        """
         try:
             raw = urlsafe_b64decode(text.encode())
         except ValueError:
@@ -76,8 +83,9 @@ def check_same_origin(request: Request, address: str) -> None:
     """Raise ClusterAuthorizationFailed unless a page of this coordinator has sent the request.
 
     A browser sends the credentials of HTTP's Basic authentication with any request, even one that another site causes.
-    But it always names that site: in Origin (RFC 6454), and in Sec-Fetch-Site if the browser supports it. `address` is
-    the coordinator's own, for one behind a proxy that changes Host.
+    But the request always names that site: in Origin (RFC 6454), and in Sec-Fetch-Site if the browser supports it.
+    `address`: the coordinator's advertised address, which is accepted as well because a proxy in between may change
+    Host.
     """
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin", "")
     name = origin.partition("://")[2].lower()

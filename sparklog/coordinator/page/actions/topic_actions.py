@@ -101,7 +101,7 @@ def plan_delete(planning: Planning) -> Plan:
 
 
 def plan_delete_records(planning: Planning) -> Plan:
-    """Plan higher log starts of a topic's partitions. Raises as `Cluster.delete_records`."""
+    """Plan the deletion of the oldest records of partitions: higher log starts. Raises as `Cluster.delete_records`."""
     topic, partition = planning.wanted("topic"), planning.number("partition")
     text = planning.wanted("offset")
     to = None if text == "end" else planning.number("offset")
@@ -131,6 +131,6 @@ def plan_delete_records(planning: Planning) -> Plan:
 
 
 def _shown(values: Mapping[str, tuple[ConfigValue, str]], key: str) -> str:
-    """The effective value of a config key, and its origin."""
+    """The effective value of a config key, with its origin in parentheses."""
     value, origin = values[key]
     return f"{text_of(value)} ({origin})"

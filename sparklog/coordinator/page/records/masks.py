@@ -1,4 +1,4 @@
-"""Masks: rules that hide parts of records from a page. They are applied to the bytes before any other code sees them.
+"""Masks: rules that hide parts of records from a page. They are applied to the bytes before anything formats them.
 
     customers                        the values of a topic
     pay-*:card.number                a field of its JSON values, here of all topics with this prefix
@@ -6,8 +6,9 @@
     customers:#key                   the keys
     customers:#headers               the values of the headers
 
-In a topic with a rule for fields, a value that is no JSON object or list is masked as a whole. So is a part of a value
-that is neither, where the path continues. A key may also contain several steps of the path, as in {"card.number": 4}.
+In a topic with a rule for fields, a value that is no JSON object or list is masked as a whole. If the path leads
+further than a part of a value that is neither object, list nor null, that part is masked. A key of an object may also
+be several steps of the path, as in {"card.number": 4}.
 """
 
 from __future__ import annotations
@@ -27,18 +28,24 @@ _TOPICS: Final = re.compile(r"[a-zA-Z0-9._-]*\*?")
 
 
 class MaskRule(msgspec.Struct, frozen=True):
-    """A part of the records of a topic, or of all topics with the prefix before a `*`. Without `path`: the value."""
+    """A rule: the part `path` of the records of a topic, or of all topics with the prefix before a `*`, is masked.
+
+    Without `path`, the part is the value.
+    """
 
     topics: str
     path: str = ""
 
     def covers(self, topic: str) -> bool:
-        """True if the rule applies to this topic."""
+        """True if the rule is for this topic."""
         return topic.startswith(self.topics[:-1]) if self.topics.endswith("*") else topic == self.topics
 
 
 class Mask(msgspec.Struct, frozen=True):
-    """The combined rules of one topic. `fields` are paths of JSON values."""
+    """All rules for one topic: True for keys, values or headers that are masked as a whole, and masked `fields`.
+
+    Each field is a path in JSON values.
+    """
 
     key: bool = False
     value: bool = False
@@ -47,11 +54,11 @@ class Mask(msgspec.Struct, frozen=True):
 
     @property
     def hides_values(self) -> bool:
-        """True if any part of values is masked. Such values are not searched: a search would reveal them bit by bit."""
+        """True if a part of values is masked. Then no search looks into values: it would reveal the part bit by bit."""
         return self.value or bool(self.fields)
 
     def of_value(self, value: bytes | None) -> bytes | None:
-        """The value in the form that may be shown."""
+        """The value with the masked parts replaced by MASKED; None stays None."""
         if value is None or not self.hides_values:
             return value
         if self.value:
@@ -67,11 +74,11 @@ class Mask(msgspec.Struct, frozen=True):
             return MASKED.encode()
 
     def of_key(self, key: bytes | None) -> bytes | None:
-        """The key in the form that may be shown."""
+        """The key, or MASKED if keys are masked; None stays None."""
         return MASKED.encode() if self.key and key is not None else key
 
     def of_header(self, value: bytes | None) -> bytes | None:
-        """The value of a header in the form that may be shown."""
+        """The value of a header, or MASKED if headers are masked; None stays None."""
         return MASKED.encode() if self.headers and value is not None else value
 
 
@@ -94,14 +101,14 @@ def mask_rule(text: str) -> MaskRule:
 
 
 def mask_of(rules: Iterable[MaskRule], topic: str) -> Mask:
-    """Return the combined rules of a topic."""
+    """Return the mask of a topic, which combines the rules that apply to the topic."""
     paths = {rule.path for rule in rules if rule.covers(topic)}
     fields = sorted(tuple(path.split(".")) for path in paths - {"", KEY, HEADERS})
     return Mask(KEY in paths, "" in paths, HEADERS in paths, tuple(fields))
 
 
 def _masked(node: Any, path: tuple[str, ...]) -> Any:
-    """This node of a document, with everything at the path below it masked."""
+    """The `node` of a JSON document, with everything at `path` (seen from the node) masked."""
     if not path:
         return MASKED
     if isinstance(node, list):

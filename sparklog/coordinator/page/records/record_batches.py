@@ -15,7 +15,7 @@ from sparklog.core.numbering import Int64Array
 
 
 def matching(batch: pa.RecordBatch, query: RecordQuery, mask: Mask) -> pa.RecordBatch:
-    """The records that match the query's search; all records if it has none. Masked parts never match."""
+    """The records that match the query's search; all records if the query has none. Masked parts never match."""
     matches: Any = None
     if query.find:
         columns = [*(() if mask.hides_values else ("value",)), *(() if mask.key else ("key",))]
@@ -33,7 +33,7 @@ def matching(batch: pa.RecordBatch, query: RecordQuery, mask: Mask) -> pa.Record
 
 
 def trimmed(records: pa.Table, most: int, most_bytes: int, *, last: bool) -> pa.Table:
-    """A copy of the first records, or the `last` ones, within both limits; at least one record.
+    """A copy of the first records (the last ones if `last`) within both limits, but of at least one record.
 
     It is a copy because a slice would keep the whole batch in memory.
     """
@@ -57,7 +57,7 @@ def ordered(records: Sequence[pa.Table], order: Order) -> pa.Table | None:
 
 
 def sizes(records: pa.Table) -> Int64Array:
-    """The bytes of each record's key, value and headers."""
+    """The size of each record in bytes: of key, value and headers together."""
     total = np.zeros(records.num_rows, dtype=np.int64)
     for name in ("key", "value"):
         total += _lengths(records.column(name))

@@ -27,14 +27,14 @@ Choice = TypeVar("Choice", bound=StrEnum)
 
 
 class Order(StrEnum):
-    """The order of records: the ones that come first."""
+    """The order of records on a page: the newest or the oldest first."""
 
     NEWEST = "newest"
     OLDEST = "oldest"
 
 
 class Shape(StrEnum):
-    """The form of keys and values. AUTO: indented if it is JSON, as text if it is UTF-8, else in hexadecimal."""
+    """The format of keys and values. AUTO: indented if it is JSON, as text if it is UTF-8, else in hexadecimal."""
 
     AUTO = "auto"
     TEXT = "text"
@@ -45,8 +45,8 @@ class Shape(StrEnum):
 class RecordQuery(msgspec.Struct, frozen=True):
     """The records to show. `partition`: None for all. At most one of `offset`, `time` and `at` sets the beginning.
 
-    `find` is a part of a value or key, `key` a whole key; "" for no search. `live`: the newest records, read
-    repeatedly.
+    `at`: pairs of a partition and an offset. `back`: read against `order`. `find` is a part of a value or key, `key` a
+    whole key; "" for no search. `live`: the newest records, read repeatedly.
     """
 
     partition: int | None = None
@@ -68,36 +68,39 @@ class RecordQuery(msgspec.Struct, frozen=True):
 
     @property
     def searches(self) -> bool:
-        """True if the page shows only some of the records it reads."""
+        """True if the page shows only records that match a search."""
         return bool(self.find or self.key)
 
     @property
     def time_us(self) -> int | None:
-        """The time to begin at, or None."""
+        """The time to begin at, in microseconds; None if the query has no time."""
         return parse_timestamp_us("time", self.time[:MOST_CHARACTERS]) if self.time else None
 
     def address(self, topic: str, **extra: str) -> str:
-        """The address of this page."""
+        """The address of the page that shows this query's records of a topic; `extra` are further parameters."""
         default = RecordQuery()
         query = {name: text for name, text in _texts(self).items() if text != _texts(default)[name]}
         return f"{address_of_records(topic)}?{urlencode({**query, **extra})}".rstrip("?")
 
     def beginning(self, **changes: Any) -> RecordQuery:
-        """The same query without a place to begin, and with these changes."""
+        """The same query with these changes, but without an offset, a time or `at` to begin at."""
         return msgspec.structs.replace(self, **{"offset": None, "time": "", "at": (), "back": False, **changes})
 
     def next_page(self, at: tuple[tuple[int, int], ...], *, down: bool) -> RecordQuery:
-        """The next page in this direction, from these offsets of the partitions on."""
+        """The query of the page from the offsets `at` on: towards lower offsets if `down`, else towards higher ones."""
         return self.beginning(at=at, back=(self.order is Order.NEWEST) is not down, live=False)
 
 
 def address_of_records(topic: str) -> str:
-    """The page of a topic's newest records."""
+    """The address of the page with a topic's newest records."""
     return f"/topics/{quote(topic, safe='')}/messages"
 
 
 def query_of(given: Mapping[str, str]) -> RecordQuery:
-    """The query with these parameters. Empty ones count as absent, as a form sends them. Raises InvalidInput."""
+    """The query in the parameters of an address. Raises InvalidInput.
+
+    Empty parameters count as absent, because a form sends its empty fields too.
+    """
     text = {name: value.strip() for name, value in given.items() if value.strip()}
     query = RecordQuery(
         _number(text, "partition", None, 2**31 - 1),
@@ -122,7 +125,7 @@ def query_of(given: Mapping[str, str]) -> RecordQuery:
 
 
 def _texts(query: RecordQuery) -> dict[str, str]:
-    """All parameters of an address. Those with default values need not be in it."""
+    """The query as parameters of an address, including those that have their default values."""
     return {
         "partition": "" if query.partition is None else str(query.partition),
         "offset": "" if query.offset is None else str(query.offset),
@@ -139,7 +142,7 @@ def _texts(query: RecordQuery) -> dict[str, str]:
 
 
 def _at(text: str) -> tuple[tuple[int, int], ...]:
-    """Offsets by partition, as in `0-1200,1-1180`."""
+    """Parse the offsets of partitions, as in `0-1200,1-1180`; () for "". Raises InvalidInput."""
     pairs = []
     for pair in text.split(",", MOST_PARTITIONS) if text else ():
         partition, _, offset = pair.partition("-")
@@ -152,7 +155,7 @@ def _at(text: str) -> tuple[tuple[int, int], ...]:
 
 
 def _short(given: Mapping[str, str], name: str) -> str:
-    """Return a text to search. Blanks at its ends are kept."""
+    """The text to search for, with the blanks at its ends; "" if absent. Raises InvalidInput if it is too long."""
     text = given.get(name, "")
     if len(text) > MOST_CHARACTERS:
         raise InvalidInput(f"{name}: wanted at most {MOST_CHARACTERS} characters, found {len(text):,}")

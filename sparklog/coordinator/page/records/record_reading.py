@@ -1,4 +1,4 @@
-"""Reads the records of one page: piece by piece in one direction, until there are enough or a bound is reached.
+"""Reads the records of one page: piece by piece in one direction, until there are enough records or a limit is reached.
 
 A piece is a range of offsets of one partition. Partitions take turns, so that each has its share of a page. Memory is
 bounded: of each piece, only the records to show are kept, copied out of the batches.
@@ -39,7 +39,10 @@ _NOTHING: Final = pa.Table.from_batches([], pa.schema([READ_SCHEMA.field(name) f
 
 @dataclass(frozen=True, slots=True)
 class PageReadLimits:
-    """Limits of reading for one page. `shown_bytes`: of the keys, values and headers that are kept to be shown."""
+    """Limits of the reads for one page: records and bytes read, and time.
+
+    `shown_bytes`: of the keys, values and headers that are kept to be shown.
+    """
 
     records: int = 500_000
     size_bytes: int = 64 << 20
@@ -53,7 +56,7 @@ LIVE_LIMITS: Final = PageReadLimits(records=1_000)  # read repeatedly
 
 @dataclass(frozen=True, slots=True)
 class RecordSource:
-    """A source of records: `state` and the stores it names; `replan` and `now` ask the chain again."""
+    """A source of records: `state`, and the stores that it names. `replan` and `now` read newer states."""
 
     state: ClusterState
     stores: Stores
@@ -64,7 +67,7 @@ class RecordSource:
 
 @dataclass(frozen=True, slots=True)
 class Covered:
-    """The range of a partition that was read, within the readable range [log_start, high_watermark)."""
+    """The offsets [start, end) of a partition that were read, within the readable range [log_start, high_watermark)."""
 
     partition: int
     start: int
@@ -75,10 +78,10 @@ class Covered:
 
 @dataclass(frozen=True, slots=True)
 class RecordsFound:
-    """The records to show, in the order of offsets, one table for each piece. `notes` are sentences on missing ones.
+    """The records to show, in the order of offsets, one table for each piece. `notes` are sentences on missing records.
 
-    `searched`: the number of records read. `stopped`: the bound that ended it before the page was full; "" for none.
-    `broken`: partitions that could not be read further.
+    `searched`, `size_bytes`: the number of records read, and their size. `stopped`: the limit that ended the reading
+    before the page was full; "" for none. `broken`: partitions that could not be read further.
     """
 
     tables: list[pa.Table]
@@ -90,7 +93,7 @@ class RecordsFound:
     broken: frozenset[int] = frozenset()
 
     def at(self, *, down: bool) -> tuple[tuple[int, int], ...] | None:
-        """The offsets at which the next page in this direction begins; None if nothing is left there."""
+        """The offsets of partitions where the next page in this direction begins; None if no record is left there."""
         left = [
             (covered.start > covered.log_start if down else covered.end < covered.high_watermark)
             for covered in self.covered
@@ -191,7 +194,7 @@ class _Finding:
         return _Section(partition, at, at, step)
 
     def _beginning(self, partition: Partition) -> int:
-        """The offset between the parts that are read downwards and upwards."""
+        """The offset where reading begins. Records below it are read downwards, records from it on upwards."""
         query, down = self._query, self._query.reads_down
         if query.at:
             return dict(query.at)[partition.partition]
@@ -205,7 +208,7 @@ class _Finding:
         return partition.high_watermark if down else partition.log_start
 
     def _bound(self) -> str:
-        """The bound that is reached, as text; "" if none is."""
+        """The limit that is reached, as text; "" if none is."""
         limits = self._limits
         if self._searched >= limits.records:
             return counted(limits.records, "record")
@@ -216,7 +219,7 @@ class _Finding:
         return f"{limits.time_ms / 1000:g} seconds" if self._source.monotonic_ms() >= self._deadline_ms else ""
 
     def _read(self, section: _Section, most: int) -> None:
-        """Read one more piece of a partition, and keep at most this many of its records."""
+        """Read one more piece of a partition, and keep at most `most` of its records."""
         down = self._query.reads_down
         key = TopicPartition(self._topic.topic_id, section.partition.partition)
         step = section.step if self._query.searches else max(most, section.step)
@@ -258,7 +261,7 @@ class _Finding:
             self._left_bytes -= int(sizes(kept).sum())
 
     def _scan(self, piece: OffsetRange, partition: Partition) -> Generator[pa.RecordBatch, None, None]:
-        """The records of a piece. Lost ones are skipped: `_note_losses` reports them."""
+        """Read the records of a piece, in batches. Lost records are skipped: `_note_losses` reports them."""
         source = self._source
         plan = plan_range(source.state, self._topic, partition.partition, piece)
         yield from scan(plan, source.stores, _COLUMNS, source.replan, fail_on_data_loss=False)
@@ -283,6 +286,6 @@ def _is_left(offsets: OffsetRange) -> bool:
 
 
 def _offset_after(records: pa.RecordBatch | pa.Table) -> int:
-    """The offset after the last record; there is one."""
+    """The offset after the last of these records, of which there is at least one."""
     offset: int = records.column("offset")[-1].as_py()
     return offset + 1

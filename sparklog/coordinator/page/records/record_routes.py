@@ -52,7 +52,7 @@ T = TypeVar("T")
 
 
 def record_page_of(service: Service, masks: Sequence[MaskRule]) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-    """The handler of `MESSAGES`."""
+    """The handler of the page of a topic's records, at MESSAGES. `masks`: parts of records that it must not show."""
     reads = RecordReads()
 
     async def messages(request: Request) -> Response:
@@ -81,7 +81,8 @@ def record_page_of(service: Service, masks: Sequence[MaskRule]) -> Callable[[Req
 class RecordReads:
     """Reads in threads that end with the process, because a store may never answer.
 
-    At most `READS` of them are waited for, and at most `ABANDONED` continue after their caller has given up.
+    At most READS of them have a waiting caller. At most ABANDONED continue after their caller has given up; then
+    further reads are refused.
     """
 
     def __init__(self) -> None:
@@ -89,7 +90,10 @@ class RecordReads:
         self._abandoned: list[Future[Any]] = []  # reads that took too long: their threads may never end
 
     async def run(self, work: Callable[[], T]) -> T:
-        """Return the result of `work`. Raises what it raises, TryAgain if too many are under way, StoreUnavailable."""
+        """Return the result of `work`. Raises its errors, and TryAgain if too many reads are under way.
+
+        Raises StoreUnavailable if `work` takes longer than PATIENCE_MS.
+        """
         self._abandoned = [read for read in self._abandoned if not read.done()]
         if len(self._abandoned) >= ABANDONED:
             raise TryAgain(f"{counted(ABANDONED, 'read')} of records hang: a store does not answer")
@@ -111,7 +115,10 @@ class RecordReads:
 
 
 def _check_may_read(request: Request, state: ClusterState, topic: str) -> None:
-    """Raise TopicAuthorizationFailed, which is audited, or UnknownTopicOrPartition."""
+    """Raise TopicAuthorizationFailed, and audit the request, if the caller may not read the topic.
+
+    Raise UnknownTopicOrPartition if there is no such topic.
+    """
     caller = caller_of(request.scope)
     try:
         check_topic(caller.principal, Verb.READ, topic, state)

@@ -18,9 +18,10 @@ _PLAIN: Final = frozenset("\t\n\r")
 
 
 class ShownBytes(msgspec.Struct, frozen=True):
-    """Formatted bytes: `kind` is JSON, text, hex, null or empty; `preview` is their beginning on one line.
+    """A key, value or header in the form that a page shows. `kind` is JSON, text, hex, null or empty.
 
-    `left_out_bytes`: the number of bytes that `text` leaves out.
+    `preview` shows the beginning of the bytes on one line. `left_out_bytes`: the number of bytes that `text` leaves
+    out.
     """
 
     kind: str
@@ -31,12 +32,12 @@ class ShownBytes(msgspec.Struct, frozen=True):
 
     @property
     def is_long(self) -> bool:
-        """True if the text is longer than the preview."""
+        """True if `text` differs from `preview`, because it is longer or has several lines."""
         return self.preview != self.text
 
 
 def shown_bytes(value: bytes | None, shape: Shape) -> ShownBytes:
-    """Format the bytes of a key, value or header in this shape, or in the nearest possible one."""
+    """Format the bytes of a key, value or header in this shape; if that is impossible, as text or in hexadecimal."""
     if not value:
         return ShownBytes("null" if value is None else "empty", "", "", 0)
     if shape in (Shape.AUTO, Shape.JSON) and (indented := _indented(value)) is not None:
@@ -64,7 +65,7 @@ def _shown(kind: str, value: bytes, text: str, left_out_bytes: int) -> ShownByte
 
 
 def _indented(value: bytes) -> str | None:
-    """A JSON object or list, indented; None if it is something else."""
+    """The value as indented JSON; None if it is no JSON object or list, or would be too long."""
     if len(value) > _JSON_BYTES or value.lstrip()[:1] not in (b"{", b"[") or _most_indented(value) > _INDENTED_BYTES:
         return None
     try:
@@ -75,7 +76,10 @@ def _indented(value: bytes) -> str | None:
 
 
 def _most_indented(value: bytes) -> int:
-    """An upper bound of the indented length. It grows with depth times lines: a short value may nest very deep."""
+    """An upper bound for the length of this JSON when it is indented, computed without indenting it.
+
+    The bound is depth times lines: a short value that nests very deep may become very long.
+    """
     text = np.frombuffer(value, np.uint8)
     opening, closing = ((text == brackets[0]) | (text == brackets[1]) for brackets in (b"{[", b"}]"))
     depth = int(np.cumsum(opening.astype(np.int32) - closing).max())

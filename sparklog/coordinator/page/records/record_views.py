@@ -24,10 +24,10 @@ _encoder = msgspec.json.Encoder()
 
 
 class RecordRow(msgspec.Struct, frozen=True):
-    """A formatted record. `more_headers` of its headers are left out.
+    """A record, formatted. `more_headers`: the number of its headers that are left out.
 
-    `size_bytes` counts key, value and headers. It is None if any of them is masked, because it may reveal the masked
-    part.
+    `size_bytes` counts key, value and headers. It is None if any part of the topic's records is masked, because the
+    size may reveal the masked part.
     """
 
     partition: int
@@ -42,7 +42,7 @@ class RecordRow(msgspec.Struct, frozen=True):
 
 
 class PageLink(msgspec.Struct, frozen=True):
-    """A link to another page of records."""
+    """A link to another page of records; `relation` is prev or next."""
 
     text: str
     address: str
@@ -52,7 +52,10 @@ class PageLink(msgspec.Struct, frozen=True):
 def record_page(
     state: ClusterState, topic: str, query: RecordQuery, mask: Mask, result: RecordsFound | None, problem: str
 ) -> dict[str, Any]:
-    """The content of the page. Without `result`, `problem` is the reason. Raises UnknownTopicOrPartition."""
+    """The content of the page. `problem`: the reason if `result` is None, else "".
+
+    Raises UnknownTopicOrPartition.
+    """
     known = topic_of(state, topic)
     rows = [] if result is None else record_row_list(ordered(result.tables, query.order), mask, query.shape)
     return {
@@ -74,7 +77,7 @@ def record_page(
 
 
 def record_row_list(records: pa.Table | None, mask: Mask, shape: Shape) -> list[RecordRow]:
-    """Format the records, which are few."""
+    """Format the records of one page; [] for None."""
     if records is None:
         return []
     stamps = records.column("timestamp").cast(pa.int64()).to_pylist()
@@ -104,7 +107,7 @@ def record_row_list(records: pa.Table | None, mask: Mask, shape: Shape) -> list[
 def json_lines(topic: str, query: RecordQuery, mask: Mask, result: RecordsFound) -> bytes:
     """The records as `sparklog consume --format json` prints them, in the order of the page.
 
-    Keys and values are in hexadecimal if the page shows them so, and never cut.
+    Keys and values are in hexadecimal if the page shows them so. They are never cut.
     """
 
     def text(value: bytes | None) -> str | None:
@@ -126,7 +129,7 @@ def json_lines(topic: str, query: RecordQuery, mask: Mask, result: RecordsFound)
 
 
 def summary(query: RecordQuery, result: RecordsFound) -> str:
-    """A summary of the amount that was read, and its place."""
+    """A text on how much was read (records, bytes, offsets or partitions), and on the limit that was reached."""
     verb = "searched" if query.searches else "read"
     read = [covered for covered in result.covered if covered.start < covered.end]
     where = ""
@@ -139,7 +142,7 @@ def summary(query: RecordQuery, result: RecordsFound) -> str:
 
 
 def mask_notes(mask: Mask, query: RecordQuery) -> list[str]:
-    """Notes on the masked parts, and on the parts that a search therefore leaves out."""
+    """Sentences on the masked parts, and on the parts that a search leaves out because they are masked."""
     hidden = [
         name
         for name, is_hidden in (("keys", mask.key), ("values", mask.value), ("header values", mask.headers))
@@ -154,13 +157,13 @@ def mask_notes(mask: Mask, query: RecordQuery) -> list[str]:
 
 
 def _first(notes: list[str]) -> list[str]:
-    """The first notes: there may be several for each partition."""
+    """The first _SHOWN_NOTES notes, and one on the number of the others: a page may have several for each partition."""
     left = len(notes) - _SHOWN_NOTES
     return notes if left <= 0 else [*notes[:_SHOWN_NOTES], f"and {counted(left, 'more sentence')} like these"]
 
 
 def links(topic: str, query: RecordQuery, result: RecordsFound) -> list[PageLink]:
-    """The pages before and after this one, if there are any."""
+    """Links to the pages before and after this one, as far as there are any; none on a live page."""
     if query.live:
         return []
     newest_first = query.order is Order.NEWEST
@@ -177,14 +180,17 @@ def links(topic: str, query: RecordQuery, result: RecordsFound) -> list[PageLink
 
 
 def download_address(topic: str, query: RecordQuery, result: RecordsFound) -> str:
-    """The address of the same records as lines of JSON, also after newer ones have arrived."""
+    """The address of this page's records as lines of JSON: the same records, even if newer ones arrive meanwhile."""
     down = query.reads_down
     at = tuple((covered.partition, covered.end if down else covered.start) for covered in result.covered)
     return query.next_page(at, down=down).address(topic, format="jsonl")
 
 
 def consume_command(topic: str, query: RecordQuery, result: RecordsFound | None) -> str:
-    """The command line that prints these records, or those of the topic."""
+    """The command line that prints the records of this page.
+
+    If they are of several partitions, it prints all records of the topic instead.
+    """
     command = f"sparklog consume {shlex.quote(topic)}"
     if query.live:
         return f"{command} --offset end --follow"
