@@ -20,7 +20,6 @@ from hypothesis.configuration import set_hypothesis_home_dir
 from hypothesis.database import DirectoryBasedExampleDatabase
 
 from sparklog.storage import probe
-from tests.kit.quick_folder import quick_folder
 from tests.process_logging import ProcessLogging, forget_loggers_of_spark
 from tests.scheduling import ByServer, RandomOrder, is_whole_run, turn_of
 from tests.servers import ahead
@@ -79,8 +78,6 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     begin_watching()
-    if not config.getoption("--campaign") and not config.option.basetemp and (quick := quick_folder()) is not None:
-        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(quick))
     if SPARK < (4, 2):  # its Python leaves sockets to the garbage collector
         config.addinivalue_line("filterwarnings", r"ignore:unclosed <socket\.socket:ResourceWarning")
     if (seed := config.getoption("--order-seed")) is not None:
