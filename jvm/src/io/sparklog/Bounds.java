@@ -82,6 +82,9 @@ final class Bounds implements Serializable {
 
   /** True if a task may have records that are let through. */
   boolean mayHave(TaskToRead task) {
+    if (used.isEmpty()) {
+      return true; // without parsing the task
+    }
     for (JsonNode range : task.ranges()) {
       if (start(range) < end(range)) {
         return true;
