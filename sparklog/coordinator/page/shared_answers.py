@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from sparklog.host.clock import Clock
 
-FRESH_MS: Final = 1_000  # the script of a page reads it again every five seconds
+FRESH_MS: Final = 1_000  # the script of a page reads it again every eight seconds
 MOST: Final = 16  # kept at once: most have some 50 KiB, a page of records up to some MiB
 
 

@@ -2,7 +2,7 @@
 // A page without data-refresh stays as it is: reading it again would cost more, and its records do not change.
 "use strict";
 
-const EVERY_MS = 5000;
+const EVERY_MS = 8000;
 const live = document.getElementById("live");
 const pause = document.getElementById("pause");
 let paused = false;
