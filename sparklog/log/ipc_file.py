@@ -89,7 +89,7 @@ def _footer(schema: pa.Schema, blocks: np.ndarray[tuple[int], np.dtype[np.void]]
     It is Arrow's footer for a file with one empty batch, with the vector of blocks replaced: the new vector is appended
     and the table's field points to it. Offsets in flatbuffers only point forward, so the new vector must come last.
     """
-    template, field = _footer_template(schema)
+    template, field = footer_template(schema)
     # A vector is a uint32 length followed by the structs, which must begin at a multiple of 8.
     vector = len(template) + (4 - len(template)) % 8
     footer = bytearray(vector + 4 + blocks.nbytes)
@@ -101,7 +101,7 @@ def _footer(schema: pa.Schema, blocks: np.ndarray[tuple[int], np.dtype[np.void]]
 
 
 @functools.lru_cache(maxsize=64)
-def _footer_template(schema: pa.Schema) -> tuple[bytes, int]:
+def footer_template(schema: pa.Schema) -> tuple[bytes, int]:
     """Arrow's footer for one empty batch of `schema`, and the position in it of the offset of the block vector."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, schema) as writer:

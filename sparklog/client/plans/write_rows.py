@@ -22,14 +22,14 @@ from sparklog.core.errors import (
     UnknownTopicOrPartition,
 )
 from sparklog.core.idempotence.producers import sequence_after, span_of
-from sparklog.core.types import NewObject, NewSlice, StoreId, TopicId, TopicPartition, UploadId
+from sparklog.core.types import NewObject, NewSlice, PartitionIndex, StoreId, TopicId, TopicPartition, UploadId
 from sparklog.host.clock import SystemClock, WaitingClock, now_us
 from sparklog.host.dice import new_id
 from sparklog.log.cluster_stores import Stores
 from sparklog.log.records_schema import canonical
 from sparklog.log.store_failures import StoreFailures
 from sparklog.log.write.object_writer import WriteTarget
-from sparklog.log.write.routing import by_topic
+from sparklog.log.write.routing import by_topic, check_sizes, partition_of_rows
 from sparklog.log.write.store_lanes import OpensStores, StoreLanes
 from sparklog.log.write.task_objects import TaskObjects
 from sparklog.log.write.topic_writer import TopicWriter
@@ -95,6 +95,15 @@ def write_rows(
         for store in lanes.too_slow().intersection(plan.followers):
             SLOW_HERE.note(_address(plan, store), RequestTimedOut("it was too slow"))
         objects.abort()
+
+
+def check_rows(plan: WritePlan, batch: pa.RecordBatch) -> None:
+    """Raise what `write_rows` raises for these rows. Uploads nothing."""
+    for name, rows in _rows_by_topic(plan, batch):
+        planned = _topic_of(plan, name)
+        _check_rows(planned, rows)
+        check_sizes(rows, name, planned.max_message_bytes)
+        partition_of_rows(rows, name, planned.partitions, sticky=PartitionIndex(0))
 
 
 def _slow_followers(plan: WritePlan) -> frozenset[StoreId]:

@@ -19,8 +19,9 @@ import sparklog
 from sparklog.core.errors import UnsupportedVersion
 from sparklog.spark.planner.plan_requests import PLAN_REQUESTS
 from sparklog.spark.planner.read_requests import OpenReaders
+from sparklog.spark.planner.write_requests import WRITE_REQUESTS
 
-PROTOCOL: Final = "1"  # of these messages; the JAR names the one that it speaks
+PROTOCOL: Final = "2"  # of these messages; the JAR names the one that it speaks
 _HEAD: Final = struct.Struct(">iqc")
 _LENGTH_BYTES: Final = 4
 
@@ -57,9 +58,9 @@ def _answer(readers: OpenReaders, payload: bytes, protocol: str) -> Reply:
                 f"speaks, found one with protocol {protocol}: use the JAR that `sparklog jar` names"
             )
         name = msgspec.json.decode(payload, type=_Name).name
-        if name in PLAN_REQUESTS:
-            plan: Callable[[bytes], bytes] = PLAN_REQUESTS[name]
-            return b"J", plan(payload)
+        request: Callable[[bytes], bytes] | None = PLAN_REQUESTS.get(name) or WRITE_REQUESTS.get(name)
+        if request is not None:
+            return b"J", request(payload)
         return readers.answer(name, payload)
     except BaseException as error:  # the JVM waits for an answer, whatever it is
         return b"E", msgspec.json.encode("".join(traceback.format_exception_only(error)).strip())

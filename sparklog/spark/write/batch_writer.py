@@ -63,7 +63,21 @@ class TaskMessage(WriterCommitMessage):
 
 
 def begin_write(options: WriteOptions, schema: StructType) -> BatchWriter:
-    """Plan a write of rows of `schema`.
+    """Plan a write of rows of `schema`, and log its warnings. Raises as `planned_writer`."""
+    writer = planned_writer(options, schema)
+    warn_of(options, schema)
+    return writer
+
+
+def warn_of(options: WriteOptions, schema: StructType) -> None:
+    """Log what a write with these options ignores."""
+    for warning in (warning_of(options.ignored), left_out_warning(schema.fieldNames())):
+        if warning is not None:
+            log.warning("%s", warning)
+
+
+def planned_writer(options: WriteOptions, schema: StructType) -> BatchWriter:
+    """The writer of rows of `schema`.
 
     Raises InvalidInput, UnknownTopicOrPartition, OutOfOrderSequence (the version was already written, with other
     input), and the cluster's errors.
@@ -80,9 +94,6 @@ def begin_write(options: WriteOptions, schema: StructType) -> BatchWriter:
         done = before.version
     if options.topic is not None and "partition" not in schema.fieldNames():
         _check_durability(plan.durability, {options.topic: plan.topics[options.topic].partitions})
-    for warning in (warning_of(options.ignored), left_out_warning(schema.fieldNames())):
-        if warning is not None:
-            log.warning("%s", warning)
     return BatchWriter(options.for_tasks(), msgspec.msgpack.encode(plan), done)
 
 

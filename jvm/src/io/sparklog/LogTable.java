@@ -1,7 +1,6 @@
 package io.sparklog;
 
 import java.util.HashSet;
-import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.connector.catalog.SupportsRead;
 import org.apache.spark.sql.connector.catalog.SupportsWrite;
@@ -13,16 +12,16 @@ import org.apache.spark.sql.connector.write.WriteBuilder;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
-/** The records of a log as a table. `rows` is the same table of the Python data source, which writes. */
+/** The records of a log as a table. `rows` is the same table of the Python data source. */
 final class LogTable implements SupportsRead, SupportsWrite {
   private final Table rows;
   private final StructType schema;
-  private final PlannedRead read;
+  private final PlannedRead read; // null: Python reads
 
-  LogTable(Table rows, StructType schema, Map<String, String> options) {
+  LogTable(Table rows, StructType schema, PlannedRead read) {
     this.rows = rows;
     this.schema = schema;
-    read = new PlannedRead(options);
+    this.read = read;
   }
 
   @Override
@@ -45,11 +44,12 @@ final class LogTable implements SupportsRead, SupportsWrite {
 
   @Override
   public ScanBuilder newScanBuilder(CaseInsensitiveStringMap scanOptions) {
-    return new LogScanBuilder(((SupportsRead) rows).newScanBuilder(scanOptions), schema, read);
+    ScanBuilder ofRows = ((SupportsRead) rows).newScanBuilder(scanOptions);
+    return read == null ? ofRows : new LogScanBuilder(ofRows, schema, read);
   }
 
   @Override
   public WriteBuilder newWriteBuilder(LogicalWriteInfo info) {
-    return ((SupportsWrite) rows).newWriteBuilder(info);
+    return new LogWriteBuilder(((SupportsWrite) rows).newWriteBuilder(info), info);
   }
 }

@@ -36,7 +36,7 @@ final class PlannedRead {
     try {
       reply = Planner.ofDriver().ask(request);
     } catch (SparklogException error) {
-      throw error.inDriver();
+      throw error.inDriver("plan");
     }
     reply.get("warnings").forEach(warning -> LOG.warn("{}", warning.asText()));
     List<TaskToRead> planned = new ArrayList<>();

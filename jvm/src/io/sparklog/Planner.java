@@ -26,7 +26,7 @@ import org.apache.spark.SparkEnv;
  */
 final class Planner {
   static final ObjectMapper JSON = new ObjectMapper();
-  private static final String PROTOCOL = "1"; // of the messages; another sparklog may speak another one
+  private static final String PROTOCOL = "2"; // of the messages; another sparklog may speak another one
   private static final byte ERROR = 'E';
   private static final int HEAD_BYTES = 9;
   private static final Map<String, Planner> RUNNING = new HashMap<>();

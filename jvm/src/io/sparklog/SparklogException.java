@@ -16,13 +16,13 @@ public final class SparklogException extends RuntimeException {
   }
 
   /** Throws, in place of returning it, the error that Spark raises if the Python data source fails in the driver. */
-  RuntimeException inDriver() {
-    throw unchecked(new AnalysisException(CONDITION, parameters("plan")));
+  RuntimeException inDriver(String action) {
+    throw unchecked(new AnalysisException(CONDITION, parameters(action)));
   }
 
   /** The error of a task: one that PySpark knows, so that its users need not look for it in Py4J's. */
-  RuntimeException inTask() {
-    return new SparkRuntimeException(CONDITION, parameters("read"), this, new QueryContext[0], "");
+  RuntimeException inTask(String action) {
+    return new SparkRuntimeException(CONDITION, parameters(action), this, new QueryContext[0], "");
   }
 
   private scala.collection.immutable.Map<String, String> parameters(String action) {

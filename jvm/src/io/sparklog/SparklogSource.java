@@ -46,9 +46,8 @@ public final class SparklogSource implements TableProvider, DataSourceRegister {
     Table rowTable = rows().getTable(schema, partitioning, properties);
     CaseInsensitiveStringMap options = new CaseInsensitiveStringMap(properties);
     boolean isPlain = Arrays.stream(schema.fields()).allMatch(SparklogSource::isColumn);
-    return isPlain && columnsOf(options) != null && areReadable(options)
-        ? new LogTable(rowTable, schema, properties)
-        : rowTable;
+    boolean isRead = isPlain && columnsOf(options) != null && areReadable(options);
+    return new LogTable(rowTable, schema, isRead ? new PlannedRead(properties) : null);
   }
 
   /** True if Java has a file system for each store of the cluster. */
@@ -70,7 +69,7 @@ public final class SparklogSource implements TableProvider, DataSourceRegister {
     try {
       return Planner.ofDriver().ask(Planner.request(request, options.asCaseSensitiveMap()));
     } catch (SparklogException error) {
-      throw error.inDriver();
+      throw error.inDriver("plan");
     }
   }
 

@@ -23,7 +23,7 @@ final class TaskReader implements PartitionReader<ColumnarBatch> {
     try {
       return advance();
     } catch (SparklogException error) {
-      throw error.inTask();
+      throw error.inTask("read");
     }
   }
 

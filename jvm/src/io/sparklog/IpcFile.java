@@ -1,0 +1,80 @@
+package io.sparklog;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.io.IOException;
+import java.util.zip.CRC32C;
+
+/**
+ * Assembles an Arrow IPC file from encoded record batch messages, as log/ipc_file.py does: first bytes, messages, end
+ * of the stream, footer. What depends on the schema comes from Python.
+ */
+final class IpcFile {
+  private static final byte[] MAGIC = {'A', 'R', 'R', 'O', 'W', '1'};
+  private static final int PREFIX_BYTES = 8; // "continuation" and the length of the metadata
+
+  /** Takes the bytes of a file. */
+  interface Sink {
+    void write(byte[] bytes, int length) throws IOException;
+  }
+
+  private final Sink sink;
+  private final JsonNode format;
+  private final Grown blocks = new Grown(); // of the footer: position, metadata's length, padding, body's length
+  private final CRC32C crc = new CRC32C();
+  private int batches;
+  private long position;
+
+  /** `format`: what Python calls `_Format`, of the schema of the file. */
+  IpcFile(Sink sink, JsonNode format) throws IOException {
+    this.sink = sink;
+    this.format = format;
+    write(format.get("head").binaryValue());
+  }
+
+  /** Add a message, and return its position in the file. */
+  long append(byte[] message) throws IOException {
+    long start = position;
+    int metadata = PREFIX_BYTES + LogVector.int32(message, 4);
+    blocks.add(start);
+    blocks.add(metadata);
+    blocks.add(0);
+    blocks.add((long) message.length - metadata);
+    batches++;
+    write(message);
+    return start;
+  }
+
+  /** Write the end. No message may follow. */
+  void finish() throws IOException {
+    byte[] template = format.get("footer").binaryValue();
+    int field = format.get("blocks_at").asInt();
+    int vector = template.length + Math.floorMod(4 - template.length, 8); // whose structs begin at a multiple of 8
+    Grown footer = new Grown();
+    footer.add(template, template.length);
+    footer.addZeros(vector - template.length);
+    footer.set(field, vector - field);
+    footer.add(batches);
+    footer.add(blocks.bytes, blocks.size);
+    int length = footer.size;
+    footer.add(length);
+    footer.add(MAGIC, MAGIC.length);
+    write(new byte[] {-1, -1, -1, -1, 0, 0, 0, 0});
+    write(footer.copy());
+  }
+
+  /** The bytes so far. */
+  long size() {
+    return position;
+  }
+
+  /** The CRC32C of the bytes so far. */
+  long crc32c() {
+    return crc.getValue();
+  }
+
+  private void write(byte[] bytes) throws IOException {
+    sink.write(bytes, bytes.length);
+    crc.update(bytes, 0, bytes.length);
+    position += bytes.length;
+  }
+}

@@ -1,0 +1,60 @@
+package io.sparklog;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import com.fasterxml.jackson.databind.util.RawValue;
+import org.apache.spark.sql.connector.write.BatchWrite;
+import org.apache.spark.sql.connector.write.DataWriterFactory;
+import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
+import org.apache.spark.sql.connector.write.WriterCommitMessage;
+
+/** A batch whose tasks write in Java. Python has planned it, and commits what the tasks have written, or nothing. */
+final class LogBatchWrite implements BatchWrite {
+  private final RowColumns columns;
+  private final JsonNode begun;
+
+  /** `begun`: the planner's answer to "begin_write". */
+  LogBatchWrite(RowColumns columns, JsonNode begun) {
+    this.columns = columns;
+    this.begun = begun;
+  }
+
+  @Override
+  public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) {
+    return new TaskWriterFactory(columns, begun.get("task").toString(), Planner.pythonCommand());
+  }
+
+  @Override
+  public void commit(WriterCommitMessage[] messages) {
+    ask(end("commit_write", messages), "commit");
+  }
+
+  @Override
+  public void abort(WriterCommitMessage[] messages) {
+    ask(end("abort_write", new WriterCommitMessage[0]), "abort");
+  }
+
+  /** The planner's answer. Throws its error as Spark does if the Python data source fails while it does `action`. */
+  static JsonNode ask(ObjectNode request, String action) {
+    try {
+      return Planner.ofDriver().ask(request);
+    } catch (SparklogException error) {
+      throw error.inDriver(action);
+    }
+  }
+
+  private ObjectNode end(String request, WriterCommitMessage[] messages) {
+    ObjectNode end = Planner.JSON.createObjectNode().put("name", request);
+    end.set("writer", begun.get("writer"));
+    ArrayNode sent = end.putArray("messages");
+    for (WriterCommitMessage message : messages) {
+      if (message instanceof TaskMessage of) {
+        sent.addObject().put("task", of.task()).put("host", of.host()).putRawValue("written", new RawValue(of.written()));
+      } else {
+        sent.addNull(); // the planner refuses to commit without it
+      }
+    }
+    return end;
+  }
+}

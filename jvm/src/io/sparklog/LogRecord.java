@@ -1,0 +1,15 @@
+package io.sparklog;
+
+/** A record to be written. All but the timestamp may be null, as may each header. */
+record LogRecord(byte[] key, byte[] value, Header[] headers, long timestampUs) {
+  /** The bytes of key, value and headers, which `max.message.bytes` limits. */
+  long sizeBytes() {
+    long size = (key == null ? 0 : key.length) + (value == null ? 0L : value.length);
+    if (headers != null) {
+      for (Header header : headers) {
+        size += header == null ? 0 : header.sizeBytes();
+      }
+    }
+    return size;
+  }
+}

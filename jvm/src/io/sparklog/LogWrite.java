@@ -1,0 +1,36 @@
+package io.sparklog;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import org.apache.spark.sql.connector.write.BatchWrite;
+import org.apache.spark.sql.connector.write.LogicalWriteInfo;
+import org.apache.spark.sql.connector.write.Write;
+import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
+
+/** A write: a batch by Java if the planner finds that Java can do it, else by the Python data source, as streams. */
+final class LogWrite implements Write {
+  private final Write rows;
+  private final LogicalWriteInfo info;
+
+  LogWrite(Write rows, LogicalWriteInfo info) {
+    this.rows = rows;
+    this.info = info;
+  }
+
+  @Override
+  public String description() {
+    return rows.description();
+  }
+
+  @Override
+  public BatchWrite toBatch() {
+    ObjectNode request = Planner.request("begin_write", info.options().asCaseSensitiveMap());
+    JsonNode begun = LogBatchWrite.ask(request.put("schema", info.schema().json()), "plan");
+    return begun.isNull() ? rows.toBatch() : new LogBatchWrite(new RowColumns(info.schema()), begun);
+  }
+
+  @Override
+  public StreamingWrite toStreaming() {
+    return rows.toStreaming();
+  }
+}

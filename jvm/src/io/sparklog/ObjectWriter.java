@@ -1,0 +1,147 @@
+package io.sparklog;
+
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.TreeMap;
+
+/**
+ * The objects of one topic on one store, as log/write/object_writer.py makes them: rows wait, are encoded, and are held
+ * until their object is closed, because a partition's batches are contiguous in it. Within a partition, records keep
+ * the order in which they were added, even across objects.
+ */
+final class ObjectWriter {
+  private static final int ATTEMPTS = 3;
+
+  private final TaskObjects task;
+  private final WritePlan.Topic topic;
+  private final WritePlan.Store store;
+  private final Encoder encoder;
+  private final PendingRows[] pending; // by partition
+  private final TreeMap<Integer, List<EncodedBatch>> held = new TreeMap<>(); // of the current object
+  private int partitions; // of the current object
+  private long pendingBytes;
+  private long heldBytes;
+  private long streamedBytes;
+  private OpenObject open; // the current object, if a part of it is already in the store
+
+  ObjectWriter(TaskObjects task, WritePlan.Topic topic, WritePlan.Store store) {
+    this.task = task;
+    this.topic = topic;
+    this.store = store;
+    encoder = new Encoder(topic.compression());
+    pending = new PendingRows[topic.partitions()];
+  }
+
+  /** The size of the current object so far. Rows that wait to be encoded count with their size before that. */
+  long sizeBytes() {
+    return pendingBytes + heldBytes + streamedBytes;
+  }
+
+  void add(int partition, LogRecord row) {
+    long size = PendingRows.sizeOf(row);
+    PendingRows rows = pending[partition];
+    if (rows == null) {
+      rows = pending[partition] = task.emptyRows();
+      if (held.putIfAbsent(partition, new ArrayList<>()) == null) {
+        partitions++;
+        task.partitions++;
+      }
+    } else if (rows.sizeBytes() + size > task.plan.limits.largestBatchBytes()) {
+      encode(partition);
+      rows = pending[partition] = task.emptyRows();
+    }
+    rows.add(row);
+    countPending(size);
+    if (rows.sizeBytes() >= task.plan.limits.enoughBytes(task.partitions)) {
+      encode(partition);
+      if (topic.partitions() == 1 && heldBytes >= task.plan.limits.streamedFromBytes()) {
+        stream();
+      }
+    }
+  }
+
+  /** Upload the current object, unless it is empty. */
+  void close() {
+    for (int partition : held.keySet()) {
+      if (pending[partition] != null) {
+        encode(partition);
+      }
+    }
+    for (int attempt = open == null ? ATTEMPTS : 1; partitions > 0; ) {
+      try {
+        open = open == null ? new OpenObject(task.plan, topic, store, task.written.objects()) : open;
+        appendHeld();
+        open.publish(encoder, task.written);
+        break;
+      } catch (IOException error) {
+        abort();
+        if (--attempt == 0) {
+          throw task.blamed(store, error);
+        }
+      }
+    }
+    task.partitions -= partitions;
+    task.streamedBytes -= streamedBytes;
+    partitions = 0;
+    streamedBytes = 0;
+    open = null;
+    held.clear();
+    countHeld(-heldBytes);
+  }
+
+  /** Drop the current object. */
+  void abort() {
+    if (open != null) {
+      open.abort();
+      open = null;
+    }
+  }
+
+  void end() {
+    abort();
+    encoder.close();
+  }
+
+  /** Write the held batches to the store, because no other partition's have to come first. */
+  private void stream() {
+    try {
+      open = open == null ? new OpenObject(task.plan, topic, store, task.written.objects()) : open;
+      appendHeld();
+    } catch (IOException error) {
+      throw task.blamed(store, error);
+    }
+    held.values().forEach(List::clear);
+    streamedBytes += heldBytes;
+    task.streamedBytes += heldBytes;
+    countHeld(-heldBytes);
+  }
+
+  private void appendHeld() throws IOException {
+    for (List<EncodedBatch> batches : held.values()) {
+      for (EncodedBatch batch : batches) {
+        open.append(batch);
+      }
+    }
+  }
+
+  private void encode(int partition) {
+    PendingRows rows = pending[partition];
+    pending[partition] = null;
+    countPending(-rows.sizeBytes());
+    EncodedBatch batch = rows.encode(partition, encoder);
+    task.reuse(rows);
+    held.get(partition).add(batch);
+    countHeld(batch.message().length);
+  }
+
+  private void countPending(long size) {
+    pendingBytes += size;
+    task.pendingBytes += size;
+  }
+
+  private void countHeld(long size) {
+    heldBytes += size;
+    task.heldBytes += size;
+  }
+}

@@ -1,0 +1,46 @@
+package io.sparklog;
+
+/** Rows of one partition that wait to be encoded as one batch. */
+final class PendingRows {
+  private static final int ROW_BYTES = 16; // of timestamp and offsets, on top of key, value and headers
+
+  private final GrownColumn.Strings key = new GrownColumn.Strings();
+  private final GrownColumn.Strings value = new GrownColumn.Strings();
+  private final GrownColumn.Headers headers = new GrownColumn.Headers();
+  private final GrownColumn.Numbers timestamp = new GrownColumn.Numbers();
+  private long sizeBytes;
+  private long minTimestampUs;
+  private long maxTimestampUs;
+
+  /** The size of one record before it is encoded. */
+  static long sizeOf(LogRecord row) {
+    return row.sizeBytes() + ROW_BYTES;
+  }
+
+  void add(LogRecord row) {
+    boolean isFirst = timestamp.rows() == 0;
+    minTimestampUs = isFirst ? row.timestampUs() : Math.min(minTimestampUs, row.timestampUs());
+    maxTimestampUs = isFirst ? row.timestampUs() : Math.max(maxTimestampUs, row.timestampUs());
+    key.add(row.key());
+    value.add(row.value());
+    headers.add(row.headers());
+    timestamp.add(row.timestampUs());
+    sizeBytes += sizeOf(row);
+  }
+
+  /** The size of the rows before they are encoded. */
+  long sizeBytes() {
+    return sizeBytes;
+  }
+
+  /** Encode all rows, at least one, and forget them. */
+  EncodedBatch encode(int partition, Encoder encoder) {
+    int rows = timestamp.rows();
+    byte[] message = encoder.encode(partition, rows, key, value, headers, timestamp);
+    for (GrownColumn column : new GrownColumn[] {key, value, headers, timestamp}) {
+      column.clear();
+    }
+    sizeBytes = 0;
+    return new EncodedBatch(partition, message, rows, minTimestampUs, maxTimestampUs);
+  }
+}

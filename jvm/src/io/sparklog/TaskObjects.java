@@ -1,0 +1,113 @@
+package io.sparklog;
+
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.IOException;
+import java.nio.channels.ClosedByInterruptException;
+import java.nio.file.AccessDeniedException;
+import java.nio.file.FileAlreadyExistsException;
+import java.nio.file.FileSystemException;
+import java.nio.file.NoSuchFileException;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Comparator;
+import java.util.List;
+
+/** All objects that one task is writing, and the memory that they take: log/write/task_objects.py. */
+final class TaskObjects {
+  private static final int SPARE = 4;
+
+  final WritePlan plan;
+  final TaskWritten written = new TaskWritten();
+  long pendingBytes; // rows that wait to be encoded
+  long heldBytes; // encoded batches of open objects
+  long streamedBytes; // the part of these objects that is already in the stores
+  int partitions; // of the open objects
+  private final String python;
+  private final List<ObjectWriter> writers = new ArrayList<>();
+  private final ArrayDeque<PendingRows> spare = new ArrayDeque<>(); // empty, with memory to be used again
+
+  TaskObjects(WritePlan plan, String python) {
+    this.plan = plan;
+    this.python = python;
+  }
+
+  ObjectWriter begin(WritePlan.Topic topic, WritePlan.Store store) {
+    ObjectWriter writer = new ObjectWriter(this, topic, store);
+    writers.add(writer);
+    return writer;
+  }
+
+  /** Close the largest objects until the open ones together are smaller than one object may be. */
+  void closeWhatIsFull() {
+    while (pendingBytes + heldBytes + streamedBytes >= plan.limits.objectBytes()) {
+      writers.stream().max(Comparator.comparingLong(ObjectWriter::sizeBytes)).orElseThrow().close();
+    }
+  }
+
+  /** Upload everything. */
+  void finish() {
+    writers.forEach(ObjectWriter::close);
+  }
+
+  /** Drop what is not uploaded yet, and free what is not memory of Java. */
+  void end() {
+    writers.forEach(ObjectWriter::end);
+    writers.clear();
+  }
+
+  PendingRows emptyRows() {
+    PendingRows rows = spare.poll();
+    return rows == null ? new PendingRows() : rows;
+  }
+
+  void reuse(PendingRows rows) {
+    if (spare.size() < SPARE) {
+      spare.push(rows);
+    }
+  }
+
+  /** The error of a row that can't be written, in Python's words. */
+  SparklogException refused(ObjectNode row) {
+    return asked(row.put("name", "refuse_row"), null);
+  }
+
+  /** The error of a store that did not take an object, in Python's words. */
+  SparklogException blamed(WritePlan.Store store, IOException error) {
+    if (error instanceof ClosedByInterruptException || Thread.currentThread().isInterrupted()) {
+      return new SparklogException("the task was killed", error); // no store is to blame
+    }
+    ObjectNode failure = Planner.JSON.createObjectNode().put("name", "blame_store");
+    failure.put("store", store.id()).put("url", store.url()).put("reason", reason(error));
+    return asked(failure, error);
+  }
+
+  private SparklogException asked(ObjectNode request, IOException cause) {
+    request.put("plan", plan.forPlanner());
+    try {
+      Planner.of(python).ask(request);
+    } catch (SparklogException error) {
+      if (cause != null) {
+        error.addSuppressed(cause);
+      }
+      return error;
+    }
+    throw new IllegalStateException("the planner has no objection", cause);
+  }
+
+  /** The reason, in the words of the operating system where it has some. */
+  private static String reason(IOException error) {
+    if (error instanceof AccessDeniedException) {
+      return "Permission denied";
+    }
+    if (error instanceof NoSuchFileException) {
+      return "No such file or directory";
+    }
+    if (error instanceof FileAlreadyExistsException) {
+      return "File exists";
+    }
+    if (error instanceof FileSystemException file && file.getReason() != null) {
+      return file.getReason();
+    }
+    return error.getMessage() == null ? error.toString() : error.getMessage();
+  }
+}

@@ -1,0 +1,23 @@
+package io.sparklog;
+
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.connector.write.DataWriter;
+import org.apache.spark.sql.connector.write.DataWriterFactory;
+
+/** Makes the writers of task attempts. Spark sends it to the executors; it holds no secrets. */
+final class TaskWriterFactory implements DataWriterFactory {
+  private final RowColumns columns;
+  private final String plan;
+  private final String python;
+
+  TaskWriterFactory(RowColumns columns, String plan, String python) {
+    this.columns = columns;
+    this.plan = plan;
+    this.python = python;
+  }
+
+  @Override
+  public DataWriter<InternalRow> createWriter(int partition, long attempt) {
+    return new TaskWriter(columns, new WritePlan(plan), python, partition);
+  }
+}

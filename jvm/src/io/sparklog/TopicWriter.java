@@ -1,0 +1,47 @@
+package io.sparklog;
+
+/** Writes the rows of one task to one topic: each to its partition, each partition to the store that holds it. */
+final class TopicWriter {
+  private final TaskObjects task;
+  private final WritePlan.Topic topic;
+  private final ObjectWriter[] writers; // by the number of the store
+  private final int enoughRows;
+  private int sticky;
+  private int rows; // since the last move of `sticky`
+  private boolean isKeyless;
+
+  /** `sticky`: modulo the number of partitions, the partition of the first records without a key. */
+  TopicWriter(TaskObjects task, WritePlan.Topic topic, int sticky) {
+    this.task = task;
+    this.topic = topic;
+    this.sticky = sticky % topic.partitions();
+    enoughRows = task.plan.limits.enoughRows(topic.partitions());
+    writers = new ObjectWriter[topic.stores().size()];
+  }
+
+  /** True if the topic takes such a record. `partition`: the one that the row names, or null. */
+  boolean takes(LogRecord row, Integer partition, boolean hasTimestamp) {
+    return (row.key() != null || !topic.needsKey())
+        && row.sizeBytes() <= topic.maxMessageBytes()
+        && (partition == null || partition >= 0 && partition < topic.partitions())
+        && (!hasTimestamp || row.timestampUs() >= topic.oldestUs() && row.timestampUs() <= topic.newestUs());
+  }
+
+  void add(LogRecord row, Integer partition) {
+    int chosen = partition != null ? partition : row.key() == null ? sticky : Murmur2.partition(row.key(), topic.partitions());
+    if (row.key() == null && !isKeyless) {
+      isKeyless = true;
+      task.written.addKeyless(topic.id());
+    }
+    if (++rows >= enoughRows) {
+      rows = 0;
+      sticky = (sticky + 1) % topic.partitions();
+    }
+    int store = topic.storeOf(chosen);
+    if (writers[store] == null) {
+      writers[store] = task.begin(topic, topic.stores().get(store));
+    }
+    writers[store].add(chosen, row);
+    task.closeWhatIsFull();
+  }
+}

@@ -1,0 +1,94 @@
+package io.sparklog;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import java.io.IOException;
+
+/** The index of an object that is being written, and its slices. The batches of a partition are contiguous. */
+final class WrittenIndex {
+  private final GrownColumn.Numbers partition = new GrownColumn.Numbers();
+  private final GrownColumn.Numbers firstRecord = new GrownColumn.Numbers();
+  private final GrownColumn.Numbers records = new GrownColumn.Numbers();
+  private final GrownColumn.Numbers position = new GrownColumn.Numbers();
+  private final GrownColumn.Numbers length = new GrownColumn.Numbers();
+  private final GrownColumn.Numbers crc32c = new GrownColumn.Numbers();
+  private final GrownColumn.Numbers minTimestampUs = new GrownColumn.Numbers();
+  private final GrownColumn.Numbers maxTimestampUs = new GrownColumn.Numbers();
+  private final ArrayNode slices = Planner.JSON.createArrayNode();
+  private Slice slice;
+
+  /** The batches of one partition so far. */
+  private static final class Slice {
+    final int partition;
+    final long position;
+    final int firstBatch;
+    long length;
+    long records;
+    int batches;
+    long minTimestampUs = Long.MAX_VALUE;
+    long maxTimestampUs = Long.MIN_VALUE;
+
+    Slice(int partition, long position, int firstBatch) {
+      this.partition = partition;
+      this.position = position;
+      this.firstBatch = firstBatch;
+    }
+  }
+
+  /** Add a batch, which begins at this byte of the object. */
+  void add(EncodedBatch batch, long at, int objectIndex, int topicId) {
+    if (slice == null || slice.partition != batch.partition()) {
+      endSlice(objectIndex, topicId);
+      slice = new Slice(batch.partition(), at, partition.rows());
+    }
+    partition.add(batch.partition());
+    firstRecord.add(slice.records);
+    records.add(batch.records());
+    position.add(at);
+    length.add((long) batch.message().length);
+    crc32c.add(ObjectIndex.crc32c(batch.message(), 0, batch.message().length));
+    minTimestampUs.add(batch.minTimestampUs());
+    maxTimestampUs.add(batch.maxTimestampUs());
+    slice.length += batch.message().length;
+    slice.records += batch.records();
+    slice.batches++;
+    slice.minTimestampUs = Math.min(slice.minTimestampUs, batch.minTimestampUs());
+    slice.maxTimestampUs = Math.max(slice.maxTimestampUs, batch.maxTimestampUs());
+  }
+
+  /** The slices, in the fields of Python's NewSlice. No batch may follow. */
+  ArrayNode slices(int objectIndex, int topicId) {
+    endSlice(objectIndex, topicId);
+    return slices;
+  }
+
+  /** The bytes of the index. */
+  byte[] encode(JsonNode format, Encoder encoder) throws IOException {
+    Grown body = new Grown();
+    IpcFile file = new IpcFile(body::add, format);
+    GrownColumn[] columns = {
+      partition, firstRecord, records, position, length, crc32c, minTimestampUs, maxTimestampUs
+    };
+    file.append(encoder.encodePlain(partition.rows(), columns));
+    file.finish();
+    return body.copy();
+  }
+
+  private void endSlice(int objectIndex, int topicId) {
+    if (slice != null) {
+      slices
+          .addArray()
+          .add(objectIndex)
+          .add(topicId)
+          .add(slice.partition)
+          .add(slice.records)
+          .add(slice.position)
+          .add(slice.length)
+          .add(slice.firstBatch)
+          .add(slice.batches)
+          .add(slice.minTimestampUs)
+          .add(slice.maxTimestampUs);
+      slice = null;
+    }
+  }
+}

@@ -1,0 +1,259 @@
+"""Decides a batch write for the JVM: its plan and its commit in the driver, and the words of its tasks' errors.
+
+    begin_write (driver) -> tasks in Java, whose messages have a TaskWritten -> commit_write or abort_write (driver)
+
+The plan, the command and everything said about them are those of `write/batch_writer.py`.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import os
+import pickle
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import pyarrow as pa
+
+from sparklog.client.plans.write_plan import PlannedTopic, TaskWritten, WritePlan
+from sparklog.core.errors import SparklogError, StoreUnavailable
+from sparklog.core.types import StoreId
+from sparklog.log.cluster_stores import Stores
+from sparklog.log.incarnation import check_incarnation
+from sparklog.log.index import INDEX_SCHEMA
+from sparklog.log.ipc_file import file_head, footer_template
+from sparklog.log.records_schema import HEADERS, RAW_SCHEMA, TIMESTAMP
+from sparklog.log.write.task_objects import LIMITS, WriterLimits
+from sparklog.storage.local.local_errors import write_error
+from sparklog.storage.open_store import join_url
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+    from sparklog.spark.write.batch_writer import BatchWriter
+
+_CLUSTER_VARIABLE: Final = "SPARKLOG_CLUSTER"
+_LOCAL: Final = "file://"
+_TYPES: Final = {  # what Java takes of each column, in the words of `DataType.simpleString`; Python takes more
+    "topic": {"string"},
+    "partition": {"tinyint", "smallint", "int"},
+    "key": {"string", "binary"},
+    "value": {"string", "binary"},
+    "headers": {"array<struct<key:string,value:binary>>"},
+    "timestamp": {"timestamp"},
+}
+_ERRNOS: Final = {os.strerror(number): number for number in errno.errorcode}
+
+
+class _Begin(msgspec.Struct):
+    options: dict[str, str]
+    schema: str
+
+
+class _Store(msgspec.Struct):
+    id: StoreId
+    registration: int
+    url: str
+    incarnation: str
+
+
+class _Topic(msgspec.Struct):
+    """A topic as Java writes it. Partition p goes to store `stores[store_of[p]]`; `store_of` is empty if there is one."""
+
+    id: int
+    partitions: int
+    stores: list[_Store]
+    store_of: tuple[int, ...]
+    max_message_bytes: int
+    compression: str
+    needs_key: bool
+    oldest_us: int | None
+    newest_us: int | None
+
+
+class _Format(msgspec.Struct):
+    """Arrow IPC files of one schema: their first bytes, and a footer whose offset at `blocks_at` is still to be set."""
+
+    head: bytes
+    footer: bytes
+    blocks_at: int
+
+
+class _Task(msgspec.Struct):
+    """What each task needs. `plan` is the same as a WritePlan in MessagePack, for a planner that must word an error."""
+
+    n0: int
+    topic: str | None
+    topics: dict[str, _Topic]
+    limits: WriterLimits
+    object: _Format
+    index: _Format
+    plan: bytes
+
+
+class _Begun(msgspec.Struct):
+    """A write that Java may do. `writer`: a BatchWriter, pickled as Spark does it, to be handed back at the end."""
+
+    writer: bytes
+    task: _Task
+
+
+class _Message(msgspec.Struct):
+    task: int
+    host: str
+    written: TaskWritten
+
+
+class _End(msgspec.Struct):
+    writer: bytes
+    messages: list[_Message | None]
+
+
+class _Row(msgspec.Struct):
+    """A row that Java can't write, in the columns of `records_schema.canonical`."""
+
+    plan: bytes
+    topic: str | None
+    partition: int | None
+    key: bytes | None
+    value: bytes | None
+    headers: list[dict[str, Any] | None] | None
+    timestamp_us: int | None
+
+
+class _Failure(msgspec.Struct):
+    """A store that did not take an object. `reason`: in the words of the operating system, or of Java."""
+
+    plan: bytes
+    store: StoreId
+    url: str
+    reason: str
+
+
+def _begin_write(payload: bytes) -> bytes:
+    """The plan of a write; null if Python must write: it knows more types and stores, or raises the error."""
+    request = msgspec.json.decode(payload, type=_Begin)
+    try:
+        from pyspark.errors import PySparkException
+        from pyspark.sql.types import StructType
+
+        from sparklog.spark.write.batch_writer import warn_of
+    except ImportError:  # Spark's workers find pyspark where this process does not
+        return b"null"
+    schema = StructType.fromJson(msgspec.json.decode(request.schema))
+    try:
+        writer = _writer(request.options, schema)
+    except (SparklogError, PySparkException):
+        return b"null"
+    task = None if writer is None or writer.done is not None else _task(writer)
+    if writer is None or task is None:
+        return b"null"
+    warn_of(writer.options, schema)
+    return msgspec.json.encode(_Begun(pickle.dumps(writer), task))
+
+
+def _writer(given: dict[str, str], schema: StructType) -> BatchWriter | None:
+    from sparklog.options.typed import parse_write_options
+    from sparklog.spark.table_options import check_written_options
+    from sparklog.spark.write.batch_writer import planned_writer
+
+    if any(field.dataType.simpleString() not in _TYPES.get(field.name, {field.dataType.simpleString()}) for field in schema):
+        return None
+    check_written_options(given, schema)
+    return planned_writer(parse_write_options(given, os.environ.get(_CLUSTER_VARIABLE)), schema)
+
+
+def _task(writer: BatchWriter) -> _Task | None:
+    """What the tasks of a write need; None unless each partition goes to one store, and Java can write to it."""
+    plan = msgspec.msgpack.decode(writer.plan, type=WritePlan)
+    topics = plan.topics.values() if plan.topic is None else [plan.topics[plan.topic]]
+    if plan.followers or any(len(holders) != 1 for topic in topics for holders in topic.store_sets):
+        return None
+    described = {topic.name: _topic(plan, topic) for topic in topics}
+    if not all(store.url.startswith(_LOCAL) for topic in described.values() for store in topic.stores):
+        return None
+    files = [_Format(file_head(schema).to_pybytes(), *footer_template(schema)) for schema in (RAW_SCHEMA, INDEX_SCHEMA)]
+    return _Task(plan.n0, plan.topic, described, LIMITS, *files, writer.plan)
+
+
+def _topic(plan: WritePlan, topic: PlannedTopic) -> _Topic:
+    stores = [
+        _Store(
+            holder.store,
+            holder.registration,
+            join_url(plan.places.cluster, plan.places.urls[holder.store]),
+            plan.incarnations[holder.store],
+        )
+        for (holder,) in topic.store_sets
+    ]
+    return _Topic(
+        topic.topic_id,
+        topic.partitions,
+        stores,
+        topic.set_of,
+        topic.max_message_bytes,
+        topic.compression,
+        topic.needs_key,
+        topic.oldest_us,
+        topic.newest_us,
+    )
+
+
+def _commit_write(payload: bytes) -> bytes:
+    """Commit what the tasks uploaded. Raises as `BatchWriter.commit`."""
+    from sparklog.spark.write.batch_writer import TaskMessage
+
+    request = msgspec.json.decode(payload, type=_End)
+    messages = [
+        None if sent is None else TaskMessage(sent.task, sent.host, msgspec.msgpack.encode(sent.written))
+        for sent in request.messages
+    ]
+    pickle.loads(request.writer).commit(messages)
+    return b"null"
+
+
+def _abort_write(payload: bytes) -> bytes:
+    pickle.loads(msgspec.json.decode(payload, type=_End).writer).abort([])
+    return b"null"
+
+
+def _refuse_row(payload: bytes) -> bytes:
+    """Raise the error of a row that Java can't write."""
+    from sparklog.client.plans.write_rows import check_rows
+
+    row = msgspec.json.decode(payload, type=_Row)
+    plan = msgspec.msgpack.decode(row.plan, type=WritePlan)
+    columns = {
+        "key": pa.array([row.key], pa.binary()),
+        "value": pa.array([row.value], pa.binary()),
+        "headers": pa.array([row.headers], HEADERS),
+        "timestamp": pa.array([row.timestamp_us], pa.int64()).view(TIMESTAMP),
+        "partition": pa.array([row.partition], pa.int32()),
+    }
+    if plan.topic is None:
+        columns["topic"] = pa.array([row.topic], pa.string())
+    check_rows(plan, pa.RecordBatch.from_pydict(columns))
+    raise AssertionError(f"a row that Java refused, and Python takes: {row}")
+
+
+def _blame_store(payload: bytes) -> bytes:
+    """Raise the error of a store that did not take an object, or has lost it."""
+    failure = msgspec.json.decode(payload, type=_Failure)
+    plan = msgspec.msgpack.decode(failure.plan, type=WritePlan)
+    number = _ERRNOS.get(failure.reason)
+    check_incarnation(Stores(plan.places).get(failure.store), plan.incarnations[failure.store])
+    wanted = f"write an object to {failure.url}"
+    if number is not None:
+        raise write_error(wanted, OSError(number, failure.reason))
+    raise StoreUnavailable(f"wanted to {wanted}, found: {failure.reason}")
+
+
+WRITE_REQUESTS: Final[dict[str, Callable[[bytes], bytes]]] = {
+    "begin_write": _begin_write,
+    "commit_write": _commit_write,
+    "abort_write": _abort_write,
+    "refuse_row": _refuse_row,
+    "blame_store": _blame_store,
+}
