@@ -8,11 +8,10 @@ The plan, the command and everything said about them are those of `write/batch_w
 from __future__ import annotations
 
 import errno
-import logging
 import os
 import pickle
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 import pyarrow as pa
@@ -60,7 +59,7 @@ class _Store(msgspec.Struct):
 
 
 class _Topic(msgspec.Struct):
-    """A topic as Java writes it. Partition p goes to store `stores[store_of[p]]`; `store_of` is empty if there is one."""
+    """A topic as Java writes it. Partition p goes to `stores[store_of[p]]`, or to the only store."""
 
     id: int
     partitions: int
@@ -111,6 +110,11 @@ class _End(msgspec.Struct):
     messages: list[_Message | None]
 
 
+class _Header(msgspec.Struct):
+    key: str | None
+    value: bytes | None
+
+
 class _Row(msgspec.Struct):
     """A row that Java can't write, in the columns of `records_schema.canonical`."""
 
@@ -119,7 +123,7 @@ class _Row(msgspec.Struct):
     partition: int | None
     key: bytes | None
     value: bytes | None
-    headers: list[dict[str, Any] | None] | None
+    headers: list[_Header | None] | None
     timestamp_us: int | None
 
 
@@ -159,7 +163,9 @@ def _writer(given: dict[str, str], schema: StructType) -> BatchWriter | None:
     from sparklog.spark.table_options import check_written_options
     from sparklog.spark.write.batch_writer import planned_writer
 
-    if any(field.dataType.simpleString() not in _TYPES.get(field.name, {field.dataType.simpleString()}) for field in schema):
+    if any(
+        field.dataType.simpleString() not in _TYPES.get(field.name, {field.dataType.simpleString()}) for field in schema
+    ):
         return None
     check_written_options(given, schema)
     return planned_writer(parse_write_options(given, os.environ.get(_CLUSTER_VARIABLE)), schema)
@@ -228,7 +234,7 @@ def _refuse_row(payload: bytes) -> bytes:
     columns = {
         "key": pa.array([row.key], pa.binary()),
         "value": pa.array([row.value], pa.binary()),
-        "headers": pa.array([row.headers], HEADERS),
+        "headers": pa.array([msgspec.to_builtins(row.headers, builtin_types=(bytes,))], HEADERS),
         "timestamp": pa.array([row.timestamp_us], pa.int64()).view(TIMESTAMP),
         "partition": pa.array([row.partition], pa.int32()),
     }

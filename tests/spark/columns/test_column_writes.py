@@ -1,0 +1,341 @@
+"""Writes by Java: the records and indexes that Python makes, the same errors, and each row once."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psutil
+import pyarrow as pa
+import pytest
+from pyspark import SparkContext, TaskContext
+from pyspark.sql import DataFrame, SparkSession
+
+import sparklog
+from sparklog.client.cluster import Cluster
+from sparklog.core.errors import SparklogError
+from sparklog.core.types import NamedObject
+from sparklog.log.index import Index, decode_index, rebuild_index
+from sparklog.log.records_schema import HEADERS
+from sparklog.log.write.task_objects import LIMITS
+from sparklog.options.typed import parse_write_options
+from sparklog.spark.planner.write_requests import WRITE_REQUESTS
+from sparklog.spark.write.batch_writer import begin_write
+from sparklog.storage.keys import INCARNATION, data_key, index_key
+from tests.faults.store_folders import StoreFolders
+from tests.jar import jar
+from tests.spark.conftest import TWO_HOSTS, OneSpark, Write
+
+pytestmark = pytest.mark.spark
+STORED = ("key", "value", "headers", "timestamp")
+RECORDS = 400
+
+
+def rows_of_many_kinds(dice: random.Random, count: int) -> pa.Table:
+    """Keys of all lengths, empty and null ones, values of many sizes, headers or none, and partitions for some."""
+    pairs = [None, [], [{"key": "h", "value": b"x"}], [{"key": "", "value": None}, None, {"key": "é", "value": b""}]]
+    keys = [None, b"", *(dice.randbytes(length) for length in range(1, 20))]
+    values = [None, "", "v", "wörter", "v" * 700]
+    return pa.table(
+        {
+            "key": pa.array([dice.choice(keys) for _ in range(count)], pa.binary()),
+            "value": pa.array([dice.choice(values) for _ in range(count)], pa.string()),
+            "headers": pa.array([dice.choice(pairs) for _ in range(count)], HEADERS),
+            "partition": pa.array([dice.choice([None, None, 0, 2]) for _ in range(count)], pa.int16()),
+            "timestamp": pa.array(
+                [1_700_000_000_000_000 + dice.randrange(10**9) for _ in range(count)], pa.timestamp("us", "UTC")
+            ),
+        }
+    )
+
+
+@pytest.mark.parametrize("compression", ["zstd", "lz4", "none"])
+def test_java_writes_what_python_writes(
+    cluster: Cluster, columnar: SparkSession, write: Write, compression: str
+) -> None:
+    """In the same partitions and in the same order, with indexes that can be made again from the objects."""
+    for count in (20, 3000):
+        rows = rows_of_many_kinds(random.Random(f"{compression} {count}"), count)
+        java, python = f"java-{count}", f"python-{count}"
+        for topic in (java, python):
+            cluster.create_topic(topic, partitions=3)
+        frame = columnar.createDataFrame(rows).coalesce(1)
+        write(frame, java, compression=compression)
+        by_python(cluster, frame, python, compression=compression)
+        for partition in range(3):
+            assert stored(cluster, java, partition) == stored(cluster, python, partition)
+        (java_index,), (python_index,) = (indexes(cluster, topic) for topic in (java, python))
+        for column in ("partition", "first_record", "records", "min_timestamp_us", "max_timestamp_us"):
+            assert getattr(java_index, column).tolist() == getattr(python_index, column).tolist()
+
+
+def test_a_write_over_topics_by_tasks(cluster: Cluster, columnar: SparkSession, write: Write) -> None:
+    for topic, partitions in (("a", 1), ("b", 4)):
+        cluster.create_topic(topic, partitions=partitions)
+    state = cluster.connection.follower.newest_state()
+    write(columnar.range(0, 1000, 1, 3).selectExpr("if(id % 2 = 0, 'a', 'b') as topic", "cast(id as string) as value"))
+    assert cluster.connection.follower.newest_state().n == state.n + 1
+    found = {topic: cluster.describe(topic).records for topic in ("a", "b")}
+    assert found == {"a": 500, "b": 500}
+    assert [len(indexes(cluster, topic)) for topic in ("a", "b")] == [3, 3]
+
+
+@pytest.mark.parametrize("partitions", [1, 3])
+def test_objects_and_batches_keep_to_the_limits(
+    cluster: Cluster, columnar: SparkSession, write: Write, partitions: int
+) -> None:
+    """With one partition they are streamed to the store."""
+    cluster.create_topic("t", partitions=partitions)
+    frame = columnar.range(0, 60_000, 1, 1).selectExpr(
+        "cast(id as string) as key", "rpad(cast(id as string), if(id % 10000 = 7, 700000, 1000), '.') as value"
+    )
+    write(frame, "t", compression="none")
+    whole = indexes(cluster, "t")
+    assert len(whole) == 2
+    assert sum(int(index.records.sum()) for index in whole) == 60_000
+    for index in whole:
+        assert int(index.length.sum()) <= LIMITS.object_bytes + LIMITS.largest_batch_bytes * partitions
+        assert int(index.length.max()) <= LIMITS.largest_batch_bytes + 4096
+    numbers = [
+        [int(key) for key in cluster.read("t", partition=partition, columns=["key"])["key"].to_pylist()]
+        for partition in range(partitions)
+    ]
+    assert all(of_partition == sorted(of_partition) for of_partition in numbers)
+    assert sorted(number for of_partition in numbers for number in of_partition) == list(range(60_000))
+
+
+def test_a_write_by_java_starts_no_python_worker(one_spark: OneSpark, cluster: Cluster, write: Write) -> None:
+    one_spark.end()
+    session = one_spark.session("local[2]", spark__jars=str(jar()))
+    cluster.create_topic("t")
+    write(session.range(10).selectExpr("cast(id as string) as value"), "t")
+    assert cluster.describe("t").records == 10
+    assert SparkContext._gateway is not None
+    below = psutil.Process(SparkContext._gateway.proc.pid).children(recursive=True)
+    assert not [process for process in below if "pyspark.daemon" in process.cmdline()]
+
+
+@pytest.mark.parametrize(
+    "select",
+    [
+        "'a' as value, 1L as partition",
+        "'a' as value, null as key",
+        "'a' as value, array(named_struct('key', 'a', 'value', '1')) as headers",
+    ],
+)
+def test_rows_of_other_types_are_left_to_python(
+    cluster: Cluster, columnar: SparkSession, write: Write, select: str
+) -> None:
+    cluster.create_topic("t", partitions=2)
+    frame = columnar.sql(f"select {select}")
+    assert begun(cluster, frame) is None
+    write(frame, "t")
+    assert cluster.describe("t").records == 1
+
+
+def test_what_goes_to_several_stores_is_left_to_python(columnar: SparkSession, write: Write, tmp_path: Path) -> None:
+    frame = columnar.range(100).selectExpr("cast(id as string) as value")
+    with sparklog.connect(StoreFolders.create(tmp_path).url) as cluster:
+        cluster.create_topic("t", assignment=["ab", "bc"])
+        cluster.create_topic("u", assignment=["a", "b"])
+        assert begun(cluster, frame) is None
+        assert begun(cluster, frame, topic="u") is not None
+        for topic in ("t", "u"):
+            save(frame, cluster, topic)
+            assert cluster.describe(topic).records == 100
+
+
+def test_each_partition_goes_to_its_own_store(columnar: SparkSession, tmp_path: Path) -> None:
+    frame = columnar.range(100).selectExpr("cast(id as string) as key", "'v' as value")
+    folders = StoreFolders.create(tmp_path)
+    with sparklog.connect(folders.url) as cluster:
+        cluster.create_topic("t", assignment=["a", "b", "a"])
+        save(frame.coalesce(1), cluster, "t")
+        state = cluster.connection.follower.newest_state()
+        of = {store: [] for store in "ab"}  # type: ignore[var-annotated]
+        for named in state.objects:
+            (holder,) = named.object.holders
+            (index,) = (found for found in indexes(cluster, "t", named))
+            of[holder.store] += sorted(set(index.partition.tolist()))
+        assert of == {"a": [0, 2], "b": [1]}
+        assert cluster.describe("t").records == 100
+
+
+@pytest.mark.parametrize("trouble", ["another INCARNATION", "no INCARNATION", "a file for a folder"])
+def test_a_store_that_fails_is_blamed_in_the_same_words(
+    cluster: Cluster, columnar: SparkSession, write: Write, trouble: str
+) -> None:
+    cluster.create_topic("t", partitions=2)
+    frame = columnar.range(10).selectExpr("cast(id as string) as value")
+    root = Path(cluster.connection.url.removeprefix("file://"))
+    if trouble == "a file for a folder":
+        (root / "append").write_bytes(b"")
+    elif trouble == "no INCARNATION":
+        (root / INCARNATION).unlink()
+    else:
+        mark = msgspec.json.decode((root / INCARNATION).read_bytes())
+        (root / INCARNATION).chmod(0o644)
+        (root / INCARNATION).write_bytes(msgspec.json.encode({**mark, "incarnation": "another"}))
+    with pytest.raises(SparklogError) as python:
+        by_python(cluster, frame, topic="t")
+    with pytest.raises(Exception, match="PYTHON_DATA_SOURCE_ERROR") as java:
+        write(frame, "t")
+    assert f"{type(python.value).__name__}: {python.value.code}: " in str(java.value)
+    if "INCARNATION" in trouble:
+        assert str(python.value) in str(java.value)
+    assert cluster.describe("t").records == 0
+    assert list(root.joinpath(".tmp").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("select", "config"),
+    [
+        ("repeat('a', 3000) as key, 'v' as value", {"max.message.bytes": 2000}),
+        (
+            "'k' as key, 'v' as value, array(named_struct('key', 'h', 'value', X'01')) as headers",
+            {"max.message.bytes": 2},
+        ),
+        ("'v' as value", {"cleanup.policy": "compact"}),
+        ("'v' as value, timestamp'2000-01-01 00:00:00' as timestamp", {"message.timestamp.before.max.ms": 1000}),
+        ("'v' as value, timestamp'2200-01-01 00:00:00' as timestamp", {"message.timestamp.after.max.ms": 1000}),
+        ("'v' as value, -1 as partition", {}),
+        ("'v' as value, 2 as partition", {}),
+    ],
+)
+def test_a_row_that_is_refused_is_refused_in_the_same_words(
+    cluster: Cluster, columnar: SparkSession, write: Write, select: str, config: dict[str, Any]
+) -> None:
+    cluster.create_topic("t", partitions=2, config=config)
+    frame = columnar.sql(f"select {select}")
+    assert begun(cluster, frame) is not None
+    with pytest.raises(SparklogError) as python:
+        by_python(cluster, frame, topic="t")
+    with pytest.raises(Exception, match="PYTHON_DATA_SOURCE_ERROR") as java:
+        write(frame, "t")
+    said = [f"{type(error.value).__name__}: {error.value}" for error in (python,)]
+    # Bounds of timestamps depend on when the write began.
+    assert (said[0].partition("on (")[0][:60] if "timestamp" in select else said[0]) in str(java.value)
+    assert cluster.describe("t").records == 0
+
+
+# ---- attempts ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def two_hosts(one_spark: OneSpark) -> SparkSession:
+    """Two executors of one core each, in JVMs of their own, with speculation."""
+    return one_spark.session(
+        TWO_HOSTS,
+        spark__jars=str(jar()),
+        spark__executor__memory="512m",
+        spark__speculation="true",
+        spark__speculation__interval="100ms",
+        spark__speculation__quantile="0.5",
+        spark__speculation__multiplier="1.1",
+        spark__speculation__minTaskRuntime="300ms",
+        spark__task__maxFailures="3",
+    )
+
+
+@pytest.mark.parametrize("fault", ["raises", "kills", "stalls"])
+def test_each_row_is_there_once_whatever_becomes_of_attempts(
+    two_hosts: SparkSession, cluster: Cluster, write: Write, tmp_path: Path, fault: str
+) -> None:
+    """The first attempt of a task hands over all its rows, and then fails, dies with its executor, or hangs."""
+    cluster.create_topic("t", partitions=2)
+    frame = two_hosts.range(0, RECORDS, 1, 4).selectExpr("cast(id as string) as value")
+    write(frame.mapInArrow(faulty(fault, tmp_path / "first"), "value string"), "t")
+    assert (tmp_path / "first").exists()
+    assert sorted(int(value) for value in values(cluster, 2)) == list(range(RECORDS))
+    assert len(cluster.connection.follower.newest_state().objects) == 4
+
+
+def test_what_a_failed_attempt_has_uploaded_is_an_orphan(
+    columnar: SparkSession, cluster: Cluster, write: Write, tmp_path: Path
+) -> None:
+    cluster.create_topic("t", partitions=1)
+    frame = columnar.range(0, 60_000, 1, 1).selectExpr("rpad(cast(id as string), 1000, '.') as value")
+    with pytest.raises(Exception, match="the first attempt fails"):
+        write(frame.mapInArrow(faulty("raises", tmp_path / "first"), "value string"), "t", compression="none")
+    root = Path(cluster.connection.url.removeprefix("file://"))
+    assert len(list(root.glob("append/*/*.arrow"))) == 1
+    assert list(root.joinpath(".tmp").iterdir()) == []
+    assert cluster.describe("t").records == 0
+
+
+def faulty(fault: str, first: Path, task: int = 0) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """A function of a DataFrame's rows that returns them, and then fails, once, in this task."""
+
+    def rows(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        yield from batches
+        context = TaskContext.get()
+        assert context is not None
+        if context.partitionId() != task:
+            return
+        try:
+            first.touch(exist_ok=False)
+        except FileExistsError:
+            return
+        if fault == "raises":
+            raise RuntimeError("the first attempt fails")
+        if fault == "kills":
+            os.kill(psutil.Process(os.getppid()).ppid(), signal.SIGKILL)
+        import time
+
+        time.sleep(60)  # until its executor is gone, or Spark has killed it for the sake of another attempt
+
+    return rows
+
+
+# ---- what is stored ---------------------------------------------------------------------------------
+
+
+def save(frame: DataFrame, cluster: Cluster, topic: str) -> None:
+    writer = frame.write.format("sparklog").mode("append").option("cluster", cluster.connection.url)
+    writer.option("topic", topic).save()
+
+
+def by_python(cluster: Cluster, frame: DataFrame, topic: str, **options: str) -> None:
+    """Write the rows of a frame in this process, as one task."""
+    given = {"cluster": cluster.connection.url, "topic": topic, **options}
+    writer = begin_write(parse_write_options(given), frame.schema)
+    writer.commit([writer.write(iter(frame.toArrow().to_batches()))])
+
+
+def begun(cluster: Cluster, frame: DataFrame, topic: str = "t") -> object:
+    """What the planner answers Java; None: it leaves the write to Python."""
+    options = {"cluster": cluster.connection.url, "topic": topic}
+    request = msgspec.json.encode({"options": options, "schema": frame.schema.json()})
+    return msgspec.json.decode(WRITE_REQUESTS["begin_write"](request))
+
+
+def stored(cluster: Cluster, topic: str, partition: int) -> list[dict[str, Any]]:
+    return cluster.read(topic, partition=partition, include_headers=True).select(STORED).to_pylist()
+
+
+def values(cluster: Cluster, partitions: int) -> list[bytes]:
+    return [
+        value
+        for partition in range(partitions)
+        for value in cluster.read("t", partition=partition)["value"].to_pylist()
+    ]
+
+
+def indexes(cluster: Cluster, topic: str, only: NamedObject | None = None) -> list[Index]:
+    """The indexes of a topic's objects. Each is what can be made again from its object."""
+    state = cluster.connection.follower.newest_state()
+    found = []
+    for named in state.objects if only is None else [only]:
+        if named.object.topic_id != state.topic_ids[topic]:
+            continue
+        key = data_key(named.object, topic)
+        store = cluster.connection.stores(state).get(named.object.holders[0].store)
+        index = decode_index(index_key(key), store.get(index_key(key)), named.object)
+        assert index == rebuild_index(key, store.get(key), named.object)
+        found.append(index)
+    return found
