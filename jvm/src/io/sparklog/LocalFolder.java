@@ -18,6 +18,7 @@ import java.nio.file.attribute.BasicFileAttributes;
 import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.Set;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
@@ -27,6 +28,7 @@ import java.util.concurrent.ConcurrentHashMap;
 final class LocalFolder implements ObjectStore {
   private static final String TEMPORARIES = ".tmp";
   private static final String INCARNATION = "INCARNATION";
+  private static final int SYNC_BYTES = 8 << 20;
   private static final Set<Path> DURABLE = ConcurrentHashMap.newKeySet(); // folders whose own names are durable
 
   private final Path root;
@@ -60,18 +62,14 @@ final class LocalFolder implements ObjectStore {
   private final class Upload implements ObjectUpload {
     private final Path path;
     private Path temporary;
-    private FileChannel file;
+    private final FileChannel file;
+    private int unsynced; // bytes, since the last sync was begun
+    private CompletableFuture<Void> sync = CompletableFuture.completedFuture(null); // the last one
 
     Upload(Path path) throws IOException {
       this.path = path;
       temporary = root.resolve(TEMPORARIES).resolve(ObjectUpload.newId());
-      try {
-        file = create(temporary);
-      } catch (NoSuchFileException error) {
-        DURABLE.clear(); // the root may be new as well
-        Files.createDirectories(temporary.getParent());
-        file = create(temporary);
-      }
+      file = create(temporary);
     }
 
     @Override
@@ -80,11 +78,23 @@ final class LocalFolder implements ObjectStore {
       while (rest.hasRemaining()) {
         file.write(rest);
       }
+      unsynced += length;
+      if (unsynced >= SYNC_BYTES && sync.isDone()) { // the disk works while more rows are encoded
+        Background.await(sync);
+        unsynced = 0;
+        sync = Background.begin(this::sync);
+      }
+    }
+
+    private Void sync() throws IOException {
+      file.force(false);
+      return null;
     }
 
     @Override
     public void publish() throws IOException {
       try {
+        Background.await(sync); // the system tells a file of a failed write only once
         file.force(true);
         file.close();
         link();
@@ -107,7 +117,15 @@ final class LocalFolder implements ObjectStore {
     }
 
     private void link() throws IOException {
-      Path folder = path.getParent();
+      try {
+        linkInto(path.getParent());
+      } catch (NoSuchFileException error) {
+        DURABLE.clear(); // another process removed the folder: make it again, once
+        linkInto(path.getParent());
+      }
+    }
+
+    private void linkInto(Path folder) throws IOException {
       if (!DURABLE.contains(folder)) {
         Files.createDirectories(folder);
         syncNamesDownTo(folder);
@@ -116,18 +134,21 @@ final class LocalFolder implements ObjectStore {
       try (FileChannel opened = FileChannel.open(folder, StandardOpenOption.READ)) {
         Files.createLink(path, temporary);
         opened.force(true);
-        if (!identity.equals(identity(folder))) {
-          throw new IOException("another folder was there afterwards: a disk was mounted or unmounted meanwhile");
-        }
-      } catch (NoSuchFileException error) {
-        DURABLE.clear(); // another process removed the folder: the next attempt makes it again
-        throw error;
+      }
+      if (!identity.equals(identity(folder))) {
+        throw new IOException("another folder was there afterwards: a disk was mounted or unmounted meanwhile");
       }
     }
   }
 
-  private static FileChannel create(Path path) throws IOException {
-    return FileChannel.open(path, StandardOpenOption.WRITE, StandardOpenOption.CREATE_NEW);
+  private static FileChannel create(Path temporary) throws IOException {
+    try {
+      return FileChannel.open(temporary, StandardOpenOption.WRITE, StandardOpenOption.CREATE_NEW);
+    } catch (NoSuchFileException error) {
+      DURABLE.clear(); // the root may be new as well
+      Files.createDirectories(temporary.getParent());
+      return FileChannel.open(temporary, StandardOpenOption.WRITE, StandardOpenOption.CREATE_NEW);
+    }
   }
 
   /** Make the names of a folder and of all above it durable: any process may have just created them. */
