@@ -26,7 +26,7 @@ from sparklog.log.ipc_file import file_head, footer_template
 from sparklog.log.records_schema import HEADERS, RAW_SCHEMA, TIMESTAMP
 from sparklog.log.write.task_objects import LIMITS, WriterLimits
 from sparklog.storage.local.local_errors import write_error
-from sparklog.storage.open_store import join_url
+from sparklog.storage.open_store import is_relative, join_url
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 _CLUSTER_VARIABLE: Final = "SPARKLOG_CLUSTER"
 _LOCAL: Final = "file://"
+_HDFS: Final = "hdfs://"
 _TYPES: Final = {  # what Java takes of each column, in the words of `DataType.simpleString`; Python takes more
     "topic": {"string"},
     "partition": {"tinyint", "smallint", "int"},
@@ -178,10 +179,16 @@ def _task(writer: BatchWriter) -> _Task | None:
     if plan.followers or any(len(holders) != 1 for topic in topics for holders in topic.store_sets):
         return None
     described = {topic.name: _topic(plan, topic) for topic in topics}
-    if not all(store.url.startswith(_LOCAL) for topic in described.values() for store in topic.stores):
+    if not all(_takes(plan, store) for topic in described.values() for store in topic.stores):
         return None
     files = [_Format(file_head(schema).to_pybytes(), *footer_template(schema)) for schema in (RAW_SCHEMA, INDEX_SCHEMA)]
     return _Task(plan.n0, plan.topic, described, LIMITS, *files, writer.plan)
+
+
+def _takes(plan: WritePlan, store: _Store) -> bool:
+    """True if Java can write to the store: HDFS only with the settings of Spark's own Hadoop."""
+    settings = plan.places.settings.of(store.id, at_root=is_relative(plan.places.urls[store.id]))
+    return store.url.startswith(_LOCAL) or (store.url.startswith(_HDFS) and not settings)
 
 
 def _topic(plan: WritePlan, topic: PlannedTopic) -> _Topic:

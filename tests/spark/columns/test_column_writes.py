@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 import signal
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,10 @@ from pyspark import SparkContext, TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
 import sparklog
+from sparklog.client.bootstrap import init_cluster
 from sparklog.client.cluster import Cluster
 from sparklog.core.errors import SparklogError
-from sparklog.core.types import NamedObject
+from sparklog.core.types import NamedObject, StoreId
 from sparklog.log.index import Index, decode_index, rebuild_index
 from sparklog.log.records_schema import HEADERS
 from sparklog.log.write.task_objects import LIMITS
@@ -29,6 +31,7 @@ from sparklog.spark.write.batch_writer import begin_write
 from sparklog.storage.keys import INCARNATION, data_key, index_key
 from tests.faults.store_folders import StoreFolders
 from tests.jar import jar
+from tests.servers.hadoop import Hadoop
 from tests.spark.conftest import TWO_HOSTS, OneSpark, Write
 
 pytestmark = pytest.mark.spark
@@ -109,6 +112,24 @@ def test_objects_and_batches_keep_to_the_limits(
     assert sorted(number for of_partition in numbers for number in of_partition) == list(range(60_000))
 
 
+def test_objects_that_a_task_streams_at_the_same_time_keep_their_own_slices(
+    cluster: Cluster, columnar: SparkSession, write: Write
+) -> None:
+    for topic, partitions in (("a", 1), ("b", 1), ("c", 2)):
+        cluster.create_topic(topic, partitions=partitions)
+    frame = columnar.range(0, 9000, 1, 1).selectExpr(
+        "element_at(array('a', 'b', 'c'), cast(id % 3 as int) + 1) as topic",
+        "cast(id as string) as key",
+        "rpad(cast(id as string), 1000, '.') as value",
+    )
+    write(frame, compression="none")
+    for number, topic in enumerate("abc"):
+        assert sum(int(index.records.sum()) for index in indexes(cluster, topic)) == 3000
+        partitions = range(2 if topic == "c" else 1)
+        keys = [key for p in partitions for key in cluster.read(topic, partition=p)["key"].to_pylist()]
+        assert sorted(int(key) for key in keys) == list(range(number, 9000, 3))
+
+
 def test_a_write_by_java_starts_no_python_worker(one_spark: OneSpark, cluster: Cluster, write: Write) -> None:
     one_spark.end()
     session = one_spark.session("local[2]", spark__jars=str(jar()))
@@ -164,6 +185,27 @@ def test_each_partition_goes_to_its_own_store(columnar: SparkSession, tmp_path: 
             of[holder.store] += sorted(set(index.partition.tolist()))
         assert of == {"a": [0, 2], "b": [1]}
         assert cluster.describe("t").records == 100
+
+
+def test_java_writes_to_hdfs(columnar: SparkSession, hadoop: Hadoop) -> None:
+    url = f"{hadoop.url}/{uuid.uuid4().hex}"
+    init_cluster(url, stores={"a": "."})
+    rows = columnar.createDataFrame(rows_of_many_kinds(random.Random(5), 1000)).coalesce(1)
+    with sparklog.connect(url) as cluster:
+        for topic in ("java", "python"):
+            cluster.create_topic(topic, partitions=3)
+        assert begun(cluster, rows, "java") is not None
+        save(rows, cluster, "java")
+        by_python(cluster, rows, "python")
+        for partition in range(3):
+            assert stored(cluster, "java", partition) == stored(cluster, "python", partition)
+        assert len(indexes(cluster, "java")) == 1
+        state = cluster.connection.follower.newest_state()
+        store = cluster.connection.stores(state).get(StoreId("a"))
+        assert store.remove_abandoned(before_ms=1 << 50) == 0, "no temporary file is left"
+        store.delete(INCARNATION)
+        with pytest.raises(Exception, match=r"wanted INCARNATION .* found none"):
+            save(rows, cluster, "java")
 
 
 @pytest.mark.parametrize("trouble", ["another INCARNATION", "no INCARNATION", "a file for a folder"])

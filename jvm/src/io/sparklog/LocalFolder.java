@@ -26,8 +26,6 @@ import java.util.concurrent.ConcurrentHashMap;
  * it its key if that is free, and the folder is synced.
  */
 final class LocalFolder implements ObjectStore {
-  private static final String TEMPORARIES = ".tmp";
-  private static final String INCARNATION = "INCARNATION";
   private static final int SYNC_BYTES = 8 << 20;
   private static final Set<Path> DURABLE = ConcurrentHashMap.newKeySet(); // folders whose own names are durable
 

@@ -16,7 +16,7 @@ import scala.Tuple2;
 
 /** The bytes of one object: of a local file, or by Hadoop's file system of its address. One thread at a time. */
 abstract class ObjectBytes implements Closeable {
-  private static final String LOCAL = "file://";
+  static final String LOCAL = "file://";
   private static Configuration configuration; // of this JVM: it takes a while to make
   private static final String HADOOP = "spark.hadoop."; // the prefix of Hadoop's settings in Spark's
 
@@ -50,7 +50,8 @@ abstract class ObjectBytes implements Closeable {
     }
   }
 
-  private static synchronized Configuration configuration() {
+  /** The configuration of Hadoop, with the settings of this Spark. */
+  static synchronized Configuration configuration() {
     if (configuration == null) {
       configuration = configured();
     }

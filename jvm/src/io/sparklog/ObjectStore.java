@@ -4,9 +4,12 @@ import java.io.IOException;
 
 /** A store, for writers. */
 interface ObjectStore {
-  /** The store at an address. */
-  static ObjectStore at(String address) {
-    return new LocalFolder(address);
+  String TEMPORARIES = ".tmp"; // the folder of unpublished uploads
+  String INCARNATION = "INCARNATION";
+
+  /** The store at an address, which the planner has found to be one that Java writes to. */
+  static ObjectStore at(String address) throws IOException {
+    return address.startsWith(ObjectBytes.LOCAL) ? new LocalFolder(address) : new HadoopFolder(address);
   }
 
   /** Begin to write an object. */

@@ -29,7 +29,7 @@ final class ObjectWriter {
     this.task = task;
     this.topic = topic;
     this.store = store;
-    encoder = new Encoder(topic.compression());
+    encoder = task.encoder(topic.compression());
     pending = new PendingRows[topic.partitions()];
   }
 
@@ -70,7 +70,7 @@ final class ObjectWriter {
     }
     for (int attempt = open == null ? ATTEMPTS : 1; partitions > 0; ) {
       try {
-        open = open == null ? new OpenObject(task.plan, topic, store, task.written.objects()) : open;
+        open = open == null ? new OpenObject(task.plan, topic, store) : open;
         appendHeld();
         open.publish(encoder, task.written);
         break;
@@ -98,15 +98,10 @@ final class ObjectWriter {
     }
   }
 
-  void end() {
-    abort();
-    encoder.close();
-  }
-
   /** Write the held batches to the store, because no other partition's have to come first. */
   private void stream() {
     try {
-      open = open == null ? new OpenObject(task.plan, topic, store, task.written.objects()) : open;
+      open = open == null ? new OpenObject(task.plan, topic, store) : open;
       appendHeld();
     } catch (IOException error) {
       throw task.blamed(store, error);

@@ -10,7 +10,6 @@ final class OpenObject {
   private final WritePlan plan;
   private final WritePlan.Topic topic;
   private final WritePlan.Store store;
-  private final int number;
   private final ObjectStore to;
   private final String uploadId = ObjectUpload.newId();
   private final String name; // the key without its extension
@@ -18,12 +17,10 @@ final class OpenObject {
   private final IpcFile file;
   private final WrittenIndex index = new WrittenIndex();
 
-  /** `number`: of the object, among those of the task. */
-  OpenObject(WritePlan plan, WritePlan.Topic topic, WritePlan.Store store, int number) throws IOException {
+  OpenObject(WritePlan plan, WritePlan.Topic topic, WritePlan.Store store) throws IOException {
     this.plan = plan;
     this.topic = topic;
     this.store = store;
-    this.number = number;
     to = ObjectStore.at(store.url());
     name = String.format("append/%s/%020d-%s", uploadId.substring(0, 2), plan.n0(), uploadId); // storage/keys.py
     upload = to.begin(dataKey());
@@ -31,7 +28,7 @@ final class OpenObject {
   }
 
   void append(EncodedBatch batch) throws IOException {
-    index.add(batch, file.append(batch.message()), number, topic.id());
+    index.add(batch, file.append(batch.message()));
   }
 
   /** Make object and index durable, and add them to what the task has written. No batch may follow. */
@@ -51,7 +48,7 @@ final class OpenObject {
     named.add(APPEND).add(plan.n0()).add(uploadId).add(topic.id()).add(file.size()).add(file.crc32c());
     named.add(body.length).add(ObjectIndex.crc32c(body, 0, body.length) & 0xFFFFFFFFL);
     named.addArray().addArray().add(store.id()).add(store.registration());
-    written.add(named.addNull().addNull().addNull(), index.slices(number, topic.id()));
+    written.add(named.addNull().addNull().addNull(), index.slices(written.objects(), topic.id()));
   }
 
   void abort() {

@@ -10,7 +10,11 @@ import java.nio.file.NoSuchFileException;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Comparator;
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
+import org.apache.hadoop.fs.ClusterStorageCapacityExceededException;
+import org.apache.hadoop.security.AccessControlException;
 
 /** All objects that one task is writing, and the memory that they take: log/write/task_objects.py. */
 final class TaskObjects {
@@ -24,6 +28,7 @@ final class TaskObjects {
   int partitions; // of the open objects
   private final String python;
   private final List<ObjectWriter> writers = new ArrayList<>();
+  private final Map<String, Encoder> encoders = new HashMap<>(); // by compression
   private final ArrayDeque<PendingRows> spare = new ArrayDeque<>(); // empty, with memory to be used again
 
   TaskObjects(WritePlan plan, String python) {
@@ -51,8 +56,13 @@ final class TaskObjects {
 
   /** Drop what is not uploaded yet, and free what is not memory of Java. */
   void end() {
-    writers.forEach(ObjectWriter::end);
+    writers.forEach(ObjectWriter::abort);
     writers.clear();
+    encoders.values().forEach(Encoder::close);
+  }
+
+  Encoder encoder(String compression) {
+    return encoders.computeIfAbsent(compression, Encoder::new);
   }
 
   PendingRows emptyRows() {
@@ -96,8 +106,11 @@ final class TaskObjects {
 
   /** The reason, in the words of the operating system where it has some. */
   private static String reason(IOException error) {
-    if (error instanceof AccessDeniedException) {
+    if (error instanceof AccessDeniedException || error instanceof AccessControlException) {
       return "Permission denied";
+    }
+    if (error instanceof ClusterStorageCapacityExceededException) {
+      return "No space left on device";
     }
     if (error instanceof NoSuchFileException) {
       return "No such file or directory";
@@ -108,6 +121,7 @@ final class TaskObjects {
     if (error instanceof FileSystemException file && file.getReason() != null) {
       return file.getReason();
     }
-    return error.getMessage() == null ? error.toString() : error.getMessage();
+    boolean isPlain = error.getClass() == IOException.class && error.getMessage() != null;
+    return (isPlain ? error.getMessage() : error.toString()).lines().findFirst().orElse(""); // a name node says more
   }
 }

@@ -12,13 +12,13 @@ final class TaskWritten {
   private final ArrayNode slices = json.putArray("slices");
   private final SortedSet<Integer> keyless = new TreeSet<>();
 
-  /** Add an object. It has this number. */
+  /** Add an object and its slices. */
   void add(ArrayNode named, ArrayNode ofObject) {
     objects.add(named);
     slices.addAll(ofObject);
   }
 
-  /** The number of the next object. */
+  /** The number of objects so far, which is that of the next one. */
   int objects() {
     return objects.size();
   }

@@ -3,6 +3,8 @@ package io.sparklog;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
 
 /** The index of an object that is being written, and its slices. The batches of a partition are contiguous. */
 final class WrittenIndex {
@@ -14,8 +16,7 @@ final class WrittenIndex {
   private final GrownColumn.Numbers crc32c = new GrownColumn.Numbers();
   private final GrownColumn.Numbers minTimestampUs = new GrownColumn.Numbers();
   private final GrownColumn.Numbers maxTimestampUs = new GrownColumn.Numbers();
-  private final ArrayNode slices = Planner.JSON.createArrayNode();
-  private Slice slice;
+  private final List<Slice> slices = new ArrayList<>();
 
   /** The batches of one partition so far. */
   private static final class Slice {
@@ -36,10 +37,11 @@ final class WrittenIndex {
   }
 
   /** Add a batch, which begins at this byte of the object. */
-  void add(EncodedBatch batch, long at, int objectIndex, int topicId) {
+  void add(EncodedBatch batch, long at) {
+    Slice slice = slices.isEmpty() ? null : slices.get(slices.size() - 1);
     if (slice == null || slice.partition != batch.partition()) {
-      endSlice(objectIndex, topicId);
       slice = new Slice(batch.partition(), at, partition.rows());
+      slices.add(slice);
     }
     partition.add(batch.partition());
     firstRecord.add(slice.records);
@@ -56,10 +58,15 @@ final class WrittenIndex {
     slice.maxTimestampUs = Math.max(slice.maxTimestampUs, batch.maxTimestampUs());
   }
 
-  /** The slices, in the fields of Python's NewSlice. No batch may follow. */
-  ArrayNode slices(int objectIndex, int topicId) {
-    endSlice(objectIndex, topicId);
-    return slices;
+  /** The slices of a topic's object, in the fields of Python's NewSlice. The object has this number in the task. */
+  ArrayNode slices(int object, int topicId) {
+    ArrayNode named = Planner.JSON.createArrayNode();
+    for (Slice slice : slices) {
+      ArrayNode fields = named.addArray().add(object).add(topicId).add(slice.partition).add(slice.records);
+      fields.add(slice.position).add(slice.length).add(slice.firstBatch).add(slice.batches);
+      fields.add(slice.minTimestampUs).add(slice.maxTimestampUs);
+    }
+    return named;
   }
 
   /** The bytes of the index. */
@@ -72,23 +79,5 @@ final class WrittenIndex {
     file.append(encoder.encodePlain(partition.rows(), columns));
     file.finish();
     return body.copy();
-  }
-
-  private void endSlice(int objectIndex, int topicId) {
-    if (slice != null) {
-      slices
-          .addArray()
-          .add(objectIndex)
-          .add(topicId)
-          .add(slice.partition)
-          .add(slice.records)
-          .add(slice.position)
-          .add(slice.length)
-          .add(slice.firstBatch)
-          .add(slice.batches)
-          .add(slice.minTimestampUs)
-          .add(slice.maxTimestampUs);
-      slice = null;
-    }
   }
 }

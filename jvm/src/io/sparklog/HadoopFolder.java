@@ -1,0 +1,89 @@
+package io.sparklog;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.io.FileNotFoundException;
+import java.io.IOException;
+import java.io.InputStream;
+import java.net.URI;
+import java.util.EnumSet;
+import org.apache.hadoop.fs.CreateFlag;
+import org.apache.hadoop.fs.FSDataOutputStream;
+import org.apache.hadoop.fs.FileContext;
+import org.apache.hadoop.fs.Options;
+import org.apache.hadoop.fs.Path;
+import org.apache.hadoop.fs.permission.FsPermission;
+
+/**
+ * A store in a folder of HDFS, for writers. As storage/hdfs/ does it: a temporary file, each block of which the data
+ * nodes sync to their disks, is closed and renamed to its key if that is free.
+ */
+final class HadoopFolder implements ObjectStore {
+  private final Path root;
+  private final FileContext files;
+
+  HadoopFolder(String address) throws IOException {
+    root = new Path(URI.create(address)); // the chain has it quoted
+    files = FileContext.getFileContext(root.toUri(), ObjectBytes.configuration());
+  }
+
+  @Override
+  public ObjectUpload begin(String key) throws IOException {
+    return new Upload(new Path(root, key));
+  }
+
+  @Override
+  public void check(String incarnation, String... keys) throws IOException {
+    for (String key : keys) {
+      files.getFileStatus(new Path(root, key));
+    }
+    try (InputStream mark = files.open(new Path(root, INCARNATION))) {
+      JsonNode found = Planner.JSON.readTree(mark);
+      if (!incarnation.equals(found.path("incarnation").asText())) {
+        throw new IOException("another " + INCARNATION);
+      }
+    }
+  }
+
+  private final class Upload implements ObjectUpload {
+    private final Path path;
+    private final Path temporary = new Path(new Path(root, TEMPORARIES), ObjectUpload.newId());
+    private final FSDataOutputStream file;
+    private boolean isPublished;
+
+    Upload(Path path) throws IOException {
+      this.path = path;
+      EnumSet<CreateFlag> flags = EnumSet.of(CreateFlag.CREATE, CreateFlag.SYNC_BLOCK);
+      file = files.create(temporary, flags, Options.CreateOpts.createParent());
+    }
+
+    @Override
+    public void write(byte[] bytes, int length) throws IOException {
+      file.write(bytes, 0, length);
+    }
+
+    @Override
+    public void publish() throws IOException {
+      file.close();
+      try {
+        files.rename(temporary, path, Options.Rename.NONE);
+      } catch (FileNotFoundException error) {
+        files.mkdir(path.getParent(), FsPermission.getDirDefault(), true);
+        files.rename(temporary, path, Options.Rename.NONE);
+      }
+      isPublished = true;
+    }
+
+    @Override
+    public void abort() {
+      if (isPublished) {
+        return;
+      }
+      try {
+        file.close();
+        files.delete(temporary, false);
+      } catch (IOException error) {
+        // The vacuum job removes it.
+      }
+    }
+  }
+}
