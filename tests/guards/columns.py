@@ -1,4 +1,4 @@
-"""Guards of the reader in Java: it gives the rows that Python gives, or leaves them to Python."""
+"""Guards of readers and writers in Java: they do to rows what Python does, or leave them to Python."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from tests.guards.guard import Guard
 
 _FOLDER: Final = "jvm/src/io/sparklog"
 _TESTS: Final = "tests/spark/columns/test_columns.py"
+_WRITES: Final = "tests/spark/columns/test_column_writes.py"
 _FUZZ: Final = "tests/jvm/test_fuzz.py::test_damage_gives_an_error_or_the_right_rows"
 
 
@@ -94,7 +95,87 @@ GUARDS: Final = (
         "The JAR of another sparklog is refused by name.",
         "Planner",
         '"-m", "sparklog.spark.planner", PROTOCOL)',
-        '"-m", "sparklog.spark.planner", "2")',
+        '"-m", "sparklog.spark.planner", "0")',
         "test_java_reads_the_golden_cluster",
+    ),
+    _guard(
+        "written-crc",
+        "The checksums of the chain are those of what was written: of the object …",
+        "IpcFile",
+        "crc.update(bytes, 0, bytes.length);",
+        "crc.update(bytes, 0, 0);",
+        f"{_WRITES}::test_java_writes_what_python_writes",
+    ),
+    _guard(
+        "written-index-crc",
+        "… and those of the index.",
+        "WrittenIndex",
+        "crc32c.add(ObjectIndex.crc32c(batch.message(), 0, batch.message().length));",
+        "crc32c.add(batch.message().length);",
+        f"{_WRITES}::test_java_writes_what_python_writes",
+    ),
+    _guard(
+        "partitioner",
+        "Java puts each key into the partition in which Python looks for it.",
+        "Murmur2",
+        "return hash ^ hash >>> 15;",
+        "return hash;",
+        f"{_WRITES}::test_java_writes_what_python_writes",
+    ),
+    _guard(
+        "written-slices",
+        "A slice names the object that has its records, whichever of a task's objects is complete first.",
+        "OpenObject",
+        "index.slices(written.objects(), topic.id())",
+        "index.slices(0, topic.id())",
+        f"{_WRITES}::test_objects_that_a_task_streams_at_the_same_time_keep_their_own_slices",
+    ),
+    _guard(
+        "written-incarnation",
+        "What was put on a disk that is another one than the registered store is not committed.",
+        "OpenObject",
+        "to.check(store.incarnation(), dataKey(), indexKey());",
+        "",
+        f"{_WRITES}::test_a_store_that_fails_is_blamed_in_the_same_words",
+    ),
+    _guard(
+        "written-size",
+        "A record that is too large stops its task.",
+        "TopicWriter",
+        "row.sizeBytes() <= topic.maxMessageBytes()",
+        "row.sizeBytes() >= 0",
+        f"{_WRITES}::test_a_row_that_is_refused_is_refused_in_the_same_words",
+    ),
+    _guard(
+        "written-keyless",
+        "The commit knows whether there are records without a key.",
+        "TopicWriter",
+        "task.written.addKeyless(topic.id());",
+        "",
+        f"{_WRITES}::test_a_topic_that_becomes_compacted_meanwhile_gets_no_record_without_a_key",
+    ),
+    _guard(
+        "written-objects",
+        "A task holds no more than one object's bytes.",
+        "TopicWriter",
+        "task.closeWhatIsFull();",
+        "",
+        f"{_WRITES}::test_objects_and_batches_keep_to_the_limits",
+    ),
+    _guard(
+        "written-batches",
+        "No batch exceeds its limit by a large record.",
+        "ObjectWriter",
+        "rows.sizeBytes() + size > task.plan.limits.largestBatchBytes()",
+        "rows.sizeBytes() < 0",
+        f"{_WRITES}::test_objects_and_batches_keep_to_the_limits",
+    ),
+    _guard(
+        "written-temporaries",
+        "A task that fails takes its temporary files along.",
+        "TaskObjects",
+        "writers.forEach(ObjectWriter::abort);",
+        "",
+        f"{_WRITES}::test_what_a_failed_attempt_has_uploaded_is_an_orphan",
     ),
 )

@@ -52,7 +52,7 @@ class _Begin(msgspec.Struct):
     schema: str
 
 
-class _Store(msgspec.Struct):
+class _WrittenStore(msgspec.Struct):
     id: StoreId
     registration: int
     url: str
@@ -64,7 +64,7 @@ class _Topic(msgspec.Struct):
 
     id: int
     partitions: int
-    stores: list[_Store]
+    stores: list[_WrittenStore]
     store_of: tuple[int, ...]
     max_message_bytes: int
     compression: str
@@ -81,8 +81,8 @@ class _Format(msgspec.Struct):
     blocks_at: int
 
 
-class _Task(msgspec.Struct):
-    """What each task needs. `plan` is the same as a WritePlan in MessagePack, for a planner that must word an error."""
+class _TaskPlan(msgspec.Struct):
+    """The plan of the tasks. `plan` is the same as a WritePlan in MessagePack, for a planner that words an error."""
 
     n0: int
     topic: str | None
@@ -97,7 +97,7 @@ class _Begun(msgspec.Struct):
     """A write that Java may do. `writer`: a BatchWriter, pickled as Spark does it, to be handed back at the end."""
 
     writer: bytes
-    task: _Task
+    task: _TaskPlan
 
 
 class _Message(msgspec.Struct):
@@ -172,8 +172,8 @@ def _writer(given: dict[str, str], schema: StructType) -> BatchWriter | None:
     return planned_writer(parse_write_options(given, os.environ.get(_CLUSTER_VARIABLE)), schema)
 
 
-def _task(writer: BatchWriter) -> _Task | None:
-    """What the tasks of a write need; None unless each partition goes to one store, and Java can write to it."""
+def _task(writer: BatchWriter) -> _TaskPlan | None:
+    """The plan of a write's tasks; None unless each partition goes to one store, and Java can write to it."""
     plan = msgspec.msgpack.decode(writer.plan, type=WritePlan)
     topics = plan.topics.values() if plan.topic is None else [plan.topics[plan.topic]]
     if plan.followers or any(len(holders) != 1 for topic in topics for holders in topic.store_sets):
@@ -181,11 +181,14 @@ def _task(writer: BatchWriter) -> _Task | None:
     described = {topic.name: _topic(plan, topic) for topic in topics}
     if not all(_takes(plan, store) for topic in described.values() for store in topic.stores):
         return None
-    files = [_Format(file_head(schema).to_pybytes(), *footer_template(schema)) for schema in (RAW_SCHEMA, INDEX_SCHEMA)]
-    return _Task(plan.n0, plan.topic, described, LIMITS, *files, writer.plan)
+    return _TaskPlan(plan.n0, plan.topic, described, LIMITS, _format(RAW_SCHEMA), _format(INDEX_SCHEMA), writer.plan)
 
 
-def _takes(plan: WritePlan, store: _Store) -> bool:
+def _format(schema: pa.Schema) -> _Format:
+    return _Format(file_head(schema).to_pybytes(), *footer_template(schema))
+
+
+def _takes(plan: WritePlan, store: _WrittenStore) -> bool:
     """True if Java can write to the store: HDFS only with the settings of Spark's own Hadoop."""
     settings = plan.places.settings.of(store.id, at_root=is_relative(plan.places.urls[store.id]))
     return store.url.startswith(_LOCAL) or (store.url.startswith(_HDFS) and not settings)
@@ -193,7 +196,7 @@ def _takes(plan: WritePlan, store: _Store) -> bool:
 
 def _topic(plan: WritePlan, topic: PlannedTopic) -> _Topic:
     stores = [
-        _Store(
+        _WrittenStore(
             holder.store,
             holder.registration,
             join_url(plan.places.cluster, plan.places.urls[holder.store]),

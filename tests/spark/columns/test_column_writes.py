@@ -15,6 +15,7 @@ import psutil
 import pyarrow as pa
 import pytest
 from pyspark import SparkContext, TaskContext
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 import sparklog
@@ -262,6 +263,24 @@ def test_a_row_that_is_refused_is_refused_in_the_same_words(
     said = [f"{type(error.value).__name__}: {error.value}" for error in (python,)]
     # Bounds of timestamps depend on when the write began.
     assert (said[0].partition("on (")[0][:60] if "timestamp" in select else said[0]) in str(java.value)
+    assert cluster.describe("t").records == 0
+
+
+def test_a_topic_that_becomes_compacted_meanwhile_gets_no_record_without_a_key(
+    cluster: Cluster, columnar: SparkSession, write: Write
+) -> None:
+    """The commit refuses it, because the task has said that it wrote some."""
+    cluster.create_topic("t")
+    url = cluster.connection.url
+
+    def compacted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with sparklog.connect(url) as other:
+            other.alter("t", config={"cleanup.policy": "compact"})
+        yield from batches
+
+    frame = columnar.range(0, 10, 1, 1).selectExpr("cast(id as string) as value")
+    with pytest.raises(PySparkException, match=r"InvalidRecord: .*topic t is compacted, so each record needs a key"):
+        write(frame.mapInArrow(compacted, "value string"), "t")
     assert cluster.describe("t").records == 0
 
 

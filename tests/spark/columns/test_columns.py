@@ -162,7 +162,9 @@ def test_filters_spare_what_they_rule_out(cluster: Cluster, frame: Frame) -> Non
         assert metric(pruned, "requests") <= reads, "of 32: an index and a body for each slice"
 
 
-def test_writes_and_metadata_stay_with_python(cluster: Cluster, frame: Frame, columnar: SparkSession) -> None:
+def test_metadata_and_what_else_java_does_not_do_stay_with_python(
+    cluster: Cluster, frame: Frame, columnar: SparkSession
+) -> None:
     """One name for both: what Java does not do goes to the Python source, in the same session."""
     cluster.create_topic("t")
     rows = columnar.range(10).selectExpr("cast(id as string) as value")

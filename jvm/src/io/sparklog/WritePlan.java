@@ -6,7 +6,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 
-/** The plan of a write, as the planner wrote it (JSON): what it calls `_Task`. */
+/** The plan of a write, as the planner wrote it (JSON): what it calls `_TaskPlan`. */
 final class WritePlan {
   private final JsonNode json;
   final Limits limits;
