@@ -10,7 +10,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # On disk the demos need a quarter of the packages. A .venv that once had them all keeps them.
 DEMO_READY := $(if $(STORE)$(OTHER)$(wildcard $(READY)),$(READY),.venv/.ready-demo)
-# Spark reads in Java with it (docs/columns.md). Without a JDK there is none, and Python reads.
+# Spark reads and writes in Java with it (docs/columns.md). Without a JDK there is none, and Python does.
 JAR := sparklog/spark/sparklog.jar
 # Twice the cores of a small machine: many tests wait, for servers and for faults to pass.
 WORKERS ?= 4
@@ -45,7 +45,7 @@ demo-cluster: java $(DEMO_READY) ## three coordinators, three agents and schedul
 test: setup ## all tests, or some: make test TESTS=tests/core ARGS="-k murmur2" WORKERS=1 (ARGS="--order-seed 7": in a random order; SPARK=4.0, 4.1, 4.2 or 4.3: what runs on each Spark)
 	@$(BIN)/python -m pytest -n $(WORKERS) $(if $(SPARK),-m sparks) $(ARGS) $(TESTS)
 
-test-columns: setup ## what reads records in Spark, with sparklog's JAR: the same tests, by Java (ten minutes)
+test-columns: setup ## what reads and writes records in Spark, with sparklog's JAR: the same tests, by Java (ten minutes)
 	@$(BIN)/python -m pytest -n $(WORKERS) --columns $(ARGS) tests/spark
 
 test-sparks: ## what runs on each Spark, on all four: every read, write, stream and job

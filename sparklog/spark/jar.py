@@ -1,4 +1,4 @@
-"""The JAR with which Spark reads records in Java. `make setup` and `make dist` build it from jvm/."""
+"""The JAR with which Spark reads and writes records in Java. `make setup` and `make dist` build it from jvm/."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def jar_path() -> Path:
 
 
 def add_jar(spark: SparkSession) -> None:
-    """Let `format("sparklog")` read in Java from now on, in this session. Harmless if it does already.
+    """Let `format("sparklog")` read and write in Java from now on, in this session. Harmless if it does already.
 
     The same as starting Spark with `--jars $(sparklog jar)`. Raises InvalidInput if this installation has no JAR.
     """

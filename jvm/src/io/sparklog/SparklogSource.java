@@ -13,8 +13,9 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.CaseInsensitiveStringMap;
 
 /**
- * {@code format("sparklog")} while this JAR is on the class path. Reads of records are columnar; everything else is
- * handed to the Python data source of the same name, which Spark still finds in its own registry.
+ * {@code format("sparklog")} while this JAR is on the class path. Reads of records are columnar, and batches
+ * are written in Java where it can; everything else is handed to the Python data source of the same name, which Spark
+ * still finds in its own registry.
  *
  * <p>Spark prefers a service of this interface to a Python data source of the same name, also if the JAR is added to a
  * running session.
