@@ -25,9 +25,10 @@ def jvm_of_its_own(one_spark: OneSpark) -> Iterator[None]:
 
 
 @pytest.fixture
-def without_jar(one_spark: OneSpark) -> Iterator[SparkSession]:
+def without_jar(one_spark: OneSpark, monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkSession]:
     """local[2] of a JVM that has never seen the JAR."""
     one_spark.end()
+    monkeypatch.setattr(one_spark, "with_jar", False)
     yield one_spark.session("local[2]")
     one_spark.end()
 

@@ -6,6 +6,8 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.net.URI;
 import java.util.EnumSet;
+import java.util.HashMap;
+import java.util.Map;
 import org.apache.hadoop.fs.CreateFlag;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FileContext;
@@ -18,12 +20,25 @@ import org.apache.hadoop.fs.permission.FsPermission;
  * nodes sync to their disks, is closed and renamed to its key if that is free.
  */
 final class HadoopFolder implements ObjectStore {
+  private static final Map<String, FileContext> CLIENTS = new HashMap<>(); // by name node: each is a client that stays
+
   private final Path root;
   private final FileContext files;
 
   HadoopFolder(String address) throws IOException {
     root = new Path(URI.create(address)); // the chain has it quoted
-    files = FileContext.getFileContext(root.toUri(), ObjectBytes.configuration());
+    files = client(root.toUri());
+  }
+
+  private static FileContext client(URI address) throws IOException {
+    synchronized (CLIENTS) {
+      FileContext client = CLIENTS.get(address.getAuthority());
+      if (client == null) {
+        client = FileContext.getFileContext(address, ObjectBytes.configuration());
+        CLIENTS.put(address.getAuthority(), client);
+      }
+      return client;
+    }
   }
 
   @Override

@@ -19,7 +19,6 @@ final class ObjectWriter {
   private final Encoder encoder;
   private final PendingRows[] pending; // by partition
   private final TreeMap<Integer, List<EncodedBatch>> held = new TreeMap<>(); // of the current object
-  private int partitions; // of the current object
   private long pendingBytes;
   private long heldBytes;
   private long streamedBytes;
@@ -43,8 +42,8 @@ final class ObjectWriter {
     PendingRows rows = pending[partition];
     if (rows == null) {
       rows = pending[partition] = task.emptyRows();
-      if (held.putIfAbsent(partition, new ArrayList<>()) == null) {
-        partitions++;
+      if (!held.containsKey(partition)) {
+        held.put(partition, new ArrayList<>());
         task.partitions++;
       }
     } else if (rows.sizeBytes() + size > task.plan.limits.largestBatchBytes()) {
@@ -63,31 +62,39 @@ final class ObjectWriter {
 
   /** Upload the current object, unless it is empty. */
   void close() {
+    if (held.isEmpty()) {
+      return;
+    }
     for (int partition : held.keySet()) {
       if (pending[partition] != null) {
         encode(partition);
       }
     }
-    for (int attempt = open == null ? ATTEMPTS : 1; partitions > 0; ) {
+    upload();
+    task.partitions -= held.size();
+    task.streamedBytes -= streamedBytes;
+    streamedBytes = 0;
+    held.clear();
+    countHeld(-heldBytes);
+  }
+
+  /** Upload what is held, under another name if that fails, unless a part is already in the store. */
+  private void upload() {
+    int attempts = open == null ? ATTEMPTS : 1;
+    while (true) {
       try {
-        open = open == null ? new OpenObject(task.plan, topic, store) : open;
         appendHeld();
         open.publish(encoder, task.written);
-        break;
+        open = null;
+        return;
       } catch (IOException error) {
         abort();
-        if (--attempt == 0) {
+        attempts--;
+        if (attempts == 0) {
           throw task.blamed(store, error);
         }
       }
     }
-    task.partitions -= partitions;
-    task.streamedBytes -= streamedBytes;
-    partitions = 0;
-    streamedBytes = 0;
-    open = null;
-    held.clear();
-    countHeld(-heldBytes);
   }
 
   /** Drop the current object. */
@@ -101,7 +108,6 @@ final class ObjectWriter {
   /** Write the held batches to the store, because no other partition's have to come first. */
   private void stream() {
     try {
-      open = open == null ? new OpenObject(task.plan, topic, store) : open;
       appendHeld();
     } catch (IOException error) {
       throw task.blamed(store, error);
@@ -113,6 +119,9 @@ final class ObjectWriter {
   }
 
   private void appendHeld() throws IOException {
+    if (open == null) {
+      open = new OpenObject(task.plan, topic, store);
+    }
     for (List<EncodedBatch> batches : held.values()) {
       for (EncodedBatch batch : batches) {
         open.append(batch);
@@ -124,8 +133,11 @@ final class ObjectWriter {
     PendingRows rows = pending[partition];
     pending[partition] = null;
     countPending(-rows.sizeBytes());
+    boolean isLarge = rows.sizeBytes() > task.plan.limits.largestBatchBytes();
     EncodedBatch batch = rows.encode(partition, encoder);
-    task.reuse(rows);
+    if (!isLarge) {
+      task.reuse(rows);
+    }
     held.get(partition).add(batch);
     countHeld(batch.message().length);
   }

@@ -24,7 +24,12 @@ final class OpenObject {
     to = ObjectStore.at(store.url());
     name = String.format("append/%s/%020d-%s", uploadId.substring(0, 2), plan.n0(), uploadId); // storage/keys.py
     upload = to.begin(dataKey());
-    file = new IpcFile(upload, plan.objectFormat());
+    try {
+      file = new IpcFile(upload, plan.objectFormat());
+    } catch (IOException error) {
+      upload.abort();
+      throw error;
+    }
   }
 
   void append(EncodedBatch batch) throws IOException {
