@@ -7,6 +7,7 @@ import random
 import signal
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -282,6 +283,38 @@ def test_a_topic_that_becomes_compacted_meanwhile_gets_no_record_without_a_key(
     with pytest.raises(PySparkException, match=r"InvalidRecord: .*topic t is compacted, so each record needs a key"):
         write(frame.mapInArrow(compacted, "value string"), "t")
     assert cluster.describe("t").records == 0
+
+
+def test_writes_at_the_same_time_are_all_there(cluster: Cluster, columnar: SparkSession, write: Write) -> None:
+    """One planner plans and commits them."""
+    cluster.create_topic("t", partitions=2)
+    frame = columnar.range(0, 100, 1, 2).selectExpr("cast(id as string) as value")
+    with ThreadPoolExecutor(4) as pool:
+        for write_done in [pool.submit(write, frame, "t") for _ in range(6)]:
+            write_done.result()
+    assert sorted(int(value) for value in values(cluster, 2)) == sorted(6 * list(range(100)))
+
+
+def test_a_planner_that_dies_during_a_write_is_not_missed(
+    cluster: Cluster, columnar: SparkSession, write: Write
+) -> None:
+    """The next one commits what this one planned, and nothing if there are no rows."""
+    cluster.create_topic("t")
+    state = cluster.connection.follower.newest_state()
+
+    def killed(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        jvm = psutil.Process(os.getppid()).parent()
+        assert jvm is not None
+        for process in jvm.children():
+            if process.status() != psutil.STATUS_ZOMBIE and "sparklog.spark.planner" in process.cmdline():
+                process.kill()
+        yield from batches
+
+    for rows in (0, 10):
+        frame = columnar.range(0, rows, 1, 1).selectExpr("cast(id as string) as value")
+        write(frame.mapInArrow(killed, "value string"), "t")
+        assert cluster.describe("t").records == rows
+        assert cluster.connection.follower.newest_state().n == state.n + (rows > 0)
 
 
 # ---- attempts ---------------------------------------------------------------------------------------
