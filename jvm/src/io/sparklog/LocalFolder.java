@@ -22,8 +22,8 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
- * A store in a folder, for writers. As storage/local/ does it: a temporary file is written and synced, a hard link gives
- * it its key if that is free, and the folder is synced.
+ * A store in a folder, for writers. As storage/local/ does it: a temporary file is written and synced, a hard link
+ * gives it its key if that is free, and the folder is synced.
  */
 final class LocalFolder implements ObjectStore {
   private static final int SYNC_BYTES = 8 << 20;

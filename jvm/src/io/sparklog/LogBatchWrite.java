@@ -50,7 +50,8 @@ final class LogBatchWrite implements BatchWrite {
     ArrayNode sent = end.putArray("messages");
     for (WriterCommitMessage message : messages) {
       if (message instanceof TaskMessage of) {
-        sent.addObject().put("task", of.task()).put("host", of.host()).putRawValue("written", new RawValue(of.written()));
+        ObjectNode described = sent.addObject().put("task", of.task()).put("host", of.host());
+        described.putRawValue("written", new RawValue(of.written()));
       } else {
         sent.addNull(); // the planner refuses to commit without it
       }

@@ -19,7 +19,8 @@ import org.apache.spark.SparkEnv;
 
 /**
  * A Python process beside this JVM, which decides: in the driver it plans reads, and plans and commits writes; in an
- * executor it reads what Java cannot, and words errors. One per JVM and Python, started on demand; it ends when the JVM does, because its standard input ends.
+ * executor it reads what Java cannot, and words errors. One per JVM and Python, started on demand; it ends when the JVM
+ * does, because its standard input ends.
  *
  * <p>Messages both ways: length (int32) and id (int64), big-endian, then a kind (one byte) and the payload. Any number
  * of requests may be under way; a reply has the id of its request.

@@ -70,14 +70,14 @@ final class RowColumns implements Serializable {
   private static Header[] headers(ArrayData array) {
     Header[] headers = new Header[array.numElements()];
     for (int i = 0; i < headers.length; i++) {
-      InternalRow pair = array.isNullAt(i) ? null : array.getStruct(i, HEADER_FIELDS);
-      headers[i] =
-          pair == null
-              ? null
-              : new Header(
-                  pair.isNullAt(0) ? null : pair.getUTF8String(0).getBytes(), pair.isNullAt(1) ? null : pair.getBinary(1));
+      headers[i] = array.isNullAt(i) ? null : header(array.getStruct(i, HEADER_FIELDS));
     }
     return headers;
+  }
+
+  private static Header header(InternalRow pair) {
+    byte[] key = pair.isNullAt(0) ? null : pair.getUTF8String(0).getBytes();
+    return new Header(key, pair.isNullAt(1) ? null : pair.getBinary(1));
   }
 
   private static boolean has(Column column, InternalRow row) {

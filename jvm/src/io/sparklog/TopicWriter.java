@@ -28,7 +28,7 @@ final class TopicWriter {
   }
 
   void add(LogRecord row, Integer partition) {
-    int chosen = partition != null ? partition : row.key() == null ? sticky : Murmur2.partition(row.key(), topic.partitions());
+    int chosen = partition == null ? chosen(row.key()) : partition;
     if (row.key() == null && !isKeyless) {
       isKeyless = true;
       task.written.addKeyless(topic.id());
@@ -43,5 +43,10 @@ final class TopicWriter {
     }
     writers[store].add(chosen, row);
     task.closeWhatIsFull();
+  }
+
+  /** The partition that Kafka's default partitioner chooses. */
+  private int chosen(byte[] key) {
+    return key == null ? sticky : Murmur2.partition(key, topic.partitions());
   }
 }
