@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import psutil
 import pytest
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -63,6 +65,21 @@ def both(frame: Callable[..., DataFrame]) -> Both:
         return rows
 
     return read
+
+
+def below_jvm(argument: str) -> list[psutil.Process]:
+    """The processes that the JVM of this process has started with this argument, and that run."""
+    assert SparkContext._gateway is not None
+    below = psutil.Process(SparkContext._gateway.proc.pid).children(recursive=True)
+    return [process for process in below if argument in arguments(process)]
+
+
+def arguments(process: psutil.Process) -> list[str]:
+    """The command line of a process; nothing if it has ended."""
+    try:
+        return list(process.cmdline())
+    except psutil.NoSuchProcess:  # a zombie, too
+        return []
 
 
 def sorted_rows(frame: DataFrame) -> list[tuple[Any, ...]]:

@@ -15,7 +15,7 @@ import msgspec
 import psutil
 import pyarrow as pa
 import pytest
-from pyspark import SparkContext, TaskContext
+from pyspark import TaskContext
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
@@ -34,6 +34,7 @@ from sparklog.storage.keys import INCARNATION, data_key, index_key
 from tests.faults.store_folders import StoreFolders
 from tests.jar import jar
 from tests.servers.hadoop import Hadoop
+from tests.spark.columns.conftest import arguments, below_jvm
 from tests.spark.conftest import TWO_HOSTS, OneSpark, Write
 
 pytestmark = pytest.mark.spark
@@ -138,9 +139,8 @@ def test_a_write_by_java_starts_no_python_worker(one_spark: OneSpark, cluster: C
     cluster.create_topic("t")
     write(session.range(10).selectExpr("cast(id as string) as value"), "t")
     assert cluster.describe("t").records == 10
-    assert SparkContext._gateway is not None
-    below = psutil.Process(SparkContext._gateway.proc.pid).children(recursive=True)
-    assert not [process for process in below if "pyspark.daemon" in process.cmdline()]
+    assert below_jvm("sparklog.spark.planner") != []
+    assert below_jvm("pyspark.daemon") == []
 
 
 @pytest.mark.parametrize(
@@ -306,7 +306,7 @@ def test_a_planner_that_dies_during_a_write_is_not_missed(
         jvm = psutil.Process(os.getppid()).parent()
         assert jvm is not None
         for process in jvm.children():
-            if process.status() != psutil.STATUS_ZOMBIE and "sparklog.spark.planner" in process.cmdline():
+            if "sparklog.spark.planner" in arguments(process):
                 process.kill()
         yield from batches
 

@@ -25,7 +25,7 @@ from tests.client.compacting import mixed_log
 from tests.client.replicated_cluster import come_back
 from tests.faults.store_folders import StoreFolders
 from tests.jar import jar
-from tests.spark.columns.conftest import Both, failure, metric, sorted_rows
+from tests.spark.columns.conftest import Both, below_jvm, failure, metric, sorted_rows
 from tests.spark.conftest import OneSpark
 from tests.spark.rewriting import roll_and_delete
 
@@ -328,9 +328,7 @@ def test_a_planner_that_was_killed_is_started_again(cluster: Cluster, frame: Fra
     cluster.create_topic("t")
     cluster.append("t", pa.table({"value": [b"v"] * 10}))
     assert frame("columns", "t").count() == 10
-    assert SparkContext._gateway is not None
-    below = psutil.Process(SparkContext._gateway.proc.pid).children(recursive=True)
-    planners = [process for process in below if "sparklog.spark.planner" in process.cmdline()]
+    planners = below_jvm("sparklog.spark.planner")
     assert planners
     for planner in planners:
         planner.kill()
