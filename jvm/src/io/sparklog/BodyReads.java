@@ -4,6 +4,9 @@ import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
 
 /**
  * Reads the batches [begin, stop) of a slice: neighbours in one read, about 8 MiB at a time. From a slow store, the
@@ -11,6 +14,13 @@ import java.util.concurrent.CompletableFuture;
  */
 final class BodyReads {
   private static final int RANGED_READ_BYTES = 8 << 20;
+  private static final ExecutorService THREADS =
+      Executors.newCachedThreadPool(
+          task -> {
+            Thread thread = new Thread(task, "sparklog-read-ahead");
+            thread.setDaemon(true);
+            return thread;
+          });
 
   /** Batches [begin, stop), which are `length` bytes from `position` of the object on. */
   private record Read(int begin, int stop, long position, int length) {}
@@ -62,12 +72,11 @@ final class BodyReads {
 
   private void advance() throws IOException {
     int number = next++;
-    body = ahead == null ? read(number) : Background.await(ahead);
+    body = ahead == null ? read(number) : awaited();
     current = reads.get(number);
     metrics.requests++;
     metrics.bytes += current.length();
-    int upcoming = next;
-    ahead = object.isSlow() && next < reads.size() ? Background.begin(() -> read(upcoming)) : null;
+    ahead = object.isSlow() && next < reads.size() ? begun(next) : null;
   }
 
   private byte[] read(int number) throws IOException {
@@ -78,5 +87,29 @@ final class BodyReads {
     }
     object.read(wanted.position(), buffer, wanted.length());
     return buffer;
+  }
+
+  private CompletableFuture<byte[]> begun(int number) {
+    CompletableFuture<byte[]> coming = new CompletableFuture<>();
+    THREADS.execute(
+        () -> {
+          try {
+            coming.complete(read(number));
+          } catch (Throwable error) { // whatever it is: the task waits for it
+            coming.completeExceptionally(error);
+          }
+        });
+    return coming;
+  }
+
+  private byte[] awaited() throws IOException {
+    try {
+      return ahead.get();
+    } catch (InterruptedException error) {
+      Thread.currentThread().interrupt();
+      throw new IOException(error);
+    } catch (ExecutionException error) {
+      throw new IOException(error.getCause());
+    }
   }
 }

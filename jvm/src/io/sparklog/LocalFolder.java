@@ -18,7 +18,6 @@ import java.nio.file.attribute.BasicFileAttributes;
 import java.util.ArrayDeque;
 import java.util.Deque;
 import java.util.Set;
-import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 
 /**
@@ -26,7 +25,6 @@ import java.util.concurrent.ConcurrentHashMap;
  * gives it its key if that is free, and the folder is synced.
  */
 final class LocalFolder implements ObjectStore {
-  private static final int SYNC_BYTES = 8 << 20;
   private static final Set<Path> DURABLE = ConcurrentHashMap.newKeySet(); // folders whose own names are durable
 
   private final Path root;
@@ -59,10 +57,8 @@ final class LocalFolder implements ObjectStore {
 
   private final class Upload implements ObjectUpload {
     private final Path path;
-    private Path temporary;
+    private final Path temporary;
     private final FileChannel file;
-    private int unsynced; // bytes, since the last sync was begun
-    private CompletableFuture<Void> sync = CompletableFuture.completedFuture(null); // the last one
 
     Upload(Path path) throws IOException {
       this.path = path;
@@ -76,23 +72,11 @@ final class LocalFolder implements ObjectStore {
       while (rest.hasRemaining()) {
         file.write(rest);
       }
-      unsynced += length;
-      if (unsynced >= SYNC_BYTES && sync.isDone()) { // the disk works while more rows are encoded
-        Background.await(sync);
-        unsynced = 0;
-        sync = Background.begin(this::sync);
-      }
-    }
-
-    private Void sync() throws IOException {
-      file.force(false);
-      return null;
     }
 
     @Override
     public void publish() throws IOException {
       try {
-        Background.await(sync); // the system tells a file of a failed write only once
         file.force(true);
         file.close();
         link();
@@ -105,10 +89,7 @@ final class LocalFolder implements ObjectStore {
     public void abort() {
       try {
         file.close();
-        if (temporary != null) {
-          Files.deleteIfExists(temporary);
-          temporary = null;
-        }
+        Files.deleteIfExists(temporary);
       } catch (IOException error) {
         // The vacuum job removes it.
       }
