@@ -108,7 +108,7 @@ class FoundStores:
     def mirrored_to(self) -> dict[StoreId, int]:
         """The entry up to which the mirror on each found store is whole, or -1. A store that fails is left out.
 
-        Only for people to read.
+        The result is for display only.
         """
         mirrored = {}
         for store in sorted(self.found):

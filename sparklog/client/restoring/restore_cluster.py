@@ -1,4 +1,4 @@
-"""Restores a cluster whose metadata is lost, from the mirrors of its chain on other stores (F-08).
+"""Restores a cluster whose metadata is lost, from the mirrors of its chain on other stores.
 
     find all stores and read their mirrors -> check that nothing is missing -> mark each store as that of the new chain,
     OWNER/<number> -> find and read again, until there is no new store -> check again
