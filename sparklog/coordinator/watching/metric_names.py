@@ -115,13 +115,13 @@ METRICS: Final[tuple[Metric, ...]] = (
     Metric(
         "sparklog_isr_shrinks_total",
         COUNTER,
-        "Number of times a replica left an ISR, as seen once a second.",
+        "Number of times an ISR lost a replica, as seen once a second.",
         kafka=f"{_REPLICAS},name=IsrShrinksPerSec",
     ),
     Metric(
         "sparklog_isr_expands_total",
         COUNTER,
-        "Number of times a replica joined an ISR, as seen once a second.",
+        "Number of times an ISR gained a replica, as seen once a second.",
         kafka=f"{_REPLICAS},name=IsrExpandsPerSec",
     ),
     Metric(
