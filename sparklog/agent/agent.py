@@ -121,7 +121,7 @@ class Agent:
 
     @property
     def error(self) -> SparklogError | None:
-        """Return the error that ended the agent; None while it runs, or if it ended as it should."""
+        """Return the error that ended the agent; None while it runs, or if it ended without an error."""
         return self._control.error
 
     @property
@@ -132,7 +132,7 @@ class Agent:
         return min((time for time in times if time is not None), default=None)
 
     def stop(self) -> None:
-        """Make the agent end at the next `step`s. Copies under way finish and are still reported; no others begin."""
+        """Make the agent end. Its next steps finish and report the copies under way, and begin no others."""
         self._stopping = True
         self._fetchers.stop()
 
@@ -289,7 +289,7 @@ class Agent:
     # ---- losses ---------------------------------------------------------------------------------
 
     def _examined(self, state: ClusterState, *, thorough: bool = False) -> AgentMachine[ClusterState]:
-        """Check that the store is the registered one and has a sample of its objects. Report a loss if not.
+        """Check that the store is the registered one, and by a sample that it still has its objects. Report a loss.
 
         `thorough`: the sample has the newest object of every partition, not only of the next NEWEST_OBJECTS partitions.
         Returns the newest state.
@@ -354,7 +354,7 @@ class Agent:
         return (yield from self._follow())
 
     def _marked(self, state: ClusterState) -> AgentMachine[Incarnation]:
-        """Put a new INCARNATION, unless the store has one by now. Returns the one that it has: its new life."""
+        """Put a new INCARNATION, unless the store has one by now. Returns the one that the store has then."""
         new = Incarnation(self._dice.new_id(), state.chain_id)
         self._note("loss", f"store {self.store}: putting a new {INCARNATION}, {new.incarnation}")
         yield from self._patiently(lambda: PutIncarnation(new))
@@ -364,7 +364,7 @@ class Agent:
         return mark
 
     def _next_of(self, held: list[TopicPartition]) -> list[TopicPartition]:
-        """Return the partitions whose newest objects the next sample looks for, at most NEWEST_OBJECTS, in turn."""
+        """Return the partitions of the next sample, at most NEWEST_OBJECTS. All partitions get their turn."""
         after = self._examined_to
         rest = held if after is None else [key for key in held if key > after]
         chosen = rest[:NEWEST_OBJECTS]

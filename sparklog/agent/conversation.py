@@ -25,7 +25,7 @@ class Conversation:
 
     @property
     def is_answered(self) -> bool:
-        """True if no request is without its reply."""
+        """True if every request has its reply."""
         return all(reply is not _NONE_YET for reply in self._asked.values())
 
     def answer(self, request: Request, reply: Reply) -> None:

@@ -71,7 +71,8 @@ class Fetchers:
     def is_hopeless(self) -> bool:
         """True if there is no point in waiting longer for missing objects. For use while no batch is under way.
 
-        Either TRIES attempts have failed in a row, or none has failed, so no store could be asked at all.
+        Either a source, a partition or the store itself has failed TRIES times in a row, or nothing has failed: then no
+        store could be asked at all.
         """
         failures = [backoff.failures for backoff in (*self._sources.values(), *self._partitions.values(), self._own)]
         return max(failures) >= TRIES or not any(failures)

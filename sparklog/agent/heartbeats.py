@@ -15,7 +15,7 @@ PER_SESSION: Final = 3  # heartbeats per session, so one may be lost
 class Heartbeats:
     """The heartbeats of the agent of `store`.
 
-    None are sent unless a coordinator is in force, and the store is registered, not fenced, and its agent up.
+    None is due unless a coordinator is in force, the store is registered and not fenced, and its agent is up.
     """
 
     def __init__(self, store: StoreId) -> None:
@@ -46,5 +46,5 @@ class Heartbeats:
         return [SendHeartbeat(self._registration)]
 
     def answered(self) -> None:
-        """Note a reply or an error. After an error nothing is to be done: the chain will name the next coordinator."""
+        """Note a reply or an error. After an error do no more: the chain will name the next coordinator."""
         self._under_way = False

@@ -16,7 +16,7 @@ LONGEST_MS: Final = 5_000  # after this the agent reads the chain, with or witho
 
 
 class News:
-    """Requests for news, one at a time. `arrived`: True if the last reply said that there may be something to fetch."""
+    """Requests for news, one at a time. `arrived`: True if a reply since the last `begin` was news."""
 
     def __init__(self) -> None:
         self.arrived = False
@@ -27,8 +27,8 @@ class News:
     def begin(self, state: ClusterState, *, is_idle: bool) -> None:
         """Begin the agent's wait for a state newer than `state`.
 
-        If a coordinator is in force and the agent `is_idle` (nothing to fetch), the wait lasts until a reply with or
-        without news.
+        If a coordinator is in force and the agent `is_idle` (nothing to fetch), the wait is extended until the reply of
+        the coordinator, and news ends it.
         """
         self.arrived, self._wanted = False, None
         self._is_awaited = is_idle and state.coordinator.in_force

@@ -1,4 +1,4 @@
-"""Human-readable notes: a store is behind, by so much; it has caught up; it has left the ISR."""
+"""Human-readable notes on the replicas of a store: behind (and by how much), caught up, or out of the ISR."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EVERY_MS: Final = 10_000
 
 
 class Progress:
-    """The notes of one store, with their number limited. Remembers the last note."""
+    """The notes of one store, limited in number. Remembers the last note."""
 
     def __init__(self, store: StoreId) -> None:
         self._store = store
@@ -25,7 +25,7 @@ class Progress:
         self._next_ms = 0
 
     def notes(self, state: ClusterState, at: UnfinishedReplicas, now_ms: int) -> list[Note]:
-        """Return the notes to show now: `caught-up` at once, `behind` not within EVERY_MS after another note.
+        """Return the notes to show now: `caught-up` at once, but only once; `behind` not within EVERY_MS after a note.
 
         `at`: the unfinished replicas of the store in `state`.
         """
