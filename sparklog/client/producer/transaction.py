@@ -27,8 +27,8 @@ Possible failures, and their effect:
 - A newer instance of the producer is active (InvalidProducerEpoch), or the producer was closed (InvalidInput): neither
   is written.
 
-A consumer is in one transaction at a time, and makes no other commit inside it. Don't send again what was made from
-records that the consumer returned before it rewound: its next `poll` returns these records once more.
+A consumer is in one transaction at a time, and makes no other commit inside it. After a rewind, don't send results of
+records that the consumer returned before it: the next `poll` returns these records again.
 
 If the consumer is not a member of a group (assigned partitions, or a group given by name), a second process that
 commits for the same group is not fenced: run one such process at a time.
