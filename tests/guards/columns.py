@@ -96,5 +96,28 @@ GUARDS: Final = (
         '"-m", "sparklog.spark.planner", PROTOCOL)',
         '"-m", "sparklog.spark.planner", "2")',
         "test_java_reads_the_golden_cluster",
+    ),    _guard(
+        "limit-range",
+        "A limit counts only the records that a range has of its slices.",
+        "TaskToRead",
+        'slice.get("records").asLong() - before - after',
+        'slice.get("records").asLong()',
+        "test_a_limit_leaves_out_tasks_that_it_does_not_need",
+    ),
+    _guard(
+        "limit-loss",
+        "And counts nothing if records may be missing without an error.",
+        "TaskToRead",
+        "mayLack ? 0 : records",
+        "records",
+        "test_a_limit_leaves_out_tasks_that_it_does_not_need",
+    ),
+    Guard(
+        "catalog-drop",
+        "A table that is replaced, or dropped without PURGE, keeps its records.",
+        "sparklog/spark/planner/topic_requests.py",
+        "if not request.with_records and any(",
+        "if request.topic is None and any(",
+        ("tests/spark/columns/test_catalog.py::test_a_topic_with_records_is_deleted_only_by_purge",),
     ),
 )
