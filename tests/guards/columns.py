@@ -96,7 +96,8 @@ GUARDS: Final = (
         '"-m", "sparklog.spark.planner", PROTOCOL)',
         '"-m", "sparklog.spark.planner", "2")',
         "test_java_reads_the_golden_cluster",
-    ),    _guard(
+    ),
+    _guard(
         "limit-range",
         "A limit counts only the records that a range has of its slices.",
         "TaskToRead",

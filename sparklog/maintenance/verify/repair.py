@@ -241,7 +241,10 @@ class Repair:
             if not left:
                 return
         for damage in left:
-            self._fail(damage, f"{damage}; it could not be fetched again: {problem or 'it was damaged again: run recovery again'}")
+            self._fail(
+                damage,
+                f"{damage}; it could not be fetched again: {problem or 'it was damaged again: run recovery again'}",
+            )
 
     def _report(self, store: StoreId, damages: Sequence[Damage]) -> None:
         """Report the damaged objects as lost: in the chain, the store's log then ends before them."""
