@@ -20,7 +20,7 @@ _PARTITIONS: Final = ConfigKey("partitions", ValueType.INT, None, "Partitions of
 _REPLICATION: Final = ConfigKey("replication.factor", ValueType.INT, None, "Replicas of each partition.", minimum=1)
 
 
-class _Request(msgspec.Struct):
+class _TopicRequest(msgspec.Struct):
     """`options`: of the catalog. `properties`: to set; `removed`: the names of properties to remove.
 
     `with_records`: delete the topic even if it has records.
@@ -33,12 +33,12 @@ class _Request(msgspec.Struct):
     with_records: bool = False
 
 
-def _topics(admin: Admin, request: _Request) -> list[str]:
+def _topics(admin: Admin, request: _TopicRequest) -> list[str]:
     """The names of all topics, in ascending order."""
     return admin.topics()
 
 
-def _topic(admin: Admin, request: _Request) -> dict[str, str] | None:
+def _topic(admin: Admin, request: _TopicRequest) -> dict[str, str] | None:
     """The properties of a topic: partitions, replication factor and its own config; None if there is no such topic."""
     topic = admin.connection.follower.newest_state().topic_named(request.topic)
     if topic is None:
@@ -48,7 +48,7 @@ def _topic(admin: Admin, request: _Request) -> dict[str, str] | None:
     return {_PARTITIONS.name: str(len(partitions)), _REPLICATION.name: str(replicas), **topic.config}
 
 
-def _create_topic(admin: Admin, request: _Request) -> bool:
+def _create_topic(admin: Admin, request: _TopicRequest) -> bool:
     """Create a topic with these properties; False if it already exists. Raises as `Admin.create_topic`."""
     config, partitions, replicas = _sorted(request.properties)
     try:
@@ -58,7 +58,7 @@ def _create_topic(admin: Admin, request: _Request) -> bool:
     return True
 
 
-def _alter_topic(admin: Admin, request: _Request) -> None:
+def _alter_topic(admin: Admin, request: _TopicRequest) -> None:
     """Set and remove config keys of a topic, or raise its number of partitions.
 
     Raises InvalidConfig (also for another replication factor, and for partitions together with other keys, which could
@@ -79,7 +79,7 @@ def _alter_topic(admin: Admin, request: _Request) -> None:
         admin.alter(request.topic, config={**config, **dict.fromkeys(request.removed)})
 
 
-def _drop_topic(admin: Admin, request: _Request) -> bool:
+def _drop_topic(admin: Admin, request: _TopicRequest) -> bool:
     """Delete a topic; False if there is none of this name. Raises PolicyViolation if it has records."""
     state = admin.connection.follower.newest_state()
     topic = state.topic_named(request.topic)
@@ -106,7 +106,7 @@ def _sorted(properties: dict[str, str]) -> tuple[dict[str, object], int | None, 
     return config, numbers[0], numbers[1]
 
 
-_ANSWERS: Final[dict[str, Callable[[Admin, _Request], object]]] = {
+_ANSWERS: Final[dict[str, Callable[[Admin, _TopicRequest], object]]] = {
     "topics": _topics,
     "topic": _topic,
     "create_topic": _create_topic,
@@ -116,7 +116,7 @@ _ANSWERS: Final[dict[str, Callable[[Admin, _Request], object]]] = {
 
 
 def _answer(name: str, payload: bytes) -> bytes:
-    request = msgspec.json.decode(payload, type=_Request)
+    request = msgspec.json.decode(payload, type=_TopicRequest)
     given = GivenOptions(request.options, Side.BATCH_READ)
     connection = shared(given.cluster(os.environ.get(_CLUSTER_VARIABLE)), given.storage())
     return msgspec.json.encode(_ANSWERS[name](Admin(connection), request))
