@@ -43,8 +43,8 @@ def _problem(store: ObjectStore, wanted: str) -> str:
         return error.message
     if mark is None:
         mend = (
-            "mount its disk if it is not mounted; if it was wiped, restart its agent, which refills it; if it is lost for "
-            "good, fence it"
+            "mount its disk if it is not mounted; if it was wiped, restart its agent, which refills it; if it is lost "
+            "for good, fence it"
         )
         return f"nothing there: no {INCARNATION} at {store.url}; {mend} (docs/replication.md, At night)"
     if mark.incarnation != wanted:
